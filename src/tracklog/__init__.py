@@ -1,0 +1,3 @@
+"""A flight recorder for agent fleets."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,185 @@
+"""One language of events per file.
+
+To write another: copy the file that is nearest to yours, change what differs, end it with a
+`dialect = Dialect(...)`, and put samples under `tests/samples/dialects/<name>/`.
+The folder is the registry; nothing else needs to hear of it.
+An outside package offers its `Dialect` under the entry point group `tracklog.dialects`.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tracklog.event import Body, Envelope, Event, Finding
+from tracklog.fact import Fact, Linked, Spent
+
+
+class Shape(BaseModel):
+    """The shape of one kind: what is declared is checked, what is not declared rides along."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        strict=True,
+        allow_inf_nan=False,
+        defer_build=True,
+        use_attribute_docstrings=True,
+    )
+
+
+class ClosedShape(Shape):
+    """A shape in which a key that is not declared is a fault."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+
+UtcMillis = Annotated[
+    str,
+    Field(
+        pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$",
+        json_schema_extra={"format": "date-time"},
+        description="UTC, RFC 3339, three fraction digits and Z: 2026-05-05T09:00:00.000Z.",
+    ),
+]
+Count = Annotated[int, Field(ge=0, description="A whole number, 0 or more.")]
+Seconds = Annotated[float, Field(ge=0, description="Seconds, 0 or more.")]
+Share = Annotated[float, Field(ge=0, le=1, description="From 0 to 1, both included.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a dialect admits, and what a repeated identity means in it."""
+
+    kinds: Literal["open", "closed"]
+    fields: Literal["open", "closed"]
+    identity: Literal["none", "refuse", "keep"] = "none"
+    """The same identity with another line is refused at the door, or kept with a finding."""
+    reused: str = "id-reused"
+    """The name of the finding on an identity heard before with another line."""
+    ignores: frozenset[str] = frozenset()
+    """Keys that do not count when two lines of one identity are compared."""
+    redactable: bool = True
+    """Whether the door's redact hook may touch its lines."""
+
+
+@dataclass(slots=True)
+class Scene:
+    """Where the next sentence of a conversion will stand, and what its speaker remembers."""
+
+    run: str
+    at: str
+    """UTC, RFC 3339, as fine as the source gave it."""
+    seq: int
+    """The place of the sentence in what was said so far, from 1."""
+    id: str
+    """Fresh for each sentence and the same on every conversion of the same records."""
+    memory: dict[str, Any] = field(default_factory=dict)
+    """The speaker's own; kept from one sentence of a run to the next."""
+
+
+def _no_tolerance(body: Body) -> tuple[Body, list[Finding]]:
+    return body, []
+
+
+def _nothing_left(_state: Any) -> list[Finding]:
+    return []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """The shape of a dialect."""
+
+    name: str
+    about: str
+    """One sentence: who speaks it, about what."""
+    policy: Policy
+    kind_key: str
+    """The key of a body that holds its kind."""
+    kinds: Mapping[str, type[Shape]]
+    """The shape of each kind, by kind."""
+    frame: type[Shape]
+    """What all kinds have in common: all that is asked of a kind that `kinds` does not list."""
+    claim: Callable[[Body], float]
+    """How much of this dialect's envelope a body shows, from 0 to 2; see `share`."""
+    read: Callable[[Body], Envelope]
+    """Never raises: what is missing or of the wrong type is left to the check."""
+    facts: Callable[[Event], Iterator[Fact]]
+    rules: Callable[[Any, Event], tuple[Any, list[Finding]]]
+    """From a run's state (None at first, then its own) and the next event; owns the state."""
+    say: Callable[[Fact, Scene], Body | None]
+    """The fact in this dialect's words, valid by its own check, or None."""
+    family: str = ""
+    """Of its runs; its own name unless it shares runs."""
+    tolerate: Callable[[Body], tuple[Body, list[Finding]]] = _no_tolerance
+    """The named reading tolerances: the body as it is understood, and a finding for each.
+    A body that needs none is returned as it is."""
+    rest: Callable[[Any], list[Finding]] = _nothing_left
+    """What is still amiss in a run's state when nothing more comes."""
+    contract: str | None = None
+    """The file in contracts/schemas/ that is derived from `kinds`; None where none is."""
+    documents: Mapping[str, type[BaseModel]] = field(default_factory=dict)
+    """Other shapes that this dialect publishes, by file."""
+    version_key: str | None = None
+    """The key of a body that holds its version, where the dialect has versions."""
+    current: int = 1
+    """The version that `kinds` describe."""
+    upcasts: Mapping[int, Callable[[Body], Body]] = field(default_factory=dict)
+    """From version n to n + 1, by n; applied in a chain before the check (`upcast_v1_v2`)."""
+    guessed: bool = True
+    """Whether a line may be taken for this dialect without being told."""
+
+    def __post_init__(self) -> None:
+        if not self.family:
+            object.__setattr__(self, "family", self.name)
+
+
+def share(body: Body, envelope: Iterable[str | tuple[str, ...]], known: bool) -> float:
+    """How much of an envelope a body shows, plus 1 when its kind is known to the dialect.
+
+    A tuple in the envelope is one key with several spellings.
+    """
+    keys = [(key,) if isinstance(key, str) else key for key in envelope]
+    found = sum(any(spelling in body for spelling in key) for key in keys)
+    return found / len(keys) + (1 if known and found * 2 >= len(keys) else 0)
+
+
+def text(value: Any) -> str | None:
+    """The value if it is a string; a passthrough key of another type says nothing."""
+    return value if isinstance(value, str) else None
+
+
+def number(value: Any) -> float | None:
+    """The value if it is a number; a boolean is none."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def extras(body: Body, agent: str | None = None) -> Iterator[Fact]:
+    """The few passthrough keys that say something in any dialect with open fields (K33)."""
+    usage, cost = body.get("usage"), number(body.get("cost_usd"))
+    if isinstance(usage, dict) or cost is not None:
+        yield Spent(
+            agent=agent,
+            model=text(body.get("model")),
+            usage=usage if isinstance(usage, dict) else None,
+            cost_usd=cost,
+        )
+    parent = text(body.get("parent_run_id"))
+    if parent:
+        yield Linked(agent=agent, kind="sub-run", parent=parent)
+
+
+def millis(at: str) -> str:
+    """A UTC time cut or filled to milliseconds."""
+    whole, _, fraction = at.removesuffix("Z").partition(".")
+    return f"{whole}.{fraction[:3]:0<3}Z"
+
+
+def slug(name: str, pattern: str, fallback: str) -> str:
+    """A foreign name made to fit an id pattern: unchanged if it fits, else what can be kept."""
+    kept = re.sub(r"[^a-zA-Z0-9]+", "-", name).strip("-")[:64]
+    for candidate in (name, kept, kept.lower()):
+        if re.fullmatch(pattern, candidate):
+            return candidate
+    return fallback

@@ -1,0 +1,416 @@
+"""kahn-ci: the transitions of a graph of shell-checked nodes being worked off."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic import MISSING, Field
+
+from tracklog.dialects import (
+    Count,
+    Dialect,
+    Policy,
+    Scene,
+    Seconds,
+    Shape,
+    UtcMillis,
+    extras,
+    millis,
+    share,
+    slug,
+)
+from tracklog.event import Body, Envelope, Event, Finding
+from tracklog.fact import Began, Ended, Fact, Moved, Phase, Returned
+
+RUN_ID = r"^[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}$"
+NODE_ID = r"^[a-z0-9][a-z0-9-]{0,63}$"
+
+RunId = Annotated[
+    str,
+    Field(pattern=RUN_ID, description="1 to 64 of A-Z a-z 0-9 _ -, first a letter or a digit."),
+]
+NodeId = Annotated[
+    str,
+    Field(pattern=NODE_ID, description="1 to 64 of a-z 0-9 -, first a letter or a digit."),
+]
+NodeStatus = Literal["pending", "ready", "running", "done", "failed", "blocked"]
+Outcome = Literal["clean", "clean_with_flake", "partial", "stuck", "catastrophic"]
+Attempt = Annotated[int, Field(ge=1, description="Counted from 1.")]
+
+
+class Frame(Shape):
+    """The base that all kahn events share."""
+
+    ts: UtcMillis
+    run_id: RunId
+
+
+class RunStart(Frame):
+    """The first line of a run."""
+
+    event: Literal["run_start"]
+    total_nodes: Count
+
+
+class NodeTransition(Frame):
+    """A node changed its status."""
+
+    event: Literal["node_transition"]
+    node_id: NodeId
+    from_: Annotated[NodeStatus, Field(alias="from")]
+    to: NodeStatus
+    attempt: Attempt | MISSING = MISSING
+    """Written if and only if `to` is running."""
+    reason: str | MISSING = MISSING
+    """`kind` or `kind:detail`; free text."""
+
+
+class DoneWhenResult(Shape):
+    """How one check of a node went."""
+
+    cmd: str
+    rc: int
+    duration_s: Seconds
+    tail: Annotated[str, Field(max_length=4096)] | MISSING = MISSING
+    """The end of stderr and stdout, at most 4096 characters; only when rc is not 0."""
+    truncated: bool | MISSING = MISSING
+    """True beside a tail that was cropped."""
+
+
+class NodeAttempt(Frame):
+    """A node was tried, and its checks were run."""
+
+    event: Literal["node_attempt"]
+    node_id: NodeId
+    attempt: Attempt
+    duration_s: Seconds
+    converged: bool
+    """True only if every check exited 0."""
+    done_when_results: list[DoneWhenResult]
+    backoff_s: Seconds | MISSING = MISSING
+    """Omitted on attempt 1."""
+
+
+class RunEnd(Frame):
+    """The last line of a run."""
+
+    event: Literal["run_end"]
+    outcome: Outcome
+    done: Count
+    failed: Count
+    blocked: Count
+    total_duration_s: Seconds
+    total_attempts: Count | MISSING = MISSING
+    flake_retries: Count | MISSING = MISSING
+    exit_code: int | MISSING = MISSING
+    """Never written as 0."""
+
+
+class Node(Shape):
+    """One node of a graph."""
+
+    id: NodeId
+    """Stable across runs."""
+    deliverable: Annotated[str, Field(min_length=1)]
+    depends_on: Annotated[list[NodeId], Field(json_schema_extra={"uniqueItems": True})]
+    """The edges; [] marks a root."""
+    touches: Annotated[list[str], Field(json_schema_extra={"uniqueItems": True})]
+    parallel_safe: bool
+    done_when: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
+    max_ralph_iters: Annotated[int, Field(ge=1)] | MISSING = MISSING
+    """6 where it is not said."""
+    estimated_loc: Count | MISSING = MISSING
+
+
+class Graph(Shape):
+    """The graph that a run works off, as it was when the run started."""
+
+    version: Literal[1]
+    nodes: Annotated[list[Node], Field(min_length=1)]
+
+
+KINDS: dict[str, type[Shape]] = {
+    "run_start": RunStart,
+    "node_transition": NodeTransition,
+    "node_attempt": NodeAttempt,
+    "run_end": RunEnd,
+}
+
+PHASES: dict[str, Phase] = {
+    "pending": "working",
+    "ready": "working",
+    "running": "working",
+    "done": "done",
+    "failed": "failed",
+    "blocked": "failed",
+}
+
+EDGES = frozenset(
+    {
+        ("pending", "ready"),
+        ("ready", "running"),
+        ("running", "running"),  # K15: a retry may be marked
+        ("running", "done"),
+        ("running", "failed"),
+        ("pending", "blocked"),
+        ("ready", "blocked"),
+    }
+)
+
+
+def claim(body: Body) -> float:
+    return share(body, ("ts", "run_id", "event"), body.get("event") in list(KINDS))
+
+
+def read(body: Body) -> Envelope:
+    get = body.get
+    return Envelope(get("run_id", ""), get("event", ""), get("ts"), None, get("node_id"))
+
+
+def facts(event: Event) -> Iterator[Fact]:
+    body = event.body
+    match event.kind:
+        case "run_start":
+            yield Began(what="run")
+        case "node_transition":
+            yield from _moved(body)
+        case "node_attempt":
+            yield from _attempted(body)
+        case "run_end":
+            outcome = body["outcome"]
+            yield Ended(
+                what="run",
+                outcome=outcome,
+                # These two are the outcomes with which the process exits 0.
+                passed=outcome in ("clean", "clean_with_flake"),
+                exit_code=body.get("exit_code"),
+                seconds=body["total_duration_s"],
+            )
+    yield from extras(body)
+
+
+def _moved(body: Body) -> Iterator[Fact]:
+    node, to = body["node_id"], body["to"]
+    yield Moved(step=node, from_=body["from"], to=to, phase=PHASES[to], reason=body.get("reason"))
+    if to == "running":
+        yield Began(what="step", step=node)
+    elif to in ("done", "failed", "blocked"):
+        yield Ended(
+            what="step", step=node, outcome=to, passed=to == "done", reason=body.get("reason")
+        )
+
+
+def _attempted(body: Body) -> Iterator[Fact]:
+    node = body["node_id"]
+    for number_, result in enumerate(body["done_when_results"]):
+        yield Returned(
+            step=node,
+            call_id=f"{node}/{body['attempt']}/{number_}",
+            synthetic_id=True,
+            tool=result["cmd"],
+            ok=result["rc"] == 0,
+            exit_code=result["rc"],
+            seconds=result["duration_s"],
+            output=result.get("tail"),
+        )
+    yield Ended(
+        what="step",
+        step=f"{node}#{body['attempt']}",
+        passed=body["converged"],
+        outcome="converged" if body["converged"] else "not converged",
+        seconds=body["duration_s"],
+    )
+
+
+@dataclass(slots=True)
+class _State:
+    begun: bool = False
+    ended: bool = False
+    status: dict[str, str] = field(default_factory=dict)
+    attempts: dict[str, int] = field(default_factory=dict)
+    untried: dict[str, int] = field(default_factory=dict)
+
+
+def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
+    state = state or _State()
+    found: list[Finding] = []
+    body = event.body
+    if state.ended:
+        found.append(Finding("after-end", "an event after run_end", "error"))
+    if event.kind == "run_start":
+        if state.begun:
+            found.append(Finding("second-start", "a second run_start in this run", "error"))
+        state.begun = True
+    elif not state.begun:
+        state.begun = True
+        found.append(Finding("no-start", f"the run begins with {event.kind}, not run_start"))
+    match event.kind:
+        case "node_transition":
+            _check_move(state, body, found)
+        case "node_attempt":
+            _check_attempt(state, body, found)
+        case "run_end":
+            _check_end(state, body, found)
+            state.ended = True
+    return state, found
+
+
+def _check_move(state: _State, body: Body, found: list[Finding]) -> None:
+    node, before, to = body["node_id"], body["from"], body["to"]
+    was = state.status.get(node, "pending")
+    if before != was:
+        found.append(
+            Finding("from-mismatch", f"{node} moved from {before}, but was {was}", "error")
+        )
+    if (before, to) not in EDGES:
+        found.append(
+            Finding("illegal-transition", f"{node}: {before} -> {to} is no legal move", "error")
+        )
+    if to == "running":
+        if "attempt" not in body:
+            found.append(Finding("attempt-missing", f"{node} -> running without attempt"))
+        else:
+            state.untried[node] = body["attempt"]
+    elif "attempt" in body:
+        found.append(Finding("attempt-misplaced", f"{node} -> {to} carries attempt"))
+    # An impossible move is believed: the status follows the last `to`.
+    state.status[node] = to
+
+
+def _check_attempt(state: _State, body: Body, found: list[Finding]) -> None:
+    node, attempt = body["node_id"], body["attempt"]
+    expected = state.attempts.get(node, 0) + 1
+    if attempt != expected:
+        found.append(
+            Finding("attempt-order", f"{node}: attempt {attempt} where {expected} was next")
+        )
+    state.attempts[node] = attempt
+    state.untried.pop(node, None)
+    if attempt == 1 and "backoff_s" in body:
+        found.append(Finding("backoff-first", f"{node}: backoff_s on attempt 1"))
+    clean = all(result["rc"] == 0 for result in body["done_when_results"])
+    if body["converged"] and not clean:
+        found.append(
+            Finding("converged-mismatch", f"{node}: converged, though a check failed", "error")
+        )
+
+
+def _check_end(state: _State, body: Body, found: list[Finding]) -> None:
+    for status in ("done", "failed", "blocked"):
+        counted = sum(value == status for value in state.status.values())
+        if state.status and body[status] != counted:
+            found.append(
+                Finding("totals", f"{status} is {body[status]}, the log shows {counted}", "error")
+            )
+    derived = outcome_of(
+        body["done"], body["failed"], body["blocked"], body.get("flake_retries", 0)
+    )
+    same = body["outcome"] == derived or (
+        # Without the count a flake cannot be told from its absence.
+        "flake_retries" not in body and {body["outcome"], derived} == {"clean", "clean_with_flake"}
+    )
+    if not same:
+        found.append(
+            Finding("outcome-mismatch", f"outcome {body['outcome']}, the counts give {derived}")
+        )
+    if body.get("exit_code") == 0:
+        found.append(Finding("exit-code-zero", "exit_code 0 is never written"))
+    elif "exit_code" not in body and body["outcome"] in ("stuck", "catastrophic"):
+        # K14: a partial without it is tolerated
+        found.append(Finding("exit-code-missing", f"{body['outcome']} without exit_code"))
+
+
+def rest(state: _State) -> list[Finding]:
+    found = [
+        Finding("attempt-missing", f"{node} went to running (attempt {n}), no node_attempt follows")
+        for node, n in state.untried.items()
+    ]
+    if not state.ended:
+        found.append(Finding("no-end", "no run_end", "info"))
+    return found
+
+
+def outcome_of(done: int, failed: int, blocked: int, flake_retries: int) -> Outcome:
+    """The outcome of a run, from its counts alone; the first match wins."""
+    if not failed and not blocked:
+        return "clean_with_flake" if flake_retries else "clean"
+    if not done:
+        return "catastrophic"
+    return "stuck" if failed and blocked else "partial"
+
+
+def lint_graph(graph: Body) -> list[Finding]:
+    """K32: what the schema of a graph cannot say."""
+    found: list[Finding] = []
+    edges: dict[str, list[str]] = {}
+    for node in graph["nodes"]:
+        if node["id"] in edges:
+            found.append(Finding("node-id-reused", f"two nodes are called {node['id']}", "error"))
+        edges[node["id"]] = node["depends_on"]
+    for name, parents in edges.items():
+        found += [
+            Finding(
+                "unknown-dependency", f"{name} depends on {parent}, which is not there", "error"
+            )
+            for parent in parents
+            if parent not in edges
+        ]
+    if all(edges.values()):
+        found.append(Finding("no-root", "no node without dependencies", "error"))
+    left = {name: [p for p in parents if p in edges] for name, parents in edges.items()}
+    while free := [name for name, parents in left.items() if not parents]:
+        for name in free:
+            del left[name]
+        left = {name: [p for p in parents if p in left] for name, parents in left.items()}
+    if left:
+        found.append(Finding("cycle", f"a cycle among {', '.join(sorted(left))}", "error"))
+    return found
+
+
+def say(fact: Fact, scene: Scene) -> Body | None:
+    base: Body = {"ts": millis(scene.at), "run_id": slug(scene.run, RUN_ID, "run")}
+    counts = scene.memory.setdefault("counts", {"done": 0, "failed": 0})
+    node = slug(fact.step or "", NODE_ID, "node")
+    match fact:
+        case Began(what="run"):
+            return {**base, "event": "run_start", "total_nodes": 0}
+        case Began(what="step"):
+            move = {"node_id": node, "from": "ready", "to": "running", "attempt": 1}
+            return {**base, "event": "node_transition", **move}
+        case Ended(what="step"):
+            to = "failed" if fact.passed is False else "done"
+            counts[to] += 1
+            body: Body = {**base, "event": "node_transition", "node_id": node}
+            body |= {"from": "running", "to": to}
+            return body | ({"reason": fact.reason} if fact.reason else {})
+        case Ended(what="run"):
+            return {**base, "event": "run_end", **_end(fact, counts)}
+    return None
+
+
+def _end(fact: Ended, counts: dict[str, int]) -> dict[str, Any]:
+    done, failed = counts["done"], counts["failed"]
+    if fact.passed is False and not failed:
+        failed = 1
+    outcome = outcome_of(done, failed, 0, 0)
+    end: dict[str, Any] = {"outcome": outcome, "done": done, "failed": failed, "blocked": 0}
+    end["total_duration_s"] = float(fact.seconds or 0)
+    return end | ({} if outcome == "clean" else {"exit_code": 1})
+
+
+dialect = Dialect(
+    name="kahn-ci",
+    about="CI runs: a graph of shell-checked nodes being worked off.",
+    family="kahn",
+    policy=Policy(kinds="closed", fields="open", redactable=False),
+    kind_key="event",
+    kinds=KINDS,
+    frame=Frame,
+    claim=claim,
+    read=read,
+    facts=facts,
+    rules=rules,
+    rest=rest,
+    say=say,
+    documents={"graph": Graph},
+)

@@ -1,0 +1,70 @@
+"""What was heard: a line, the event read from it, and what was wrong or surprising about it."""
+
+from typing import Any, Literal, NamedTuple
+
+Body = dict[str, Any]
+"""One JSON object, as parsed."""
+
+Level = Literal["error", "warning", "info"]
+
+
+class Envelope(NamedTuple):
+    """What every dialect can say of a body without understanding it."""
+
+    run: str
+    kind: str
+    at: str | None = None
+    id: str | None = None
+    actor: str | None = None
+    cause: str | None = None
+    family: str | None = None
+    """Of the run, where it is not the dialect's own."""
+
+
+class Finding(NamedTuple):
+    """Something surprising that was kept."""
+
+    name: str
+    message: str
+    level: Level = "warning"
+
+
+class Event(NamedTuple):
+    """A line, read."""
+
+    dialect: str
+    family: str
+    """Dialects that share runs share a family; a run is known by (family, run)."""
+    run: str
+    kind: str
+    at: str | None
+    """The emitter's clock, in the dialect's own spelling."""
+    id: str | None
+    """The dialect's own identity of this event, unique within its run; None where it has none."""
+    actor: str | None
+    cause: str | None
+    """The identity of the event that this one follows from."""
+    body: Body
+    """As understood: upcast, and with the dialect's named tolerances applied."""
+    line: bytes
+    """As written by the emitter; never changed."""
+    odd: tuple[Finding, ...] = ()
+    """What had to be tolerated to read it."""
+
+
+class Problem(NamedTuple):
+    """One fault for which a line is refused."""
+
+    pointer: str
+    """A JSON pointer; empty when the line as a whole is at fault."""
+    message: str
+    hint: str
+
+
+class Refusal(NamedTuple):
+    """A line that was not accepted, and why: every fault, not the first."""
+
+    problems: tuple[Problem, ...]
+    dialect: str | None = None
+    kind: str | None = None
+    run: str | None = None

@@ -1,0 +1,70 @@
+"""Cuts a stream of bytes into lines: one object per line, whatever the size of the file."""
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+CAP = 16 * 1024 * 1024
+"""The longest line that the door takes, in bytes, unless configured."""
+
+CHUNK = 1 << 18
+BOM = b"\xef\xbb\xbf"
+
+
+class Source(Protocol):
+    """Anything that bytes can be read from."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+class Line(NamedTuple):
+    """One line of a file, without its line end."""
+
+    number: int
+    """Counted from 1, blank lines included."""
+    offset: int
+    """Of its first byte in the file."""
+    data: bytes
+    """Empty when the line is longer than the cap."""
+    size: int
+    """In bytes, also when it is longer than the cap."""
+    whole: bool = True
+    """False for a last line without a line end."""
+    bom: bool = False
+    """Whether a byte order mark was dropped in front of it."""
+
+
+def split(source: Source, cap: int = CAP) -> Iterator[Line]:
+    """The lines that are not blank, cut at LF; one CR before it is transport.
+
+    A line longer than the cap is counted and passed over, never held.
+    """
+    number, offset, size = 1, 0, 0
+    held: list[bytes] = []
+
+    def line(last: bytes, whole: bool) -> Line | None:
+        nonlocal size
+        total = size + len(last)
+        data = b"".join([*held, last]) if total <= cap else b""
+        bom = number == 1 and data.startswith(BOM)
+        data = data[3:] if bom else data
+        data = data.removesuffix(b"\r")
+        held.clear()
+        size = 0
+        if not data.strip() and total <= cap:
+            return None
+        return Line(number, offset, data, total, whole, bom)
+
+    while chunk := source.read(CHUNK):
+        start = 0
+        while (end := chunk.find(b"\n", start)) >= 0:
+            length = size + end - start + 1
+            if found := line(chunk[start:end], whole=True):
+                yield found
+            number, offset, start = number + 1, offset + length, end + 1
+        size += len(chunk) - start
+        if size <= cap:
+            held.append(chunk[start:])
+        else:
+            held.clear()
+    if size and (found := line(b"", whole=False)):
+        yield found

@@ -1,0 +1,51 @@
+"""What is surprising across the events of a run; nothing is refused here."""
+
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from tracklog.dialects import Dialect
+from tracklog.event import Body, Event, Finding
+
+
+def digest(dialect: Dialect, body: Body) -> bytes:
+    """Equal for two bodies that are equal as JSON values, in what counts for this dialect."""
+    if dialect.policy.ignores:
+        body = {key: value for key, value in body.items() if key not in dialect.policy.ignores}
+    return blake2b(orjson.dumps(body, option=orjson.OPT_SORT_KEYS), digest_size=16).digest()
+
+
+class Lint:
+    """Holds each run's state and tells what each next event has surprising about it."""
+
+    def __init__(self, dialects: Iterable[Dialect]) -> None:
+        self._dialects = {dialect.name: dialect for dialect in dialects}
+        self._states: dict[tuple[str, str, str], Any] = {}
+        self._heard: dict[tuple[str, str, str], dict[str, bytes]] = {}
+
+    def hear(self, event: Event) -> Iterator[Finding]:
+        """The findings of one event, after all that were heard before it."""
+        dialect = self._dialects[event.dialect]
+        yield from event.odd
+        key = (event.dialect, event.family, event.run)
+        if event.id is not None and dialect.policy.identity != "none":
+            heard = self._heard.setdefault(key, {})
+            seen, now = heard.get(event.id), digest(dialect, event.body)
+            if seen == now:
+                yield Finding("duplicate", f"{event.id} was heard before, the same", "info")
+                return  # told twice, counted once
+            if seen is not None:
+                message = f"{event.id} was heard before with another line"
+                yield Finding(dialect.policy.reused, message, "error")
+            else:
+                heard[event.id] = now
+        self._states[key], found = dialect.rules(self._states.get(key), event)
+        yield from found
+
+    def rest(self) -> Iterator[tuple[str, str, Finding]]:
+        """What is still amiss when nothing more comes: (dialect, run, finding)."""
+        for (name, _, run), state in self._states.items():
+            for finding in self._dialects[name].rest(state):
+                yield name, run, finding
