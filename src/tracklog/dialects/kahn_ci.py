@@ -223,16 +223,20 @@ def _attempted(body: Body) -> Iterator[Fact]:
 
 
 @dataclass(slots=True)
-class _State:
+class State:
+    """What is known of a run so far."""
+
     begun: bool = False
     ended: bool = False
     status: dict[str, str] = field(default_factory=dict)
     attempts: dict[str, int] = field(default_factory=dict)
     untried: dict[str, int] = field(default_factory=dict)
+    flaky: set[str] = field(default_factory=set)
+    """Nodes that converged on a later attempt than their first."""
 
 
-def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
-    state = state or _State()
+def rules(state: State | None, event: Event) -> tuple[State, list[Finding]]:
+    state = state or State()
     found: list[Finding] = []
     body = event.body
     if state.ended:
@@ -255,7 +259,7 @@ def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
     return state, found
 
 
-def _check_move(state: _State, body: Body, found: list[Finding]) -> None:
+def _check_move(state: State, body: Body, found: list[Finding]) -> None:
     node, before, to = body["node_id"], body["from"], body["to"]
     was = state.status.get(node, "pending")
     if before != was:
@@ -277,7 +281,7 @@ def _check_move(state: _State, body: Body, found: list[Finding]) -> None:
     state.status[node] = to
 
 
-def _check_attempt(state: _State, body: Body, found: list[Finding]) -> None:
+def _check_attempt(state: State, body: Body, found: list[Finding]) -> None:
     node, attempt = body["node_id"], body["attempt"]
     expected = state.attempts.get(node, 0) + 1
     if attempt != expected:
@@ -289,19 +293,24 @@ def _check_attempt(state: _State, body: Body, found: list[Finding]) -> None:
     if attempt == 1 and "backoff_s" in body:
         found.append(Finding("backoff-first", f"{node}: backoff_s on attempt 1"))
     clean = all(result["rc"] == 0 for result in body["done_when_results"])
+    if body["converged"] and attempt > 1:
+        state.flaky.add(node)
     if body["converged"] and not clean:
         found.append(
             Finding("converged-mismatch", f"{node}: converged, though a check failed", "error")
         )
 
 
-def _check_end(state: _State, body: Body, found: list[Finding]) -> None:
+def _check_end(state: State, body: Body, found: list[Finding]) -> None:
     for status in ("done", "failed", "blocked"):
         counted = sum(value == status for value in state.status.values())
         if state.status and body[status] != counted:
             found.append(
                 Finding("totals", f"{status} is {body[status]}, the log shows {counted}", "error")
             )
+    if state.attempts and body.get("flake_retries", len(state.flaky)) != len(state.flaky):
+        message = f"flake_retries is {body['flake_retries']}, the log shows {len(state.flaky)}"
+        found.append(Finding("flake-count", message))
     derived = outcome_of(
         body["done"], body["failed"], body["blocked"], body.get("flake_retries", 0)
     )
@@ -320,7 +329,7 @@ def _check_end(state: _State, body: Body, found: list[Finding]) -> None:
         found.append(Finding("exit-code-missing", f"{body['outcome']} without exit_code"))
 
 
-def rest(state: _State) -> list[Finding]:
+def rest(state: State) -> list[Finding]:
     found = [
         Finding("attempt-missing", f"{node} went to running (attempt {n}), no node_attempt follows")
         for node, n in state.untried.items()

@@ -1,0 +1,184 @@
+"""ralph: prompt runs written as CI transitions, with their own keys riding along."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import MISSING, Field
+
+from tracklog.dialects import Dialect, Policy, Scene, Shape, Share, text
+from tracklog.dialects import kahn_ci as kahn
+from tracklog.event import Body, Event, Finding
+from tracklog.fact import Decided, Ended, Fact, Noted
+
+WORST_LAST = ("clean", "clean_with_flake", "partial", "stuck", "catastrophic")
+SEVERITIES = dict(zip(("none", "minor", "moderate", "major", "critical"), WORST_LAST, strict=True))
+"""K26: what a deviation's severity makes of the outcome."""
+
+
+class RunStart(kahn.RunStart):
+    """The first line of a run, with who drives it."""
+
+    actor: Annotated[str, Field(min_length=1)]
+
+
+class NodeTransition(kahn.NodeTransition):
+    """A prompt changed its status; the outcome is its worst so far."""
+
+    outcome: kahn.Outcome
+    convergence_score: Share | MISSING = MISSING
+    """A KILN slot: absent where KILN is absent, never null."""
+    early_stop_reason: str | MISSING = MISSING
+    """A KILN slot."""
+
+
+KINDS: dict[str, type[Shape]] = {
+    **kahn.KINDS,
+    "run_start": RunStart,
+    "node_transition": NodeTransition,
+}
+
+
+def tolerate(body: Body) -> tuple[Body, list[Finding]]:
+    """K23: the kind may stand under `type`; it is never written there."""
+    if "event" in body or "type" not in body:
+        return body, []
+    renamed = {("event" if key == "type" else key): value for key, value in body.items()}
+    return renamed, [Finding("type-alias", "the kind stands under type, not event", "info")]
+
+
+def facts(event: Event) -> Iterator[Fact]:
+    body = event.body
+    for fact in kahn.facts(event):
+        if isinstance(fact, Ended) and event.kind == "node_transition":
+            # The prompt's own outcome says more than the node's status.
+            yield Ended(
+                what="step",
+                step=fact.step,
+                outcome=body["outcome"],
+                passed=fact.passed,
+                reason=fact.reason,
+            )
+        else:
+            yield fact
+    if event.kind == "node_transition" and "convergence_score" in body:
+        yield Decided(
+            step=body["node_id"],
+            name="kiln",
+            score=body["convergence_score"],
+            reason=body.get("early_stop_reason"),
+        )
+    if isinstance(body.get("deviation"), dict):
+        yield Noted(
+            step=text(body.get("node_id")),
+            label="deviation",
+            text=text(body["deviation"].get("summary")),
+            data=body["deviation"],
+        )
+
+
+@dataclass(slots=True)
+class _State:
+    kahn: kahn.State | None = None
+    worst: dict[str, str] = field(default_factory=dict)
+    failed: set[tuple[str, str]] = field(default_factory=set)
+    flakes: int = 0
+
+
+def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
+    state = state or _State()
+    state.kahn, found = kahn.rules(state.kahn, event)
+    # Outcomes and flakes have rules of their own here (K25, K26).
+    found = [each for each in found if each.name not in ("outcome-mismatch", "flake-count")]
+    body = event.body
+    _check_severity(body, found)
+    match event.kind:
+        case "node_attempt":
+            _count_flake(state, body)
+        case "node_transition":
+            node, outcome = body["node_id"], body["outcome"]
+            worst = state.worst.get(node, "clean")
+            if _worse(worst, outcome):
+                message = f"{node} was {worst} and is {outcome} now"
+                found.append(Finding("outcome-improved", message))
+            state.worst[node] = worst if _worse(worst, outcome) else outcome
+        case "run_end":
+            _check_end(state, body, found)
+    return state, found
+
+
+def _check_severity(body: Body, found: list[Finding]) -> None:
+    deviation = body.get("deviation")
+    if not isinstance(deviation, dict) or "severity" not in deviation:
+        return
+    severity = deviation["severity"]
+    least = SEVERITIES.get(severity) if isinstance(severity, str) else None
+    if least is None:
+        message = f"{severity!r} is no severity; one of: {', '.join(SEVERITIES)}"
+        found.append(Finding("unknown-severity", message, "error"))
+    elif "outcome" in body and _worse(least, body["outcome"]):
+        message = f"a {severity} deviation, but the outcome is {body['outcome']}"
+        found.append(Finding("severity-mismatch", message))
+
+
+def _count_flake(state: _State, body: Body) -> None:
+    """K25: a flake is a phase that failed and then succeeded on a later attempt."""
+    phase = (body["node_id"], str(body.get("phase", "")))
+    if not body["converged"]:
+        state.failed.add(phase)
+    elif phase in state.failed:
+        state.failed.discard(phase)
+        state.flakes += 1
+
+
+def _check_end(state: _State, body: Body, found: list[Finding]) -> None:
+    if body.get("flake_retries", state.flakes) != state.flakes:
+        message = f"flake_retries is {body['flake_retries']}, the log shows {state.flakes}"
+        found.append(Finding("flake-count", message))
+    worst = max(state.worst.values(), key=WORST_LAST.index, default=body["outcome"])
+    if state.flakes and worst == "clean":
+        worst = "clean_with_flake"
+    if body["outcome"] != worst:
+        message = f"outcome {body['outcome']}, the worst prompt is {worst}"
+        found.append(Finding("worst-outcome", message))
+
+
+def rest(state: _State) -> list[Finding]:
+    return kahn.rest(state.kahn) if state.kahn else []
+
+
+def _worse(outcome: str, than: str) -> bool:
+    return WORST_LAST.index(outcome) > WORST_LAST.index(than)
+
+
+def say(fact: Fact, scene: Scene) -> Body | None:
+    body = kahn.say(fact, scene)
+    if body is None:
+        return None
+    match body["event"]:
+        case "run_start":
+            body["actor"] = fact.agent or "unknown"
+        case "node_transition":
+            failed = isinstance(fact, Ended) and fact.passed is False
+            said = fact.outcome if isinstance(fact, Ended) else None
+            body["outcome"] = said if said in WORST_LAST else "partial" if failed else "clean"
+    return body
+
+
+dialect = Dialect(
+    name="ralph",
+    about="Prompt runs written as CI transitions, with their own keys riding along.",
+    family="kahn",
+    policy=Policy(kinds="closed", fields="open", redactable=False),
+    kind_key="event",
+    kinds=KINDS,
+    frame=kahn.Frame,
+    claim=kahn.claim,
+    read=kahn.read,
+    facts=facts,
+    rules=rules,
+    rest=rest,
+    say=say,
+    tolerate=tolerate,
+    guessed=False,  # a line is kahn-ci unless it is said to be ralph
+)

@@ -1,0 +1,496 @@
+"""tracklog: the native dialect, one line per fact, for what has no dialect of its own."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING as NO_DEFAULT
+from dataclasses import dataclass, field, fields
+from hashlib import sha256
+from typing import Annotated, Any, Literal, Self
+
+import orjson
+from pydantic import MISSING, Field, model_validator
+from pydantic.config import JsonDict
+
+from tracklog.dialects import Count, Dialect, Policy, Scene, Seconds, Shape, Share, share, text
+from tracklog.event import Body, Envelope, Event, Finding
+from tracklog.fact import BLOCK_KEYS, FACTS, Fact, Fidelity, LinkKind, Phase, Role, What
+
+Name = Annotated[str, Field(min_length=1, description="Not empty.")]
+Utc = Annotated[
+    str,
+    Field(
+        pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z$",
+        json_schema_extra={"format": "date-time"},
+        description="UTC, RFC 3339 with Z, as fine as the source: 2026-05-05T09:00:00.123456Z.",
+    ),
+]
+RunRef = Annotated[
+    str | dict[str, Any],
+    Field(description="A run: its id, an alias of it, or {family, run}."),
+]
+
+
+class Origin(Shape):
+    """Where a line came from."""
+
+    writer: Name
+    """Who wrote it: an importer, otlp, collector, cli."""
+    fidelity: Fidelity
+    """How the writer knows."""
+    mapping: Name | MISSING = MISSING
+    """The version of the writer's mapping."""
+    path: str | MISSING = MISSING
+    offset: Count | MISSING = MISSING
+    raw: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | MISSING = MISSING
+    """The SHA-256 of the raw record, in hex."""
+    record: Name | list[Name] | MISSING = MISSING
+    """The record's own key at its source; a list where several were merged."""
+    clock: Name | MISSING = MISSING
+    """Whose clock `at` is, when it is not the event's own."""
+    generation: int | str | MISSING = MISSING
+
+
+class Frame(Shape):
+    """What every line has."""
+
+    id: Name
+    """Derived from the source record and the mapping; a fresh UUID where there is no source."""
+    run: Name
+    fact: str
+    """One of the twelve."""
+    origin: Origin
+    at: Utc | MISSING = MISSING
+    """Absent where the source has no clock; then the time of receipt stands in."""
+    family: Name | MISSING = MISSING
+    """Of the run, when it is not tracklog."""
+    agent: str | MISSING = MISSING
+    step: str | MISSING = MISSING
+    """The turn, step or node."""
+    cause: Name | MISSING = MISSING
+    """The id or record that it follows from."""
+    copied: bool | MISSING = MISSING
+    """Another run's history told again: shown, never counted."""
+    extra: dict[str, Any] | MISSING = MISSING
+    """What is kept under the source's own names."""
+
+
+def _own_keys(schema: JsonDict) -> None:
+    schema["allOf"] = [
+        {
+            "if": {"properties": {"type": {"const": name}}},
+            "then": {"required": list(keys)},
+        }
+        for name, keys in BLOCK_KEYS.items()
+    ]
+
+
+class Block(Shape, json_schema_extra=_own_keys):
+    """One content block; a known type has its own keys."""
+
+    type: Name
+
+    @model_validator(mode="after")
+    def _has_its_own_keys(self) -> Self:
+        absent = set(BLOCK_KEYS.get(self.type, ())) - set(self.model_extra or ())
+        if absent:
+            raise ValueError(f"a {self.type} block without {', '.join(sorted(absent))}")
+        return self
+
+
+class Software(Shape):
+    """What ran."""
+
+    name: Name
+    version: str | MISSING = MISSING
+
+
+class Began(Frame):
+    """A run, an agent or a step began."""
+
+    fact: Literal["Began"]
+    what: What
+    task: str | MISSING = MISSING
+    model: str | MISSING = MISSING
+    software: Software | MISSING = MISSING
+    host: str | MISSING = MISSING
+    cwd: str | MISSING = MISSING
+    git: dict[str, Any] | MISSING = MISSING
+    """branch, commit, repository."""
+
+
+class Ended(Frame):
+    """A run, an agent or a step ended."""
+
+    fact: Literal["Ended"]
+    what: What
+    outcome: str | MISSING = MISSING
+    """Verbatim."""
+    passed: bool | MISSING = MISSING
+    score: float | MISSING = MISSING
+    reason: str | MISSING = MISSING
+    error: Any | MISSING = MISSING
+    exit_code: int | MISSING = MISSING
+    seconds: Seconds | MISSING = MISSING
+    winner: str | MISSING = MISSING
+    winner_kind: str | MISSING = MISSING
+    winning_model: str | MISSING = MISSING
+    winning_models: list[str] | MISSING = MISSING
+
+
+class Moved(Frame):
+    """An agent or a step changed its status."""
+
+    fact: Literal["Moved"]
+    from_: Annotated[str, Field(alias="from")]
+    to: Name
+    phase: Phase
+    reason: str | MISSING = MISSING
+
+
+class Called(Frame):
+    """A tool was called."""
+
+    fact: Literal["Called"]
+    tool: Name
+    call_id: Name
+    input: Any | MISSING = MISSING
+    provider_call_id: Name | MISSING = MISSING
+    parent_call_id: Name | MISSING = MISSING
+    """The call whose sub-agent called."""
+    tool_server: str | MISSING = MISSING
+    by_provider: bool | MISSING = MISSING
+    synthetic_id: bool | MISSING = MISSING
+    """The source gave no id."""
+
+
+class Returned(Frame):
+    """A tool call came back."""
+
+    fact: Literal["Returned"]
+    call_id: Name
+    tool: str | MISSING = MISSING
+    ok: bool | MISSING = MISSING
+    """Absent: neither way, as when it was cancelled."""
+    output: Any | MISSING = MISSING
+    error: Any | MISSING = MISSING
+    status: str | MISSING = MISSING
+    exit_code: int | MISSING = MISSING
+    seconds: Seconds | MISSING = MISSING
+    synthetic_id: bool | MISSING = MISSING
+
+
+class Said(Frame):
+    """Something was said, or thought."""
+
+    fact: Literal["Said"]
+    role: Role
+    blocks: list[Block]
+    message_id: Name | MISSING = MISSING
+    to: str | MISSING = MISSING
+    """An agent."""
+    model: str | MISSING = MISSING
+    stop_reason: str | MISSING = MISSING
+    injected: bool | MISSING = MISSING
+    """No person typed it."""
+
+
+class Decided(
+    Frame, json_schema_extra={"anyOf": [{"required": ["verdict"]}, {"required": ["score"]}]}
+):
+    """A verdict or a score was given."""
+
+    fact: Literal["Decided"]
+    verdict: Any | MISSING = MISSING
+    score: float | MISSING = MISSING
+    by: str | MISSING = MISSING
+    about: str | MISSING = MISSING
+    """A record, an id or a call_id."""
+    name: str | MISSING = MISSING
+    passed: bool | MISSING = MISSING
+    confidence: Share | MISSING = MISSING
+    threshold: Share | MISSING = MISSING
+    reason: str | MISSING = MISSING
+    evidence: Any | MISSING = MISSING
+    winner: str | MISSING = MISSING
+    accused: str | MISSING = MISSING
+    correct: bool | MISSING = MISSING
+    scores: dict[str, float] | MISSING = MISSING
+    no_contest: bool | MISSING = MISSING
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not {"verdict", "score"} & self.model_fields_set:
+            raise ValueError("neither verdict nor score")
+        return self
+
+
+class Asked(Frame):
+    """A person was asked."""
+
+    fact: Literal["Asked"]
+    question_id: Name
+    text: str | MISSING = MISSING
+    what: str | MISSING = MISSING
+    """permission, clarification, ..."""
+    call_id: Name | MISSING = MISSING
+    options: list[Any] | MISSING = MISSING
+    schema_: Annotated[Any, Field(alias="schema")] | MISSING = MISSING
+    expires: Utc | MISSING = MISSING
+
+
+class Answered(Frame):
+    """The question was answered."""
+
+    fact: Literal["Answered"]
+    question_id: Name
+    answer: Any
+    by: str | MISSING = MISSING
+
+
+LINKS: JsonDict = {
+    "anyOf": [
+        {
+            "properties": {"kind": {"enum": ["sub-run", "fork", "resume", "branch", "related"]}},
+            "anyOf": [{"required": [end]} for end in ("parent", "child", "other")],
+        },
+        {"properties": {"kind": {"enum": ["handoff", "message"]}}, "required": ["from", "to"]},
+        {"properties": {"kind": {"enum": ["alias"]}}, "required": ["system", "alias"]},
+    ]
+}
+
+
+class Linked(Frame, json_schema_extra=LINKS):
+    """Two runs, two agents or two names of one run belong together."""
+
+    fact: Literal["Linked"]
+    kind: LinkKind
+    parent: RunRef | MISSING = MISSING
+    child: RunRef | MISSING = MISSING
+    other: RunRef | MISSING = MISSING
+    from_: Annotated[str, Field(alias="from")] | MISSING = MISSING
+    to: str | MISSING = MISSING
+    system: str | MISSING = MISSING
+    alias: Name | MISSING = MISSING
+    """This run's name in that system."""
+    call_id: Name | MISSING = MISSING
+    reason: str | MISSING = MISSING
+    context: Any | MISSING = MISSING
+
+    @model_validator(mode="after")
+    def _has_both_ends(self) -> Self:
+        said = self.model_fields_set
+        if self.kind in ("handoff", "message"):
+            whole = {"from_", "to"} <= said
+        elif self.kind == "alias":
+            whole = {"system", "alias"} <= said
+        else:
+            whole = bool({"parent", "child", "other"} & said)
+        if not whole:
+            raise ValueError(f"a {self.kind} link without both its ends")
+        return self
+
+
+class Spent(Frame):
+    """Tokens or money were spent."""
+
+    fact: Literal["Spent"]
+    key: Name
+    """Spends with one key are one spend."""
+    provider: str | MISSING = MISSING
+    model: str | MISSING = MISSING
+    usage: dict[str, Any] | MISSING = MISSING
+    cost_usd: float | MISSING = MISSING
+    """As reported."""
+    credits: float | MISSING = MISSING
+    """Not money."""
+    calls: Count | MISSING = MISSING
+    group: str | MISSING = MISSING
+    whole: bool | MISSING = MISSING
+    """In a group, whole spends replace the rest."""
+    bound: Literal["lower", "upper"] | MISSING = MISSING
+
+
+class Noted(Frame):
+    """The shrug: anything else, kept with its kind intact."""
+
+    fact: Literal["Noted"]
+    label: Name
+    kind: str | MISSING = MISSING
+    """The source's own word."""
+    text: str | MISSING = MISSING
+    data: Any | MISSING = MISSING
+
+
+KINDS: dict[str, type[Shape]] = {
+    shape.__name__: shape
+    for shape in (
+        Began, Ended, Moved, Called, Returned, Said, Decided, Asked, Answered, Linked, Spent, Noted,
+    )
+}  # fmt: skip  # one row, in the order of the facts
+
+
+def claim(body: Body) -> float:
+    return share(body, ("id", "run", "fact", "origin"), body.get("fact") in list(KINDS))
+
+
+def read(body: Body) -> Envelope:
+    get = body.get
+    return Envelope(
+        get("run", ""),
+        get("fact", ""),
+        get("at"),
+        get("id"),
+        get("agent"),
+        get("cause"),
+        get("family"),
+    )
+
+
+def _fields(fact: type[Fact]) -> dict[str, tuple[str, bool]]:
+    """The fields of a fact by their key on a line, and whether each is a tuple."""
+    return {
+        item.name.rstrip("_"): (item.name, "tuple[" in str(item.type))
+        for item in fields(fact)
+        if item.name != "fidelity"
+    }
+
+
+FIELDS = {fact.__name__: (fact, _fields(fact)) for fact in FACTS}
+
+
+def facts(event: Event) -> Iterator[Fact]:
+    body = event.body
+    fact, keys = FIELDS[event.kind]
+    said: dict[str, Any] = {
+        name: tuple(body[key]) if is_tuple else body[key]
+        for key, (name, is_tuple) in keys.items()
+        if key in body
+    }
+    yield fact(**said, fidelity=body["origin"]["fidelity"])
+
+
+def body_of(fact: Fact) -> Body:
+    """A fact's own part of a line: what it says, and nothing that it does not."""
+    said: Body = {"fact": type(fact).__name__}
+    for item in fields(fact):
+        value = getattr(fact, item.name)
+        if item.name != "fidelity" and (item.default is NO_DEFAULT or value != item.default):
+            said[item.name.rstrip("_")] = value
+    return said
+
+
+def line(
+    fact: Fact,
+    *,
+    id: str,
+    run: str,
+    origin: Mapping[str, Any],
+    at: str | None = None,
+    **more: Any,
+) -> bytes:
+    """A fact as a line; `more` is what every line may have: family, cause, extra."""
+    said = body_of(fact)
+    head = {"id": id, "run": run, "at": at, "fact": said.pop("fact")}
+    whole = {**head, **said, **more, "origin": origin}
+    return orjson.dumps({key: value for key, value in whole.items() if value is not None})
+
+
+def line_id(writer: str, mapping: str, run: str, record: bytes, k: int = 0, n: int = 0) -> str:
+    """The id of the n-th fact told of a source record, the same wherever the record is read."""
+    try:
+        canonical = orjson.dumps(orjson.loads(record), option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONDecodeError:
+        canonical = record
+    parts = (writer, mapping, run, sha256(canonical).hexdigest(), str(k), str(n))
+    return sha256("\n".join(parts).encode()).digest()[:16].hex()
+
+
+@dataclass(slots=True)
+class _State:
+    called: set[str] = field(default_factory=set)
+    returned: set[str] = field(default_factory=set)
+    asked: set[str] = field(default_factory=set)
+    ended: bool = False
+
+
+def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
+    state = state or _State()
+    body = event.body
+    found: list[Finding] = []
+    if body.get("copied"):
+        return state, found
+    match event.kind:
+        case "Began" if body["what"] == "run":
+            state.ended = False
+        case "Ended" if body["what"] == "run":
+            if state.ended:
+                found.append(Finding("second-end", "the run ends a second time"))
+            state.ended = True
+        case "Called":
+            state.called.add(body["call_id"])
+        case "Returned":
+            _check_return(state, body["call_id"], found)
+        case "Asked":
+            state.asked.add(body["question_id"])
+        case "Answered" if body["question_id"] not in state.asked:
+            # An answer to another family's question is asked for in that family's own words.
+            if "family" not in body:
+                message = f"{body['question_id']} is answered, but was not asked"
+                found.append(Finding("answer-without-question", message))
+        case "Noted" if body["label"] == "finding":
+            found.append(_raised(body))
+    return state, found
+
+
+def _check_return(state: _State, call: str, found: list[Finding]) -> None:
+    if call not in state.called:
+        found.append(Finding("return-without-call", f"{call} returns, but was not called"))
+    elif call in state.returned:
+        found.append(Finding("second-return", f"{call} returns a second time"))
+    state.returned.add(call)
+
+
+def _raised(body: Body) -> Finding:
+    """What the mapping found amiss, as it said it."""
+    data = body.get("data")
+    name = text(data.get("name")) if isinstance(data, dict) else None
+    return Finding(name or "finding", body.get("text") or body.get("kind") or "found by its writer")
+
+
+def rest(state: _State) -> list[Finding]:
+    return [
+        Finding("call-not-returned", f"{call} never returned", "info")
+        for call in sorted(state.called - state.returned)
+    ]
+
+
+def say(fact: Fact, scene: Scene) -> Body | None:
+    said = orjson.loads(orjson.dumps(body_of(fact)))
+    match said["fact"]:
+        case "Moved":
+            said["from"] = said["from"] or scene.memory.get(f"status {fact.agent}", "unknown")
+            scene.memory[f"status {fact.agent}"] = said["to"]
+        case "Spent":
+            said["key"] = said.get("key") or scene.id
+        case "Answered":
+            said.setdefault("answer", None)
+        case "Decided" if not {"verdict", "score"} & said.keys():
+            said["verdict"] = None
+    origin = {"writer": "convert", "fidelity": fact.fidelity}
+    return {"id": scene.id, "run": scene.run, "at": scene.at, **said, "origin": origin}
+
+
+dialect = Dialect(
+    name="tracklog",
+    about="The native dialect: one line per fact, for what has no dialect of its own.",
+    policy=Policy(kinds="closed", fields="open", identity="refuse", ignores=frozenset({"origin"})),
+    kind_key="fact",
+    kinds=KINDS,
+    frame=Frame,
+    claim=claim,
+    read=read,
+    facts=facts,
+    rules=rules,
+    rest=rest,
+    say=say,
+    contract="tracklog",
+)
