@@ -120,6 +120,14 @@ def _branch(error: ValidationError, schema: Any, body: Any) -> Iterator[Problem]
     if not branches:
         yield Problem(pointer(path), _message(error), _hint(error, schema))
         return
+    wanting = [_kind(branch[0]).property for branch in branches if _lacks_one_key(branch, depth)]
+    if len(wanting) == len(branches):
+        yield Problem(
+            pointer([*path, wanting[0]]),
+            f"{' or '.join(wanting)} is missing",
+            f"add one of the keys {', '.join(wanting)}",
+        )
+        return
     best = min(branches, key=missed)
     if all(missed(branch)[0] for branch in branches):
         wanted = " or ".join(dict.fromkeys(_wanted(e) for branch in branches for e in branch))
@@ -131,6 +139,12 @@ def _branch(error: ValidationError, schema: Any, body: Any) -> Iterator[Problem]
         return
     for inner in best:
         yield from _problems(inner, schema, body)
+
+
+def _lacks_one_key(branch: Sequence[ValidationError], depth: int) -> bool:
+    return [error.kind.name for error in branch] == ["required"] and (
+        len(branch[0].instance_path) == depth
+    )
 
 
 TAGGED = ("const", "enum", "not")
@@ -183,13 +197,22 @@ def _hint(error: ValidationError, schema: Any) -> str:
     if kind.name == "enum":
         near = _meant(error.instance, kind.options)
         return near or "one of: " + ", ".join(map(str, kind.options))
-    if kind.name == "type" and error.instance is None:
+    if kind.name == "type" and error.instance is None and not _needed(error, schema):
         return "leave the key out instead of writing null"
     return _said(schema, error.schema_path[:-1]) or {
         "const": "the value is fixed",
         "type": "write it as that JSON type",
         "format": "check the calendar: does that day and time exist?",
     }.get(kind.name, "see `tracklog schema` for the shape")
+
+
+def _needed(error: ValidationError, schema: Any) -> bool:
+    """Whether the value's key is one that must be there."""
+    path = list(error.schema_path)
+    if len(path) < 3 or path[-3] != "properties":
+        return True
+    owner = _at(schema, path[:-3])
+    return isinstance(owner, dict) and path[-2] in owner.get("required", ())
 
 
 def _said(schema: Any, path: Sequence[str | int]) -> str:

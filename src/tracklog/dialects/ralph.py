@@ -79,7 +79,7 @@ def facts(event: Event) -> Iterator[Fact]:
 
 @dataclass(slots=True)
 class _State:
-    kahn: kahn.State | None = None
+    nodes: kahn.State | None = None
     worst: dict[str, str] = field(default_factory=dict)
     failed: set[tuple[str, str]] = field(default_factory=set)
     flakes: int = 0
@@ -87,7 +87,7 @@ class _State:
 
 def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
     state = state or _State()
-    state.kahn, found = kahn.rules(state.kahn, event)
+    state.nodes, found = kahn.rules(state.nodes, event)
     # Outcomes and flakes have rules of their own here (K25, K26).
     found = [each for each in found if each.name not in ("outcome-mismatch", "flake-count")]
     body = event.body
@@ -144,7 +144,7 @@ def _check_end(state: _State, body: Body, found: list[Finding]) -> None:
 
 
 def rest(state: _State) -> list[Finding]:
-    return kahn.rest(state.kahn) if state.kahn else []
+    return kahn.rest(state.nodes) if state.nodes else []
 
 
 def _worse(outcome: str, than: str) -> bool:

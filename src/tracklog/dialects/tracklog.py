@@ -233,7 +233,7 @@ class Asked(Frame):
     """permission, clarification, ..."""
     call_id: Name | MISSING = MISSING
     options: list[Any] | MISSING = MISSING
-    schema_: Annotated[Any, Field(alias="schema")] | MISSING = MISSING
+    schema_: Annotated[Any | MISSING, Field(alias="schema")] = MISSING
     expires: Utc | MISSING = MISSING
 
 
@@ -266,7 +266,7 @@ class Linked(Frame, json_schema_extra=LINKS):
     parent: RunRef | MISSING = MISSING
     child: RunRef | MISSING = MISSING
     other: RunRef | MISSING = MISSING
-    from_: Annotated[str, Field(alias="from")] | MISSING = MISSING
+    from_: Annotated[str | MISSING, Field(alias="from")] = MISSING
     to: str | MISSING = MISSING
     system: str | MISSING = MISSING
     alias: Name | MISSING = MISSING
