@@ -9,6 +9,7 @@ An outside package offers its `Dialect` under the entry point group `tracklog.di
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -33,6 +34,19 @@ class ClosedShape(Shape):
     """A shape in which a key that is not declared is a fault."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+
+def on_the_calendar(time: str) -> str:
+    """The time as it is, if such a day and such a time of day exist.
+
+    A model that must agree with its schema says with this what `format` says there.
+    """
+    year, month, day, hour, minute, second = map(int, re.split("[-T:.Z+]", time)[:6])
+    date(year % 400 + 400, month, day)  # the calendar repeats, and knows a year 0000
+    leap = (hour, minute, second) == (23, 59, 60)
+    if not leap and (hour > 23 or minute > 59 or second > 59):
+        raise ValueError("there is no such time of day")
+    return time
 
 
 UtcMillis = Annotated[
