@@ -71,10 +71,22 @@ def too_long(size: int, cap: int) -> Problem:
     )
 
 
+TELLING = ("enum", "const", "type", "pattern")
+"""Of several faults at one place, the one that says most."""
+
+
 def of(errors: Iterable[ValidationError], schema: Any, body: Any) -> tuple[Problem, ...]:
-    """Every fault that a schema found, each at its own place, in the order of the place."""
-    problems = {problem: None for error in errors for problem in _problems(error, schema, body)}
-    return tuple(sorted(problems, key=lambda problem: problem.pointer))
+    """Every fault that a schema found, one for each place, in the order of the place."""
+
+    def rank(error: ValidationError) -> int:
+        name = error.kind.name
+        return TELLING.index(name) if name in TELLING else len(TELLING)
+
+    problems: dict[str, Problem] = {}
+    for error in sorted(errors, key=rank):
+        for problem in _problems(error, schema, body):
+            problems.setdefault(problem.pointer, problem)
+    return tuple(sorted(problems.values()))
 
 
 def _problems(error: ValidationError, schema: Any, body: Any) -> Iterator[Problem]:

@@ -1,6 +1,7 @@
 """The published JSON Schemas, derived from the dialects' shapes."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel
@@ -26,25 +27,37 @@ def published(dialects: Iterable[Dialect]) -> dict[str, dict[str, Any]]:
     return files
 
 
+def named(dialects: Iterable[Dialect]) -> dict[str, Callable[[], dict[str, Any]]]:
+    """Every schema that can be asked for: each dialect's, and each document's, by name."""
+    dialects = list(dialects)
+    documents = {
+        name: partial(schema_of, shape)
+        for dialect in dialects
+        for name, shape in dialect.documents.items()
+    }
+    return {**documents, **{dialect.name: partial(contract, dialect) for dialect in dialects}}
+
+
 def contract(dialect: Dialect) -> dict[str, Any]:
-    """One schema for all lines of a dialect: a `oneOf` over its kinds."""
-    definitions: dict[str, Any] = {}
-    branches = [_branch(shape, definitions) for shape in dialect.kinds.values()]
-    if dialect.policy.kinds == "open":
-        other = _branch(dialect.frame, definitions, suffix="Other")
-        kinds = {"not": {"enum": list(dialect.kinds)}} if dialect.kinds else {}
-        name = other["$ref"].rpartition("/")[2]
-        definitions[name]["properties"][dialect.kind_key] |= kinds
-        branches.append(other)
+    """One schema for all lines of a dialect: a `oneOf` over its kinds, or its one shape."""
     name = dialect.contract or dialect.name
-    return {
+    head = {
         "$schema": DRAFT,
         "$id": f"{name}.schema.json",
         "title": dialect.name,
         "description": dialect.about,
-        "oneOf": branches,
-        "$defs": dict(sorted(definitions.items())),
     }
+    if not dialect.kinds:
+        return {**head, **schema_of(dialect.frame), **head}
+    definitions: dict[str, Any] = {}
+    branches = [_branch(shape, definitions) for shape in dialect.kinds.values()]
+    if dialect.policy.kinds == "open":
+        other = _branch(dialect.frame, definitions, suffix="Other")
+        kinds = {"not": {"enum": list(dialect.kinds)}}
+        name = other["$ref"].rpartition("/")[2]
+        definitions[name]["properties"][dialect.kind_key] |= kinds
+        branches.append(other)
+    return head | {"oneOf": branches, "$defs": dict(sorted(definitions.items()))}
 
 
 def _branch(

@@ -1,0 +1,62 @@
+# `make run` and `make test` set up all they need; the rest is for contributors.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+TS := contracts/ts
+
+.PHONY: help setup run test test-python test-ts check derive proof bench lock clean
+
+help:  ## Show the targets.
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+.venv/.ready: requirements-dev.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tracklog needs Python 3.11 or newer")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+$(TS)/node_modules/.ready: $(TS)/package-lock.json
+	cd $(TS) && npm ci --no-audit --no-fund --loglevel=error
+	touch $@
+
+$(TS)/dist/.ready: $(TS)/node_modules/.ready $(shell find $(TS)/src -name '*.ts' 2>/dev/null)
+	cd $(TS) && npm run --silent build
+	touch $@
+
+setup: .venv/.ready $(TS)/dist/.ready  ## Install everything that is needed, from the lock files.
+
+run: .venv/.ready  ## Check a sample flight of every dialect, and show what is odd in one.
+	$(BIN)/python scripts/demo.py
+
+test: test-python test-ts  ## Run all tests.
+
+test-python: setup
+	$(BIN)/pytest -n 2 --cov --cov-report=
+
+test-ts: setup
+	cd $(TS) && npm run --silent check && npm test --silent
+
+check: setup  ## Lint, types, architecture, derived files.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest tests/test_architecture.py
+	$(BIN)/python scripts/derive.py --check
+
+derive: setup  ## Write the derived files anew: schemas and reference pages.
+	$(BIN)/python scripts/derive.py
+
+proof: setup  ## Show which test proves which requirement.
+	$(BIN)/python tests/proof.py
+
+bench: setup  ## Measure; every claim in the README is a ratio printed here.
+	$(BIN)/python bench
+
+lock: .venv/.ready  ## Pin the dependencies anew.
+	$(BIN)/pip install --quiet pip-tools
+	$(BIN)/pip-compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links \
+		--no-emit-trusted-host --strip-extras --allow-unsafe --extra dev -o requirements-dev.lock pyproject.toml
+
+clean:  ## Remove what was built and installed.
+	rm -rf .venv build dist $(TS)/node_modules $(TS)/dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,5 @@
+"""`python -m tracklog` is `tracklog`."""
+
+from tracklog.cli import main
+
+main()

@@ -1,0 +1,30 @@
+"""`tracklog dialects`: the languages that can be heard."""
+
+import click
+
+from tracklog.cli import _terminal as terminal
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tracklog dialects
+  tracklog dialects --json | jq -r .name""",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per dialect.")
+def command(as_json: bool) -> None:
+    """List the dialects, what each is for and how open it is."""
+    from tracklog import registry  # noqa: PLC0415  # the dialects are slow to import
+
+    for dialect in registry.dialects():
+        kinds, policy = list(dialect.kinds), dialect.policy
+        if as_json:
+            said = {"name": dialect.name, "family": dialect.family, "about": dialect.about}
+            openness = {"kinds_are": policy.kinds, "fields_are": policy.fields}
+            terminal.put_json({**said, "kinds": kinds, **openness})
+            continue
+        click.echo(f"{click.style(f'{dialect.name:<11}', bold=True)} {dialect.about}")
+        count = f"{len(kinds)} known kinds" if kinds else "any kind"
+        click.echo(
+            f"{'':11} {count}; kinds {policy.kinds}, fields {policy.fields}; family {dialect.family}"
+        )

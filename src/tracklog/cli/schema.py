@@ -1,0 +1,29 @@
+"""`tracklog schema`: the JSON Schema of a dialect or of a document that it publishes."""
+
+import json
+
+import click
+
+from tracklog.cli import USAGE
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tracklog schema kahn-agent
+  tracklog schema graph > graph.schema.json""",
+)
+@click.argument("name", required=False)
+@click.pass_context
+def command(ctx: click.Context, name: str | None) -> None:
+    """Print the JSON Schema of NAME; without NAME, list the names."""
+    from tracklog import registry, schemas  # noqa: PLC0415  # the dialects are slow to import
+
+    known = schemas.named(registry.dialects())
+    if name is None:
+        click.echo("\n".join(sorted(known)))
+    elif name in known:
+        click.echo(json.dumps(known[name](), indent=2, ensure_ascii=False))
+    else:
+        click.echo(f"there is no schema {name!r}; one of: {', '.join(sorted(known))}", err=True)
+        ctx.exit(USAGE)
