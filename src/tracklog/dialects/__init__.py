@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from tracklog.event import Body, Envelope, Event, Finding
 from tracklog.fact import Fact, Linked, Spent
@@ -56,6 +56,7 @@ UtcMillis = Annotated[
         json_schema_extra={"format": "date-time"},
         description="UTC, RFC 3339, three fraction digits and Z: 2026-05-05T09:00:00.000Z.",
     ),
+    AfterValidator(on_the_calendar),
 ]
 Count = Annotated[int, Field(ge=0, description="A whole number, 0 or more.")]
 Seconds = Annotated[float, Field(ge=0, description="Seconds, 0 or more.")]

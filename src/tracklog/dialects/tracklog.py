@@ -7,10 +7,21 @@ from hashlib import sha256
 from typing import Annotated, Any, Literal, Self
 
 import orjson
-from pydantic import MISSING, Field, model_validator
+from pydantic import MISSING, AfterValidator, Field, model_validator
 from pydantic.config import JsonDict
 
-from tracklog.dialects import Count, Dialect, Policy, Scene, Seconds, Shape, Share, share, text
+from tracklog.dialects import (
+    Count,
+    Dialect,
+    Policy,
+    Scene,
+    Seconds,
+    Shape,
+    Share,
+    on_the_calendar,
+    share,
+    text,
+)
 from tracklog.event import Body, Envelope, Event, Finding
 from tracklog.fact import BLOCK_KEYS, FACTS, Fact, Fidelity, LinkKind, Phase, Role, What
 
@@ -22,6 +33,7 @@ Utc = Annotated[
         json_schema_extra={"format": "date-time"},
         description="UTC, RFC 3339 with Z, as fine as the source: 2026-05-05T09:00:00.123456Z.",
     ),
+    AfterValidator(on_the_calendar),
 ]
 RunRef = Annotated[
     str | dict[str, Any],

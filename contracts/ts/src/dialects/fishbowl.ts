@@ -1,0 +1,45 @@
+/** fishbowl: a stage on which agents talk, a judge may rule and a visitor may interfere. */
+
+import * as z from "zod";
+
+import { Count, JsonObject, Name, moment } from "../shape.js";
+import { type Body, type Dialect, parser } from "../stream.js";
+
+/** Lower-case words joined by dots, at least two; open, so that a scenario mints its own. */
+export const KindSchema = z.string().regex(/^[a-z][a-z0-9]*(\.[a-z][a-z0-9]*)+$/);
+
+/** The envelope, the same for every kind; its eight fields are all there are. */
+export const FishbowlEventSchema = z.strictObject({
+  id: Name,
+  run_id: Name,
+  /** Sim time, not the wall clock. */
+  turn: Count,
+  kind: KindSchema,
+  /** An agent, the scenario, the visitor or the system. */
+  actor: Name,
+  payload: JsonObject,
+  created_at: moment(
+    /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|\+00:00)$/,
+  ),
+  schema_version: z.literal(1),
+});
+
+export type FishbowlEvent = z.infer<typeof FishbowlEventSchema>;
+
+const LATER_FIELDS = ["session_id", "model_profile", "model_id"];
+
+/** F1: envelope fields that others write are set aside, and never written here. */
+function tolerate(body: Body): Body {
+  if (!LATER_FIELDS.some((key) => Object.hasOwn(body, key))) return body;
+  return Object.fromEntries(Object.entries(body).filter(([key]) => !LATER_FIELDS.includes(key)));
+}
+
+export const dialect = {
+  name: "fishbowl",
+  kindKey: "kind",
+  kinds: {},
+  other: FishbowlEventSchema,
+  tolerate,
+} satisfies Dialect;
+
+export const parseFishbowlEvent = parser<FishbowlEvent>(dialect);

@@ -1,0 +1,107 @@
+/**
+ * Parsing at a stream boundary: from a line to an event, or to every reason why not.
+ *
+ * An event that was accepted is the very object that was parsed: keys that no shape declares,
+ * nested ones too, are still there and in their place, so it serialises to the JSON it came from.
+ * Two things JavaScript cannot hold: integers beyond 2^53 (refused in a declared integer field,
+ * rounded elsewhere) and the order of keys that look like integers.
+ * Whoever relays a line exactly relays the line.
+ */
+
+import type * as z from "zod";
+
+/** One fault for which a line is refused. */
+export interface Problem {
+  /** A JSON pointer; empty when the line as a whole is at fault. */
+  readonly pointer: string;
+  readonly message: string;
+}
+
+export type Parsed<Event> =
+  | { readonly ok: true; readonly event: Event }
+  | { readonly ok: false; readonly problems: readonly Problem[] };
+
+/** One language of events; each file of `dialects/` ends with one. */
+export interface Dialect {
+  readonly name: string;
+  /** The key of a body that holds its kind. */
+  readonly kindKey: string;
+  /** The shape of each kind, by kind. */
+  readonly kinds: Readonly<Record<string, z.ZodType>>;
+  /** The shape of every other kind; absent where the kinds are closed. */
+  readonly other?: z.ZodType;
+  /** Other shapes that this dialect publishes, by file. */
+  readonly documents?: Readonly<Record<string, z.ZodType>>;
+  /** The body as it is understood; the one given where nothing has to be tolerated. */
+  readonly tolerate?: (body: Body) => Body;
+}
+
+export type Body = Readonly<Record<string, unknown>>;
+
+/**
+ * Parses lines of a dialect.
+ * A string is taken for one line of JSON, anything else for what was parsed from it; never throws.
+ */
+export function parser<Event>(dialect: Dialect): (line: unknown) => Parsed<Event> {
+  return (line) => {
+    const body = typeof line === "string" ? read(line) : line;
+    if (body instanceof Unreadable) return refused([{ pointer: "", message: body.message }]);
+    if (!isBody(body)) return refused([{ pointer: "", message: "not a JSON object" }]);
+    const understood = dialect.tolerate?.(body) ?? body;
+    const shape = shapeOf(dialect, understood);
+    if (!shape) return refused([unknownKind(dialect, understood)]);
+    const { error } = shape.safeParse(understood);
+    return error ? refused(error.issues.flatMap(problems)) : { ok: true, event: understood as Event };
+  };
+}
+
+function shapeOf({ kinds, kindKey, other }: Dialect, body: Body): z.ZodType | undefined {
+  const kind = body[kindKey];
+  return typeof kind === "string" && Object.hasOwn(kinds, kind) ? kinds[kind] : other;
+}
+
+class Unreadable extends Error {}
+
+function read(line: string): unknown {
+  if (line.includes("\r")) return new Unreadable("a carriage return inside the line");
+  try {
+    const body: unknown = JSON.parse(line);
+    return isSound(body) ? body : new Unreadable("a lone surrogate, or a number beyond a double");
+  } catch (error) {
+    return new Unreadable(`not JSON: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+/** JSON.parse admits strings that no UTF-8 can hold, and numbers that no JSON can. */
+function isSound(value: unknown): boolean {
+  if (typeof value === "string") return value.isWellFormed();
+  if (typeof value === "number") return Number.isFinite(value);
+  if (typeof value !== "object" || value === null) return true;
+  return Object.entries(value).every(([key, inner]) => key.isWellFormed() && isSound(inner));
+}
+
+function isBody(value: unknown): value is Body {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function refused(problems: readonly Problem[]): Parsed<never> {
+  return { ok: false, problems };
+}
+
+function unknownKind({ kinds, kindKey }: Dialect, body: Body): Problem {
+  const known = Object.keys(kinds).join(", ");
+  const message = kindKey in body ? `not one of: ${known}` : `missing; one of: ${known}`;
+  return { pointer: pointer([kindKey]), message };
+}
+
+function problems(issue: z.core.$ZodIssue): Problem[] {
+  const { path, message } = issue;
+  if (issue.code === "unrecognized_keys")
+    return issue.keys.map((key) => ({ pointer: pointer([...path, key]), message: "unknown key" }));
+  return [{ pointer: pointer(path), message }];
+}
+
+/** A JSON pointer (RFC 6901) from its parts. */
+function pointer(path: readonly PropertyKey[]): string {
+  return path.map((part) => `/${String(part).replace(/~/g, "~0").replace(/\//g, "~1")}`).join("");
+}

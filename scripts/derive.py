@@ -1,0 +1,51 @@
+"""Writes the files that are derived from the source; with --check, only says which are stale."""
+
+import json
+import sys
+from pathlib import Path
+
+from tracklog import registry
+from tracklog.schemas import published
+
+SCHEMAS = Path(__file__).parents[1] / "contracts" / "schemas"
+PINNED = frozenset({"transitions.schema.json"})
+"""K29: these play the upstream; no command writes them."""
+
+
+def derived() -> dict[Path, str]:
+    """The text of every derived file, by its path."""
+    return {
+        SCHEMAS / f"{name}.schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+        for name, schema in published(registry.dialects()).items()
+        if f"{name}.schema.json" not in PINNED
+    }
+
+
+def stale() -> list[str]:
+    """What is missing, differs from what is derived, or is derived from nothing."""
+    files = derived()
+    differ = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
+    orphans = [
+        path
+        for path in SCHEMAS.glob("*.schema.json")
+        if path not in files and path.name not in PINNED
+    ]
+    return sorted(path.name for path in differ + orphans)
+
+
+def main(arguments: list[str]) -> int:
+    if arguments == ["--check"]:
+        names = stale()
+        if names:
+            print(f"not as derived: {', '.join(names)}; run scripts/derive.py", file=sys.stderr)
+        return 1 if names else 0
+    if arguments:
+        print("usage: derive.py [--check]", file=sys.stderr)
+        return 2
+    for path, text in derived().items():
+        path.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
