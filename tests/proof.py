@@ -1,8 +1,10 @@
 """Prints each requirement with the tests that prove it; fails on an id that is none."""
 
+import io
 import re
 import sys
 from collections import defaultdict
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -47,10 +49,10 @@ def typescript(tests: dict[str, set[str]]) -> None:
 
 def main() -> int:
     known, marked = requirements(), Marked()
-    quiet = ["--collect-only", "-qq", "-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:cov"]
-    code = pytest.main([*quiet, str(ROOT / "tests")], plugins=[marked])
+    with redirect_stdout(io.StringIO()) as printed:
+        code = pytest.main(["--collect-only", str(ROOT / "tests")], plugins=[marked])
     if code:
-        print("the tests cannot be collected", file=sys.stderr)
+        print(printed.getvalue()[-2000:], "the tests cannot be collected", file=sys.stderr)
         return 1
     typescript(marked.tests)
     for id, sentence in known.items():

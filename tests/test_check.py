@@ -1,0 +1,252 @@
+"""The check at the door: what it takes, what it refuses, and what it says about it."""
+
+import io
+from typing import Literal
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sampling as samples
+from tracklog import registry
+from tracklog.check import Found, Verdict, check, checker, door_for, recognise, upcast
+from tracklog.dialects import Dialect, Policy, Shape
+from tracklog.event import Envelope, Event, Problem, Refusal
+from tracklog.lines import split
+
+START = b'{"ts":"2026-05-05T09:00:00.000Z","run_id":"r1","event":"agent_run_start","agent_id":"a","task":"t"}'
+
+
+def results(data: bytes, name: str | None = None, **options):
+    dialects = [registry.dialect(name)] if name else registry.dialects()
+    return list(check(split(io.BytesIO(data), **options), dialects, **options))
+
+
+def verdicts(data: bytes, name: str | None = None, **options):
+    return [r for r in results(data, name, **options) if isinstance(r, Verdict)]
+
+
+def one_problem(data: bytes) -> Problem:
+    (verdict,) = verdicts(data)
+    assert isinstance(verdict.result, Refusal)
+    (problem,) = verdict.result.problems
+    return problem
+
+
+def test_blank_lines_are_skipped_and_counted():
+    numbers = [v.line for v in verdicts(b"\n" + START + b"\n\n  \n\t\n" + START + b"\n")]
+    assert numbers == [2, 6]
+
+
+def test_one_trailing_cr_is_transport_and_any_other_is_refused():
+    assert isinstance(verdicts(START + b"\r\n")[0].result, Event)
+    assert verdicts(START + b"\r\n")[0].result.line == START
+    inside = START.replace(b',"task"', b',\r"task"')
+    assert "carriage return" in one_problem(inside + b"\n").message
+    assert "carriage return" in one_problem(START + b"\r\r\n").message
+
+
+def test_a_byte_order_mark_is_dropped_at_the_start_and_reported():
+    found, verdict, *_ = results(b"\xef\xbb\xbf" + START + b"\n")
+    assert isinstance(found, Found)
+    assert found.finding.name == "bom"
+    assert verdict.result.line == START
+    assert isinstance(verdicts(START + b"\n\xef\xbb\xbf" + START + b"\n")[1].result, Refusal)
+
+
+def test_bytes_that_are_no_text_are_named():
+    assert "NUL" in one_problem(START[:20] + b"\0\0\0" + START[20:] + b"\n").message
+    assert "0xff" in one_problem(b'{"a":"\xff"}\n').message
+
+
+def test_a_pretty_printed_object_gets_a_hint():
+    assert "one JSON object per line" in one_problem(b"{\n").hint
+
+
+def test_a_line_over_the_cap_is_refused_and_the_rest_is_read():
+    long = b'{"a":"' + b"x" * 1000 + b'"}'
+    first, second = verdicts(long + b"\n" + START + b"\n", cap=500)
+    assert first.result.problems[0].message == "the line has 1,008 bytes, the cap is 500"
+    assert isinstance(second.result, Event)
+
+
+def test_a_torn_last_line_is_refused_and_found():
+    *_, verdict, found = results(START + b"\n" + START[:50], "kahn-agent")[:3]
+    assert isinstance(verdict.result, Refusal)
+    assert found.finding.name == "torn"
+
+
+def test_a_whole_last_line_needs_no_line_end():
+    (verdict,) = verdicts(START)
+    assert isinstance(verdict.result, Event)
+
+
+@given(
+    st.lists(st.binary(max_size=30).map(lambda b: b.replace(b"\n", b"")), max_size=8),
+    st.integers(1, 7),
+)
+def test_lines_come_out_as_they_went_in_however_they_are_chunked(lines, size):
+    class Dribble(io.RawIOBase):
+        def __init__(self, data):
+            self.data = io.BytesIO(data)
+
+        def read(self, _size=-1):
+            return self.data.read(size)
+
+    data = b"".join(line + b"\n" for line in lines)
+    expected = []
+    for number, line in enumerate(lines, 1):
+        kept = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+        if kept.removesuffix(b"\r").strip():
+            expected.append((number, kept.removesuffix(b"\r")))
+    assert [(line.number, line.data) for line in split(Dribble(data))] == expected
+    for line in split(Dribble(data)):
+        assert data[line.offset : line.offset + line.size] == lines[line.number - 1]
+
+
+@pytest.mark.parametrize("path", samples.of("good"), ids=samples.name_of)
+def test_a_good_line_is_recognised_unless_it_must_be_told(path):
+    name = samples.dialect_of(path)
+    door = door_for(registry.dialects())
+    for line in samples.lines_of(path):
+        event = door(line)
+        assert isinstance(event, Event), event
+        if registry.dialect(name).guessed:
+            assert event.dialect == name
+        else:
+            assert event.dialect != name
+
+
+def test_an_ambiguous_line_is_said_to_be_so():
+    unknown_event = START.replace(b"agent_run_start", b"agent_paused")
+    message = one_problem(unknown_event + b"\n").message
+    assert message == "ambiguous: this could be kahn-agent or kahn-ci"
+
+
+def test_an_object_of_no_dialect_is_not_guessed():
+    assert "no dialect is recognised" in one_problem(b'{"hello":1}\n').message
+
+
+def test_a_missing_key_does_not_hide_the_dialect():
+    (verdict,) = verdicts(orjson.dumps({**orjson.loads(START), "ts": None, "task": 3}) + b"\n")
+    assert verdict.result.dialect == "kahn-agent"
+    assert [p.pointer for p in verdict.result.problems] == ["/task", "/ts"]
+
+
+def test_every_fault_is_reported_with_a_message_and_a_hint():
+    body = {"ts": "x", "run_id": "", "event": "tool_invocation", "agent_id": 1, "step": -1}
+    refusal = checker(registry.dialect("kahn-agent"))(orjson.dumps(body))
+    places = {"/ts", "/run_id", "/agent_id", "/step", "/tool_name", "/duration_s", "/ok"}
+    assert {p.pointer for p in refusal.problems} == places
+    assert all(p.message and p.hint for p in refusal.problems)
+
+
+def test_an_unknown_kind_is_reported_with_what_was_meant():
+    body = {**orjson.loads(START), "event": "agent_run_strat", "ts": 1}
+    refusal = checker(registry.dialect("kahn-agent"))(orjson.dumps(body))
+    assert [p.pointer for p in refusal.problems] == ["/event", "/ts"]
+    assert refusal.problems[0].hint == "did you mean agent_run_start?"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"nope", b"[1]", b'"x"', b"1", b"null", b'{"event":[]}', b'{"event":{"a":1}}', b"{}"],
+)
+@pytest.mark.parametrize("name", registry.dialect_names())
+def test_no_line_makes_a_check_raise(line, name):
+    assert isinstance(checker(registry.dialect(name))(line), Refusal)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+
+
+@pytest.mark.parametrize("name", registry.dialect_names())
+@given(data=st.data())
+def test_no_value_in_a_good_line_makes_a_check_or_its_facts_raise(name, data):
+    """Any key of any sample, at any depth, replaced by any JSON value."""
+    dialect = registry.dialect(name)
+    files = [p for p in samples.of("good") if samples.dialect_of(p) == name]
+    line = data.draw(st.sampled_from(samples.lines_of(data.draw(st.sampled_from(files)))))
+    body = orjson.loads(line)
+    holder = body
+    while True:
+        keys = list(holder) if isinstance(holder, dict) else list(range(len(holder)))
+        key = data.draw(st.sampled_from(keys))
+        inner = holder[key]
+        if not inner or not isinstance(inner, dict | list) or data.draw(st.booleans()):
+            break
+        holder = inner
+    holder[key] = data.draw(json_values)
+    try:
+        changed = orjson.dumps(body)
+    except TypeError:
+        return  # beyond what JSON can hold
+    event = checker(dialect)(changed)
+    if isinstance(event, Event):
+        list(dialect.facts(event))
+        dialect.rules(None, event)
+    else:
+        assert event.problems
+
+
+class Second(Shape):
+    v: Literal[2]
+    names: list[str]
+
+
+def made(**changes) -> Dialect:
+    """A dialect whose second version keeps a list where the first had one name."""
+    return Dialect(
+        **{
+            "name": "made",
+            "about": "A dialect of this test.",
+            "policy": Policy(kinds="open", fields="open"),
+            "kind_key": "kind",
+            "kinds": {},
+            "frame": Second,
+            "claim": lambda body: 0.0,
+            "read": lambda body: Envelope("r", "k"),
+            "facts": lambda event: iter(()),
+            "rules": lambda state, event: (state, []),
+            "say": lambda fact, scene: None,
+            "version_key": "v",
+            "current": 2,
+            "upcasts": {1: upcast_v1_v2},
+            **changes,
+        }
+    )
+
+
+def upcast_v1_v2(body):
+    return {"v": 2, "names": [body["name"]]}
+
+
+@pytest.mark.requirement("BOWL-60")
+def test_an_old_version_is_read_through_its_upcaster_and_its_line_is_kept():
+    line = b'{"v":1,"name":"ada"}'
+    event = checker(made())(line)
+    assert isinstance(event, Event)
+    assert event.body == {"v": 2, "names": ["ada"]}
+    assert event.line == line
+    assert isinstance(checker(made(upcasts={}))(line), Refusal)
+
+
+def test_a_newer_version_is_refused_in_words():
+    refusal = checker(made())(b'{"v":3,"names":[]}')
+    assert isinstance(refusal, Refusal)
+    assert refusal.problems[0].pointer == "/v"
+    assert "newer" in refusal.problems[0].message
+
+
+def test_the_current_version_is_not_touched():
+    body = {"v": 2, "names": []}
+    assert upcast(made(), body) is body
+
+
+def test_recognition_needs_half_an_envelope():
+    assert isinstance(recognise({"run_id": "x"}, registry.dialects()), Refusal)
