@@ -1,0 +1,32 @@
+"""Times things against each other in one interleaved run, and prints ratios beside their goals."""
+
+import gc
+import statistics
+import time
+from collections.abc import Callable
+
+
+def interleaved(jobs: dict[str, Callable[[], object]], rounds: int = 5) -> dict[str, float]:
+    """The median seconds of each job; every round runs each job once, so noise hits all alike."""
+    taken: dict[str, list[float]] = {name: [] for name in jobs}
+    for job in jobs.values():
+        job()  # warm
+    for _ in range(rounds):
+        for name, job in jobs.items():
+            gc.collect()
+            gc.disable()
+            began = time.perf_counter()
+            job()
+            taken[name].append(time.perf_counter() - began)
+            gc.enable()
+    return {name: statistics.median(seconds) for name, seconds in taken.items()}
+
+
+def goal(
+    name: str, ratio: float, *, at_most: float | None = None, at_least: float | None = None
+) -> bool:
+    """Print a ratio beside its goal; True when it is met."""
+    met = (at_most is None or ratio <= at_most) and (at_least is None or ratio >= at_least)
+    wanted = f"at most {at_most:g}" if at_most is not None else f"at least {at_least:g}"
+    print(f"  {name:<58} {ratio:8.2f} ×  (goal: {wanted})  {'met' if met else 'SHORT'}")
+    return met
