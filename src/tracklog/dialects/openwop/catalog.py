@@ -1,0 +1,62 @@
+"""The words of OpenWOP: its event types, its prefixes, its two vocabularies of model classes."""
+
+TYPES = frozenset(
+    """
+    run.started run.completed run.failed run.cancelled run.resuming run.paused run.resumed
+    run.restored-from-snapshot run.dead_lettered
+    node.started node.completed node.failed node.suspended node.suspend-failed node.resumed
+    node.retried node.skipped node.cancelled node.dispatched
+    approval.requested approval.received approval.granted approval.rejected approval.overridden
+    clarification.requested clarification.resolved interrupt.requested interrupt.resolved
+    channel.written artifact.created output.chunk variable.changed log.appended version.pinned
+    workflow.restored workflow.loopback-limit workflow.stalled cap.breached
+    lease.acquired lease.renewed lease.lost lease.handed-off
+    replay.diverged replay.divergedAtRefusal
+    agent.reasoned agent.reasoning.delta agent.promptResolved agent.toolCalled agent.toolReturned
+    agent.handoff agent.decided agent.verified agent.invocation.started
+    agent.invocation.completed agent.memory.consolidated
+    provider.usage prompt.composed model.capability.substituted model.capability.insufficient
+    envelope.retry.attempted envelope.retry.exhausted envelope.refusal envelope.truncated
+    envelope.nlToFormat.engaged envelope.recovery.applied
+    eval.started eval.scored eval.completed
+    deployment.promoted deployment.rolled-back deployment.canary.adjusted
+    deployment.state.changed roster.run.initiated tool.session.opened tool.session.closed
+    egress.decided trigger.subscription.state.changed trigger.delivery.attempted
+    budget.reserved budget.consumed budget.threshold.crossed budget.exhausted
+    runOrchestrator.decided conversation.opened conversation.exchanged conversation.closed
+    memory.compacted memory.written commitment.fired workspace.updated
+    core.workflowChain.event core.workflowChain.confidence-escalated
+    connector.authorized connector.auth_expired authorization.decided
+    proposal.created proposal.activated goal.evaluated goal.closed import.applied
+    voice.speech_start voice.transcript voice.endpoint_candidate voice.turn_commit
+    voice.synthesis_chunk voice.barge_in voice.cancelled
+    """.split()  # noqa: SIM905  # a hundred quoted words are harder to read
+)
+"""The catalog of event types; a host may add types under a prefix of its own."""
+
+REASONING = frozenset(
+    {"agent.reasoned", "agent.toolCalled", "agent.toolReturned", "agent.handoff", "agent.decided"}
+)
+"""The closed set of reasoning events (WOP-38)."""
+
+OWN_TYPE = r"[a-z][a-zA-Z0-9_-]*(\.[a-zA-Z0-9_-]+)+"
+RESERVED = ("openwop", "core", "community", "vendor", "private", "local")
+"""Prefixes that no type of a host's own may have."""
+
+MANIFEST_ID = (
+    r"^(core\.[a-z][a-z0-9_-]*(\.[a-z][a-zA-Z0-9_-]*)*"
+    r"|(vendor|community|private|local)\.[a-z][a-z0-9_-]*(\.[a-z][a-zA-Z0-9_-]*){2})$"
+)
+HOST_ID = r"^host:[^\r\n]+$"
+SHARING = r"^(isolated|shared|shared:[^\r\n]+)$"
+PUBLISHED_ONLY_CLASSES = frozenset(
+    {"tool-using", "chat", "code", "vision", "multimodal", "embedding", "retrieval"}
+)
+"""Model classes of the published AgentRef that RFC 0002 does not have."""
+RFC_ONLY_CLASSES = frozenset({"writing", "coding", "research", "general"})
+REDUCER = (
+    r"replace|append|merge|counter|votes|feedback"
+    r"|vendor\.[a-z][a-z0-9_-]*\.[a-z][a-z0-9_-]*"
+)
+SUPPRESSED = "confidence-escalation-suppressed"
+LOW = "low-confidence"

@@ -1,0 +1,325 @@
+"""Facts told in OpenWOP's words."""
+
+import re
+from datetime import datetime
+from typing import Any
+
+from tracklog.dialects import Scene, millis
+from tracklog.dialects.openwop.catalog import HOST_ID, MANIFEST_ID
+from tracklog.dialects.openwop.rules import THRESHOLD
+from tracklog.dialects.openwop.shapes import RunOrchestratorDecidedPayload
+from tracklog.event import Body
+from tracklog.fact import (
+    Answered,
+    Asked,
+    Began,
+    Called,
+    Decided,
+    Ended,
+    Fact,
+    Linked,
+    Moved,
+    Noted,
+    Returned,
+    Said,
+    Spent,
+)
+
+WORKFLOW_ID = r"[a-z][a-z0-9_-]*"
+NO_AGENT = "core.system"
+"""Who calls a tool when no agent does (WOP-61)."""
+SPEAKERS = {"user": "user", "system": "host:system", "world": "host:world"}
+
+
+def say(fact: Fact, scene: Scene) -> Body | None:
+    said = _say(fact, scene)
+    if said is None:
+        return None
+    kind, node, payload, cause = said
+    body: Body = {
+        "eventId": _cut(scene.id),
+        "runId": _cut(scene.run),
+        "sequence": scene.seq - 1,
+        "timestamp": millis(scene.at),
+        "type": kind,
+    }
+    if node is not None:
+        body["nodeId"] = _cut(node)
+    if cause is not None:
+        body["causationId"] = cause
+    return body | {"payload": payload, "schemaVersion": 1, "engineVersion": "1"}
+
+
+Sentence = tuple[str, str | None, Body, str | None]
+"""A type, its node, its payload and its cause."""
+
+
+def _say(fact: Fact, scene: Scene) -> Sentence | None:
+    node = _cut(fact.step or fact.agent or "main")
+    match fact:
+        case Began():
+            return _say_began(fact, scene, node)
+        case Ended():
+            return _say_ended(fact, scene, node)
+        case Moved():
+            return _say_moved(fact, scene, node)
+        case Called():
+            return _say_called(fact, scene, node)
+        case Returned():
+            return _say_returned(fact, scene, node)
+        case Said():
+            return _say_said(fact, scene, node)
+        case Decided():
+            return _say_decided(fact, scene, node)
+        case Asked():
+            return _say_asked(fact, scene, node)
+        case Answered():
+            asked, cause = scene.memory.get(f"question {fact.question_id}", (node, None))
+            interrupt = f"int:{_key(fact.question_id)}"
+            answer = {"nodeId": asked, "interruptId": interrupt, "resumeValue": fact.answer}
+            return "interrupt.resolved", asked, answer, cause
+        case Linked():
+            return _say_linked(fact, scene, node)
+        case Spent():
+            return _say_spent(fact, fact.step)
+        case Noted():
+            level = "error" if fact.label in ("error", "refusal") else "info"
+            fields = {"label": fact.label, "kind": fact.kind, "data": fact.data}
+            kept = {key: value for key, value in fields.items() if value is not None}
+            note = {"level": level, "message": fact.text or fact.label, "fields": kept}
+            return "log.appended", fact.step, note, None
+    return None
+
+
+def _cut(name: str, most: int = 128) -> str:
+    return name[:most] or "unknown"
+
+
+def _key(question: str) -> str:
+    return _cut(question.removeprefix("int:"), 250)
+
+
+def _agent(name: str | None, fallback: str = "host:agent") -> str:
+    """An agent's id: as it is if it has the form of one, else as one of the host's own."""
+    if not name:
+        return fallback
+    if re.fullmatch(MANIFEST_ID, name) or re.fullmatch(HOST_ID, name):
+        return _cut(name, 256)
+    return _cut("host:" + re.sub(r"[\r\n]+", " ", name), 256)
+
+
+def _say_began(fact: Began, scene: Scene, node: str) -> Sentence | None:
+    if fact.what != "step" and "run" not in scene.memory:
+        # Where one agent's life is the run, its beginning is the run's.
+        scene.memory["run"] = fact.agent
+        task = fact.task or ""
+        named = re.fullmatch(WORKFLOW_ID, task) is not None
+        payload: Body = {"workflowId": task if named else "converted"}
+        return "run.started", None, payload | ({} if named else {"inputs": {"task": task}}), None
+    if fact.what == "run":
+        return None
+    started: Body = {"nodeId": node, "typeId": f"tracklog.{fact.what}", "attempt": 0}
+    if fact.agent:
+        started["agent"] = {"agentId": _agent(fact.agent)}
+    return "node.started", node, started, None
+
+
+def _say_ended(fact: Ended, scene: Scene, node: str) -> Sentence | None:
+    whole = fact.what == "run" or (fact.what == "agent" and scene.memory.get("run") == fact.agent)
+    if whole and scene.memory.setdefault("ended", scene.id) != scene.id:
+        return None
+    scope = "run" if whole else "node"
+    payload: Body = {} if whole else {"nodeId": node}
+    if fact.outcome == "cancelled":
+        kind = f"{scope}.cancelled"
+        payload |= {"reason": fact.reason} if fact.reason else {}
+    elif fact.passed is False or fact.error is not None:
+        kind = f"{scope}.failed"
+        payload["error"] = _error(fact.error, fact.outcome or "failed", fact.reason)
+    else:
+        kind = f"{scope}.completed"
+        payload["outputs"] = {"outcome": fact.outcome} if fact.outcome else {}
+    return kind, None if whole else node, payload, None
+
+
+def _error(error: Any, code: str, message: str | None) -> Body:
+    """An error object, whatever the fact held."""
+    if isinstance(error, dict):
+        code = str(error.get("code") or error.get("error") or code)
+        message = str(error.get("message") or message or code)
+        more = {"details": error["details"]} if isinstance(error.get("details"), dict) else {}
+        return {"code": code, "message": message, **more}
+    return {"code": code, "message": str(error if error is not None else message or code) or code}
+
+
+def _say_moved(fact: Moved, scene: Scene, node: str) -> Sentence | None:
+    open_ = f"waiting {node}"
+    if fact.phase == "waiting" and open_ not in scene.memory:
+        interrupt, cause = scene.memory.get(f"asked {node}", (f"int:{node}", None))
+        scene.memory[open_] = interrupt
+        payload: Body = {"nodeId": node, "interruptId": interrupt}
+        payload |= {"reason": fact.reason} if fact.reason else {}
+        return "node.suspended", node, payload, cause
+    if fact.phase == "working" and open_ in scene.memory:
+        payload = {"nodeId": node, "interruptId": scene.memory.pop(open_)}
+        return "node.resumed", node, payload, None
+    return None
+
+
+def _tool(name: str) -> str:
+    scope, _, rest = name.partition(":")
+    return name if scope and rest else f"openwop:{name.strip(':') or 'unknown'}"
+
+
+def _say_called(fact: Called, scene: Scene, node: str) -> Sentence:
+    tool, call = _tool(fact.tool), fact.call_id or "unknown"
+    scene.memory[f"call {call}"] = _cut(scene.id), tool
+    return (
+        "agent.toolCalled",
+        node,
+        {
+            "agentId": _agent(fact.agent, NO_AGENT),
+            "toolId": tool,
+            "toolName": tool,
+            "callId": call,
+            "arguments": fact.input,
+        },
+        None,
+    )
+
+
+def _say_returned(fact: Returned, scene: Scene, node: str) -> Sentence:
+    call = fact.call_id or "unknown"
+    cause, called = scene.memory.pop(f"call {call}", (None, None))
+    tool = _tool(fact.tool) if fact.tool else called or "openwop:unknown"
+    payload: Body = {
+        "agentId": _agent(fact.agent, NO_AGENT),
+        "toolId": tool,
+        "toolName": tool,
+        "callId": call,
+    }
+    failed = fact.ok is False or fact.error is not None
+    if failed or (fact.ok is None and fact.output is None):
+        error = _error(fact.error, fact.status or "tool_failed", None)
+        payload["error"] = {"error": error["code"], **error}
+    else:
+        payload["result"] = fact.output
+    if fact.seconds is not None and fact.seconds >= 0:
+        payload["durationMs"] = round(fact.seconds * 1000)
+    return "agent.toolReturned", node, payload, cause
+
+
+def _say_said(fact: Said, scene: Scene, node: str) -> Sentence:
+    words = [str(block.get("text") or block.get("thinking") or "") for block in fact.blocks]
+    if fact.role == "thought":
+        payload = {"agentId": _agent(fact.agent), "reasoning": "\n".join(words)}
+        return "agent.reasoned", node, payload | {"verbosity": "full"}, None
+    plain = all(block.get("type") == "text" for block in fact.blocks)
+    message: Body = {
+        "messageId": _cut(fact.message_id or scene.id, 256),
+        "from": SPEAKERS.get(fact.role) or _agent(fact.agent),
+        "content": "\n".join(words) if plain else [dict(block) for block in fact.blocks],
+        "ts": _epoch(scene.at),
+    }
+    if fact.to:
+        message["to"] = _cut(fact.to, 256)
+    written = {"channel": "messages", "value": message, "reducer": "append", "nodeId": node}
+    return "channel.written", node, written | {"writtenAt": millis(scene.at)}, None
+
+
+def _epoch(at: str) -> int:
+    moment = datetime.fromisoformat(millis(at).removesuffix("Z") + "+00:00")
+    return max(0, round(moment.timestamp() * 1000))
+
+
+def _say_decided(fact: Decided, scene: Scene, node: str) -> Sentence:
+    agent = _agent(fact.by or fact.agent)
+    if fact.name == "runOrchestrator" and isinstance(fact.verdict, dict):
+        decided = {"agentId": agent, "decision": fact.verdict}
+        try:
+            RunOrchestratorDecidedPayload.model_validate(decided)
+        except ValueError:
+            pass  # no decision of the three kinds: said as an agent's own
+        else:
+            if fact.verdict["kind"] == "next-worker":
+                scene.memory["directed"] = _cut(scene.id)
+            return "runOrchestrator.decided", node, decided, None
+    verdict = fact.verdict
+    if verdict is None and fact.score is not None:
+        verdict = {"score": fact.score}
+    payload: Body = {"agentId": agent, "decision": verdict}
+    if fact.confidence is not None and 0 <= fact.confidence <= 1:
+        payload["confidence"] = fact.confidence
+        if fact.confidence < THRESHOLD:
+            scene.memory[f"unsure {node}"] = _cut(scene.id)
+    return (
+        "agent.decided",
+        node,
+        payload | ({"reasoning": fact.reason} if fact.reason else {}),
+        None,
+    )
+
+
+def _say_asked(fact: Asked, scene: Scene, node: str) -> Sentence:
+    key = _key(fact.question_id)
+    scene.memory[f"question {fact.question_id}"] = node, _cut(scene.id)
+    scene.memory[f"asked {node}"] = f"int:{key}", _cut(scene.id)
+    question: Body = {"id": "answer", "question": fact.text or fact.what or "?"}
+    payload: Body = {"kind": "clarification", "key": key, "data": {"questions": [question]}}
+    if isinstance(fact.schema, dict):
+        payload["resumeSchema"] = fact.schema
+    return "interrupt.requested", node, payload, scene.memory.pop(f"unsure {node}", None)
+
+
+def _say_linked(fact: Linked, scene: Scene, node: str) -> Sentence | None:
+    if fact.kind == "handoff" and fact.from_ and fact.to:
+        giver, taker = _agent(fact.from_), _agent(fact.to)
+        payload: Body = {
+            "from": {"agentId": giver},
+            "to": {"agentId": taker},
+            "fromAgentId": giver,
+            "toAgentId": taker,
+        }
+        payload |= {"reason": fact.reason} if fact.reason else {}
+        return (
+            "agent.handoff",
+            node,
+            payload | ({} if fact.context is None else {"context": fact.context}),
+            None,
+        )
+    child = fact.child.get("run") if isinstance(fact.child, dict) else fact.child
+    if fact.kind == "sub-run" and isinstance(child, str) and child:
+        known = fact.context if isinstance(fact.context, dict) else {}
+        workflow = str(known.get("workflowId") or "converted")
+        dispatched = {"childRunId": child, "childWorkflowId": workflow}
+        if "directed" in scene.memory:
+            return "node.dispatched", node, dispatched, scene.memory["directed"]
+        # node.dispatched is the effect of a supervisor's decision, and there was none.
+        note = {"level": "info", "message": f"child run {child}", "fields": dispatched}
+        return "log.appended", node, note, None
+    return None
+
+
+def _say_spent(fact: Spent, node: str | None) -> Sentence | None:
+    usage = fact.usage or {}
+    names = {
+        "input_tokens": "inputTokens",
+        "output_tokens": "outputTokens",
+        "total_tokens": "totalTokens",
+        "cached_tokens": "cacheReadTokens",
+        "cache_write_tokens": "cacheWriteTokens",
+    }
+    counts = {
+        theirs: usage[ours]
+        for ours, theirs in names.items()
+        if isinstance(usage.get(ours), int) and usage[ours] >= 0
+    }
+    if not {"inputTokens", "outputTokens"} <= counts.keys():
+        return None
+    payload: Body = {"provider": fact.provider or "unknown", "model": fact.model or "unknown"}
+    payload |= counts
+    if fact.cost_usd is not None and fact.cost_usd >= 0:
+        payload["costEstimateUsd"] = fact.cost_usd
+    if fact.copied:
+        payload["cacheHit"] = True
+    return "provider.usage", node, payload, None
