@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 
+import reference
 from tracklog import registry
 from tracklog.schemas import published
 
@@ -14,11 +15,12 @@ PINNED = frozenset({"transitions.schema.json"})
 
 def derived() -> dict[Path, str]:
     """The text of every derived file, by its path."""
-    return {
+    schemas = {
         SCHEMAS / f"{name}.schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
         for name, schema in published(registry.dialects()).items()
         if f"{name}.schema.json" not in PINNED
     }
+    return schemas | reference.pages()
 
 
 def stale() -> list[str]:
@@ -43,6 +45,7 @@ def main(arguments: list[str]) -> int:
         print("usage: derive.py [--check]", file=sys.stderr)
         return 2
     for path, text in derived().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return 0
 

@@ -1,0 +1,101 @@
+"""The reference pages, made of what the source says of itself."""
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tracklog import errors, registry
+from tracklog.cli import tracklog
+from tracklog.dialects import Dialect
+from tracklog.schemas import schema_of
+
+PAGES = Path(__file__).parents[1] / "docs" / "reference"
+
+
+def pages() -> dict[Path, str]:
+    """The text of every reference page, by its path."""
+    made = {"cli": _cli(), "dialects": _dialects(), "errors": _errors()}
+    return {PAGES / f"{name}.md": text for name, text in made.items()}
+
+
+def _cli() -> str:
+    parts = ["# The command line\n\nWhat `tracklog VERB --help` prints.\n"]
+    root = click.Context(tracklog, info_name="tracklog", terminal_width=90, max_content_width=90)
+    for verb in tracklog.list_commands(root):
+        command = tracklog.get_command(root, verb)
+        assert command is not None
+        context = click.Context(
+            command, info_name=verb, parent=root, terminal_width=90, max_content_width=90
+        )
+        help_text = "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
+        parts.append(f"## {verb}\n\n```text\n{help_text}\n```\n")
+    return "\n".join(parts)
+
+
+def _errors() -> str:
+    parts = [f"# Errors\n\n```text\n{inspect.getdoc(errors)}\n```\n"]
+    for name, kind in vars(errors).items():
+        if isinstance(kind, type) and issubclass(kind, Exception):
+            parts.append(f"- **{name}**: {inspect.getdoc(kind)}")
+    return "\n".join(parts) + "\n"
+
+
+def _dialects() -> str:
+    parts = ["# Dialects\n"]
+    for dialect in registry.dialects():
+        parts.append(_dialect(dialect))
+    return "\n".join(parts)
+
+
+def _dialect(dialect: Dialect) -> str:
+    policy = dialect.policy
+    identity = {
+        "none": "Its events have no identity.",
+        "refuse": "The same identity with another line is refused.",
+        "keep": "The same identity with another line is kept, with a finding.",
+    }[policy.identity]
+    parts = [
+        f"## {dialect.name}\n\n{dialect.about}\n",
+        f"Kinds are {policy.kinds}, fields are {policy.fields}; the kind stands under "
+        f"`{dialect.kind_key}`; its runs are of the family `{dialect.family}`.\n{identity}\n",
+    ]
+    shapes = dict(dialect.kinds)
+    if policy.kinds == "open":
+        shapes["any other kind"] = dialect.frame
+    seen: dict[type, list[str]] = {}
+    for kind, shape in shapes.items():
+        seen.setdefault(shape, []).append(kind)
+    for shape, kinds in seen.items():
+        title = ", ".join(f"`{kind}`" if kind in dialect.kinds else kind for kind in kinds)
+        parts.append(f"### {title}\n\n{inspect.getdoc(shape) or ''}\n\n{_fields(schema_of(shape))}")
+    return "\n".join(parts)
+
+
+def _fields(schema: dict[str, Any]) -> str:
+    definitions = schema.get("$defs", {})
+    required = schema.get("required", [])
+    rows = ["| key | type | meaning |", "|---|---|---|"]
+    for key, value in schema.get("properties", {}).items():
+        name = f"**{key}**" if key in required else key
+        told = str(value.get("description", "")).replace("\n", " ").replace("|", "\\|")
+        rows.append(f"| {name} | {_type(value, definitions)} | {told} |")
+    return "\n".join(rows) + "\n"
+
+
+def _type(value: dict[str, Any], definitions: dict[str, Any]) -> str:
+    if "$ref" in value:
+        name = value["$ref"].rpartition("/")[2]
+        inner = definitions.get(name, {})
+        return _type(inner, definitions) if "enum" in inner else name
+    if "const" in value:
+        return f"`{value['const']}`"
+    if "enum" in value:
+        return " · ".join(f"`{option}`" for option in value["enum"])
+    for union in ("anyOf", "oneOf"):
+        if union in value and "type" not in value:
+            return " or ".join(dict.fromkeys(_type(each, definitions) for each in value[union]))
+    if value.get("type") == "array":
+        return f"list of {_type(value.get('items', {}), definitions)}"
+    return str(value.get("type", "any JSON"))

@@ -1,0 +1,223 @@
+"""The command line as a person and as a program meet it: real processes, real files."""
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+
+import sampling as samples
+from tracklog import __version__, registry
+
+GOOD = samples.ROOT / "dialects/kahn-agent/good/converges.jsonl"
+START = b'{"ts":"2026-05-05T09:00:00.000Z","run_id":"r1","event":"agent_run_start","agent_id":"a","task":"t"}\n'
+
+
+def tracklog(*arguments, given: bytes = b"", cwd: Path | None = None):
+    return subprocess.run(
+        [sys.executable, "-m", "tracklog", *map(str, arguments)],
+        input=given,
+        capture_output=True,
+        cwd=cwd,
+        timeout=120,
+        check=False,
+    )
+
+
+def objects(done):
+    return [orjson.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_all_accepted_exits_0_and_counts():
+    done = tracklog("check", GOOD)
+    assert done.returncode == 0
+    assert done.stdout.decode().endswith("8 accepted (kahn-agent 8), 0 refused, 0 findings\n")
+    assert done.stderr == b""
+
+
+def test_something_refused_exits_1_and_shows_place_message_and_hint():
+    done = tracklog("check", given=START + START.replace(b'"a"', b'"A"'))
+    assert done.returncode == 1
+    text = done.stdout.decode()
+    assert "line 2    refused  kahn-agent agent_run_start" in text
+    assert '/agent_id  "A" does not match' in text
+    assert "first a letter or a digit" in text
+
+
+def test_json_has_an_object_per_line_then_the_findings():
+    done = tracklog("check", "--json", given=START + b"nope\n\n" + START)
+    first, second, third, *found = objects(done)
+    assert {k: first[k] for k in ("line", "verdict", "dialect", "kind", "run", "problems")} == {
+        "line": 1,
+        "verdict": "accepted",
+        "dialect": "kahn-agent",
+        "kind": "agent_run_start",
+        "run": "r1",
+        "problems": [],
+    }
+    assert (second["line"], second["verdict"], second["dialect"]) == (2, "refused", None)
+    assert set(second["problems"][0]) == {"pointer", "message", "hint"}
+    assert (third["line"], third["verdict"]) == (4, "accepted")
+    assert found[0]["finding"] == "second-start"
+    assert found[0]["line"] == 4
+    assert all({"finding", "line", "message"} <= set(each) for each in found)
+    assert done.returncode == 1
+
+
+def test_verbose_shows_accepted_lines_too():
+    assert (
+        b"line 1    accepted kahn-agent agent_run_start  run r1"
+        in tracklog("check", "-v", given=START).stdout
+    )
+
+
+def test_a_given_dialect_is_the_only_one_tried():
+    done = tracklog("check", "--dialect", "kahn-ci", given=START)
+    assert done.returncode == 1
+    assert b'/event  "agent_run_start" is not one of the 4 kinds' in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["check", "no-such-file"], "is not there"),
+        (["check", "."], "is a directory"),
+        (["check", "--dialect", "klingon", "-"], "there is no dialect 'klingon'"),
+        (["check", "--max-line", "0", "-"], "--max-line"),
+        (["schema", "klingon"], "there is no schema 'klingon'"),
+        (["chekc"], "did you mean `tracklog check`?"),
+        (["xyzzy"], "see `tracklog --help`"),
+    ],
+)
+def test_wrong_use_exits_2_with_the_next_step(arguments, word, tmp_path):
+    done = tracklog(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert word in done.stderr.decode()
+    assert b"Traceback" not in done.stderr
+
+
+def test_an_unreadable_file_does_not_hide_the_others(tmp_path):
+    done = tracklog("check", tmp_path / "gone", GOOD)
+    assert done.returncode == 2
+    assert b"8 accepted" in done.stdout
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_forbidden_file_is_said_to_be_so(tmp_path):
+    path = tmp_path / "secret.jsonl"
+    path.write_bytes(START)
+    path.chmod(0)
+    assert b"Permission denied" in tracklog("check", path).stderr
+
+
+@pytest.mark.parametrize(
+    ("data", "word"),
+    [
+        (b"", "no lines"),
+        (b"\n\n", "no lines"),
+        (b'{"a":"\xff"}\n', "not UTF-8: byte 0xff"),
+        (START[:30] + b"\0" + START[30:], "NUL bytes"),
+        (b"\xef\xbb\xbf" + START, "a byte order mark was dropped"),
+        (START.replace(b"\n", b"\r\n"), "1 accepted"),
+        (START[:40], "torn"),
+        (b'{\n "a": 1\n}\n', "one JSON object per line"),
+    ],
+)
+def test_every_kind_of_broken_input_gets_a_clear_word(data, word):
+    done = tracklog("check", given=data)
+    assert word in done.stdout.decode()
+    assert done.stderr == b""
+
+
+def test_a_line_of_64_mib_is_refused_in_words_and_in_little_memory(tmp_path):
+    path = tmp_path / "long.jsonl"
+    path.write_bytes(b'{"a":"' + b"x" * (64 << 20) + b'"}\n' + START)
+    script = (
+        "import resource, sys; from tracklog.cli import tracklog\n"
+        "try: tracklog.main(['check', sys.argv[1]], standalone_mode=False)\n"
+        "except SystemExit: pass\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, path], capture_output=True, timeout=120, check=True
+    )
+    *said, peak = done.stdout.decode().splitlines()
+    assert "the line has 67,108,872 bytes, the cap is 16,777,216" in "\n".join(said)
+    assert "1 accepted" in said[-1]
+    assert int(peak) < 200_000, "kilobytes; the line alone has 65,536"
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    done = subprocess.run(
+        f"yes '{START.decode().strip()}' | head -n 50000 | {sys.executable} -m tracklog check --json | head -n 1",
+        shell=True,
+        capture_output=True,
+        timeout=120,
+        check=True,
+    )
+    assert done.stderr == b""
+    assert len(done.stdout.splitlines()) == 1
+
+
+def test_colours_are_for_terminals_only():
+    assert b"\x1b[" not in tracklog("check", given=b"nope\n").stdout
+    master, slave = pty.openpty()
+    subprocess.run(
+        [sys.executable, "-m", "tracklog", "check", "-"],
+        input=b"nope\n",
+        stdout=slave,
+        stderr=slave,
+        timeout=60,
+        check=False,
+    )
+    os.close(slave)
+    assert b"\x1b[31m" in os.read(master, 65536)
+    os.close(master)
+
+
+def test_every_verb_has_a_help_with_examples():
+    from tracklog.cli import tracklog as group  # noqa: PLC0415
+
+    for verb in group.list_commands(None):
+        command = group.get_command(None, verb)
+        assert command.help, verb
+        assert "Examples:" in (command.epilog or ""), verb
+
+
+def test_dialects_lists_every_dialect():
+    names = [each["name"] for each in objects(tracklog("dialects", "--json"))]
+    assert names == registry.dialect_names()
+    shown = tracklog("dialects").stdout.decode()
+    assert all(name in shown for name in names)
+
+
+@pytest.mark.parametrize("name", [*registry.dialect_names(), "graph", "agent_manifest"])
+def test_schema_prints_a_schema_that_judges_its_samples(name):
+    from jsonschema_rs import Draft202012Validator  # noqa: PLC0415
+
+    done = tracklog("schema", name)
+    assert done.returncode == 0
+    validator = Draft202012Validator(orjson.loads(done.stdout), validate_formats=True)
+    for path in samples.of("good"):
+        if samples.dialect_of(path) == name:
+            for line in samples.lines_of(path):
+                assert validator.is_valid(orjson.loads(line)), (path, line)
+
+
+def test_version_says_the_version():
+    assert tracklog("--version").stdout.decode() == f"tracklog {__version__}\n"
+
+
+def test_version_imports_nothing_heavy():
+    script = "import sys, tracklog.cli; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    heavy = {"pydantic", "orjson", "jsonschema_rs", "rich", "asyncio", "tracklog.dialects"}
+    assert not heavy & set(done.stdout.decode().split())
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script(shell):
+    assert b"_TRACKLOG_COMPLETE" in tracklog("completion", shell).stdout
