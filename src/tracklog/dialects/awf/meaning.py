@@ -104,7 +104,8 @@ def _spoken(event: Event, step: str | None) -> Iterator[Fact]:
         "stop_reason": text(payload.get("stop_reason")),
     }
     if not blocks:
-        yield Said(role=payload["role"], blocks=(), **said)
+        reported: Fidelity = "reported" if payload["role"] == "assistant" else "observed"
+        yield Said(role=payload["role"], blocks=(), fidelity=reported, **said)
 
     def voice(place: int) -> tuple[str, str]:
         block = blocks[place]

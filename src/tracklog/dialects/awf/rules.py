@@ -34,7 +34,7 @@ EXTRAS: dict[str, set[str]] = {
         "provider_call_id", "tool_server", "duration_ms", "is_error", "truncated",
     },
     "block": {
-        "part", "turn", "message_id", "is_error", "exit_code", "tool_name", "tool_id_synthetic",
+        "text", "part", "turn", "message_id", "is_error", "exit_code", "tool_name", "tool_id_synthetic",
         "tool_server", "parent_tool_id", "opaque", "signature", "partial", "refusal",
         "provider_type", "truncated",
     },
