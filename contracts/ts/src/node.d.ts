@@ -9,7 +9,12 @@ declare module "node:fs" {
   export function readFileSync(path: string | URL | number, encoding: "utf8"): string;
   export function existsSync(path: string | URL): boolean;
   export function mkdtempSync(prefix: string): string;
-  export function statSync(path: string | URL): { readonly mode: number; isDirectory(): boolean };
+  export function fstatSync(file: number): { readonly size: number; isFile(): boolean };
+  export function statSync(path: string | URL): { readonly mode: number };
+  export function readSync(
+    file: number, into: Uint8Array, offset: number, length: number, position: number,
+  ): number;
+  export function writeFileSync(path: string, text: string): void;
 }
 
 declare module "node:os" {
@@ -48,5 +53,10 @@ declare class TextEncoder {
 }
 
 declare class TextDecoder {
+  constructor(encoding?: string, options?: { ignoreBOM?: boolean });
   decode(bytes: Uint8Array): string;
 }
+
+declare const crypto: {
+  randomUUID(): string;
+};

@@ -23,6 +23,35 @@ export const Name = z.string().min(1);
 /** A JSON object of any content. */
 export const JsonObject = z.record(z.string(), z.unknown());
 
+/** A list in which nothing stands twice. */
+export function unique<Item extends z.ZodType>(list: z.ZodArray<Item>) {
+  return list
+    .refine((items) => new Set(items).size === items.length, { error: "an item stands twice" })
+    .meta({ uniqueItems: true });
+}
+
+/** A string that is none of the words that have a shape of their own. */
+export function otherThan(words: readonly string[], string = z.string()) {
+  return string
+    // It aborts, else a union would take this branch for the one that was meant.
+    .refine((word) => !words.includes(word), { error: "has a shape of its own", abort: true })
+    .meta({ not: { enum: [...words] } });
+}
+
+/** A shape with keys of which some stand for each other: one of each group must be there. */
+export function either<Shape extends z.ZodRawShape>(
+  shape: z.ZodObject<Shape, z.core.$loose>,
+  ...groups: readonly (readonly [string, ...string[]])[]
+) {
+  return shape
+    .superRefine((body, { addIssue }) => {
+      for (const keys of groups)
+        if (!keys.some((key) => Object.hasOwn(body, key)))
+          addIssue({ code: "custom", path: [keys[0]], message: `${keys.join(" or ")} is missing` });
+    })
+    .meta({ allOf: groups.map((keys) => ({ anyOf: keys.map((key) => ({ required: [key] })) })) });
+}
+
 const PARTS =
   /^(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2}):(\d{2})(?:\.\d+)?(?:Z|([+-])(\d{2}):(\d{2}))$/;
 const DAY = 24 * 60;

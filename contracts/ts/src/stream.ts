@@ -98,7 +98,20 @@ function problems(issue: z.core.$ZodIssue): Problem[] {
   const { path, message } = issue;
   if (issue.code === "unrecognized_keys")
     return issue.keys.map((key) => ({ pointer: pointer([...path, key]), message: "unknown key" }));
+  const branch = issue.code === "invalid_union" ? meant(issue.errors) : undefined;
+  if (branch) return branch.flatMap((inner) => problems({ ...inner, path: [...path, ...inner.path] }));
   return [{ pointer: pointer(path), message }];
+}
+
+/** The branch of a union that a value was meant for: its type and its tag fit; if none, none. */
+function meant(branches: readonly z.core.$ZodIssue[][]): z.core.$ZodIssue[] | undefined {
+  const isTag = (issue: z.core.$ZodIssue) =>
+    issue.path.length === 1 &&
+    (issue.code === "custom" || (issue.code === "invalid_value" && issue.values.length === 1));
+  const misses = (branch: z.core.$ZodIssue[]) => branch.filter(isTag).length;
+  return branches
+    .filter((branch) => !branch.some(({ code, path }) => code === "invalid_type" && !path.length))
+    .sort((one, other) => misses(one) - misses(other) || one.length - other.length)[0];
 }
 
 /** A JSON pointer (RFC 6901) from its parts. */

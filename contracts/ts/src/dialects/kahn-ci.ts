@@ -2,7 +2,7 @@
 
 import * as z from "zod";
 
-import { Count, Seconds, UtcMillis } from "../shape.js";
+import { Count, Seconds, UtcMillis, unique } from "../shape.js";
 import { type Dialect, parser } from "../stream.js";
 
 export const RunIdSchema = z.string().regex(/^[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}$/);
@@ -83,15 +83,12 @@ export const KahnCiEventSchema = z.discriminatedUnion("event", [
   RunEndSchema,
 ]);
 
-const Unique = { uniqueItems: true };
-const unique = (items: unknown[]) => new Set(items).size === items.length;
-
 export const NodeSchema = z.looseObject({
   id: NodeIdSchema,
   deliverable: z.string().min(1),
   /** The edges; [] marks a root. */
-  depends_on: z.array(NodeIdSchema).refine(unique, "an id stands twice").meta(Unique),
-  touches: z.array(z.string()).refine(unique, "a path stands twice").meta(Unique),
+  depends_on: unique(z.array(NodeIdSchema)),
+  touches: unique(z.array(z.string())),
   parallel_safe: z.boolean(),
   done_when: z.array(z.string().min(1)).min(1),
   /** 6 where it is not said. */

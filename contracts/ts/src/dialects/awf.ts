@@ -1,0 +1,129 @@
+/** awf: the exchange transcript of a workflow run, its steps, messages, tools and sub-runs. */
+
+import * as z from "zod";
+
+import { Count, moment, otherThan } from "../shape.js";
+import { type Dialect, parser } from "../stream.js";
+
+const Fidelity = z.enum(["router", "agent_emitted"]);
+const Json = z.unknown();
+
+/** The envelope. */
+const Frame = z.looseObject({
+  seq: z.int().min(1),
+  run_id: z.string(),
+  /** The invoking run, on every event of a child run. */
+  parent_run_id: z.string().optional(),
+  /** The invoked run, on step.call_workflow.* only. */
+  child_run_id: z.string().optional(),
+  /** Step names from the run's root joined by dots; empty on run events. */
+  path: z.string(),
+  /** The innermost loop's index, from 0; 0 outside loops. */
+  iteration: Count,
+  timestamp: moment(
+    /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z$/,
+  ),
+});
+
+const block = <Type extends string, Keys extends z.ZodRawShape>(type: Type, keys: Keys) =>
+  z.looseObject({ type: z.literal(type), fidelity: Fidelity, ...keys });
+
+export const BLOCK_TYPES = [
+  "text",
+  "thinking",
+  "tool_use",
+  "tool_result",
+  "command",
+  "stream",
+] as const;
+
+export const BlockSchema = z.union([
+  block("text", { text: z.string() }),
+  block("thinking", { thinking: z.string() }),
+  /** Reasoning that only its provider can read. */
+  block("thinking", { opaque: Json }),
+  block("tool_use", { tool_name: z.string(), tool_id: z.string(), tool_input: Json }),
+  block("tool_result", { tool_id: z.string(), tool_content: Json }),
+  block("command", { command: z.string() }),
+  block("stream", { chunk: z.string() }),
+  /** A block of a type that is not known here; kept as it is. */
+  z.looseObject({ type: otherThan(BLOCK_TYPES) }),
+]);
+
+/** The payload of run.* and step.*. */
+export const StepSchema = z.looseObject({
+  name: z.string(),
+  kind: z.string(),
+  error: z.string().optional(),
+  result: Json.optional(),
+  blocks: z.array(BlockSchema).optional(),
+});
+
+/** The payload of message.*. */
+export const MessageSchema = z.looseObject({
+  role: z.enum(["user", "assistant"]),
+  blocks: z.array(BlockSchema),
+});
+
+/** The payload of tool.*. */
+export const ToolSchema = z.looseObject({
+  name: z.string(),
+  /** Equal in a call and its result. */
+  call_id: z.string(),
+  input: Json,
+  output: Json,
+  error: z.string().optional(),
+  fidelity: Fidelity,
+  /** The same call or result once more, as a block. */
+  blocks: z.array(BlockSchema),
+});
+
+const event = <Type extends string, Payload extends z.ZodType>(type: Type, payload: Payload) =>
+  Frame.extend({ type: z.literal(type), payload });
+
+const call = <Type extends string>(type: Type) =>
+  event(type, StepSchema).extend({ child_run_id: z.string() });
+
+export const RunStartedSchema = event("run.started", StepSchema);
+export const RunCompletedSchema = event("run.completed", StepSchema);
+export const StepStartedSchema = event("step.started", StepSchema);
+export const StepCompletedSchema = event("step.completed", StepSchema);
+export const CallWorkflowStartedSchema = call("step.call_workflow.started");
+export const CallWorkflowCompletedSchema = call("step.call_workflow.completed");
+export const UserMessageSchema = event("message.user", MessageSchema);
+export const AssistantMessageSchema = event("message.assistant", MessageSchema);
+export const ToolCallSchema = event("tool.call", ToolSchema);
+export const ToolResultSchema = event("tool.result", ToolSchema);
+
+const kinds = {
+  "run.started": RunStartedSchema,
+  "run.completed": RunCompletedSchema,
+  "step.started": StepStartedSchema,
+  "step.completed": StepCompletedSchema,
+  "step.call_workflow.started": CallWorkflowStartedSchema,
+  "step.call_workflow.completed": CallWorkflowCompletedSchema,
+  "message.user": UserMessageSchema,
+  "message.assistant": AssistantMessageSchema,
+  "tool.call": ToolCallSchema,
+  "tool.result": ToolResultSchema,
+};
+
+/** An event of a type that is not known here: surfaced, its type intact. */
+export const OtherAwfEventSchema = Frame.extend({
+  type: otherThan(Object.keys(kinds), z.string().min(1)),
+  payload: Json.optional(),
+});
+
+export type Block = z.infer<typeof BlockSchema>;
+export type KnownAwfEvent = z.infer<(typeof kinds)[keyof typeof kinds]>;
+export type OtherAwfEvent = z.infer<typeof OtherAwfEventSchema>;
+export type AwfEvent = KnownAwfEvent | OtherAwfEvent;
+
+export const dialect = {
+  name: "awf",
+  kindKey: "type",
+  kinds,
+  other: OtherAwfEventSchema,
+} satisfies Dialect;
+
+export const parseAwfEvent = parser<AwfEvent>(dialect);

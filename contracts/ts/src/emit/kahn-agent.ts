@@ -1,0 +1,200 @@
+/** Writes kahn agent transitions. */
+
+import {
+  BASE,
+  BOOL,
+  type Body,
+  COUNT,
+  type Contract,
+  SECONDS,
+  TEXT,
+  between,
+  built,
+  cropped,
+  isObject,
+  matches,
+  oneOf,
+  optional,
+  ordered,
+  text,
+} from "./contract.js";
+import { type Base, type Options, Run } from "./run.js";
+
+export const AGENT_STATUSES = [
+  "thinking",
+  "tool_call",
+  "tool_result",
+  "response",
+  "reflect",
+  "blocked-on-clarification",
+  "converged",
+  "failed",
+] as const;
+/** Success is `converged`, never an exit code; `aborted` was ended from outside. */
+export const AGENT_OUTCOMES = ["converged", "partial", "escaped", "aborted"] as const;
+export const AUDIT_RESULTS = ["pass", "fail", "warn"] as const;
+
+export type AgentStatus = (typeof AGENT_STATUSES)[number];
+export type AgentOutcome = (typeof AGENT_OUTCOMES)[number];
+export type AuditResult = (typeof AUDIT_RESULTS)[number];
+
+const SUMMARY = 2048;
+const AGENT_ID = matches(
+  /^[a-z0-9][a-z0-9:-]{0,63}$/,
+  "1 to 64 of a-z 0-9 : -, first a letter or a digit",
+);
+const CHECKPOINT_ID = matches(
+  /^[a-z0-9][a-z0-9:.-]{0,127}$/,
+  "1 to 128 of a-z 0-9 : . -, first a letter or a digit",
+);
+const STATUS = oneOf(AGENT_STATUSES);
+const AGENT = { ...BASE, agent_id: AGENT_ID };
+
+const CONTRACT: Contract = {
+  events: {
+    agent_run_start: { ...AGENT, task: TEXT, model: optional(TEXT) },
+    agent_transition: { ...AGENT, step: COUNT, from: STATUS, to: STATUS, reason: optional(TEXT) },
+    tool_invocation: {
+      ...AGENT,
+      step: COUNT,
+      tool_name: TEXT,
+      duration_s: SECONDS,
+      ok: BOOL,
+      input_summary: optional(TEXT),
+      output_summary: optional(text(SUMMARY)),
+      error: optional(TEXT),
+    },
+    audit_checkpoint: {
+      ...BASE,
+      // K2: always written, null when it is about the run as a whole.
+      agent_id: {
+        wanted: "an agent id, or null",
+        fits: (value) => value === null || AGENT_ID.fits(value),
+      },
+      checkpoint_id: CHECKPOINT_ID,
+      result: oneOf(AUDIT_RESULTS),
+      duration_s: SECONDS,
+      evidence: { wanted: "a JSON object", fits: isObject, free: true, optional: true },
+    },
+    agent_run_end: {
+      ...AGENT,
+      outcome: oneOf(AGENT_OUTCOMES),
+      total_steps: COUNT,
+      total_tool_calls: COUNT,
+      total_audit_checkpoints: COUNT,
+      audits_passed: COUNT,
+      audits_failed: COUNT,
+      total_duration_s: SECONDS,
+      convergence_score: optional(between(0, 1, "a number from 0 to 1")),
+    },
+  },
+  start: "agent_run_start",
+  settle,
+};
+
+interface AgentBase extends Base {
+  agent_id: string;
+}
+
+export interface AgentRunStart extends AgentBase {
+  task: string;
+  model?: string | undefined;
+}
+
+export interface AgentTransition extends AgentBase {
+  step: number;
+  from: AgentStatus;
+  to: AgentStatus;
+  /** May read `kind:detail`. */
+  reason?: string | undefined;
+}
+
+/** A long summary is cropped, and a key beside it says so. */
+export interface ToolInvocation extends AgentBase {
+  step: number;
+  tool_name: string;
+  duration_s: number;
+  ok: boolean;
+  input_summary?: string | undefined;
+  output_summary?: string | undefined;
+  error?: string | undefined;
+}
+
+export interface AuditCheckpoint extends Base {
+  /** null: about the run as a whole. */
+  agent_id: string | null;
+  checkpoint_id: string;
+  result: AuditResult;
+  duration_s: number;
+  evidence?: Body | undefined;
+}
+
+export interface AgentRunEnd extends AgentBase {
+  outcome: AgentOutcome;
+  total_steps: number;
+  total_tool_calls: number;
+  total_audit_checkpoints: number;
+  audits_passed: number;
+  audits_failed: number;
+  total_duration_s: number;
+  convergence_score?: number | undefined;
+}
+
+export const agentRunStart = (given: AgentRunStart): Body =>
+  built(CONTRACT, "agent_run_start", given);
+export const agentTransition = (given: AgentTransition): Body =>
+  built(CONTRACT, "agent_transition", given);
+export const toolInvocation = (given: ToolInvocation): Body =>
+  built(CONTRACT, "tool_invocation", given);
+export const auditCheckpoint = (given: AuditCheckpoint): Body =>
+  built(CONTRACT, "audit_checkpoint", given);
+export const agentRunEnd = (given: AgentRunEnd): Body => built(CONTRACT, "agent_run_end", given);
+
+/** What the builders add to the contract: the crop of K11, and a key that tells of it. */
+function settle(event: Body): Body {
+  if (event.event === "audit_checkpoint" && !("agent_id" in event))
+    return ordered({ ...event, agent_id: null }, CONTRACT.events.audit_checkpoint ?? BASE);
+  if (event.event !== "tool_invocation") return event;
+  const crops = [
+    ["input_summary", "input_truncated"],
+    ["output_summary", "output_truncated"],
+    ["error", "error_truncated"],
+  ] as const;
+  return crops.reduce((whole: Body, [key, mark]) => {
+    const value = whole[key];
+    const short = typeof value === "string" ? cropped(value, SUMMARY) : value;
+    return short === value ? whole : { ...whole, [key]: short, [mark]: true };
+  }, event);
+}
+
+type Given<Event extends AgentBase | AuditCheckpoint> = Omit<Event, "run_id" | "agent_id"> &
+  Partial<Pick<Event, "run_id" | "agent_id">>;
+
+/** Writes the agent transitions of one run; `bind({agent_id})` speaks for one agent. */
+export class AgentEmitter extends Run {
+  constructor(path: string, options: Options = {}) {
+    super(CONTRACT, path, options);
+  }
+
+  agentRunStart(given: Given<AgentRunStart>): string {
+    return this.say("agent_run_start", given);
+  }
+
+  agentTransition(given: Given<AgentTransition>): string {
+    return this.say("agent_transition", given);
+  }
+
+  toolInvocation(given: Given<ToolInvocation>): string {
+    return this.say("tool_invocation", given);
+  }
+
+  auditCheckpoint(given: Given<AuditCheckpoint>): string {
+    return this.say("audit_checkpoint", given);
+  }
+
+  agentRunEnd(given: Given<AgentRunEnd>): string {
+    return this.say("agent_run_end", given);
+  }
+}
+
+export { CONTRACT as KAHN_AGENT };
