@@ -1,0 +1,75 @@
+"""Events that the disk did not take: kept for a while, in order, within bounds."""
+
+import threading
+from collections import deque
+
+from tracklog.recorder.draft import Draft
+
+EVENTS = 1024
+BYTES = 8 * 1024 * 1024
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 2.0
+
+
+class Spill:
+    """A bounded queue with the times at which the disk is tried again."""
+
+    def __init__(self, events: int = EVENTS, size: int = BYTES) -> None:
+        self._lock = threading.Lock()
+        self._drafts: deque[Draft] = deque()
+        self._limit, self._limit_bytes = events, size
+        self._bytes = 0
+        self._pause = 0.0
+        self._again_at = 0.0
+        self.lost = 0
+        """Given up, and not yet told by an event."""
+        self.lost_total = 0
+
+    def __len__(self) -> int:
+        return len(self._drafts)
+
+    def add(self, draft: Draft) -> bool:
+        """Keep it for later, or give it up when there is no room."""
+        with self._lock:
+            if len(self._drafts) >= self._limit or self._bytes + draft.size > self._limit_bytes:
+                self.lost += 1
+                self.lost_total += 1
+                return False
+            if self.lost:
+                draft, self.lost = draft._replace(lost=self.lost), 0
+            self._drafts.append(draft)
+            self._bytes += draft.size
+            return True
+
+    def give_up(self) -> None:
+        """Count an event that will not be written."""
+        with self._lock:
+            self.lost += 1
+            self.lost_total += 1
+
+    def told(self, count: int) -> None:
+        """An event has told of these losses."""
+        with self._lock:
+            self.lost -= count
+
+    def first(self) -> Draft | None:
+        """The one that is to be written next."""
+        return self._drafts[0] if self._drafts else None
+
+    def drop_first(self) -> None:
+        """The first one was written."""
+        with self._lock:
+            self._bytes -= self._drafts.popleft().size
+
+    def waits(self, now: float) -> bool:
+        """Whether it is too early to try the disk again."""
+        return bool(self._drafts) and now < self._again_at
+
+    def failed(self, now: float) -> None:
+        """The disk failed again: wait twice as long as before."""
+        self._pause = min(LONGEST_PAUSE, self._pause * 2 or FIRST_PAUSE)
+        self._again_at = now + self._pause
+
+    def worked(self) -> None:
+        """The disk took a line."""
+        self._pause = 0.0

@@ -1,0 +1,50 @@
+"""One event of a transcript: the bytes of its line, and its body, read exactly when asked for."""
+
+import json
+import re
+from typing import Any, NamedTuple, NoReturn
+
+import orjson
+
+from tracklog.event import Body
+
+_LONG_NUMBER = re.compile(rb"[0-9]{19}")
+
+
+class Entry(NamedTuple):
+    """An event as it stands in a transcript; nothing in it can be changed."""
+
+    seq: int | None
+    """Its own number; None where a foreign writer gave none."""
+    type: str
+    """As written, known or not; empty where there is none."""
+    line: bytes
+    """The bytes on disk, without the line end."""
+    known: bool = True
+    """Whether `type` is one of the ten."""
+    number: int | None = None
+    """Of its physical line, from 1; None for an event that comes from a subscription."""
+    offset: int | None = None
+    """Of the first byte of its physical line."""
+    healed: bytes | None = None
+    """The text that was read instead of `line`, where `line` is not JSON as it stands."""
+
+    @property
+    def body(self) -> Body:
+        """The object, parsed anew: what is asked for is the asker's own and may be changed."""
+        body: Body = loads(self.line if self.healed is None else self.healed)
+        return body
+
+
+def loads(text: bytes) -> Any:
+    """JSON with integers exact at any size and lone surrogates as they were escaped."""
+    if _LONG_NUMBER.search(text) is None:
+        try:
+            return orjson.loads(text)
+        except orjson.JSONDecodeError:
+            pass  # a lone surrogate or a deep nest, which the standard library can read
+    return json.loads(text.decode(), parse_constant=_refuse)
+
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not JSON")
