@@ -597,6 +597,16 @@ def test_what_is_said_is_valid_needs_no_tolerance_and_uses_only_the_vocabulary(t
         assert body["timestamp"] == "2026-05-05T09:00:00.100000Z"
 
 
+def test_a_thought_is_said_as_thinking_and_a_foreign_block_as_stream():
+    told = [{"type": "text", "text": "hm"}, {"type": "image", "data": "x"}]
+    (body,) = spoken([Said(role="thought", fidelity="reported", blocks=tuple(told))])
+    mark = {"fidelity": "agent_emitted"}
+    assert body["payload"]["blocks"] == [
+        {"type": "thinking", **mark, "thinking": "hm"},
+        {"type": "stream", **mark, "chunk": json.dumps(told[1]), "provider_type": "image"},
+    ]
+
+
 def test_a_run_of_another_name_gets_a_uuid_that_stays():
     (body,) = spoken([Began(what="run", task="t")])
     assert body["run_id"] == awf.run_uuid("tracklog", "nightly/7", "")

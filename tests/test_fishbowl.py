@@ -299,6 +299,13 @@ def test_door_and_model_give_the_same_verdict(body):
     assert schema.is_valid(body) is accepted
 
 
+@pytest.mark.parametrize("key", ["turn", "schema_version"])
+def test_a_boolean_is_no_number_for_the_model_either(key):
+    with pytest.raises(ValidationError, match="a boolean is no number"):
+        fishbowl.Frame.model_validate({**SPOKE, key: True})
+    assert pointers({**SPOKE, key: True}) == [f"/{key}"]
+
+
 def upcast_v1_v2(body):
     return {**body, "mood": "unknown", "schema_version": 2}
 
@@ -356,6 +363,16 @@ def test_a_verdict_is_spoken_and_decided():
     )  # fmt: skip
     assert findings(started(), {"kind": "judge.verdict", "payload": {"mood": "x"}}) == [
         "text-missing"
+    ]
+
+
+def test_a_start_tells_its_goal_its_title_and_its_setup():
+    assert facts_of(kind="run.started", payload={}) == [Began(what="run")]
+    payload = {"goal": "find the cat", "scenario": "kitchen", "cast": {"cara": {}}}
+    assert facts_of(kind="run.started", payload=payload) == [
+        Began(what="run", task="find the cat"),
+        Noted(label="title", text="kitchen"),
+        Noted(label="setup", kind="run.started", data=payload),
     ]
 
 
