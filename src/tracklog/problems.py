@@ -123,10 +123,11 @@ def _branch(error: ValidationError, schema: Any, body: Any) -> Iterator[Problem]
     path = list(error.instance_path)
     depth = len(path)
 
-    def missed(branch: Sequence[ValidationError]) -> tuple[bool, bool, int]:
-        tags = [e for e in branch if len(e.instance_path) == depth + 1 and e.kind.name in TAGGED]
+    def missed(branch: Sequence[ValidationError]) -> tuple[bool, bool, bool, int]:
+        inside = {e.kind.name for e in branch if len(e.instance_path) == depth + 1}
         here = [e for e in branch if len(e.instance_path) == depth and e.kind.name in TYPED]
-        return bool(here), bool(tags), len(branch)
+        # A missed enum may be a tag or a mere value; a missed const or not is a tag.
+        return bool(here), bool(inside & TAGGED), "enum" in inside, len(branch)
 
     branches = [branch for branch in getattr(error.kind, "context", []) if branch]
     if not branches:
@@ -137,8 +138,12 @@ def _branch(error: ValidationError, schema: Any, body: Any) -> Iterator[Problem]
         yield Problem(
             pointer([*path, wanting[0]]),
             f"{' or '.join(wanting)} is missing",
-            f"add one of the keys {', '.join(wanting)}",
+            _said(schema, [*_holder(error.schema_path), "properties", wanting[0]])
+            or f"add one of the keys {', '.join(wanting)}",
         )
+        return
+    if untagged := _untagged(branches, depth):
+        yield untagged
         return
     best = min(branches, key=missed)
     if all(missed(branch)[0] for branch in branches):
@@ -153,13 +158,40 @@ def _branch(error: ValidationError, schema: Any, body: Any) -> Iterator[Problem]
         yield from _problems(inner, schema, body)
 
 
+def _holder(path: Sequence[str | int]) -> Sequence[str | int]:
+    """Where the object stands whose union that is."""
+    return path[:-3] if len(path) > 2 and path[-3] == "allOf" else path[:-1]
+
+
+def _untagged(branches: Sequence[Sequence[ValidationError]], depth: int) -> Problem | None:
+    """The fault of a union's tag when it is the tag of none of the branches."""
+    tags = [
+        [e for e in branch if len(e.instance_path) == depth + 1 and e.kind.name in VALUED]
+        for branch in branches
+    ]
+    missed = [error for found in tags for error in found]
+    if not all(tags) or len({error.instance_path[-1] for error in missed}) != 1:
+        return None
+    options: list[Any] = []
+    for error in missed:
+        kind = _kind(error)
+        options += [kind.expected_value] if kind.name == "const" else kind.options
+    shown = _shown(cast("Any", missed[0].instance))
+    return Problem(
+        pointer(missed[0].instance_path),
+        f"{shown} is not one of the {len(options)} allowed values",
+        _meant(missed[0].instance, options) or "one of: " + ", ".join(map(str, options)),
+    )
+
+
 def _lacks_one_key(branch: Sequence[ValidationError], depth: int) -> bool:
     return [error.kind.name for error in branch] == ["required"] and (
         len(branch[0].instance_path) == depth
     )
 
 
-TAGGED = ("const", "enum", "not")
+TAGGED = {"const", "not"}
+VALUED = ("const", "enum")
 TYPED = ("type", "const", "enum", "pattern")
 
 

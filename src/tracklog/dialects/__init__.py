@@ -43,8 +43,11 @@ def on_the_calendar(time: str) -> str:
     """
     year, month, day, hour, minute, second = map(int, re.split("[-T:.Z+]", time)[:6])
     date(year % 400 + 400, month, day)  # the calendar repeats, and knows a year 0000
-    leap = (hour, minute, second) == (23, 59, 60)
-    if not leap and (hour > 23 or minute > 59 or second > 59):
+    ahead = re.search("([+-])([0-9]{2}):([0-9]{2})$", time)
+    sign, hours, minutes = ahead.groups() if ahead else ("+", "0", "0")
+    offset = int(f"{sign}1") * (int(hours) * 60 + int(minutes))
+    last = (hour * 60 + minute - offset) % 1440 == 1439  # of the day in UTC: it may have a leap
+    if max(hour, int(hours)) > 23 or max(minute, int(minutes)) > 59 or second > 59 + last:
         raise ValueError("there is no such time of day")
     return time
 

@@ -53,13 +53,14 @@ def claim(body: Body) -> float:
 
 def read(body: Body) -> Envelope:
     get = body.get
-    return Envelope(
+    return (
         get("runId", ""),
         get("type", ""),
         get("timestamp"),
         get("eventId"),
         actor_of(payload_of(body)),
         get("causationId"),
+        None,
     )
 
 

@@ -2,12 +2,12 @@
 
 from typing import Annotated, Any, ClassVar
 
-from pydantic import MISSING, ConfigDict, Field, model_validator
+from pydantic import MISSING, AfterValidator, ConfigDict, Field, model_validator
 
 from tracklog.dialects import Share
 from tracklog.dialects.openwop.catalog import MANIFEST_ID
 from tracklog.dialects.openwop.rules import finding
-from tracklog.dialects.openwop.shapes import Closed, Flag, ModelClass, Name, Object
+from tracklog.dialects.openwop.shapes import Closed, Flag, ModelClass, Name, Object, distinct
 from tracklog.event import Body, Finding
 
 
@@ -54,7 +54,12 @@ class AgentManifest(Closed):
     tool_allowlist: list[Name] | MISSING = MISSING
     """The only tools that the agent may use."""
     requires_capabilities: (
-        Annotated[list[Name], Field(json_schema_extra={"uniqueItems": True})] | MISSING
+        Annotated[
+            list[Name],
+            Field(json_schema_extra={"uniqueItems": True}),
+            AfterValidator(distinct),
+        ]
+        | MISSING
     ) = MISSING
     memory_shape: MemoryShape | MISSING = MISSING
     confidence: ManifestConfidence | MISSING = MISSING

@@ -2,14 +2,30 @@
 
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from pydantic import MISSING, ConfigDict, Field, GetJsonSchemaHandler, create_model, model_validator
+from pydantic import (
+    MISSING,
+    AfterValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    create_model,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from tracklog.dialects import ClosedShape, Count, Share
+from tracklog.dialects import ClosedShape, Count, Share, on_the_calendar
 from tracklog.dialects import Shape as AnyShape
 from tracklog.dialects.openwop.catalog import SHARING
+
+
+def distinct(values: list[str]) -> list[str]:
+    """The values as they are, if none is there twice: what `uniqueItems` says in the schema."""
+    if len(set(values)) < len(values):
+        raise ValueError("a value is there twice")
+    return values
+
 
 Timestamp = Annotated[
     str,
@@ -19,6 +35,7 @@ Timestamp = Annotated[
         json_schema_extra={"format": "date-time"},
         description="RFC 3339 with Z or an offset: 2026-05-11T09:00:00.000Z.",
     ),
+    AfterValidator(on_the_calendar),
 ]
 Name = Annotated[str, Field(min_length=1, description="Not empty.")]
 Id = Annotated[str, Field(min_length=1, max_length=128, description="1 to 128 characters.")]
@@ -31,6 +48,7 @@ AgentId = Annotated[
         description="3 to 256 characters: vendor.org.pack.agent, core.name, or host:id.",
     ),
 ]
+TOOL = "<scope>:<tool-id>; toolName is the same in the published spelling."
 Amount = Annotated[float, Field(ge=0, description="A number, 0 or more.")]
 Text: TypeAlias = str | MISSING
 Flag: TypeAlias = bool | MISSING
@@ -109,7 +127,7 @@ class Frame(Shape):
 
 
 class AgentRef(Shape):
-    """Which agent acts."""
+    """Which agent acts: an object with agentId."""
 
     agent_id: AgentId
     agent_sharing: Annotated[str, Field(pattern=SHARING)] | MISSING = MISSING
@@ -124,7 +142,7 @@ class AgentRef(Shape):
 
 
 class ErrorBody(Shape):
-    """What went wrong with a run or a node."""
+    """What went wrong with a run or a node: an object with code and message."""
 
     code: Name
     message: str
@@ -136,7 +154,10 @@ class ToolError(Either):
     """What went wrong with a tool: an ErrorEnvelope, in either spelling of its code."""
 
     either: ClassVar[tuple[tuple[str, ...], ...]] = (("error", "code"),)
-    error: Name | MISSING = MISSING
+    error: Annotated[
+        Name | MISSING,
+        Field(description="The code; code is the same in the published spelling."),
+    ] = MISSING
     code: Name | MISSING = MISSING
     message: str
     details: Object = MISSING
@@ -287,8 +308,7 @@ class AgentToolCalledPayload(AgentPayload):
         # The schema's spelling may leave a call without inputs; the RFC's has its arguments.
         ("arguments", "inputs", "toolName"),
     )
-    tool_id: Name | MISSING = MISSING
-    """<scope>:<tool-id>; toolName is the same in the published spelling."""
+    tool_id: Annotated[Name | MISSING, Field(description=TOOL)] = MISSING
     tool_name: Name | MISSING = MISSING
     call_id: Name
     """The same on the matching agent.toolReturned."""
@@ -304,7 +324,7 @@ class AgentToolReturnedPayload(AgentPayload):
     """A tool came back."""
 
     either: ClassVar[tuple[tuple[str, ...], ...]] = (("toolId", "toolName"),)
-    tool_id: Name | MISSING = MISSING
+    tool_id: Annotated[Name | MISSING, Field(description=TOOL)] = MISSING
     tool_name: Name | MISSING = MISSING
     call_id: Name
     """The same as on its agent.toolCalled."""
@@ -402,6 +422,7 @@ class ApprovalData(Shape):
     actions: Annotated[
         list[Literal["accept", "reject", "refine", "edit-accept", "ask"]],
         Field(min_length=1, json_schema_extra={"uniqueItems": True}),
+        AfterValidator(distinct),
     ]
 
 
@@ -743,12 +764,21 @@ class Known(Frame):
     )
 
 
+WANTED = "An object with the keys of this type; `tracklog schema openwop` has them."
+
+
 def _event(kind: str, payload: Any) -> type[Known]:
     """The envelope around the payload of one type."""
     word = Literal[kind]  # type: ignore[valid-type]  # a word that is known when this runs
     name = "".join(part[0].upper() + part[1:] for part in kind.split("."))
     doc = payload.__doc__ if isinstance(payload, type) else "Someone is asked, or waited for."
-    return create_model(name, __base__=Known, __doc__=doc, type=(word, ...), payload=(payload, ...))
+    return create_model(
+        name,
+        __base__=Known,
+        __doc__=doc,
+        type=(word, ...),
+        payload=(payload, Field(description=WANTED)),
+    )
 
 
 KINDS: dict[str, type[AnyShape]] = {
