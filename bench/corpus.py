@@ -4,7 +4,19 @@ import random
 
 import orjson
 
-WORDS = "agent tool read file line test build error retry plan answer change health port route".split()
+WORDS = (
+    "agent",
+    "tool",
+    "read",
+    "file",
+    "line",
+    "test",
+    "build",
+    "error",
+    "retry",
+    "plan",
+    "answer",
+)
 
 
 def _prose(rng: random.Random, size: int) -> str:
@@ -31,7 +43,12 @@ def _kahn_agent(rng: random.Random, n: int, text: str) -> dict:
 def _kahn_ci(rng: random.Random, n: int, text: str) -> dict:
     result = {"cmd": "make test", "rc": 1, "duration_s": rng.random(), "tail": text}
     body = {"ts": _at(n), "run_id": f"ci-{n % 1000}", "event": "node_attempt", "node_id": "api"}
-    return body | {"attempt": 1, "duration_s": 1.5, "converged": False, "done_when_results": [result]}
+    return body | {
+        "attempt": 1,
+        "duration_s": 1.5,
+        "converged": False,
+        "done_when_results": [result],
+    }
 
 
 def _fishbowl(rng: random.Random, n: int, text: str) -> dict:
@@ -44,7 +61,12 @@ def _openwop(rng: random.Random, n: int, text: str) -> dict:
     payload = {"agentId": "core.system", "toolId": "mcp:search", "toolName": "mcp:search"}
     payload |= {"callId": f"work:0:{n}", "arguments": {"q": text, "limit": rng.randrange(50)}}
     body = {"eventId": f"evt-{n}", "runId": f"run-{n % 1000}", "sequence": n, "timestamp": _at(n)}
-    return body | {"type": "agent.toolCalled", "nodeId": "work", "payload": payload, "schemaVersion": 1}
+    return body | {
+        "type": "agent.toolCalled",
+        "nodeId": "work",
+        "payload": payload,
+        "schemaVersion": 1,
+    }
 
 
 def _awf(rng: random.Random, n: int, text: str) -> dict:
@@ -58,7 +80,13 @@ def _awf(rng: random.Random, n: int, text: str) -> dict:
 def _tracklog(rng: random.Random, n: int, text: str) -> dict:
     origin = {"writer": "claude", "fidelity": "reconstructed", "mapping": "1", "raw": f"{n:064x}"}
     body = {"id": f"{n:032x}", "run": f"session-{n % 1000}", "at": _at(n), "fact": "Returned"}
-    return body | {"call_id": f"c{n}", "ok": True, "output": text, "seconds": 0.5, "origin": origin}
+    return body | {
+        "call_id": f"c{n}",
+        "ok": True,
+        "output": text,
+        "seconds": rng.random(),
+        "origin": origin,
+    }
 
 
 DIALECTS = {

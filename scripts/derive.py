@@ -14,18 +14,17 @@ PINNED = frozenset({"transitions.schema.json"})
 
 
 def derived() -> dict[Path, str]:
-    """The text of every derived file, by its path."""
-    schemas = {
+    """The text of every derived schema, by its path."""
+    return {
         SCHEMAS / f"{name}.schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
         for name, schema in published(registry.dialects()).items()
         if f"{name}.schema.json" not in PINNED
     }
-    return schemas | reference.pages()
 
 
 def stale() -> list[str]:
     """What is missing, differs from what is derived, or is derived from nothing."""
-    files = derived()
+    files = derived() | reference.pages()
     differ = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
     orphans = [
         path
@@ -44,7 +43,7 @@ def main(arguments: list[str]) -> int:
     if arguments:
         print("usage: derive.py [--check]", file=sys.stderr)
         return 2
-    for path, text in derived().items():
+    for path, text in (derived() | reference.pages()).items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return 0

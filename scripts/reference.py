@@ -43,10 +43,7 @@ def _errors() -> str:
 
 
 def _dialects() -> str:
-    parts = ["# Dialects\n"]
-    for dialect in registry.dialects():
-        parts.append(_dialect(dialect))
-    return "\n".join(parts)
+    return "\n".join(["# Dialects\n", *map(_dialect, registry.dialects())])
 
 
 def _dialect(dialect: Dialect) -> str:
@@ -56,11 +53,11 @@ def _dialect(dialect: Dialect) -> str:
         "refuse": "The same identity with another line is refused.",
         "keep": "The same identity with another line is kept, with a finding.",
     }[policy.identity]
-    parts = [
-        f"## {dialect.name}\n\n{dialect.about}\n",
-        f"Kinds are {policy.kinds}, fields are {policy.fields}; the kind stands under "
-        f"`{dialect.kind_key}`; its runs are of the family `{dialect.family}`.\n{identity}\n",
-    ]
+    openness = f"Kinds are {policy.kinds}, fields are {policy.fields}"
+    place = f"the kind stands under `{dialect.kind_key}`"
+    family = f"its runs are of the family `{dialect.family}`"
+    parts = [f"## {dialect.name}\n\n{dialect.about}\n"]
+    parts.append(f"{openness}; {place}; {family}.\n{identity}\n")
     shapes = dict(dialect.kinds)
     if policy.kinds == "open":
         shapes["any other kind"] = dialect.frame

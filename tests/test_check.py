@@ -12,7 +12,7 @@ import sampling as samples
 from tracklog import registry
 from tracklog.check import Found, Verdict, check, checker, door_for, recognise, upcast
 from tracklog.dialects import Dialect, Policy, Shape
-from tracklog.event import Envelope, Event, Problem, Refusal
+from tracklog.event import Event, Problem, Refusal
 from tracklog.lines import split
 
 START = b'{"ts":"2026-05-05T09:00:00.000Z","run_id":"r1","event":"agent_run_start","agent_id":"a","task":"t"}'
@@ -210,7 +210,7 @@ def made(**changes) -> Dialect:
             "kinds": {},
             "frame": Second,
             "claim": lambda body: 0.0,
-            "read": lambda body: Envelope("r", "k"),
+            "read": lambda body: ("r", "k", *[None] * 5),
             "facts": lambda event: iter(()),
             "rules": lambda state, event: (state, []),
             "say": lambda fact, scene: None,

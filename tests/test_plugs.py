@@ -16,7 +16,6 @@ MORSE = '''
 from typing import Literal
 
 from tracklog.dialects import Dialect, Policy, Shape, share
-from tracklog.event import Envelope
 from tracklog.fact import Said
 
 
@@ -37,7 +36,7 @@ dialect = Dialect(
     kinds={"sent": Sent},
     frame=Frame,
     claim=lambda body: share(body, ("station", "kind", "text"), body.get("kind") == "sent"),
-    read=lambda body: Envelope(body.get("station", ""), body.get("kind", "")),
+    read=lambda body: (body.get("station", ""), body.get("kind", ""), *[None] * 5),
     facts=lambda event: iter([Said(role="note", blocks=({"type": "text", "text": event.body["text"]},))]),
     rules=lambda state, event: (state, []),
     say=lambda fact, scene: None,

@@ -14,6 +14,7 @@ from tracklog.lint import Lint
 from tracklog.schemas import schema_of
 
 Check = Callable[[bytes], Event | Refusal]
+Judge = Callable[[Body], bool]
 
 
 class Verdict(NamedTuple):
@@ -90,15 +91,19 @@ def recognise(body: Body, dialects: Iterable[Dialect]) -> Dialect | Refusal:
 def checker(dialect: Dialect) -> Check:
     """The check for lines of one dialect: parsed once, judged alone."""
     validators = _Validators(dialect)
-    name, family, read, loads = dialect.name, dialect.family, dialect.read, orjson.loads
+    name, family, read = dialect.name, dialect.family, dialect.read
+    loads, judge_of, new = orjson.loads, validators.judge_of, tuple.__new__
+    judges: dict[str, Judge] = {}
 
     def check_line(line: bytes) -> Event | Refusal:
+        # The hot path: what is spelled oddly here (13 for CR, tuple.__new__) was measured.
         try:
             body = loads(line)
             run, kind, at, id, actor, cause, other = read(body)
-            validator = validators[kind]
-            if validator is not None and validator.is_valid(body) and b"\r" not in line:
-                return Event(name, other or family, run, kind, at, id, actor, cause, body, line)
+            valid = judges.get(kind) or judge_of(kind, judges)
+            if valid(body) and 13 not in line:
+                said = (name, other or family, run, kind, at, id, actor, cause, body, line, ())
+                return new(Event, said)
         except (orjson.JSONDecodeError, AttributeError, TypeError):
             pass  # whatever is wrong with it, the slow path says it in words
         return _explain(dialect, validators, line)
@@ -114,7 +119,7 @@ def parse(line: bytes) -> Body | Refusal:
         return Refusal((problems.unreadable(line, error),))
     if not isinstance(body, dict):
         return Refusal((problems.not_object(body),))
-    if b"\r" in line:
+    if 13 in line:  # CR
         return Refusal((problems.CARRIAGE_RETURN,))
     return body
 
@@ -128,13 +133,12 @@ def _explain(dialect: Dialect, validators: "_Validators", line: bytes) -> Event 
     if isinstance(lifted, Problem):
         return Refusal((lifted,), dialect.name)
     body, odd = dialect.tolerate(lifted)
-    envelope = dialect.read(body)
-    faults = validators.faults(envelope.kind, body)
+    run, kind, at, id, actor, cause, other = dialect.read(body)
+    faults = validators.faults(kind, body)
     if faults:
-        kind, run = _word(envelope.kind), _word(envelope.run)
-        return Refusal(faults, dialect.name, kind, run)
-    family = envelope.family or dialect.family
-    return Event(dialect.name, family, *envelope[:6], body, line, tuple(odd))
+        return Refusal(faults, dialect.name, _word(kind), _word(run))
+    family = other or dialect.family
+    return Event(dialect.name, family, run, kind, at, id, actor, cause, body, line, tuple(odd))
 
 
 def _word(value: Any) -> str | None:
@@ -161,34 +165,39 @@ def upcast(dialect: Dialect, body: Body) -> Body | Problem:
     return body
 
 
-class _Validators(dict[Any, Draft202012Validator | None]):
-    """One compiled validator per kind, compiled when the kind is first heard."""
+KINDS_KEPT = 4096
+"""How many kinds of an open vocabulary are remembered."""
+
+
+class _Validators:
+    """One compiled validator per shape, compiled when the shape is first heard."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
-        self.schemas: dict[type[Shape], dict[str, Any]] = {}
-        self.compiled: dict[type[Shape], Draft202012Validator] = {}
+        self.open = dialect.policy.kinds == "open"
+        self.compiled: dict[type[Shape], tuple[Draft202012Validator, dict[str, Any]]] = {}
 
-    def __missing__(self, kind: Any) -> Draft202012Validator | None:
-        shape = self.dialect.kinds.get(kind)
-        if shape is not None:
-            self[kind] = self.compile(shape)
-            return self[kind]
-        return self.compile(self.dialect.frame) if self.dialect.policy.kinds == "open" else None
+    def judge_of(self, kind: Any, judges: dict[str, Judge]) -> Judge:
+        """Whether a body of that kind is valid; remembered among the judges."""
+        if not self.open and kind not in self.dialect.kinds:
+            return lambda _: False
+        judge = self._of(self.dialect.kinds.get(kind, self.dialect.frame))[0].is_valid
+        if len(judges) < KINDS_KEPT:
+            judges[kind] = judge
+        return judge
 
-    def compile(self, shape: type[Shape]) -> Draft202012Validator:
+    def _of(self, shape: type[Shape]) -> tuple[Draft202012Validator, dict[str, Any]]:
         if shape not in self.compiled:
-            self.schemas[shape] = schema_of(shape)
-            self.compiled[shape] = Draft202012Validator(self.schemas[shape], validate_formats=True)
+            schema = schema_of(shape)
+            self.compiled[shape] = Draft202012Validator(schema, validate_formats=True), schema
         return self.compiled[shape]
 
     def faults(self, kind: Any, body: Body) -> tuple[Problem, ...]:
         """Every fault of a body."""
         known = isinstance(kind, str) and kind in self.dialect.kinds
-        shape = self.dialect.kinds[kind] if known else self.dialect.frame
-        errors = self.compile(shape).iter_errors(body)
-        found = problems.of(errors, self.schemas[shape], body)
-        if known or self.dialect.policy.kinds == "open":
+        validator, schema = self._of(self.dialect.kinds[kind] if known else self.dialect.frame)
+        found = problems.of(validator.iter_errors(body), schema, body)
+        if known or self.open:
             return found
         kinds = list(self.dialect.kinds)
         return (problems.unknown_kind(self.dialect.kind_key, body, kinds), *found)

@@ -8,17 +8,10 @@ Body = dict[str, Any]
 Level = Literal["error", "warning", "info"]
 
 
-class Envelope(NamedTuple):
-    """What every dialect can say of a body without understanding it."""
-
-    run: str
-    kind: str
-    at: str | None = None
-    id: str | None = None
-    actor: str | None = None
-    cause: str | None = None
-    family: str | None = None
-    """Of the run, where it is not the dialect's own."""
+Envelope = tuple[str, str, str | None, str | None, str | None, str | None, str | None]
+"""What every dialect can say of a body without understanding it:
+run, kind, at, id, actor, cause, and the run's family where it is not the dialect's own.
+A bare tuple, because one is made for every line at the door."""
 
 
 class Finding(NamedTuple):

@@ -115,7 +115,8 @@ def claim(body: Body) -> float:
 
 def read(body: Body) -> Envelope:
     get = body.get
-    return Envelope(get("run_id", ""), get("kind", ""), get("created_at"), get("id"), get("actor"))
+    run, kind, at = get("run_id", ""), get("kind", ""), get("created_at")
+    return run, kind, at, get("id"), get("actor"), None, None
 
 
 def tolerate(body: Body) -> tuple[Body, list[Finding]]:

@@ -191,7 +191,7 @@ def claim(body: Body) -> float:
 
 def read(body: Body) -> Envelope:
     get = body.get
-    return Envelope(get("run_id", ""), get("event", ""), get("ts"), None, get("agent_id"))
+    return get("run_id", ""), get("event", ""), get("ts"), None, get("agent_id"), None, None
 
 
 def facts(event: Event) -> Iterator[Fact]:

@@ -164,7 +164,7 @@ def claim(body: Body) -> float:
 
 def read(body: Body) -> Envelope:
     get = body.get
-    return Envelope(get("run_id", ""), get("event", ""), get("ts"), None, get("node_id"))
+    return get("run_id", ""), get("event", ""), get("ts"), None, get("node_id"), None, None
 
 
 def facts(event: Event) -> Iterator[Fact]:

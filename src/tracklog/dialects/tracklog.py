@@ -346,7 +346,7 @@ def claim(body: Body) -> float:
 
 def read(body: Body) -> Envelope:
     get = body.get
-    return Envelope(
+    return (
         get("run", ""),
         get("fact", ""),
         get("at"),

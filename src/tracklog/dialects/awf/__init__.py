@@ -24,14 +24,15 @@ def claim(body: Body) -> float:
 
 def read(body: Body) -> Envelope:
     get = body.get
-    at = get("timestamp")
-    return Envelope(
+    at, seq = get("timestamp"), get("seq")
+    return (
         get("run_id", ""),
         get("type", ""),
         None if at == ZERO_TIME else at,
-        _place(get("seq")),
+        str(seq) if type(seq) is int else _place(seq),
         get("path") or None,
         _place(get("step_seq")),
+        None,
     )
 
 

@@ -6,7 +6,7 @@ Decisions, tool calls, handoffs and reasoning stand beside the life of runs and 
 from collections.abc import Iterator
 from typing import Any
 
-from tracklog.dialects import Dialect, Policy, number, share, text
+from tracklog.dialects import Dialect, Policy, extras, number, share, text
 from tracklog.dialects.openwop.catalog import PUBLISHED_ONLY_CLASSES, TYPES
 from tracklog.dialects.openwop.manifest import AgentManifest
 from tracklog.dialects.openwop.rules import finding, rest, rules
@@ -190,6 +190,7 @@ def facts(event: Event) -> Iterator[Fact]:
             yield _spent(payload, step)
         case _:
             yield _noted(event, step, agent)
+    yield from extras(body, agent)
 
 
 def _ended(kind: str, payload: Body) -> Iterator[Fact]:
