@@ -28,7 +28,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 from weakref import WeakSet
 
 RUN_ENV, PARENT_ENV, TRACE_ENV = "TRACKLOG_RUN_ID", "TRACKLOG_PARENT_RUN_ID", "TRACEPARENT"
@@ -149,7 +149,7 @@ class _Shared:
 
     lock = threading.RLock()
     """One for the process; re-entrant, for a signal handler that emits."""
-    alive: "WeakSet[_Shared]" = WeakSet()
+    alive: ClassVar["WeakSet[_Shared]"] = WeakSet()
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
@@ -412,10 +412,30 @@ ABOUT = frozenset({"agent", "step", "family", "cause"})
 BINDABLE = ABOUT | {"actor", "turn", "node", "path", "iteration", "origin"}
 OPENWOP_RUN = 100
 OPENWOP_KEYS = frozenset(
-    ["eventId", "runId", "sequence", "timestamp", "type", "nodeId", "causationId", "payload", "schemaVersion"]
+    [
+        "eventId",
+        "runId",
+        "sequence",
+        "timestamp",
+        "type",
+        "nodeId",
+        "causationId",
+        "payload",
+        "schemaVersion",
+    ]
 ) | {"engineVersion"}
 AWF_KEYS = frozenset(
-    ["seq", "run_id", "parent_run_id", "child_run_id", "type", "path", "iteration", "timestamp", "payload"]
+    [
+        "seq",
+        "run_id",
+        "parent_run_id",
+        "child_run_id",
+        "type",
+        "path",
+        "iteration",
+        "timestamp",
+        "payload",
+    ]
 )
 _KIND = re.compile(r"[a-z][a-z0-9]*(\.[a-z][a-z0-9]*)+")
 _UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
