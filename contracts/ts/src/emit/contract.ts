@@ -1,6 +1,16 @@
 /** What a contract says of its events, and how they are written and checked by it. */
 
-import { type Body, type Fault, Invalid, decimal, isObject, json, object, unwritable, whole } from "./json.js";
+import {
+  type Body,
+  type Fault,
+  Invalid,
+  decimal,
+  isObject,
+  json,
+  quoted,
+  unwritable,
+  whole,
+} from "./json.js";
 
 /** What the contract says of one key. */
 export interface Field {
@@ -138,10 +148,11 @@ export function lineOf(contract: Contract, event: Body): string {
 
 function written(body: Body, fields: Fields): string {
   // JavaScript moves keys that look like integers to the front; a line starts with its base.
-  const known = new Set(Object.keys(fields));
-  const keys = Object.keys(body).filter((key) => known.has(key));
-  const parts = [...keys, ...Object.keys(body).filter((key) => !known.has(key))].map((key) =>
-    object({ [key]: body[key] }, (value) => field(value, fields[key])).slice(1, -1),
+  const isDeclared = (key: string) => Object.hasOwn(fields, key);
+  const keys = Object.keys(body).filter((key) => body[key] !== undefined);
+  const inOrder = [...keys.filter(isDeclared), ...keys.filter((key) => !isDeclared(key))];
+  const parts = inOrder.map(
+    (key) => `${quoted(key)}:${field(body[key], isDeclared(key) ? fields[key] : undefined)}`,
   );
   return `{${parts.join(",")}}`;
 }

@@ -42,7 +42,7 @@ const UUID4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{
 const OPENWOP_RUN = 100;
 /** What may stand on every native line. */
 const ABOUT = ["agent", "step", "family", "cause"];
-/** What awf escapes: where naive splitters cut a line. */
+/** Where naive splitters cut a line. */
 const BREAKS = /[\u0085\u2028\u2029]/g;
 
 /** What an emitter says beforehand. */
@@ -147,7 +147,7 @@ export class TracklogEmitter {
     const node = given.node ?? this.#bound.node;
     const sequence = (this.#last.get(this.run) ?? -1) + 1;
     const eventId = `evt-${this.run}-${sequence}`;
-    this.#write({
+    const event = {
       eventId,
       runId: this.run,
       sequence,
@@ -158,9 +158,9 @@ export class TracklogEmitter {
       payload: payload ?? {},
       schemaVersion: 1,
       engineVersion: "1",
-      ...(type === "run.started" && this.parent ? { parent_run_id: this.parent } : {}),
-      ...given.extra,
-    });
+    };
+    const linked = type === "run.started" && this.parent ? { parent_run_id: this.parent } : {};
+    this.#write(event, { ...linked, ...given.extra });
     this.#last.set(this.run, sequence);
     return eventId;
   }
@@ -186,10 +186,8 @@ export class TracklogEmitter {
       iteration: count(given.iteration ?? this.#bound.iteration ?? 0, "/iteration"),
       timestamp: moment(given.at, 6),
       payload: payload === null ? null : body(payload, "/payload"),
-      ...given.extra,
     };
-    const escape = (found: string) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`;
-    this.#write(event, (line) => line.replace(BREAKS, escape));
+    this.#write(event, given.extra, escaped);
     this.#last.set(this.run, seq);
     return seq;
   }
@@ -206,6 +204,7 @@ export class TracklogEmitter {
     const about = Object.entries(this.#bound).filter(([key]) => ABOUT.includes(key));
     const origin = body(given.origin ?? this.#bound.origin ?? ORIGIN, "/origin");
     const head = { id: name(id, "/id"), run: this.run, at: moment(given.at, 6), fact };
+    only(fields, [...Object.keys(head), "origin"]);
     this.#write({ ...head, ...Object.fromEntries(about), ...fields, origin });
     if (fact === "Began" && this.parent && fields.what === "run") {
       const { id: _, ...same } = given;
@@ -214,11 +213,27 @@ export class TracklogEmitter {
     return id;
   }
 
-  #write(event: Body, finish = (line: string) => line): void {
+  /** Keys that are given beside the envelope's own stand behind them. */
+  #write(envelope: Body, extra: Body = {}, quote?: (text: string) => string): void {
+    only(extra, Object.keys(envelope));
+    const event = { ...envelope, ...extra };
     const faults = unwritable(event);
     if (faults.length > 0) throw new Invalid(...faults);
-    this.#sink.write(finish(`${json(event)}\n`));
+    this.#sink.write(`${json(event, quote)}\n`);
   }
+}
+
+/** No key of these is the emitter's own. */
+function only(extra: Body, own: readonly string[]): void {
+  const key = own.find((name) => Object.hasOwn(extra, name));
+  if (key === undefined) return;
+  throw at(`/${key}`, `${key} is written by the emitter`, "use the argument that is there for it");
+}
+
+/** What may cut a line, and what UTF-8 cannot hold, as escapes. */
+function escaped(text: string): string {
+  const escape = (found: string) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return JSON.stringify(text).replace(BREAKS, escape);
 }
 
 function at(pointer: string, message: string, hint: string): Invalid {

@@ -22,24 +22,17 @@ export class Invalid extends Error {
 export type Body = Readonly<Record<string, unknown>>;
 
 /** A value as compact JSON, without escaping what UTF-8 can hold; a key of undefined is absent. */
-export function json(value: unknown): string {
-  if (typeof value === "string") return quoted(value);
+export function json(value: unknown, quote = quoted): string {
+  if (typeof value === "string") return quote(value);
   if (typeof value === "number") return number(value);
-  if (Array.isArray(value)) return `[${value.map(json).join(",")}]`;
-  if (isObject(value)) return object(value, json);
-  return String(value as boolean | bigint | null);
-}
-
-/** An object as JSON, its keys in their order and each value as `write` has it. */
-export function object(body: Body, write: (value: unknown, key: string) => string): string {
-  const written = Object.keys(body)
-    .filter((key) => body[key] !== undefined)
-    .map((key) => `${quoted(key)}:${write(body[key], key)}`);
-  return `{${written.join(",")}}`;
+  if (Array.isArray(value)) return `[${value.map((inner) => json(inner, quote)).join(",")}]`;
+  if (!isObject(value)) return String(value as boolean | bigint | null);
+  const keys = Object.keys(value).filter((key) => value[key] !== undefined);
+  return `{${keys.map((key) => `${quote(key)}:${json(value[key], quote)}`).join(",")}}`;
 }
 
 /** A lone surrogate has no bytes in UTF-8: U+FFFD stands for it. */
-function quoted(text: string): string {
+export function quoted(text: string): string {
   return JSON.stringify(text.toWellFormed());
 }
 

@@ -1,0 +1,87 @@
+import { describe, test } from "vitest";
+
+import { parseAwfEvent as parse } from "../src/dialects/awf.js";
+import { type Line, accepts, refuses, requires, takes, without } from "./lines.js";
+
+const frame = {
+  seq: 4,
+  run_id: "3f1c1f2e-9a5b-4c7d-8e21-0a1b2c3d4e5f",
+  path: "each_file.check",
+  iteration: 2,
+  timestamp: "2026-05-05T09:00:00.123456Z",
+};
+const step = { ...frame, type: "step.started", payload: { name: "check", kind: "agent" } };
+const use = { type: "tool_use", fidelity: "router", tool_name: "read", tool_id: "u", tool_input: null };
+const tool = {
+  ...frame,
+  type: "tool.call",
+  payload: { name: "read", call_id: "u", input: { path: "a.py" }, output: null, fidelity: "router", blocks: [use] },
+};
+const reply = (...blocks: Line[]) => ({
+  ...frame,
+  type: "message.assistant",
+  payload: { role: "assistant", blocks },
+});
+
+describe("the envelope", () => {
+  test("[AWF-9, AWF-10] has seq, run_id, type, path at the top", () => {
+    requires(parse, step, ["seq", "run_id", "type", "path", "iteration", "timestamp", "payload"]);
+    takes(parse, step, "seq", [1, 2], [0, -1, 1.5, "1", true, null]);
+    takes(parse, step, "timestamp", ["2026-05-05T09:00:00Z"], ["2026-05-05T09:00:00+02:00", "now"]);
+  });
+
+  test("[AWF-67] a call of a workflow names its child at the top", () => {
+    const called = { ...step, type: "step.call_workflow.started", child_run_id: "child" };
+    requires(parse, called, ["child_run_id"]);
+  });
+
+  test("[AWF-25] an event of an unknown type is surfaced with its type intact", () => {
+    accepts(parse, { ...frame, type: "step.paused", payload: ["anything"] });
+    accepts(parse, without({ ...step, type: "step.paused" }, "payload"));
+    refuses(parse, { ...step, type: "" }, "/type");
+  });
+});
+
+describe("a payload", () => {
+  test("[AWF-12, AWF-66] has the shape that its type fixes", () => {
+    refuses(parse, { ...step, payload: { kind: "agent" } }, "/payload/name");
+    refuses(parse, { ...step, payload: { name: "check" } }, "/payload/kind");
+    refuses(parse, { ...step, payload: null }, "/payload");
+    refuses(parse, { ...tool, payload: step.payload }, "/payload/call_id");
+  });
+
+  test("[AWF-65, AWF-74] of a tool has its fidelity and its blocks", () => {
+    accepts(parse, tool);
+    for (const key of Object.keys(tool.payload))
+      refuses(parse, { ...tool, payload: without(tool.payload, key) }, `/payload/${key}`);
+    refuses(parse, { ...tool, payload: { ...tool.payload, fidelity: "guess" } }, "/payload/fidelity");
+  });
+});
+
+describe("a block", () => {
+  const blocks: Line[] = [
+    { type: "text", fidelity: "agent_emitted", text: "ok" },
+    { type: "thinking", fidelity: "agent_emitted", thinking: "hm" },
+    use,
+    { type: "tool_result", fidelity: "router", tool_id: "u", tool_content: null },
+    { type: "command", fidelity: "router", command: "ls" },
+    { type: "stream", fidelity: "agent_emitted", chunk: "{}" },
+  ];
+
+  test("[AWF-27, AWF-28, AWF-29, AWF-30, AWF-31, AWF-32, AWF-33] has the keys of its type and a fidelity", () => {
+    accepts(parse, reply(...blocks));
+    for (const block of blocks)
+      for (const key of Object.keys(block).filter((name) => name !== "type"))
+        refuses(parse, reply(without(block, key)), `/payload/blocks/0/${key}`);
+  });
+
+  test("[AWF-34] has one of two fidelities", () => {
+    for (const block of blocks)
+      refuses(parse, reply(block, { ...block, fidelity: "guess" }), "/payload/blocks/1/fidelity");
+  });
+
+  test("of an unknown type is kept as it is, and so are unknown keys", () => {
+    accepts(parse, reply({ type: "image", url: "x" }, { ...use, turn: 0 }));
+    refuses(parse, reply({ text: "no type" }), "/payload/blocks/0/type");
+  });
+});
