@@ -84,7 +84,8 @@ def test_imports_point_inward(name):
             assert room(name) in (*SHELLS, "__main__"), f"{name} imports {other}"
 
 
-LIBRARY = {"tracklog.lines", "tracklog.blobs"}
+LIBRARY = {"tracklog.lines", "tracklog.blobs", "tracklog.disk", "tracklog.frame", "tracklog.chain"}
+LIBRARY |= {"tracklog.segments", "tracklog.writer", "tracklog.retention"}
 """Plain tools that importers and stores may use: they know no plug."""
 
 

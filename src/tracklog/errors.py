@@ -3,6 +3,15 @@
     TracklogError
     ├── UnknownName          a dialect (or another plug) that is not there
     ├── BadPlug              a plug that does not have the shape of its folder
+    ├── NotAppended          a group of lines that its journal did not acknowledge
+    │   ├── BadLine              a line that would not be one line
+    │   ├── JournalFull          no room on the disk; nothing of the group was kept
+    │   ├── NotDurable           the disk took it and could not promise to keep it
+    │   └── StoreBroken          the journal can be neither trusted nor mended from here
+    ├── BadFormat            a home that this version cannot read
+    ├── NoSuchRecord         a number that no record has, or has any more
+    ├── NoSuchBlob           a hash that no blob has
+    ├── BlobDamaged          a blob whose bytes are not those that were put
     ├── NotOpened            a transcript that was not opened for writing
     │   ├── UnsafeTranscript     its name, its kind, its owner or its mode is not safe
     │   ├── TranscriptLocked     another writer has it
@@ -37,6 +46,42 @@ class UnknownName(TracklogError):
 
 class BadPlug(TracklogError):
     """A file in a plug's folder, or an entry point, does not have the shape of its folder."""
+
+
+class NotAppended(TracklogError):
+    """A group of lines was not acknowledged by its journal."""
+
+
+class BadLine(NotAppended):
+    """A line holds a line end, so it would be read back as two."""
+
+
+class JournalFull(NotAppended):
+    """The disk has no room; nothing of the group was kept, and earlier records are untouched."""
+
+
+class NotDurable(NotAppended):
+    """The disk could not promise to keep the group, so it was taken back."""
+
+
+class StoreBroken(NotAppended):
+    """The journal was removed, made read-only or damaged under its writer."""
+
+
+class BadFormat(TracklogError):
+    """A home was made by a newer version, or is no home."""
+
+
+class NoSuchRecord(TracklogError):
+    """A number was asked for that no record has, or has any more."""
+
+
+class NoSuchBlob(TracklogError):
+    """A blob was asked for that is not kept here."""
+
+
+class BlobDamaged(TracklogError):
+    """A blob's bytes do not have the hash that they were put under."""
 
 
 class NotOpened(TracklogError):

@@ -8,8 +8,10 @@ from types import ModuleType
 from typing import Any
 
 import tracklog.dialects
+import tracklog.stores
 from tracklog.dialects import Dialect
 from tracklog.errors import BadPlug, UnknownName
+from tracklog.stores import Store
 
 
 def _files(folder: ModuleType) -> dict[str, str]:
@@ -52,3 +54,30 @@ def dialect(name: str) -> Dialect:
 def dialects() -> list[Dialect]:
     """Every dialect, by name."""
     return [dialect(name) for name in dialect_names()]
+
+
+def store_names() -> list[str]:
+    """Every kind of store that can be asked for: the schemes of their URLs."""
+    return sorted(_files(tracklog.stores) | _outside(tracklog.stores))
+
+
+def store(url: str, **options: Any) -> Store:
+    """The store at a URL, opened: `file:/var/lib/tracklog`, `memory:`."""
+    scheme, colon, place = url.partition(":")
+    files = _files(tracklog.stores)
+    if colon and scheme in files:
+        opened = getattr(import_module(files[scheme]), "store", None)
+    elif colon and scheme in (outside := _outside(tracklog.stores)):
+        opened = outside[scheme].load()
+    else:
+        raise UnknownName(
+            f"there is no store for {url!r}",
+            f"begin the URL with one of: {', '.join(f'{name}:' for name in store_names())}",
+        )
+    if not callable(opened):
+        raise BadPlug(
+            f"the store {scheme!r} cannot be opened",
+            "its file must end with `store = ...`, a function that opens it",
+        )
+    found: Store = opened(place, **options)
+    return found

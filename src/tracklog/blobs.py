@@ -1,0 +1,93 @@
+"""Large values, kept once under the hash of their bytes: `<home>/blobs/sha256/ab/<the rest>`."""
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+
+from tracklog.disk import Disk, make_folders, write_all
+from tracklog.errors import BlobDamaged, NoSuchBlob
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+class Blobs:
+    """Put once, kept until collected; many processes may put the same at once."""
+
+    def __init__(self, home: Path | str, disk: Disk | None = None) -> None:
+        self.folder = Path(home) / "blobs" / "sha256"
+        self.disk = disk or Disk()
+
+    def put(self, content: bytes) -> str:
+        """The content's SHA-256, by which it can be got; on disk on return."""
+        name = sha256(content).hexdigest()
+        path = self._path(name)
+        if path.exists():
+            return name
+        make_folders(self.disk, path.parent)
+        temporary = path.with_name(f"{path.name}.{os.getpid()}.{id(content)}.tmp")
+        fd = self.disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            write_all(self.disk, fd, content)
+            self.disk.sync(fd)
+            self.disk.rename(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self.disk.remove(temporary)
+            raise
+        finally:
+            self.disk.close(fd)
+        self.disk.sync_folder(path.parent)
+        return name
+
+    def get(self, name: str) -> bytes:
+        """The content that was put, and no other."""
+        path = self._path(name)
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            raise NoSuchBlob(
+                f"there is no blob {name}", "it was collected, or belongs to another home"
+            ) from None
+        if sha256(content).hexdigest() != name:
+            raise BlobDamaged(
+                f"{path} does not have the bytes that were put",
+                "bring it back from a backup, or remove it and import its source again",
+            )
+        return content
+
+    def size(self, name: str) -> int | None:
+        """In bytes; None when it is not kept here."""
+        path = self._path(name)
+        return path.stat().st_size if path.exists() else None
+
+    def list(self) -> Iterator[str]:
+        """The hash of every blob, in order."""
+        if not self.folder.is_dir():
+            return
+        for part in sorted(self.folder.iterdir()):
+            for path in sorted(part.iterdir()):
+                if _HASH.fullmatch(part.name + path.name):
+                    yield part.name + path.name
+
+    def collect(self, wanted: Callable[[str], bool], older_than: float = 0) -> int:
+        """Removes every blob that is not wanted; the bytes that were freed.
+
+        `older_than` is a moment in seconds since 1970: what was put later is left alone, because
+        the line that speaks of it may still be on its way.
+        """
+        freed = 0
+        for name in [*self.list()]:
+            path = self._path(name)
+            state = path.stat()
+            if not wanted(name) and (not older_than or state.st_mtime < older_than):
+                self.disk.remove(path)
+                freed += state.st_size
+        return freed
+
+    def _path(self, name: str) -> Path:
+        if not _HASH.fullmatch(name):
+            raise NoSuchBlob(f"{name!r} is no SHA-256", "a blob's name is 64 digits, 0-9 and a-f")
+        return self.folder / name[:2] / name[2:]

@@ -1,0 +1,179 @@
+"""The arithmetic of tamper evidence: leaves, Merkle roots, the chain, and its lines.
+
+A record's leaf is the SHA-256 of its frame. A commit group has the Merkle root of its leaves: a
+node is SHA-256(0x01 children) of up to eight in a row (an only child is its own parent), and no
+leaf can pass for a node, because every frame opens with a brace. The roots are chained:
+
+    group     chain = SHA-256(0x02 chain-before through root)
+    erasure   chain = SHA-256(0x03 chain-before seq leaf SHA-256-of-the-tombstone)
+
+Numbers are eight bytes, big end first. The first chain-before is 32 zero bytes.
+"""
+
+import re
+from array import array
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Literal, NamedTuple
+
+ORIGIN = bytes(32)
+"""What the first link of a journal is chained to."""
+
+ARITY = 8
+"""Children of a node: two would make shorter paths, and four times the hashing at the door."""
+
+SHORT = 4
+"""Bytes of each leaf that a chain line repeats, so that one bad record can be named."""
+
+
+class Link(NamedTuple):
+    """One line of a chain file."""
+
+    kind: Literal["opened", "group", "erased", "sealed"]
+    through: int
+    """The last record that the chain covers after this line."""
+    chain: bytes
+    root: bytes = b""
+    """Of a group."""
+    leaves: bytes = b""
+    """Of a group: the first bytes of each leaf."""
+    seq: int = 0
+    """Of an erasure: the record erased."""
+    leaf: bytes = b""
+    """Of an erasure: of the frame that is gone."""
+    tombstone: bytes = b""
+    """Of an erasure: SHA-256 of the frame that stands in its place."""
+
+
+def leaf(frame: bytes) -> bytes:
+    """SHA-256 of the frame, its line end left out."""
+    return sha256(frame).digest()
+
+
+def leaves(frames: Sequence[bytes]) -> list[bytes]:
+    """The leaf of each frame."""
+    return [sha256(frame).digest() for frame in frames]
+
+
+def root(leaves: Sequence[bytes]) -> bytes:
+    """The Merkle root of one leaf or more."""
+    level = leaves
+    while len(level) > 1:
+        level = _parents(level)
+    return level[0]
+
+
+def path(leaves: Sequence[bytes], index: int) -> list[bytes]:
+    """The hashes that lead from a leaf to the root: its siblings, then its parent's, and so on."""
+    found: list[bytes] = []
+    level = leaves
+    while len(level) > 1:
+        start = index - index % ARITY
+        found += [level[at] for at in range(start, min(start + ARITY, len(level))) if at != index]
+        level, index = _parents(level), index // ARITY
+    return found
+
+
+def climb(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> bytes | None:
+    """The root that a leaf and its path lead to; None when the path has the wrong length."""
+    used = 0
+    while size > 1:
+        beside = min(ARITY, size - index + index % ARITY) - 1
+        near = list(path[used : used + beside])
+        if len(near) != beside:
+            return None
+        near.insert(index % ARITY, leaf)
+        leaf = sha256(b"\1" + b"".join(near)).digest() if beside else leaf
+        used += beside
+        index, size = index // ARITY, -(-size // ARITY)
+    return leaf if used == len(path) else None
+
+
+def _parents(level: Sequence[bytes]) -> list[bytes]:
+    """One level up; a node without siblings is its own parent."""
+    nodes = [
+        sha256(b"\1" + b"".join(level[at : at + ARITY])).digest()
+        for at in range(0, len(level), ARITY)
+    ]
+    if len(level) % ARITY == 1:
+        nodes[-1] = level[-1]
+    return nodes
+
+
+def link(before: bytes, through: int, root: bytes) -> bytes:
+    """The chain after a group."""
+    return sha256(b"\2" + before + through.to_bytes(8, "big") + root).digest()
+
+
+def erasure_link(before: bytes, seq: int, leaf: bytes, tombstone: bytes) -> bytes:
+    """The chain after an erasure."""
+    return sha256(b"\3" + before + seq.to_bytes(8, "big") + leaf + tombstone).digest()
+
+
+def opened(through: int, chain: bytes) -> bytes:
+    """The first line of a chain file: what it continues."""
+    return b'{"through":%d,"opened":1,"chain":"%b"}\n' % (through, _hex(chain))
+
+
+def group(before: bytes, through: int, leaves: Sequence[bytes]) -> tuple[bytes, bytes]:
+    """The line of a commit group, and the chain after it."""
+    top = root(leaves)
+    after = link(before, through, top)
+    words = array("I", b"".join(leaves))
+    short = words[:: 32 // words.itemsize].tobytes()
+    line = b'{"through":%d,"leaves":"%b","root":"%b","chain":"%b"}\n'
+    return line % (through, _hex(short), _hex(top), _hex(after)), after
+
+
+def erased(
+    before: bytes, through: int, seq: int, leaf: bytes, tombstone: bytes
+) -> tuple[bytes, bytes]:
+    """The line of an erasure, and the chain after it."""
+    after = erasure_link(before, seq, leaf, tombstone)
+    line = b'{"through":%d,"erased":%d,"leaf":"%b","tombstone":"%b","chain":"%b"}\n'
+    return line % (through, seq, _hex(leaf), _hex(tombstone), _hex(after)), after
+
+
+def sealed(through: int, chain: bytes) -> bytes:
+    """The last line of a chain file: another segment follows."""
+    return b'{"through":%d,"sealed":true,"chain":"%b"}\n' % (through, _hex(chain))
+
+
+_LINE = re.compile(
+    rb'\{"through":%(n)b,'
+    rb'(?:(?P<opened>"opened":1)|(?P<sealed>"sealed":true)'
+    rb'|"leaves":"(?P<leaves>(?:[0-9a-f]{8})+)","root":%(root)b'
+    rb'|"erased":(?P<seq>[1-9][0-9]{0,18}),"leaf":%(leaf)b,"tombstone":%(stone)b)'
+    rb',"chain":(?P<chain>"[0-9a-f]{64}")\}'
+    % {
+        b"n": rb"(?P<through>0|[1-9][0-9]{0,18})",
+        b"root": rb'(?P<root>"[0-9a-f]{64}")',
+        b"leaf": rb'(?P<leaf>"[0-9a-f]{64}")',
+        b"stone": rb'(?P<stone>"[0-9a-f]{64}")',
+    }
+)
+
+
+def read(line: bytes) -> Link | None:
+    """The link on a line, without its line end; None when it is not exactly one."""
+    found = _LINE.fullmatch(line)
+    if found is None:
+        return None
+    through, chain = int(found["through"]), _unhex(found["chain"])
+    if found["opened"]:
+        return Link("opened", through, chain)
+    if found["sealed"]:
+        return Link("sealed", through, chain)
+    if found["seq"]:
+        leaf, stone = _unhex(found["leaf"]), _unhex(found["stone"])
+        return Link("erased", through, chain, seq=int(found["seq"]), leaf=leaf, tombstone=stone)
+    leaves = bytes.fromhex(found["leaves"].decode())
+    return Link("group", through, chain, root=_unhex(found["root"]), leaves=leaves)
+
+
+def _hex(hash: bytes) -> bytes:
+    return hash.hex().encode()
+
+
+def _unhex(quoted: bytes) -> bytes:
+    return bytes.fromhex(quoted[1:-1].decode())

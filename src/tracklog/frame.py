@@ -1,0 +1,169 @@
+"""How a record is written in a journal: one line of JSON around the event's own bytes.
+
+    {"seq":12,"received":"2026-05-05T09:00:00.000Z","dialect":"awf","run":"r1","event":{…}}
+
+The keys stand in this order, without blanks: seq, received, dialect, family (when it is not the
+dialect's name), run, redacted (when the door redacted), erased (when an operator erased), event.
+So the event can be cut out without parsing, and nothing is ever serialised twice.
+"""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import orjson
+
+Run = tuple[str, str]
+"""A run is known by its family and its id."""
+
+
+class Erased(NamedTuple):
+    """What stands on a tombstone."""
+
+    leaf: str
+    """SHA-256 of the frame that was erased, so that the rest still verifies."""
+    reason: str
+    by: str
+    at: str
+
+
+class Record(NamedTuple):
+    """An event with a place."""
+
+    seq: int
+    received: str
+    """When the journal numbered it: UTC, three fraction digits."""
+    dialect: str
+    family: str
+    run: str
+    line: bytes
+    """As written by the emitter; empty when it was erased."""
+    redacted: tuple[str, ...] = ()
+    """What the door's redact hook took out, by name, before the line was stored."""
+    erased: Erased | None = None
+
+
+_Head = tuple[str, str, str, tuple[str, ...], Erased | None]
+
+EVENT = b',"event":'  # no string can hold it: a quote inside a string is escaped
+_STRING = rb'"(?:[^"\\]|\\.)*"'
+_HEAD = re.compile(
+    rb',"dialect":(%(s)b)(?:,"family":(%(s)b))?,"run":(%(s)b)'
+    rb'(?:,"redacted":(\[%(s)b(?:,%(s)b)*\]))?(?:,"erased":(\{.*\}))?' % {b"s": _STRING}
+)
+_START = re.compile(
+    rb'\{"seq":([1-9][0-9]*),"received":"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}Z)"(?=,)'
+)
+_KEPT = 1 << 16
+_heads: dict[bytes, _Head] = {}
+
+
+def stamp(seconds: float) -> str:
+    """Seconds since 1970 as `received` is written."""
+    text = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    return text[:23] + "Z"
+
+
+def head(dialect: str, family: str, run: str, redacted: Iterable[str] = ()) -> bytes:
+    """What stands between `received` and the event's own bytes."""
+    own = b"" if family == dialect else b',"family":' + orjson.dumps(family)
+    names = list(redacted)
+    taken = b',"redacted":' + orjson.dumps(names) if names else b""
+    return b',"dialect":%b%b,"run":%b%b%b' % (
+        orjson.dumps(dialect),
+        own,
+        orjson.dumps(run),
+        taken,
+        EVENT,
+    )
+
+
+def seq_of(frame: bytes) -> int:
+    """The number that a frame opens with; 0 when it opens with none."""
+    comma = frame.find(b",", 7, 28)
+    digits = frame[7:comma]
+    return int(digits) if frame.startswith(b'{"seq":') and digits.isdigit() else 0
+
+
+def run_of(frame: bytes) -> Run | None:
+    """The run that a frame belongs to; None when it is no frame."""
+    comma = frame.find(b",", 7, 28)
+    end = frame.find(EVENT, comma)
+    if comma < 0 or end < 0:
+        return None
+    known = _known(frame[comma + 38 : end])
+    return known and (known[1], known[2])
+
+
+def record(frame: bytes) -> Record | None:
+    """The record in a frame; None when it is no frame, checked to the last byte of its head."""
+    start = _START.match(frame)
+    end = frame.find(EVENT)
+    if start is None or end < 0 or not frame.endswith(b"}"):
+        return None
+    known = _known(frame[start.end() : end])
+    if known is None:
+        return None
+    dialect, family, run, redacted, erased = known
+    line = b"" if erased else frame[end + 9 : -1]
+    seq, received = int(start[1]), start[2].decode()
+    return Record(seq, received, dialect, family, run, line, redacted, erased)
+
+
+def records(frames: Iterable[bytes]) -> list[Record]:
+    """The records in these frames; what is no frame is passed over."""
+    found: list[Record] = []
+    new, add, heads = tuple.__new__, found.append, _heads
+    for frame in frames:
+        comma = frame.find(b",", 7, 28)
+        end = frame.find(EVENT, comma)
+        known = heads.get(frame[comma + 38 : end])
+        if known is None or known[4] or frame[-1] != 125 or frame[0] != 123:
+            slow = record(frame)
+            if slow is not None:
+                add(slow)
+            continue
+        dialect, family, run, redacted, erased = known
+        try:
+            seq, received = int(frame[7:comma]), str(frame[comma + 13 : comma + 37], "ascii")
+        except ValueError:
+            continue
+        line = frame[end + 9 : -1]
+        add(new(Record, (seq, received, dialect, family, run, line, redacted, erased)))
+    return found
+
+
+def tombstone(frame: bytes, leaf: bytes, reason: str, by: str, at: str) -> bytes:
+    """The frame with its event taken out and its leaf put in."""
+    start, end = _START.match(frame), frame.find(EVENT)
+    assert start is not None
+    stone = {"leaf": leaf.hex(), "reason": reason, "by": by, "at": at}
+    return b'%b,"erased":%b,"event":null}' % (frame[:end], orjson.dumps(stone))
+
+
+def _known(head: bytes) -> _Head | None:
+    known = _heads.get(head)
+    if known is None:
+        known = _read_head(head)
+        if known is not None:
+            if len(_heads) >= _KEPT:
+                _heads.clear()
+            _heads[head] = known
+    return known
+
+
+def _read_head(head: bytes) -> _Head | None:
+    found = _HEAD.fullmatch(head)
+    if found is None:
+        return None
+    try:
+        dialect, run = orjson.loads(found[1]), orjson.loads(found[3])
+        family = orjson.loads(found[2]) if found[2] else dialect
+        redacted = tuple(orjson.loads(found[4])) if found[4] else ()
+        stone = Erased(**orjson.loads(found[5])) if found[5] else None
+        if stone is not None and len(bytes.fromhex(stone.leaf)) != 32:
+            return None
+    except (ValueError, TypeError):
+        return None
+    return dialect, family, run, redacted, stone

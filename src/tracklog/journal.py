@@ -1,0 +1,296 @@
+"""The journal: a numbered, append-only list of everything heard; the only truth.
+
+Right of it there is any number of readers, each with a number in its hand.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import repeat
+from operator import attrgetter, itemgetter
+from typing import NamedTuple, Protocol
+
+from tracklog import frame
+from tracklog.errors import BadLine
+from tracklog.event import Finding
+from tracklog.frame import Erased, Record, Run, stamp
+from tracklog.stores import Store
+
+__all__ = ["Entry", "Erased", "Heard", "Journal", "Record", "Run"]
+
+_NAMES = itemgetter(0, 1, 2)
+_LINE = attrgetter("line")
+_GROUP = 8192  # records that waiting threads are written together, at most
+_PATIENCE = 0.002
+
+
+class Heard(Protocol):
+    """What can be appended: an `Event`, or an `Entry`; a tuple that opens with its three names."""
+
+    @property
+    def dialect(self) -> str: ...
+    @property
+    def family(self) -> str: ...
+    @property
+    def run(self) -> str: ...
+    @property
+    def line(self) -> bytes: ...
+    def __getitem__(self, part: slice, /) -> tuple[object, ...]: ...
+
+
+class Entry(NamedTuple):
+    """A line and where it belongs."""
+
+    dialect: str
+    family: str
+    run: str
+    line: bytes
+    """One JSON object, no line end; the check is the caller's."""
+
+
+class Journal:
+    """Numbers what it is given and keeps it; any number of threads may append and read.
+
+    Threads that append at the same time are written, synced and acknowledged together.
+    """
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self.store = store
+        self.findings: deque[Finding] = deque(store.findings, maxlen=1000)
+        """What was surprising: on opening, and in what was read since."""
+        self._clock = clock
+        self._heads: dict[tuple[object, ...], bytes] = {}
+        self._mutex = threading.Lock()
+        self._waiting: deque[_Batch] = deque()
+        self._led = False
+        self._hoped = 0
+        self._gathered = threading.Lock()
+        self._gathered.acquire()
+        self._together = 1
+        self._took = 0.0
+
+    @property
+    def first(self) -> int:
+        """The first record still kept; `last + 1` when there is none."""
+        return self.store.first
+
+    @property
+    def last(self) -> int:
+        """The last record; 0 when there never was one."""
+        return self.store.last
+
+    @property
+    def durable(self) -> int:
+        """The last record that is known to survive the loss of power."""
+        return self.store.durable
+
+    def append(
+        self,
+        entries: Sequence[Heard],
+        *,
+        lifecycle: bool = False,
+        redacted: Mapping[int, Sequence[str]] | None = None,
+    ) -> range:
+        """Keeps these lines, all or none, and returns their numbers.
+
+        On return they are as durable as the store was told; an error means that none of them
+        was acknowledged. `lifecycle` says that something began or ended in them. `redacted` says
+        which of them, by place in `entries`, the door redacted, and what it took out.
+        """
+        if not entries:
+            return range(0)
+        batch = self._batch(entries, redacted, lifecycle)
+        with self._mutex:
+            self._waiting.append(batch)
+            leads = not self._led
+            if leads:
+                self._led = True
+            else:
+                batch.turn = threading.Lock()
+                batch.turn.acquire()
+                if self._hoped and len(self._waiting) >= self._hoped:
+                    self._hoped = 0
+                    self._gathered.release()
+        if batch.turn is not None:
+            batch.turn.acquire()  # until it is written, or until it is its turn to lead
+        if not batch.done:
+            self._lead()
+        if batch.error is not None:
+            raise batch.error
+        return range(batch.first, batch.first + len(batch.lines))
+
+    def read(self, after: int = 0, limit: int = 1000, run: Run | None = None) -> list[Record]:
+        """The records behind `after`, in order, at most `limit`, of one run if asked.
+
+        An empty list means the end. A line that is no record any more is passed over and becomes
+        a finding; the records around it are not affected.
+        """
+        while True:
+            frames = self.store.read(after, limit, run)
+            records = frame.records(frames)
+            if run is None and records:
+                self._look_for_gaps(after, records)
+            if records or not frames:
+                return records
+            limit *= 2  # nothing but damage: look further
+
+    def records(
+        self, after: int = 0, run: Run | None = None, through: int | None = None
+    ) -> Iterator[Record]:
+        """Every record behind `after`, up to the end as it is when it is reached."""
+        while batch := self.read(after, 1000, run):
+            for record in batch:
+                if through is not None and record.seq > through:
+                    return
+                yield record
+            after = batch[-1].seq
+
+    def follow(
+        self, after: int = 0, run: Run | None = None, stop: Callable[[], bool] = lambda: False
+    ) -> Iterator[Record]:
+        """Every record behind `after`, and those that are still to come, until `stop` says so."""
+        seen = after
+        while not stop():
+            for record in self.records(after, run):
+                after = record.seq
+                yield record
+            seen = max(seen, after)
+            if self.store.wait(seen, 0.5) and run is not None:
+                seen = self.last
+
+    def wait(self, after: int, timeout: float | None = None) -> bool:
+        """Whether there is a record behind `after`, as soon as there is or when time is up."""
+        return self.store.wait(after, timeout)
+
+    def sync(self) -> None:
+        """On return, everything appended before is on disk."""
+        self.store.sync()
+
+    def close(self) -> None:
+        self.store.close()
+
+    def __enter__(self) -> "Journal":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _batch(
+        self,
+        entries: Sequence[Heard],
+        redacted: Mapping[int, Sequence[str]] | None,
+        lifecycle: bool,
+    ) -> "_Batch":
+        lines = list(map(_LINE, entries))
+        known: list[bytes | None] = list(map(self._heads.get, map(_NAMES, entries)))
+        heads = [head or self._head(entry) for head, entry in zip(known, entries, strict=True)]
+        if b"\n" in b"".join(lines):
+            raise BadLine("a line holds a line end", "cut the source at its line ends first")
+        for place, names in (redacted or {}).items():
+            entry = entries[place]
+            heads[place] = frame.head(entry.dialect, entry.family, entry.run, names)
+        return _Batch(heads, lines, lifecycle)
+
+    def _head(self, entry: Heard) -> bytes:
+        if len(self._heads) >= 1 << 16:
+            self._heads.clear()
+        made = frame.head(entry.dialect, entry.family, entry.run)
+        self._heads[_NAMES(entry)] = made
+        return made
+
+    def _lead(self) -> None:
+        """Writes what is waiting, wakes its owners, and hands over to the next that came."""
+        group: list[_Batch] = []
+        try:
+            self._gather()
+            group = self._take()
+            began = time.perf_counter()
+            first = self.store.append(
+                lambda first: self._frames(first, group),
+                lifecycle=any(batch.lifecycle for batch in group),
+            )
+            self._took = time.perf_counter() - began
+            for batch in group:
+                batch.first = first
+                first += len(batch.lines)
+        except BaseException as error:
+            for batch in group:
+                batch.error = error
+            if not group:
+                raise
+        finally:
+            self._hand_over(group)
+
+    def _gather(self) -> None:
+        """Waits a moment for those who came along last time: one sync serves them all."""
+        with self._mutex:
+            missing = self._together - len(self._waiting)
+            if missing <= 0 or self._took <= 0:
+                return
+            self._hoped = self._together
+        if not self._gathered.acquire(timeout=min(_PATIENCE, self._took / 2)):
+            with self._mutex:
+                if self._hoped:
+                    self._hoped = 0
+                else:
+                    self._gathered.acquire()
+
+    def _take(self) -> "list[_Batch]":
+        group: list[_Batch] = []
+        size = 0
+        with self._mutex:
+            while self._waiting and size < _GROUP:
+                group.append(self._waiting.popleft())
+                size += len(group[-1].lines)
+        return group
+
+    def _hand_over(self, group: "list[_Batch]") -> None:
+        with self._mutex:
+            self._together = len(group) + len(self._waiting)
+            following = self._waiting[0] if self._waiting else None
+            self._led = following is not None
+        for batch in group:
+            batch.done = True
+            if batch.turn is not None:
+                batch.turn.release()
+        if following is not None and following.turn is not None:
+            following.turn.release()
+
+    def _frames(self, first: int, group: "list[_Batch]") -> list[bytes]:
+        received = b',"received":"%b"' % stamp(self._clock()).encode()
+        frames: list[bytes] = []
+        for batch in group:
+            stamped = {head: received + head for head in set(batch.heads)}
+            after = first + len(batch.lines)
+            numbers = [b'{"seq":%d' % seq for seq in range(first, after)]
+            middles = map(stamped.__getitem__, batch.heads)
+            frames += map(b"".join, zip(numbers, middles, batch.lines, repeat(b"}")))
+            first = after
+        return frames
+
+    def _look_for_gaps(self, after: int, records: list[Record]) -> None:
+        begin = max(after + 1, self.store.first)
+        if records[-1].seq - begin + 1 == len(records):
+            return
+        for record in records:
+            if record.seq != begin:
+                last = record.seq - 1
+                which = f"record {begin}" if last == begin else f"records {begin} to {last}"
+                note = Finding("damaged", f"{which} cannot be read; `tracklog verify` says why")
+                if note not in self.findings:
+                    self.findings.append(note)
+            begin = record.seq + 1
+
+
+class _Batch:
+    """What one caller waits for."""
+
+    __slots__ = ("done", "error", "first", "heads", "lifecycle", "lines", "turn")
+
+    def __init__(self, heads: list[bytes], lines: list[bytes], lifecycle: bool) -> None:
+        self.heads, self.lines, self.lifecycle = heads, lines, lifecycle
+        self.first = 0
+        self.done = False
+        self.error: BaseException | None = None
+        self.turn: threading.Lock | None = None

@@ -1,0 +1,156 @@
+"""A journal in files of one folder, for one machine and many processes.
+
+`<home>/journal/<20 digits>.jsonl` has the frames, 0600 in a 0700 folder; `.chain` beside it has
+one line per commit group; `.runs` says where each run's records are, and can be deleted.
+What is found torn on opening goes to `<home>/quarantine/` and is told in `findings`.
+"""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from tracklog import retention
+from tracklog.disk import Disk
+from tracklog.errors import NotAppended, StoreBroken
+from tracklog.event import Finding
+from tracklog.retention import Erasure, Pruning, Tombstone
+from tracklog.segments import Reader
+from tracklog.stores import Durability, Make, Run
+from tracklog.writer import Writer
+
+SEGMENT_SIZE = 64 << 20
+"""Bytes at which a segment is sealed and the next one begins."""
+
+
+class FileStore:
+    """Many threads and processes may append to one home; readers take no lock.
+
+    Read-only, it changes nothing on disk, and shows what was committed before.
+    """
+
+    def __init__(
+        self,
+        home: str | Path,
+        *,
+        durability: Durability = "sync",
+        interval: float = 0.2,
+        segment_size: int = SEGMENT_SIZE,
+        folder: str = "journal",
+        readonly: bool = False,
+        disk: Disk | None = None,
+    ) -> None:
+        self.home = Path(home)
+        self.durability = durability
+        self.interval = interval
+        self.reader = Reader(self.home / folder)
+        self.writer: Writer | None = None
+        self.findings: list[Finding] = []
+        self._timer: threading.Timer | None = None
+        self._failed: Exception | None = None
+        if not readonly:
+            self.writer = Writer(self.home, folder, segment_size, disk or Disk())
+            self.findings = self.writer.findings
+            if durability == "sync":
+                self.sync()
+
+    @property
+    def first(self) -> int:
+        return self.reader.first
+
+    @property
+    def last(self) -> int:
+        return self.reader.last
+
+    @property
+    def durable(self) -> int:
+        return self.writer.durable if self.writer else 0
+
+    def append(self, make: Make, *, lifecycle: bool = False) -> int:
+        writer = self._writing()
+        if self._failed is not None:
+            failed, self._failed = self._failed, None
+            raise failed
+        with writer.exclusive():
+            if writer.full:
+                writer.roll()
+            first = writer.through + 1
+            frames = make(first)
+            if frames:
+                kept = self.durability
+                writer.append(frames, kept == "sync" or (lifecycle and kept == "lifecycle"))
+        if self.durability == "interval":
+            self._sync_soon()
+        self.reader.wake()
+        return first
+
+    def read(self, after: int, limit: int, run: Run | None = None) -> list[bytes]:
+        return self.reader.read(max(0, after), limit, run)
+
+    def wait(self, after: int, timeout: float | None = None) -> bool:
+        return self.reader.wait(after, timeout)
+
+    def sync(self) -> None:
+        writer = self._writing()
+        with writer.exclusive():
+            writer.sync()
+
+    def erase(self, seq: int, *, reason: str, by: str, at: str) -> Erasure:
+        """Takes one record's bytes out of every place of this home; a tombstone stays.
+
+        The caller puts it on record: a `Noted erasure` line, through the door.
+        """
+        return retention.erase(self._writing(), seq, Tombstone(reason, by, at))
+
+    def prune(
+        self,
+        before: str,
+        *,
+        at: str,
+        is_open: Callable[[Run], bool] | None = None,
+        dry: bool = False,
+    ) -> Pruning:
+        """Drops the segments whose records were all received before that moment.
+
+        It stops at the first segment that holds a run which `is_open` says is open. The caller
+        puts it on record: a `Noted pruned` line for each run, through the door. With `dry`
+        nothing is dropped.
+        """
+        return retention.prune(self._writing(), self.reader, before, at, is_open, dry=dry)
+
+    def close(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+        writer, self.writer = self.writer, None
+        if writer is not None:
+            try:
+                if self.durability != "os":
+                    with writer.exclusive():
+                        writer.sync()
+                        writer.sync_chain()
+            finally:
+                writer.close()
+        self.reader.close()
+
+    def _writing(self) -> Writer:
+        if self.writer is None:
+            raise StoreBroken("the store is closed or read-only", "open it again to append")
+        return self.writer
+
+    def _sync_soon(self) -> None:
+        if self._timer is None:
+            self._timer = threading.Timer(self.interval, self._sync_now)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _sync_now(self) -> None:
+        self._timer = None
+        try:
+            if self.writer is not None:
+                self.sync()
+        except NotAppended as error:
+            self._failed = error
+
+
+store: Callable[..., FileStore] = FileStore
+"""`file:/var/lib/tracklog`: what follows the colon is the home."""

@@ -1,0 +1,539 @@
+"""Proves a journal: every record against its chain, an exported run against its proof."""
+
+import fcntl
+import os
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from tracklog import chain
+from tracklog.chain import Link
+from tracklog.errors import BadFormat, NoSuchRecord
+from tracklog.frame import EVENT, Run, record, seq_of
+from tracklog.segments import (
+    FORMAT,
+    Reader,
+    chain_path,
+    firsts,
+    last_link,
+    lines,
+    place,
+    pruned,
+    segment_path,
+)
+
+_MOST = 100
+
+
+class Head(NamedTuple):
+    """The end of a chain; noted elsewhere, it is an anchor."""
+
+    through: int
+    chain: str
+
+    def __str__(self) -> str:
+        return f"{self.through}:{self.chain}"
+
+
+_NOTHING = Head(0, chain.ORIGIN.hex())
+
+
+class Fault(NamedTuple):
+    """A record that is not as it was recorded, and why."""
+
+    seq: int
+    why: str
+
+
+@dataclass
+class Report:
+    """What `verify` found."""
+
+    records: int = 0
+    groups: int = 0
+    first: int = 1
+    """The first record still kept."""
+    head: Head = _NOTHING
+    erased: list[int] = field(default_factory=list)
+    """Records that an operator erased; each tombstone is chained."""
+    faults: list[Fault] = field(default_factory=list)
+    """By record; the first is the first bad record. At most 100."""
+    notes: list[str] = field(default_factory=list)
+    """What is worth knowing and no fault."""
+
+    @property
+    def ok(self) -> bool:
+        return not self.faults
+
+
+def anchor_of(text: str) -> Head:
+    """An anchor as it was noted: `through:chain`."""
+    through, _, told = text.strip().partition(":")
+    if not through.isdigit() or len(told) != 64 or not set(told) <= set("0123456789abcdef"):
+        raise BadFormat(f"{text!r} is no anchor", "an anchor is what `tracklog verify` calls head")
+    return Head(int(through), told)
+
+
+def head(home: Path | str, folder: str = "journal") -> Head:
+    """The end of the chain, on disk before it is told."""
+    place = Path(home) / folder
+    known = firsts(place)
+    if not known:
+        cut = pruned(place)
+        return Head(cut.through, cut.chain.hex()) if cut else _NOTHING
+    with chain_path(place, known[-1]).open("rb") as file:
+        fd = file.fileno()
+        os.fsync(fd)  # else power loss could make it another
+        link = last_link(fd, os.fstat(fd).st_size)
+    if link is None:
+        raise BadFormat(
+            f"the chain of segment {known[-1]} is torn",
+            "open the journal for writing once: what a crash left is mended then",
+        )
+    return Head(link.through, link.chain.hex())
+
+
+def verify(home: Path | str, anchor: Head | None = None, folder: str = "journal") -> Report:
+    """Reads every record and every chain line; what does not fit is named, the first first."""
+    return _Verifying(Path(home), folder, anchor).report
+
+
+class _Verifying:
+    """One walk over a journal as it is when the walk begins."""
+
+    def __init__(self, home: Path, folder: str, anchor: Head | None) -> None:
+        self.folder = home / folder
+        self.report = Report()
+        self.through: int = 0
+        self.anchor, self.met = anchor, anchor is None or anchor == self.report.head
+        self.stones: dict[int, tuple[bytes, bytes]] = {}
+        self.links: dict[int, list[tuple[bytes, bytes]]] = {}
+        self._format(home / "format")
+        sizes = _snapshot(self.folder)
+        self.before: bytes | None = self._beginning(list(sizes))
+        for first, (size, chain_size) in sizes.items():
+            if first != self.through + 1:
+                missing = min(first, self.through + 1)
+                self.fault(missing, f"no segment holds records {self.through + 1} to {first - 1}")
+                self.through, self.before = first - 1, None
+            self._segment(first, size, chain_size, last=first == max(sizes))
+        self._erasures()
+        chained = (self.before or chain.ORIGIN).hex()
+        self.report.head = Head(self.through, chained)
+        self._anchor()
+        self.report.faults.sort()
+
+    def fault(self, seq: int, why: str) -> None:
+        if len(self.report.faults) < _MOST:
+            self.report.faults.append(Fault(seq, why))
+
+    def _format(self, path: Path) -> None:
+        try:
+            said = path.read_bytes()
+        except FileNotFoundError:
+            self.fault(0, "the file `format` is missing")
+            return
+        if said != b"%d\n" % FORMAT:
+            self.fault(0, f"the file `format` does not say {FORMAT}")
+
+    def _beginning(self, known: list[int]) -> bytes | None:
+        """What the first kept segment must be chained to."""
+        cut = pruned(self.folder)
+        if cut is not None and known and known[0] == cut.through + 1:
+            self.through, self.report.first = cut.through, known[0]
+            self.report.notes.append(f"records up to {cut.through} were pruned at {cut.at}")
+            self._meet(cut.through, cut.chain)
+            return cut.chain
+        return chain.ORIGIN
+
+    def _segment(self, first: int, size: int, chain_size: int, *, last: bool) -> None:
+        segment = os.open(segment_path(self.folder, first), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            links = os.open(chain_path(self.folder, first), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            os.close(segment)
+            self.fault(first, f"the chain of segment {first} is missing")
+            self.through, self.before = first - 1, None
+            return
+        try:
+            frames = _Frames(segment, size)
+            sealed = self._chain(first, links, chain_size, frames)
+            self._end(frames, sealed, last=last)
+        finally:
+            os.close(segment)
+            os.close(links)
+
+    def _chain(self, first: int, fd: int, size: int, frames: "_Frames") -> bool:
+        """Walks one chain file beside its frames; whether it is sealed."""
+        sealed, end = False, 0
+        for offset, line in lines(fd, 0, size):
+            end = offset + len(line) + 1
+            link = chain.read(line)
+            if sealed:
+                self.fault(self.through, "the chain goes on behind its seal")
+            elif link is None or (offset == 0) != (link.kind == "opened"):
+                self.fault(self.through + 1, f"a chain line of segment {first} was changed")
+                self.before = None
+            elif link.kind == "group":
+                self._group(line, link, frames)
+            else:
+                self._other(line, link, first)
+                sealed = link.kind == "sealed"
+        if end < size:
+            self.fault(self.through + 1, f"the chain of segment {first} is torn")
+        return sealed
+
+    def _other(self, line: bytes, link: Link, first: int) -> None:
+        before = link.chain if self.before is None else self.before
+        if link.kind == "opened":
+            expected = chain.opened(first - 1, before)
+        elif link.kind == "sealed":
+            expected = chain.sealed(self.through, before)
+        else:
+            expected, before = chain.erased(
+                before, self.through, link.seq, link.leaf, link.tombstone
+            )
+            self.links.setdefault(link.seq, []).append((link.leaf, link.tombstone))
+            if self.before is None:
+                expected, before = line + b"\n", link.chain
+        if expected != line + b"\n":
+            self.fault(self.through + 1, f"the {link.kind} line of a chain was changed")
+            before = link.chain
+        self.before = before
+        self._meet(link.through, before)
+
+    def _group(self, line: bytes, link: Link, frames: "_Frames") -> None:
+        count = len(link.leaves) // chain.SHORT
+        start = link.through - count + 1
+        if start != self.through + 1:
+            self.fault(min(start, self.through + 1), "chain lines were removed, added or changed")
+            frames.skip(start - 1)
+        found = frames.take(link.through)
+        leaves = [self._leaf(frame) for frame in found]
+        self.report.records += len(found)
+        self.report.groups += 1
+        before = self.before
+        if len(leaves) == count and [seq_of(frame) for frame in found] == list(
+            range(start, link.through + 1)
+        ):
+            text, after = chain.group(before or bytes(32), link.through, leaves)
+            if text == line + b"\n" or (before is None and chain.root(leaves) == link.root):
+                self.through, self.before = link.through, link.chain if before is None else after
+                self._meet(self.through, self.before)
+                return
+        self._blame(found, leaves, link, start)
+        self.through, self.before = link.through, link.chain
+        self._meet(self.through, self.before)
+
+    def _blame(self, found: list[bytes], leaves: list[bytes], link: Link, start: int) -> None:
+        """Names the first record of a group that is not as it was."""
+        short = chain.SHORT
+        for at in range(start, link.through + 1):
+            place = at - start
+            told = link.leaves[place * short : (place + 1) * short]
+            if place >= len(found):
+                self.fault(at, "is gone")
+                return
+            if leaves[place][:short] != told:
+                seq = seq_of(found[place])
+                moved = f"was removed or moved: record {seq} stands in its place"
+                self.fault(at, "was changed" if seq in (0, at) else moved)
+                return
+        if len(found) > link.through - start + 1:
+            self.fault(link.through, "is followed by a line that was never recorded")
+        else:
+            self.fault(start, f"the chain line of records {start} to {link.through} was changed")
+
+    def _leaf(self, frame: bytes) -> bytes:
+        if b',"erased":{' in frame[: frame.find(EVENT)]:
+            found = record(frame)
+            if found is not None and found.erased is not None:
+                leaf = bytes.fromhex(found.erased.leaf)
+                self.stones[found.seq] = leaf, chain.leaf(frame)
+                return leaf
+        return chain.leaf(frame)
+
+    def _end(self, frames: "_Frames", sealed: bool, *, last: bool) -> None:
+        rest = frames.take(None)
+        if rest:
+            seq = self.through + 1
+            self.fault(seq, f"{len(rest)} lines behind record {self.through} have no chain line")
+        if frames.torn and last and not sealed:
+            self.report.notes.append(
+                f"{frames.torn} bytes behind record {self.through} are torn and were never "
+                "acknowledged; opening the journal moves them to quarantine"
+            )
+        elif frames.torn:
+            self.fault(self.through, "is followed by bytes that were never recorded")
+        if last and sealed:
+            self.fault(self.through + 1, "the segment that begins with it is missing")
+        if not last and not sealed:
+            self.fault(self.through, "ends a segment that was not sealed")
+
+    def _erasures(self) -> None:
+        for seq, stone in self.stones.items():
+            if stone in self.links.get(seq, ()):
+                self.report.erased.append(seq)
+            else:
+                self.fault(seq, "was replaced by a tombstone that is not chained")
+        for seq in self.links:
+            if seq not in self.stones and seq >= self.report.first:
+                self.fault(seq, "its erasure was begun and not finished; erase it again")
+        self.report.erased.sort()
+
+    def _meet(self, through: int, chained: bytes | None) -> None:
+        anchor = self.anchor
+        if anchor and chained and anchor.through == through and anchor.chain == chained.hex():
+            self.met = True
+
+    def _anchor(self) -> None:
+        if self.met or self.anchor is None:
+            return
+        at, end = self.anchor.through, self.through
+        if at > end:
+            self.fault(
+                end + 1, f"the tail was cut: the anchor knows record {at}, {end} is the last"
+            )
+        elif at < self.report.first - 1:
+            self.fault(at, "the anchor is older than the first record still kept")
+        else:
+            self.fault(at, "the chain is not the one that the anchor was taken from")
+
+
+class _Frames:
+    """The lines of a segment, handed out by the numbers that they open with."""
+
+    def __init__(self, fd: int, size: int) -> None:
+        self.lines = lines(fd, 0, size)
+        self.size, self.read = size, 0
+        self.held: bytes | None = None
+
+    @property
+    def torn(self) -> int:
+        return self.size - self.read
+
+    def take(self, through: int | None) -> list[bytes]:
+        """The lines up to that number, those without a number among them."""
+        found: list[bytes] = []
+        while (line := self._next()) is not None:
+            if through is not None and seq_of(line) > through:
+                self.held = line
+                break
+            found.append(line)
+            if seq_of(line) == through:
+                break
+        return found
+
+    def skip(self, through: int) -> None:
+        self.take(through)
+
+    def _next(self) -> bytes | None:
+        if self.held is not None:
+            line, self.held = self.held, None
+            return line
+        found = next(self.lines, None)
+        if found is None:
+            return None
+        self.read = found[0] + len(found[1]) + 1
+        return found[1]
+
+
+def _snapshot(folder: Path) -> dict[int, tuple[int, int]]:
+    """The sizes of every segment and chain at a moment when nobody writes."""
+    try:
+        lock = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # a copy without a lock has no writers
+        return _sizes(folder)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        return _sizes(folder)
+    finally:
+        os.close(lock)
+
+
+def _sizes(folder: Path) -> dict[int, tuple[int, int]]:
+    found = {}
+    for first in firsts(folder):
+        links = chain_path(folder, first)
+        size = links.stat().st_size if links.exists() else 0
+        found[first] = segment_path(folder, first).stat().st_size, size
+    return found
+
+
+def prove(
+    home: Path | str, run: Run, anchor: Head | None = None, folder: str = "journal"
+) -> dict[str, Any]:
+    """What an exported run carries: the way from each of its lines to a head of the chain.
+
+    The head is the anchor if one is given, else the present one. It is a JSON object, and
+    `contracts/tracklog_verify.py` checks it beside the run's lines.
+    """
+    where = Path(home) / folder
+    goal = anchor or head(home, folder)
+    frames = {seq_of(frame): frame for frame in _frames_of(where, run)}
+    frames = {seq: frame for seq, frame in frames.items() if seq <= goal.through}
+    if not frames:
+        raise NoSuchRecord(
+            f"there is no record of run {run[1]!r} in family {run[0]!r} up to {goal.through}",
+            "`tracklog runs` lists the runs that there are",
+        )
+    numbers = sorted(frames)
+    told: dict[str, Any] = {"format": FORMAT, "family": run[0], "run": run[1]}
+    links: list[dict[str, Any]] = []
+    proven: list[dict[str, Any]] = []
+    before = Link("opened", 0, chain.ORIGIN)
+    for first, link in _links(where):
+        if link.kind in ("group", "erased") and link.through >= numbers[0]:
+            if not links:
+                told["before"] = {"through": before.through, "chain": before.chain.hex()}
+            links.append(_told(link))
+            if link.kind == "group":
+                inside = numbers[
+                    bisect_left(numbers, before.through + 1) : bisect_left(
+                        numbers, link.through + 1
+                    )
+                ]
+                if inside:
+                    proven += _paths(where, first, before.through, link.through, inside, frames)
+        before = link
+        if (link.through, link.chain.hex()) == goal and links:
+            break
+    else:
+        raise NoSuchRecord(f"the chain does not reach {goal}", "run `tracklog verify`")
+    told |= {"links": links, "head": goal._asdict(), "records": proven}
+    return told
+
+
+def _frames_of(folder: Path, run: Run) -> Iterator[bytes]:
+    reader, after = Reader(folder), 0
+    try:
+        while batch := reader.read(after, 1000, run):
+            yield from batch
+            after = seq_of(batch[-1])
+    finally:
+        reader.close()
+
+
+def _links(folder: Path) -> Iterator[tuple[int, Link]]:
+    for first in firsts(folder):
+        with chain_path(folder, first).open("rb") as file:
+            for _, line in lines(file.fileno(), 0, os.fstat(file.fileno()).st_size):
+                link = chain.read(line)
+                if link is None:
+                    raise BadFormat(f"the chain of segment {first} is damaged", "run verify")
+                yield first, link
+
+
+def _told(link: Link) -> dict[str, Any]:
+    if link.kind == "group":
+        return {"through": link.through, "root": link.root.hex()}
+    return {"erased": link.seq, "leaf": link.leaf.hex(), "tombstone": link.tombstone.hex()}
+
+
+def _paths(
+    folder: Path,
+    first: int,
+    before: int,
+    through: int,
+    inside: list[int],
+    frames: Mapping[int, bytes],
+) -> Iterator[dict[str, Any]]:
+    """The records of one group that are of the run, each with its way to the group's root."""
+    with segment_path(folder, first).open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        start = place(file.fileno(), size, before + 1)
+        leaves = []
+        for _, line in lines(file.fileno(), start, size):
+            found = record(line) if b',"erased":{' in line else None
+            erased = found.erased if found else None
+            leaves.append(bytes.fromhex(erased.leaf) if erased else chain.leaf(line))
+            if len(leaves) == through - before:
+                break
+    for seq in inside:
+        frame = frames[seq]
+        cut = frame.find(EVENT) + len(EVENT)
+        found = record(frame)
+        said = {"tombstone": frame} if found and found.erased else {"head": frame[:cut]}
+        path = [each.hex() for each in chain.path(leaves, seq - before - 1)]
+        yield {"seq": seq, **{key: part.decode() for key, part in said.items()}, "path": path}
+
+
+def check_proof(
+    told: Mapping[str, Any], run_lines: Iterable[bytes], anchor: Head | None = None
+) -> list[Fault]:
+    """What does not fit between an exported run's lines, its proof and an anchor; nothing when all does.
+
+    The lines are those of the run in order, without those that were erased.
+    """
+    try:
+        return list(_check_proof(told, list(run_lines), anchor))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return [Fault(0, f"the proof cannot be read: {error!r}")]
+
+
+def _check_proof(
+    told: Mapping[str, Any], run_lines: list[bytes], anchor: Head | None
+) -> Iterator[Fault]:
+    chained, through = bytes.fromhex(told["before"]["chain"]), told["before"]["through"]
+    groups: list[tuple[int, int, bytes]] = []
+    stones: set[tuple[int, bytes, bytes]] = set()
+    for link in told["links"]:
+        if "root" in link:
+            top = bytes.fromhex(link["root"])
+            groups.append((through, link["through"], top))
+            through = link["through"]
+            chained = chain.link(chained, through, top)
+        else:
+            seq, leaf = link["erased"], bytes.fromhex(link["leaf"])
+            stone = bytes.fromhex(link["tombstone"])
+            stones.add((seq, leaf, stone))
+            chained = chain.erasure_link(chained, seq, leaf, stone)
+    reached = Head(through, chained.hex())
+    if reached != Head(**told["head"]):
+        yield Fault(through, "the links do not lead to the head that the proof names")
+    if anchor is not None and reached != anchor:
+        yield Fault(through, "the head is not the anchor")
+    rest = iter(run_lines)
+    starts = [after for after, _, _ in groups]
+    for entry in told["records"]:
+        seq = entry["seq"]
+        if "tombstone" in entry:
+            frame = entry["tombstone"].encode()
+            found = record(frame)
+            erased = found.erased if found else None
+            leaf = bytes.fromhex(erased.leaf) if erased else b""
+            if (seq, leaf, chain.leaf(frame)) not in stones:
+                yield Fault(seq, "its tombstone is not chained")
+        else:
+            line = next(rest, None)
+            if line is None:
+                yield Fault(seq, "is gone")
+                return
+            begin = entry["head"].encode()
+            frame = line if line.startswith(begin) else begin + line + b"}"
+            leaf = chain.leaf(frame)
+        said = record(frame)
+        if said is None or (said.seq, said.family, said.run) != (seq, told["family"], told["run"]):
+            yield Fault(seq, "its frame does not say this number and this run")
+        at = bisect_left(starts, seq) - 1
+        path = [bytes.fromhex(each) for each in entry["path"]]
+        after, upto, top = groups[at] if at >= 0 else (0, 0, b"")
+        if not after < seq <= upto or chain.climb(leaf, seq - after - 1, upto - after, path) != top:
+            yield Fault(seq, "was changed")
+    if next(rest, None) is not None:
+        yield Fault(told["records"][-1]["seq"], "is followed by a line that is not proven")
+
+
+def load_proof(text: bytes) -> dict[str, Any]:
+    """A proof as it was written."""
+    try:
+        told = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise BadFormat(f"the proof is no JSON: {error}", "export the run again") from error
+    if not isinstance(told, dict) or told.get("format") != FORMAT:
+        raise BadFormat("this is no proof that this version knows", "export the run again")
+    return told
