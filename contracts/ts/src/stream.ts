@@ -103,12 +103,12 @@ function problems(issue: z.core.$ZodIssue): Problem[] {
   return [{ pointer: pointer(path), message }];
 }
 
-/** The branch of a union that a value was meant for: its type and its tag fit; if none, none. */
+/** The branch of a union that a value was meant for: its type and its words fit; if none, none. */
 function meant(branches: readonly z.core.$ZodIssue[][]): z.core.$ZodIssue[] | undefined {
-  const isTag = (issue: z.core.$ZodIssue) =>
-    issue.path.length === 1 &&
-    (issue.code === "custom" || (issue.code === "invalid_value" && issue.values.length === 1));
-  const misses = (branch: z.core.$ZodIssue[]) => branch.filter(isTag).length;
+  const misses = (branch: z.core.$ZodIssue[]) =>
+    branch.filter(({ code, path }) => path.length === 1 && code === "invalid_value").length +
+    // The branch for all other words is the last resort.
+    (branch.some(({ code }) => code === "custom") ? branches.length : 0);
   return branches
     .filter((branch) => !branch.some(({ code, path }) => code === "invalid_type" && !path.length))
     .sort((one, other) => misses(one) - misses(other) || one.length - other.length)[0];
