@@ -238,12 +238,20 @@ def test_a_block_without_fidelity_is_refused(name):
     assert pointers(body_of(payload=said_by(block))) == ["/payload/blocks/0/fidelity"]
 
 
+def type_of(name):
+    """The model of a block type, by its name in the contract."""
+    return "".join(word.title() for word in name.split("_")) + "Block"
+
+
 @requirement("AWF-34")
 @given(
     st.sampled_from(list(BLOCKS)),
     st.text() | st.none() | st.sampled_from(["router", "agent_emitted", "Router", "router\n"]),
 )
 def test_fidelity_is_one_of_two_words(name, fidelity):
+    definitions = contract(dialect)["$defs"]
+    mark = definitions[type_of(name)]["properties"]["fidelity"]
+    assert mark["enum"] == ["router", "agent_emitted"]
     known = fidelity in ("router", "agent_emitted")
     block = {**BLOCKS[name], "fidelity": fidelity}
     found = pointers(body_of(payload=said_by(block)))
@@ -445,6 +453,8 @@ def test_steps_are_paired_by_their_number_then_by_path_and_iteration():
 
     assert findings(step(False), step(False), step(True, step_seq=2), step(True)) == []
     assert findings(step(False, iteration=1), step(True, iteration=1)) == []
+    elsewhere = body_of("step.completed", path="par.a", step_seq=2)
+    assert findings(step(False), elsewhere) == []
     assert findings(step(False), step(True, iteration=1)) == ["step-orphan", "step-open"]
     assert findings(step(False), step(True), step(True)) == ["step-orphan"]
 

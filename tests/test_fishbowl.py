@@ -226,6 +226,8 @@ def test_the_turn_is_sim_time_and_not_the_clock():
     forth = [started(), {**spoken, "turn": 1, "created_at": late}]
     assert findings(*forth, {**spoken, "turn": 2, "created_at": early}) == []
     assert findings(*forth, {**spoken, "turn": 0, "created_at": late}) == ["turn-decreased"]
+    back = [{**spoken, "turn": turn} for turn in (2, 1, 1)]
+    assert findings(started(), *back) == ["turn-decreased"] * 2
     for turn in (-1, 0.5, True, "1", None):
         assert pointers({**SPOKE, "turn": turn}) == ["/turn"]
 
@@ -418,6 +420,8 @@ def test_one_corrective_close_is_legal_and_a_second_is_not():
     assert findings(*corrected, finished(winner="bex", winner_kind="agent")) == ["after-end"]
     unruled = [stage, finished(reason="budget"), finished(reason="user_stop")]
     assert findings(*unruled) == ["after-end"]
+    again = [stage, finished(reason="budget"), ruled, finished(reason="budget")]
+    assert findings(*again, finished(winner="bex", winner_kind="agent")) == ["after-end"]
     closed = [stage, finished(reason="user_stop"), ruled]
     assert findings(*closed) == ["after-end"]
 
