@@ -245,15 +245,10 @@ def test_the_typescript_package_holds_no_schema_and_no_python():
 
 
 def understood(dialect, line):
-    """The line as the check understands it: lifted and tolerated, where that changes anything."""
+    """The line as the check understands it: lifted and tolerated; None where it cannot be read."""
     body = parse(line)
-    if isinstance(body, Refusal):
-        return None, line
-    lifted = upcast(dialect, body)
-    if isinstance(lifted, Problem):
-        return None, line
-    known, _ = dialect.tolerate(lifted)
-    return known, line if known == body else orjson.dumps(known)
+    lifted = body if isinstance(body, Refusal) else upcast(dialect, body)
+    return None if isinstance(lifted, Refusal | Problem) else dialect.tolerate(lifted)[0]
 
 
 def by_pydantic(dialect, body):
@@ -306,16 +301,19 @@ def judged(built, name):
     """The samples of a dialect on which the judges differ: by no known split, and by which."""
     dialect, check = DIALECTS[name], checker(DIALECTS[name])
     cases = [
-        (path, line, *understood(dialect, line))
+        (path, line, understood(dialect, line))
         for kind in ("good", "bad", "odd")
         for path in samples.of(kind)
         if samples.dialect_of(path) == name
         for line in samples.lines_of(path)
     ]
-    zods = by_zod(built, name, [spoken for *_, spoken in cases])
+    zods = by_zod(built, name, [line for _, line, _ in cases])
     unlike, splits = [], set()
-    for (path, line, body, _), verdict in zip(cases, zods, strict=True):
-        accepted = isinstance(check(line), Event)
+    for (path, line, body), verdict in zip(cases, zods, strict=True):
+        event = check(line)
+        accepted = isinstance(event, Event)
+        if accepted and event.odd and verdict.get("event") != body:
+            unlike.append((samples.name_of(path), line, accepted, "zod understands it otherwise"))
         verdicts = {"zod": verdict["accepted"]}
         if body is not None:
             verdicts["contract"] = compiled(name).is_valid(body)
@@ -351,10 +349,9 @@ def test_every_known_split_has_a_sample(built):
 
 @each_dialect
 def test_zod_names_the_place_of_a_fault(built, name):
-    dialect = DIALECTS[name]
     paths = [path for path in samples.of("bad") if samples.dialect_of(path) == name]
     cases = [(path, line) for path in paths for line in samples.lines_of(path)]
-    zods = by_zod(built, name, [understood(dialect, line)[1] for _, line in cases])
+    zods = by_zod(built, name, [line for _, line in cases])
     for (path, line), verdict in zip(cases, zods, strict=True):
         mark = samples.mark_of(path)
         assert ("/" + mark.replace(".", "/") if mark else "") in verdict["pointers"], line

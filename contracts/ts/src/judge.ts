@@ -1,4 +1,4 @@
-/** Judges lines: `judge.js DIALECT < lines` prints a verdict for each, `{accepted, pointers}`. */
+/** Judges lines: `judge.js DIALECT < lines` prints `{accepted, event}` or `{accepted, pointers}`. */
 
 import { readFileSync } from "node:fs";
 
@@ -11,8 +11,10 @@ if (dialect) {
   const parse = parser(dialect);
   for (const line of readFileSync(0, "utf8").split("\n").filter(Boolean)) {
     const parsed = parse(line);
-    const pointers = parsed.ok ? [] : parsed.problems.map(({ pointer }) => pointer);
-    process.stdout.write(`${JSON.stringify({ accepted: parsed.ok, pointers })}\n`);
+    const verdict = parsed.ok
+      ? { accepted: true, event: parsed.event }
+      : { accepted: false, pointers: parsed.problems.map(({ pointer }) => pointer) };
+    process.stdout.write(`${JSON.stringify(verdict)}\n`);
   }
 } else {
   const names = known.map(({ name }) => name).join(", ");

@@ -57,7 +57,7 @@ const PARTS =
 const DAY = 24 * 60;
 
 /** Whether the day and the time of an RFC 3339 string exist; a leap second is the last of a UTC day. */
-function exists(at: string): boolean {
+export function exists(at: string): boolean {
   const parts = PARTS.exec(at);
   if (!parts) return false;
   const number = (part: number) => Number(parts[part] ?? 0);

@@ -3,6 +3,7 @@
  *
  * An event that was accepted is the very object that was parsed: keys that no shape declares,
  * nested ones too, are still there and in their place, so it serialises to the JSON it came from.
+ * Only what a dialect names as a tolerance is read otherwise than it was written.
  * Two things JavaScript cannot hold: integers beyond 2^53 (refused in a declared integer field,
  * rounded elsewhere) and the order of keys that look like integers.
  * Whoever relays a line exactly relays the line.
@@ -80,7 +81,7 @@ function isSound(value: unknown): boolean {
   return Object.entries(value).every(([key, inner]) => key.isWellFormed() && isSound(inner));
 }
 
-function isBody(value: unknown): value is Body {
+export function isBody(value: unknown): value is Body {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 

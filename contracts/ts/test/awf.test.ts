@@ -1,6 +1,6 @@
-import { describe, test } from "vitest";
+import { describe, expect, test } from "vitest";
 
-import { parseAwfEvent as parse } from "../src/dialects/awf.js";
+import { BlockSchema, parseAwfEvent as parse } from "../src/dialects/awf.js";
 import { type Line, accepts, refuses, requires, takes, without } from "./lines.js";
 
 const frame = {
@@ -27,7 +27,7 @@ describe("the envelope", () => {
   test("[AWF-9, AWF-10] has seq, run_id, type, path at the top", () => {
     requires(parse, step, ["seq", "run_id", "type", "path", "iteration", "timestamp", "payload"]);
     takes(parse, step, "seq", [1, 2], [0, -1, 1.5, "1", true, null]);
-    takes(parse, step, "timestamp", ["2026-05-05T09:00:00Z"], ["2026-05-05T09:00:00+02:00", "now"]);
+    takes(parse, step, "timestamp", ["2026-05-05T09:00:00Z"], ["2026-02-30T09:00:00Z", "now"]);
   });
 
   test("[AWF-67] a call of a workflow names its child at the top", () => {
@@ -39,6 +39,31 @@ describe("the envelope", () => {
     accepts(parse, { ...frame, type: "step.paused", payload: ["anything"] });
     accepts(parse, without({ ...step, type: "step.paused" }, "payload"));
     refuses(parse, { ...step, type: "" }, "/type");
+  });
+});
+
+describe("what the original left on disk", () => {
+  const read = (line: Line) => {
+    const parsed = parse(line);
+    return parsed.ok ? parsed.event : parsed.problems;
+  };
+
+  test("is read as it was meant: local times in UTC", () => {
+    const local = { ...step, timestamp: "2026-05-05T01:30:00.25+02:00" };
+    expect(read(local)).toEqual({ ...step, timestamp: "2026-05-04T23:30:00.25Z" });
+    for (const timestamp of ["2026-02-30T00:00:00+02:00", "0001-01-01T00:00:00+02:00", "x"])
+      refuses(parse, { ...step, timestamp }, "/timestamp");
+  });
+
+  test("is read as it was meant: null payloads of a run, null blocks, blocks without their keys", () => {
+    const started = { ...step, type: "run.started" };
+    expect(read({ ...started, payload: null })).toEqual({ ...started, payload: { name: "", kind: "" } });
+    const said = { role: "assistant", blocks: null };
+    expect(read({ ...reply(), payload: said })).toEqual(reply());
+    const [bare, whole] = [without(use, "tool_input"), use];
+    expect(read(reply(bare))).toEqual(reply(whole));
+    const chunk = { type: "stream", fidelity: "router", text: "{}" };
+    expect(read(reply(chunk))).toEqual(reply({ ...chunk, chunk: "{}" }));
   });
 });
 
@@ -72,7 +97,8 @@ describe("a block", () => {
     accepts(parse, reply(...blocks));
     for (const block of blocks)
       for (const key of Object.keys(block).filter((name) => name !== "type"))
-        refuses(parse, reply(without(block, key)), `/payload/blocks/0/${key}`);
+        if (key === "fidelity") refuses(parse, reply(without(block, key)), "/payload/blocks/0/fidelity");
+        else expect(BlockSchema.safeParse(without(block, key)).success).toBe(false);
   });
 
   test("[AWF-34] has one of two fidelities", () => {

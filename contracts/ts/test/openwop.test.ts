@@ -31,12 +31,37 @@ describe("the envelope", () => {
   test("needs its six keys, and takes no null for a node", () => {
     const keys = ["eventId", "runId", "sequence", "timestamp", "type", "payload"];
     requires(parse, of("agent.reasoned", reasoned), keys);
-    takes(parse, of("agent.reasoned", reasoned), "nodeId", ["n"], [null, "", 7]);
+    takes(parse, of("agent.reasoned", reasoned), "nodeId", ["n"], ["", 7]);
     takes(parse, of("agent.reasoned", reasoned), "sequence", [0, 7], [-1, 1.5, "1", null]);
   });
 
   test("[WOP-39] an unknown type is read with whatever it carries", () => {
     for (const payload of [{}, null, [1], "text"]) accepts(parse, of("acme.thing", payload));
+  });
+});
+
+describe("what real hosts write", () => {
+  const read = (line: Line) => {
+    const parsed = parse(line);
+    return parsed.ok ? parsed.event : parsed.problems;
+  };
+
+  test("is read as the contract has it: seq, data, a null node, a null payload", () => {
+    const { sequence, payload, ...rest } = of("agent.reasoned", reasoned);
+    const written = { ...rest, seq: sequence, data: payload, nodeId: null };
+    expect(read(written)).toEqual(of("agent.reasoned", reasoned));
+    expect(read(of("run.completed", null))).toEqual(of("run.completed", {}));
+    expect(read(of("acme.thing", null))).toEqual(of("acme.thing", null));
+  });
+
+  test("is read as the contract has it: bare suspensions, errors of one string, published classes", () => {
+    const suspended = { ...of("node.suspended", {}), nodeId: "n" };
+    const whole = { nodeId: "n", interruptId: "int:n" };
+    expect(read(suspended)).toEqual({ ...suspended, payload: whole });
+    const failed = of("node.failed", { nodeId: "n", error: "boom" });
+    expect(read(failed)).toMatchObject({ payload: { error: { code: "node_failed", message: "boom" } } });
+    const chatty = { ...handoff, to: { agentId: "core.writer", modelClass: "chat" } };
+    expect(read(of("agent.handoff", chatty))).toEqual(of("agent.handoff", handoff));
   });
 });
 
@@ -100,7 +125,7 @@ describe("an AgentRef", () => {
   test("[WOP-5] has a model class of six", () => {
     const good = ["reasoning", "writing", "coding", "research", "classification", "general"];
     for (const modelClass of good) accepts(parse, started({ agentId: AGENT, modelClass }));
-    for (const modelClass of ["code", "", null])
+    for (const modelClass of ["sorcery", "", null])
       refuses(parse, started({ agentId: AGENT, modelClass }), "/payload/agent/modelClass");
   });
 

@@ -14,7 +14,7 @@ import { accepts, ci, ralph, refuses, requires, takes, without } from "./lines.j
 const OUTCOMES = ["clean", "clean_with_flake", "partial", "stuck", "catastrophic"];
 
 describe("the ralph entry", () => {
-  test("[RALPH-14, RALPH-45] gives the schemas and the parser by their names", () => {
+  test("[RALPH-14] gives the schemas and the parser by their names", () => {
     const code = `import * as ralph from "@tracklog/contracts/ralph"; console.log(Object.keys(ralph).join(" "));`;
     const done = spawnSync(process.execPath, ["--input-type=module", "-e", code], {
       encoding: "utf8",

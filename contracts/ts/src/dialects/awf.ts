@@ -2,8 +2,8 @@
 
 import * as z from "zod";
 
-import { Count, moment, otherThan } from "../shape.js";
-import { type Dialect, parser } from "../stream.js";
+import { Count, exists, moment, otherThan } from "../shape.js";
+import { type Body, type Dialect, isBody, parser } from "../stream.js";
 
 const Fidelity = z.enum(["router", "agent_emitted"]);
 const Json = z.unknown();
@@ -28,14 +28,15 @@ const Frame = z.looseObject({
 const block = <Type extends string, Keys extends z.ZodRawShape>(type: Type, keys: Keys) =>
   z.looseObject({ type: z.literal(type), fidelity: Fidelity, ...keys });
 
-export const BLOCK_TYPES = [
-  "text",
-  "thinking",
-  "tool_use",
-  "tool_result",
-  "command",
-  "stream",
-] as const;
+/** The block types that writers use, each with its own keys. */
+const BLOCK_KEYS = {
+  text: ["text"],
+  thinking: ["thinking"],
+  tool_use: ["tool_name", "tool_id", "tool_input"],
+  tool_result: ["tool_id", "tool_content"],
+  command: ["command"],
+  stream: ["chunk"],
+};
 
 export const BlockSchema = z.union([
   block("text", { text: z.string() }),
@@ -47,7 +48,7 @@ export const BlockSchema = z.union([
   block("command", { command: z.string() }),
   block("stream", { chunk: z.string() }),
   /** A block of a type that is not known here; kept as it is. */
-  z.looseObject({ type: otherThan(BLOCK_TYPES) }),
+  z.looseObject({ type: otherThan(Object.keys(BLOCK_KEYS)) }),
 ]);
 
 /** The payload of run.* and step.*. */
@@ -119,11 +120,52 @@ export type KnownAwfEvent = z.infer<(typeof kinds)[keyof typeof kinds]>;
 export type OtherAwfEvent = z.infer<typeof OtherAwfEventSchema>;
 export type AwfEvent = KnownAwfEvent | OtherAwfEvent;
 
+/** What the original left on disk: local times, null payloads and blocks, blocks without their keys. */
+function tolerate(given: Body): Body {
+  const body = inUtc(given);
+  const { type, payload } = body;
+  if ((type === "run.started" || type === "run.completed") && payload === null)
+    return { ...body, payload: { name: "", kind: "" } };
+  if (!isKnown(kinds, type) || !isBody(payload)) return body;
+  if (payload.blocks === null) return { ...body, payload: { ...payload, blocks: [] } };
+  if (!Array.isArray(payload.blocks)) return body;
+  const blocks: unknown[] = payload.blocks.map(whole);
+  const isSame = blocks.every((block, index) => block === (payload.blocks as unknown[])[index]);
+  return isSame ? body : { ...body, payload: { ...payload, blocks } };
+}
+
+const LOCAL = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(\.\d{1,9})?([+-]\d{2}:\d{2})$/;
+
+function inUtc(body: Body): Body {
+  const { timestamp } = body;
+  const local = typeof timestamp === "string" ? LOCAL.exec(timestamp) : null;
+  if (!local || !exists(local[0])) return body;
+  const moved = new Date(`${local[1]}${local[3]}`);
+  const utc = Number.isNaN(moved.getTime()) ? "" : moved.toISOString();
+  // A day outside the years 1 to 9999 has no name; the check says so.
+  if (!/^(?!0000)\d{4}-/.test(utc)) return body;
+  return { ...body, timestamp: `${utc.slice(0, 19)}${local[2] ?? ""}Z` };
+}
+
+function whole(block: unknown): unknown {
+  if (!isBody(block) || !isKnown(BLOCK_KEYS, block.type) || "opaque" in block) return block;
+  const absent = BLOCK_KEYS[block.type].filter((key) => !Object.hasOwn(block, key));
+  if (absent.length === 0) return block;
+  const chunk = Object.hasOwn(block, "text") ? block.text : "";
+  const empty: Body = { tool_input: null, tool_content: null, chunk };
+  return { ...block, ...Object.fromEntries(absent.map((key) => [key, key in empty ? empty[key] : ""])) };
+}
+
+function isKnown<Words extends object>(words: Words, word: unknown): word is keyof Words {
+  return typeof word === "string" && Object.hasOwn(words, word);
+}
+
 export const dialect = {
   name: "awf",
   kindKey: "type",
   kinds,
   other: OtherAwfEventSchema,
+  tolerate,
 } satisfies Dialect;
 
 export const parseAwfEvent = parser<AwfEvent>(dialect);
