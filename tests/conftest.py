@@ -1,1 +1,6 @@
 """What all tests share."""
+
+from hypothesis import settings
+
+settings.register_profile("tracklog", deadline=None)  # a busy machine is no failure
+settings.load_profile("tracklog")

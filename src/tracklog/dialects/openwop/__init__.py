@@ -8,8 +8,8 @@ from typing import Any
 
 from tracklog.dialects import Dialect, Policy, extras, number, share, text
 from tracklog.dialects.openwop.catalog import PUBLISHED_ONLY_CLASSES, TYPES
+from tracklog.dialects.openwop.findings import finding, rest, rules
 from tracklog.dialects.openwop.manifest import AgentManifest
-from tracklog.dialects.openwop.rules import finding, rest, rules
 from tracklog.dialects.openwop.saying import say
 from tracklog.dialects.openwop.shapes import KINDS, Frame
 from tracklog.dialects.openwop.spelling import (
@@ -47,8 +47,9 @@ ENVELOPE = ("eventId", "runId", "type", ("sequence", "seq"), ("payload", "data")
 
 
 def claim(body: Body) -> float:
-    kind = body.get("type")
-    return share(body, ENVELOPE, isinstance(kind, str) and kind in TYPES)
+    kind, ours = body.get("type"), "eventId" in body and "runId" in body
+    # Other dialects have a type run.started too; the ids are spelled like this here alone.
+    return share(body, ENVELOPE, ours and isinstance(kind, str) and kind in TYPES)
 
 
 def read(body: Body) -> Envelope:

@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Any
 
 from tracklog.dialects import Scene, millis
-from tracklog.dialects.openwop.catalog import HOST_ID, MANIFEST_ID
-from tracklog.dialects.openwop.rules import THRESHOLD
-from tracklog.dialects.openwop.shapes import RunOrchestratorDecidedPayload
+from tracklog.dialects.openwop.catalog import HOST_ID, MANIFEST_ID, SUPPRESSED, TYPES
+from tracklog.dialects.openwop.findings import THRESHOLD
+from tracklog.dialects.openwop.shapes import KINDS
 from tracklog.event import Body
 from tracklog.fact import (
     Answered,
@@ -83,11 +83,7 @@ def _say(fact: Fact, scene: Scene) -> Sentence | None:
         case Spent():
             return _say_spent(fact, fact.step)
         case Noted():
-            level = "error" if fact.label in ("error", "refusal") else "info"
-            fields = {"label": fact.label, "kind": fact.kind, "data": fact.data}
-            kept = {key: value for key, value in fields.items() if value is not None}
-            note = {"level": level, "message": fact.text or fact.label, "fields": kept}
-            return "log.appended", fact.step, note, None
+            return _say_noted(fact, scene, node)
     return None
 
 
@@ -202,6 +198,8 @@ def _say_returned(fact: Returned, scene: Scene, node: str) -> Sentence:
     if failed or (fact.ok is None and fact.output is None):
         error = _error(fact.error, fact.status or "tool_failed", None)
         payload["error"] = {"error": error["code"], **error}
+        if fact.status in ("error", "forbidden", "rate_limited"):
+            payload["status"] = fact.status
     else:
         payload["result"] = fact.output
     if fact.seconds is not None and fact.seconds >= 0:
@@ -228,19 +226,20 @@ def _say_said(fact: Said, scene: Scene, node: str) -> Sentence:
 
 
 def _epoch(at: str) -> int:
-    moment = datetime.fromisoformat(millis(at).removesuffix("Z") + "+00:00")
-    return max(0, round(moment.timestamp() * 1000))
+    """Milliseconds since 1970; 0 before that."""
+    whole = millis(at)
+    if whole < "1970":
+        return 0
+    minute = datetime.fromisoformat(f"{whole[:16]}:00+00:00")
+    # The seconds are added by hand: the last minute of a day may have 61.
+    return int(minute.timestamp()) * 1000 + int(whole[17:19]) * 1000 + int(whole[20:23])
 
 
 def _say_decided(fact: Decided, scene: Scene, node: str) -> Sentence:
     agent = _agent(fact.by or fact.agent)
     if fact.name == "runOrchestrator" and isinstance(fact.verdict, dict):
         decided = {"agentId": agent, "decision": fact.verdict}
-        try:
-            RunOrchestratorDecidedPayload.model_validate(decided)
-        except ValueError:
-            pass  # no decision of the three kinds: said as an agent's own
-        else:
+        if _fits("runOrchestrator.decided", decided):
             if fact.verdict["kind"] == "next-worker":
                 scene.memory["directed"] = _cut(scene.id)
             return "runOrchestrator.decided", node, decided, None
@@ -269,6 +268,32 @@ def _say_asked(fact: Asked, scene: Scene, node: str) -> Sentence:
     if isinstance(fact.schema, dict):
         payload["resumeSchema"] = fact.schema
     return "interrupt.requested", node, payload, scene.memory.pop(f"unsure {node}", None)
+
+
+def _say_noted(fact: Noted, scene: Scene, node: str) -> Sentence:
+    if fact.kind in TYPES and isinstance(fact.data, dict) and _fits(fact.kind, fact.data):
+        suppressed = fact.kind == "cap.breached" and fact.data["kind"] == SUPPRESSED
+        cause = scene.memory.pop(f"unsure {node}", None) if suppressed else None
+        return fact.kind, fact.step, fact.data, cause
+    level = "error" if fact.label in ("error", "refusal") else "info"
+    fields = {"label": fact.label, "kind": fact.kind, "data": fact.data}
+    kept = {key: value for key, value in fields.items() if value is not None}
+    note: Body = {"level": level, "message": fact.text or fact.label, "fields": kept}
+    if fact.agent:
+        note["agentId"] = _agent(fact.agent)
+    return "log.appended", fact.step, note, None
+
+
+def _fits(kind: str, payload: Body) -> bool:
+    """Whether a payload has the shape of its type."""
+    if kind not in KINDS:
+        return True
+    event = {"eventId": "e", "runId": "r", "sequence": 0, "timestamp": "2026-01-01T00:00:00Z"}
+    try:
+        KINDS[kind].model_validate({**event, "type": kind, "payload": payload})
+    except ValueError:
+        return False
+    return True
 
 
 def _say_linked(fact: Linked, scene: Scene, node: str) -> Sentence | None:

@@ -657,7 +657,7 @@ def _on_orchestrator(now: _Hearing) -> None:
             _escalate(now, state.nodes.values())
         case "next-worker":
             state.directed = True
-        case "terminate":
+        case _:
             state.terminated = True
 
 
