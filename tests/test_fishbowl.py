@@ -333,6 +333,10 @@ def test_an_old_version_is_read_through_its_upcaster_and_stays_as_written():
     assert "newer" in newer.problems[0].message
 
 
+def test_a_version_far_below_one_is_refused_at_once():
+    assert pointers({**SPOKE, "schema_version": -(10**18)}) == ["/schema_version"]
+
+
 @requirement("BOWL-25")
 @given(
     st.dictionaries(

@@ -159,9 +159,9 @@ def upcast(dialect: Dialect, body: Body) -> Body | Problem:
             f"version {version} is newer than {dialect.current}, the newest known here",
             "update tracklog to read it",
         )
-    for step in range(version, dialect.current):
-        if step in dialect.upcasts:
-            body = dialect.upcasts[step](body)
+    while version < dialect.current and version in dialect.upcasts:
+        body = dialect.upcasts[version](body)
+        version += 1
     return body
 
 
