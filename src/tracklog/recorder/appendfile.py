@@ -80,12 +80,12 @@ class AppendFile:
             self.cut(self.cut_to)
         if self.ragged:
             line = b"\n" + line
+            self.ragged = False
         taken = self._write(self.fd, line)
         if taken != len(line):
             # AWF-60: a line is one write; the rest is never sent after it.
             raise OSError(errno.EIO, f"short write: {taken} of {len(line)} bytes")
         self.size += taken
-        self.ragged = False
 
     def cut(self, size: int) -> None:
         """Back to `size` bytes, after a write that failed; where that fails too, it stays due."""

@@ -77,11 +77,13 @@ class Recorder:
         )
         self._fanout = FanOut(run_id, self._writer.read)
         self._spill = Spill()
-        self._mutex = threading.Lock()
-        self._owner = 0
+        self._mutex = threading.RLock()  # one thread at a time; `_busy` tells a thread from itself
+        self._busy = False
         self._gone: type[NotRecorded] | None = None
         self._ticker: _Ticker | None = None
         self._ticks = options.durability == "interval"
+        self._plain = False
+        """Whether an event needs nothing but to be written: open, nobody listens, nothing waits."""
         self._tees: list[Tee] = []
         _alive.add(self)
 
@@ -159,7 +161,7 @@ class Recorder:
             if self._spill.waits(time.monotonic()):
                 self._keep(draft)
                 return None
-            return self._commit(draft, timeout)
+            return self._commit(draft) if timeout < 0 else self._commit_within(draft, timeout)
         except WriteFailed as error:
             if self.options.on_error == "degrade":
                 log.warning("%s of %s is kept for later: %s", type, self.run_id, error.message)
@@ -193,8 +195,11 @@ class Recorder:
         heal: bool = False,
     ) -> Subscription:
         """What is written from now on, or from behind `after_seq` on, as it is written."""
-        self._check_entry("a subscription")
+        self._check_process()
         with self._mutex:
+            if self._busy:
+                raise self._reentrant("a subscription")
+            self._plain = False
             # Inside the critical section: the file has all up to `last`, the queue all behind it.
             backlog = None if after_seq is None else (after_seq + 1, self._writer.last)
             return self._fanout.subscribe(name, buffer, types, backlog, heal=heal)
@@ -211,7 +216,7 @@ class Recorder:
         return Stats(
             last_seq=writer.last,
             durable_seq=writer.durable,
-            written=writer.written,
+            written=writer.last - writer.first,
             failed=writer.failed,
             spilled=len(self._spill),
             lost=self._spill.lost_total,
@@ -241,13 +246,12 @@ class Recorder:
         """Put everything on disk, end the subscriptions, let go of the file; any number of times."""
         if self._gone is not None:  # AWF-56
             return
-        self._check_entry("a close")
         if self._ticker is not None:
             self._ticker.stop()
-        failure: WriteFailed | None = None
         with self._mutex:
-            if self._gone is None:
-                failure = self._finish()
+            if self._busy:
+                raise self._reentrant("a close")
+            failure = self._finish() if self._gone is None else None
         for tee in self._tees:
             tee.join()
         if failure is not None and self.options.on_error == "fail":
@@ -265,64 +269,71 @@ class Recorder:
     async def __aexit__(self, *_: object) -> None:
         await asyncio.to_thread(self.close)
 
-    def _commit(self, draft: Draft, timeout: float = -1) -> Entry:
+    def _commit(self, draft: Draft) -> Entry:
         """AWF-13, AWF-60: one critical section per event, whatever its size."""
-        if self._owner == threading.get_ident():
-            raise self._reentrant(draft.type)
-        if timeout < 0:
-            with self._mutex:
-                entry = self._put(draft)
-        elif self._mutex.acquire(timeout=timeout):
+        with self._mutex:
+            if self._busy:
+                raise self._reentrant(draft[0])
+            self._busy = True
             try:
-                entry = self._put(draft)
+                if self._plain:
+                    return self._writer.write(draft)
+                entry = self._commit_with_care(draft)
             finally:
-                self._mutex.release()
-        else:
-            raise WriteFailed(f"{self.path} has been busy for {timeout:g} s", DISK_HINT)
+                self._busy = False
         if self._fanout.due:
-            self._fanout.warn()
+            self._fanout.warn()  # outside: a slow log holds up no write
         return entry
 
-    def _put(self, draft: Draft) -> Entry:
-        self._owner = threading.get_ident()
-        try:
-            if self._gone is not None:
-                raise self._refusal()
-            if self._spill:
-                self._drain()
-            return self._write(draft)
-        finally:
-            self._owner = 0
-
-    def _write(self, draft: Draft) -> Entry:
-        lost = self._spill.lost if draft.elapsed is None else 0  # one that waited knows its own
+    def _commit_with_care(self, draft: Draft) -> Entry:
+        """What is spilled goes first, in order; losses are told; subscribers come last."""
+        if self._gone is not None:
+            raise self._refusal()
+        self._drain()
+        lost = self._spill.lost
         entry = self._writer.write(draft, lost)
-        if lost:
-            self._spill.told(lost)
+        self._spill.told(lost)
+        self._hear(entry)
+        self._plain = self._fanout.empty and not self._ticks
+        if self._spill.used:  # looked at last: another thread adds to it, then unsets `_plain`
+            self._plain = False
+        return entry
+
+    def _commit_within(self, draft: Draft, seconds: float) -> Entry:
+        if not self._mutex.acquire(timeout=seconds):
+            raise WriteFailed(f"{self.path} has been busy for {seconds:g} s", DISK_HINT)
+        try:
+            return self._commit(draft)
+        finally:
+            self._mutex.release()
+
+    def _hear(self, entry: Entry) -> None:
         if self._ticks and self._ticker is None:
             self._ticker = _Ticker(self._writer)
-        if not self._fanout.empty:
-            self._fanout.offer(entry)
-        return entry
+        self._fanout.offer(entry)
 
     def _drain(self) -> None:
         """What was spilled goes first, in order."""
-        while (draft := self._spill.first()) is not None:
+        if not self._spill:
+            return
+        while (waiting := self._spill.first()) is not None:
             try:
-                self._write(draft)
+                self._hear(self._writer.write(waiting.draft, waiting.lost, waiting.elapsed))
             except (InvalidEvent, MaskFailed) as error:
-                self._give_up(draft.type, error)
+                self._give_up(waiting.draft[0], error)
             self._spill.drop_first()
         self._spill.worked()
 
     def _keep(self, draft: Draft) -> None:
-        if not self._spill.add(self._writer.stamped(draft)):
-            log.warning("%s of %s is given up: too many wait", draft.type, self.run_id)
+        if not self._spill.add(*self._writer.stamped(draft)):
+            log.warning("%s of %s is given up: too many wait", draft[0], self.run_id)
+        self._plain = False
 
     def _give_up(self, type: str, error: NotRecorded) -> None:
         if self.options.on_error == "fail":
             raise error
         self._spill.give_up()
+        self._plain = False
         log.warning("%s of %s is given up: %s", type, self.run_id, error.message)
 
     def _finish(self) -> WriteFailed | None:
@@ -335,7 +346,7 @@ class Recorder:
                 failure = error
                 count = len(self._spill)
                 log.warning("%d events of %s are lost: %s", count, self.run_id, error.message)
-        self._gone = RecorderClosed
+        self._gone, self._plain = RecorderClosed, False
         self._writer.close()
         self._fanout.close()
         if self._writer.sync_failed and failure is None:
@@ -346,11 +357,9 @@ class Recorder:
         own = {field.name: getattr(self.options, field.name) for field in fields(self.options)}
         return {**own, "resume": False, **options}
 
-    def _check_entry(self, what: str) -> None:
+    def _check_process(self) -> None:
         if self._gone is ForkedRecorder:
             raise self._refusal()
-        if self._owner == threading.get_ident():
-            raise self._reentrant(what)
 
     def _reentrant(self, what: str) -> ReentrantCall:
         return ReentrantCall(
@@ -371,7 +380,7 @@ class Recorder:
     def _disown(self) -> None:
         """In a forked process: leave the file and its lock to the parent."""
         if self._gone is None:
-            self._gone = ForkedRecorder
+            self._gone, self._plain = ForkedRecorder, False
             if self._writer.file is not None:
                 self._writer.file.disown()
 

@@ -2,6 +2,7 @@
 
 import threading
 from collections import deque
+from typing import NamedTuple
 
 from tracklog.recorder.draft import Draft
 
@@ -11,12 +12,28 @@ FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
 
 
+class Waiting(NamedTuple):
+    """An event that waits for the disk."""
+
+    draft: Draft
+    """With the time at which it happened."""
+    elapsed: int
+    """In nanoseconds since the recorder opened."""
+    lost: int
+    """How many events before it were given up."""
+
+    @property
+    def size(self) -> int:
+        _, head, payload, extras, _ = self.draft
+        return len(head) + len(payload) + len(extras)
+
+
 class Spill:
     """A bounded queue with the times at which the disk is tried again."""
 
     def __init__(self, events: int = EVENTS, size: int = BYTES) -> None:
         self._lock = threading.Lock()
-        self._drafts: deque[Draft] = deque()
+        self._waiting: deque[Waiting] = deque()
         self._limit, self._limit_bytes = events, size
         self._bytes = 0
         self._pause = 0.0
@@ -25,20 +42,25 @@ class Spill:
         """Given up, and not yet told by an event."""
         self.lost_total = 0
 
-    def __len__(self) -> int:
-        return len(self._drafts)
+    @property
+    def used(self) -> bool:
+        """Whether anything waits, or was lost and is not told yet."""
+        return bool(self._waiting) or self.lost > 0
 
-    def add(self, draft: Draft) -> bool:
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, draft: Draft, elapsed: int) -> bool:
         """Keep it for later, or give it up when there is no room."""
         with self._lock:
-            if len(self._drafts) >= self._limit or self._bytes + draft.size > self._limit_bytes:
+            waiting = Waiting(draft, elapsed, self.lost)
+            if len(self._waiting) >= self._limit or self._bytes + waiting.size > self._limit_bytes:
                 self.lost += 1
                 self.lost_total += 1
                 return False
-            if self.lost:
-                draft, self.lost = draft._replace(lost=self.lost), 0
-            self._drafts.append(draft)
-            self._bytes += draft.size
+            self.lost = 0
+            self._waiting.append(waiting)
+            self._bytes += waiting.size
             return True
 
     def give_up(self) -> None:
@@ -52,18 +74,18 @@ class Spill:
         with self._lock:
             self.lost -= count
 
-    def first(self) -> Draft | None:
+    def first(self) -> Waiting | None:
         """The one that is to be written next."""
-        return self._drafts[0] if self._drafts else None
+        return self._waiting[0] if self._waiting else None
 
     def drop_first(self) -> None:
         """The first one was written."""
         with self._lock:
-            self._bytes -= self._drafts.popleft().size
+            self._bytes -= self._waiting.popleft().size
 
     def waits(self, now: float) -> bool:
         """Whether it is too early to try the disk again."""
-        return bool(self._drafts) and now < self._again_at
+        return bool(self._waiting) and now < self._again_at
 
     def failed(self, now: float) -> None:
         """The disk failed again: wait twice as long as before."""

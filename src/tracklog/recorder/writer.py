@@ -12,7 +12,8 @@ from typing import Any
 from tracklog.errors import MaskFailed, NotOpened, TranscriptFinished, WriteFailed
 from tracklog.recorder import tail
 from tracklog.recorder.appendfile import AppendFile
-from tracklog.recorder.draft import MARK, Draft, encode
+from tracklog.recorder.draft import MARK, Draft
+from tracklog.recorder.forms import encode
 from tracklog.recorder.masking import mask, shorten
 from tracklog.recorder.options import Options
 from tracklog.transcript.entry import Entry, loads
@@ -33,6 +34,8 @@ MILESTONES = frozenset(
     }
 )
 """What durability `lifecycle` puts on disk at once."""
+_entry = tuple.__new__
+"""Half the price of calling the class, once per event."""
 DISK_HINT = "free some space or mend the disk; the file holds only whole lines"
 
 
@@ -42,22 +45,25 @@ class Writer:
     def __init__(self, run_id: str, path: Path, options: Options) -> None:
         self.run_id, self.path, self.options = run_id, path, options
         self.file: AppendFile | None = None
-        self.last = 0
-        """The number of the last event in the file."""
+        self.last = self.first = 0
+        """The numbers of the last event in the file, and of the last one before it was opened."""
         self.durable = 0
         """Every event up to this number survives a power loss."""
         self.resumes = False
         """Whether the file had events before it was opened."""
         self.sync_failed = False
-        self.written = self.failed = self.syncs = 0
+        self.failed = self.syncs = 0
         self.masked = self.mask_errors = self.truncated = 0
         self._seam: tail.Seam | None = None
         self._chain: str | None = None
+        self._next = ""
         self._index: list[tuple[int, int]] = [(0, 0)]
         self._clock, self._monotonic = options.clock, options.monotonic
         self._began = self._monotonic()
         self._second, self._second_text = -1, b""
         self._alters = options.masker is not None or options.max_event_bytes is not None
+        self._follows = True
+        """Whether there is more to do after a line than to write it."""
         self._syncs_all = options.durability == "sync"
         self._syncs_some = options.durability == "lifecycle"
 
@@ -77,47 +83,56 @@ class Writer:
             file.close()
             raise
         self._seam = seam
-        self.last = self.durable = found.last_seq
+        self.last = self.first = self.durable = found.last_seq
         self._index.append((found.last_seq + 1, file.size))
         self.resumes = found.last_seq > 0
         if options.integrity == "chain" or found.chain:
-            self._chain = found.chain
+            self._chain, self._alters = found.chain, True
+        self._follows = True
         self.file = file
 
-    def write(self, draft: Draft, lost: int = 0) -> Entry:
+    def write(self, draft: Draft, lost: int = 0, elapsed: int | None = None) -> Entry:
         """Number the draft, write it, and put it on disk if that was chosen.
 
         Either it is in the file afterwards, as one line, or nothing is and no number is spent.
         """
         file = self.file or self._open_late()
+        kind, head, payload, extras, at = draft
         seq = self.last + 1
-        line = self._line(seq, draft, lost)
-        link = None
-        if self._chain is not None:
-            line, link = chained(line, self._chain)
-        before = file.size
+        second, rest = divmod(self._clock() if at is None else at, 1_000_000_000)
+        if second != self._second:
+            self._second_text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second)).encode()
+            self._second = second
+        if elapsed is None:
+            elapsed = self._monotonic() - self._began
+        if lost or self._seam is not None:
+            extras += self._marks(lost)
+        line = b'{"seq":%d%b%b.%06dZ","payload":%b,"elapsed_ms":%d%b}\n' % (
+            seq, head, self._second_text, rest // 1000, payload, elapsed // 1_000_000, extras,
+        )  # fmt: skip  # in the order of the line
+        if self._alters:
+            line = self._altered(line)
+        size = file.size
         try:
-            file.append(line + b"\n")
+            file.append(line)
             self.last = seq
         except BaseException as error:
-            if self.last != seq:
-                self._undo(file, before)
+            self._undo(file, size, seq)
             if isinstance(error, OSError):
                 self.failed += 1
                 raise WriteFailed(f"{self.path}: {error}", DISK_HINT) from error
             raise
-        self.written += 1
-        self._chain, self._seam = link, None
-        if seq % INDEX_EVERY == 0:
-            self._index.append((seq, before))
-        if self._syncs_all or (self._syncs_some and draft.type in MILESTONES):
-            self.sync()
-        return Entry(seq, draft.type, line)
+        if not seq % INDEX_EVERY:
+            self._index.append((seq, size))
+        if self._follows:
+            self._follow(kind)
+        return _entry(Entry, (seq, kind, line[:-1]))
 
-    def stamped(self, draft: Draft) -> Draft:
-        """The draft with the time of now, for one that has to wait."""
-        at = self._clock() if draft.at is None else draft.at
-        return draft._replace(at=at, elapsed=self._monotonic() - self._began)
+    def stamped(self, draft: Draft) -> tuple[Draft, int]:
+        """The draft with the time of now, and how long it is since the opening; for later."""
+        kind, head, payload, extras, at = draft
+        now = self._clock() if at is None else at
+        return (kind, head, payload, extras, now), self._monotonic() - self._began
 
     def sync(self) -> None:
         """Put on disk what was written; after a failure nothing more is promised."""
@@ -150,7 +165,7 @@ class Writer:
                 raise OSError(f"{self.path} was replaced by another file")
             file.seek(index[place][1])
             while (line := file.readline()).endswith(b"\n"):
-                entry = _entry(line[:-1])
+                entry = _read(line[:-1])
                 if entry is None or entry.seq is None or entry.seq < first:
                     continue
                 if entry.seq > last:
@@ -173,23 +188,15 @@ class Writer:
         assert self.file is not None
         return self.file
 
-    def _line(self, seq: int, draft: Draft, lost: int) -> bytes:
-        _, head, payload, extras, at, elapsed, lost_before = draft
-        if at is None:
-            at = self._clock()
-        if elapsed is None:
-            elapsed = self._monotonic() - self._began
-        second, rest = divmod(at, 1_000_000_000)
-        if second != self._second:
-            self._second_text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second)).encode()
-            self._second = second
-        lost += lost_before
-        if lost or self._seam is not None:
-            extras += self._marks(lost)
-        line = b'{"seq":%d%b%b.%06dZ","payload":%b,"elapsed_ms":%d%b}' % (
-            seq, head, self._second_text, rest // 1000, payload, elapsed // 1_000_000, extras,
-        )  # fmt: skip  # in the order of the line
-        return self._altered(line) if self._alters else line
+    def _follow(self, kind: str) -> None:
+        """What a written line brings with it: the next link, the end of the seam, the disk."""
+        self._seam = None
+        if self._chain is not None:
+            self._chain = self._next
+        else:
+            self._follows = self._syncs_all or self._syncs_some
+        if self._syncs_all or (self._syncs_some and kind in MILESTONES):
+            self.sync()
 
     def _marks(self, lost: int) -> bytes:
         marks: dict[str, Any] = {}
@@ -200,6 +207,7 @@ class Writer:
         return b"," + encode(marks)[1:-1]
 
     def _altered(self, line: bytes) -> bytes:
+        line = line[:-1]
         masker, limit = self.options.masker, self.options.max_event_bytes
         if masker is not None:
             self.masked += 1
@@ -212,9 +220,14 @@ class Writer:
         if limit is not None and len(line) > limit:
             self.truncated += 1
             line = shorten(line, limit)
-        return line
+        if self._chain is not None:
+            line, self._next = chained(line, self._chain)
+        return line + b"\n"
 
-    def _undo(self, file: AppendFile, size: int) -> None:
+    def _undo(self, file: AppendFile, size: int, seq: int) -> None:
+        """The file as it was before, unless the line was whole and only an interrupt came late."""
+        if self.last == seq:
+            return
         try:
             file.cut(size)
         except OSError as error:
@@ -227,7 +240,7 @@ def chained(line: bytes, before: str) -> tuple[bytes, str]:
     return b'%b,"chain":"%b"}' % (line[:-1], link.encode()), link
 
 
-def _entry(line: bytes) -> Entry | None:
+def _read(line: bytes) -> Entry | None:
     try:
         body = loads(line)
         return Entry(body["seq"], body["type"], line)

@@ -20,19 +20,11 @@ class Entry(NamedTuple):
     """As written, known or not; empty where there is none."""
     line: bytes
     """The bytes on disk, without the line end."""
-    known: bool = True
-    """Whether `type` is one of the ten."""
-    number: int | None = None
-    """Of its physical line, from 1; None for an event that comes from a subscription."""
-    offset: int | None = None
-    """Of the first byte of its physical line."""
-    healed: bytes | None = None
-    """The text that was read instead of `line`, where `line` is not JSON as it stands."""
 
     @property
     def body(self) -> Body:
         """The object, parsed anew: what is asked for is the asker's own and may be changed."""
-        body: Body = loads(self.line if self.healed is None else self.healed)
+        body: Body = loads(self.line)
         return body
 
 
