@@ -34,6 +34,83 @@ TYPES = frozenset(
 )
 """The catalog of event types; a host may add types under a prefix of its own."""
 
+PUBLISHED_KEYS = {
+    kind: tuple(keys.split())
+    for kind, _, keys in (
+        row.partition(":")
+        for row in """
+agent.invocation.completed: invocationId agentId outcome
+agent.invocation.started: invocationId agentId source
+agent.memory.consolidated: memoryRef inputCount outputCount
+agent.promptResolved: nodeId kind chain resolved
+agent.verified: agentId target verdict
+approval.granted: gateId principal
+approval.overridden: gateId principal reason
+approval.rejected: gateId principal
+artifact.created: artifactId artifactType
+authorization.decided: principal action resource allowed
+budget.consumed: dimension consumed limit
+budget.exhausted: dimension consumed limit
+budget.reserved: effectiveBudget scope
+budget.threshold.crossed: dimension consumed limit percent
+commitment.fired: commitmentId memoryRef condition
+connector.auth_expired: provider credentialRef
+connector.authorized: provider credentialRef
+core.workflowChain.confidence-escalated: confidence floor escalationKind parentRunId
+core.workflowChain.event: phase workerId parentRunId
+deployment.canary.adjusted: agentId version fromPercent toPercent
+deployment.promoted: agentId toVersion toState
+deployment.rolled-back: agentId fromVersion toVersion rollbackPointer
+deployment.state.changed: agentId version fromState toState
+egress.decided: decision destination
+envelope.nlToFormat.engaged: nodeId originalEnvelopeType
+envelope.recovery.applied: nodeId path
+envelope.refusal: nodeId provider model
+envelope.retry.attempted: nodeId attempt reason
+envelope.retry.exhausted: nodeId totalAttempts finalReason
+envelope.truncated: nodeId provider model stopReason
+eval.completed: aggregateScore passed taskCount passedCount
+eval.scored: taskId score passed
+eval.started: suiteId suiteVersion taskCount modes
+goal.closed: goalId finalState
+goal.evaluated: goalId satisfied runId iterations
+import.applied: bundleOrigin counts
+lease.acquired: leaseId host
+lease.handed-off: leaseId fromHost toHost
+lease.lost: leaseId host
+lease.renewed: leaseId host
+memory.compacted: memoryRef outputId sourceCount trigger byteSize
+memory.written: memoryRef memoryId
+model.capability.insufficient: nodeId provider model missingCapabilities
+model.capability.substituted: nodeId originalProvider originalModel fallbackProvider fallbackModel missingCapabilities
+node.retried: nodeId attempt
+node.suspend-failed: nodeId error
+output.chunk: nodeId runId chunk isLast
+prompt.composed: nodeId refs kind hash
+proposal.activated: proposalId kind installedArtifactRef
+proposal.created: proposalId kind
+replay.divergedAtRefusal: sourceRunId atSequence originalEnvelopeKind replayEnvelopeKind
+roster.run.initiated: rosterId persona agentId workflowId triggerSource
+run.dead_lettered: runId reason attempts
+tool.session.closed: sessionId toolId outcome
+tool.session.opened: sessionId toolId
+trigger.delivery.attempted: subscriptionId dedupKey attempt outcome
+trigger.subscription.state.changed: subscriptionId source fromState toState
+version.pinned: changeId version
+voice.barge_in: atMs
+voice.cancelled: atMs
+voice.endpoint_candidate: atMs
+voice.speech_start: atMs
+voice.synthesis_chunk: seq mimeType
+voice.transcript: text isFinal atMs contentTrust
+voice.turn_commit: atMs finalText
+workflow.loopback-limit: nodeId iterations
+workspace.updated: path version
+""".strip().splitlines()
+    )
+}
+"""What the published schemas ask for in the types that have no shape here."""
+
 REASONING = frozenset(
     {"agent.reasoned", "agent.toolCalled", "agent.toolReturned", "agent.handoff", "agent.decided"}
 )

@@ -11,6 +11,7 @@ from tracklog.dialects.openwop.catalog import (
     LOW,
     MANIFEST_ID,
     OWN_TYPE,
+    PUBLISHED_KEYS,
     REDUCER,
     RESERVED,
     RFC_ONLY_CLASSES,
@@ -399,6 +400,7 @@ def _unpublished(kind: str, payload: Any) -> Iterator[str]:
     if kind in TYPES and not isinstance(payload, dict):
         yield f"the payload of {kind} is not an object"
         return
+    yield from (f"{key} is missing" for key in PUBLISHED_KEYS.get(kind, ()) if key not in payload)
     for key, wanted in PUBLISHED_TYPES.get(kind, {}).items():
         if key in payload and not isinstance(payload[key], wanted):
             yield f"{key} is not of the published type"
