@@ -105,7 +105,7 @@ class FileSink:
         if durability not in ("os", "sync"):
             raise ValueError(f"durability {durability!r} is unknown: write 'os' or 'sync'")
         self._sync = durability == "sync"
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
         self._fd: int | None = os.open(path, flags, 0o600)
         self._torn = self._unterminated(path)
 

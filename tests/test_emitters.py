@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 import tokenize
 from collections import Counter
 from datetime import UTC, datetime, timedelta, timezone
@@ -734,6 +735,27 @@ CALLS = {
 }
 
 
+@each_writer
+def test_threads_write_one_at_a_time(name, tmp_path, monkeypatch):
+    write, inside, most = os.write, [], []
+
+    def slow(fd, line):
+        inside.append(fd)
+        most.append(len(inside))
+        time.sleep(0.005)
+        inside.pop()
+        return write(fd, line)
+
+    with opened(name, tmp_path / "a") as emitter, monkeypatch.context() as patched:
+        patched.setattr(os, "write", slow)
+        threads = [threading.Thread(target=some, args=(name, emitter)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert most == [1] * 8
+
+
 @pytest.mark.requirement("KAHN-59")
 @each_writer
 def test_processes_append_whole_lines_to_one_file(name, tmp_path):
@@ -929,7 +951,7 @@ print(*[new_id() for _ in range(100)], flush=True)
     assert len(drawn) == len(set(drawn)) == 200
 
 
-def test_a_forked_child_does_not_number_its_parents_run(tmp_path):
+def test_a_forked_child_numbers_its_parents_run_only_when_told_from_where(tmp_path):
     code = """
 import os, sys; sys.path.insert(0, sys.argv[1])
 from tracklog_emit import Emitter, Invalid
@@ -946,6 +968,7 @@ except Invalid as refused:
     print(refused, flush=True)
 run.bind(run="run-2", parent="run-1").openwop("run.started")
 run.tracklog("Noted", label="x")
+run.bind(after=7).openwop("log.appended")
 os._exit(0)
 """
     path = tmp_path / "a"
@@ -957,6 +980,7 @@ os._exit(0)
         "evt-run-1-0",
         "evt-run-2-0",
         None,
+        "evt-run-1-8",
         "evt-run-1-1",
     ]
 
