@@ -389,7 +389,7 @@ def say(fact: Fact, scene: Scene) -> Body | None:
         case Returned():
             memory["tools"] += 1
             return {**base, **_say_tool(fact, agent, memory, scene)}
-        case Decided(name=str(name)) if fact.passed is not None or fact.verdict in audits:
+        case Decided(name=str(name)) if fact.passed is not None or fact.verdict == "warn":
             result = {True: "pass", False: "fail", None: "warn"}[fact.passed]
             audits[result] += 1
             return {

@@ -88,7 +88,7 @@ class Frame(Shape):
 def _own_keys(schema: JsonDict) -> None:
     schema["allOf"] = [
         {
-            "if": {"properties": {"type": {"const": name}}},
+            "if": {"properties": {"type": {"const": name}}, "not": {"required": ["opaque"]}},
             "then": {"required": list(keys)},
         }
         for name, keys in BLOCK_KEYS.items()
@@ -96,14 +96,15 @@ def _own_keys(schema: JsonDict) -> None:
 
 
 class Block(Shape, json_schema_extra=_own_keys):
-    """One content block; a known type has its own keys."""
+    """One content block; a known type has its own keys, unless it is opaque."""
 
     type: Name
 
     @model_validator(mode="after")
     def _has_its_own_keys(self) -> Self:
-        absent = set(BLOCK_KEYS.get(self.type, ())) - set(self.model_extra or ())
-        if absent:
+        said = set(self.model_extra or ())
+        absent = set(BLOCK_KEYS.get(self.type, ())) - said
+        if absent and "opaque" not in said:
             raise ValueError(f"a {self.type} block without {', '.join(sorted(absent))}")
         return self
 

@@ -60,18 +60,18 @@ const BLOCK_KEYS: Readonly<Record<string, readonly string[]>> = {
   stream: ["chunk"],
 };
 
-/** One content block; a known type has its own keys. */
+/** One content block; a known type has its own keys, unless it is opaque. */
 export const BlockSchema = z
   .looseObject({ type: Name })
   .superRefine((block, { addIssue }) => {
     const keys = Object.hasOwn(BLOCK_KEYS, block.type) ? BLOCK_KEYS[block.type] : [];
     for (const key of keys ?? [])
-      if (!Object.hasOwn(block, key))
+      if (!Object.hasOwn(block, key) && !Object.hasOwn(block, "opaque"))
         addIssue({ code: "custom", path: [key], message: `missing in a ${block.type} block` });
   })
   .meta({
     allOf: Object.entries(BLOCK_KEYS).map(([type, keys]) => ({
-      if: { properties: { type: { const: type } } },
+      if: { properties: { type: { const: type } }, not: { required: ["opaque"] } },
       then: { required: [...keys] },
     })),
   });

@@ -1,0 +1,106 @@
+"""Docs fail the build: every command shown is run, every link leads somewhere, nothing is undocumented."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import derive
+from tracklog import registry
+from tracklog.cli import tracklog as group
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def sessions(page: Path) -> list[str]:
+    """The shell sessions of a page, in order."""
+    return re.findall(r"^```console\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def steps(session: str) -> list[tuple[str, str]]:
+    """Each command with the output that is shown below it."""
+    parts = re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]
+    found = []
+    for part in parts:
+        command, _, output = part.partition("\n")
+        while command.endswith("\\") or ("<<'END'" in command and "\nEND" not in command):
+            line, _, output = output.partition("\n")
+            command += "\n" + line
+        found.append((command, output))
+    return found
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if sessions(page)], ids=lambda page: page.name
+)
+def test_every_command_shown_prints_what_is_shown(page, tmp_path):
+    """The sessions of a page are run in one folder, one after the other."""
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "TRACKLOG_HOME": str(tmp_path / "home"),
+        "COLUMNS": "100",
+        "CONTRACTS": str(ROOT / "contracts"),
+    }
+    for session in sessions(page):
+        for command, expected in steps(session):
+            done = subprocess.run(
+                ["bash", "-c", command],
+                cwd=tmp_path,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=120,
+                check=False,
+            )
+            pattern = re.escape(expected).replace("…", ".*")
+            assert re.fullmatch(pattern, done.stdout.decode(), re.DOTALL), (
+                command,
+                done.stdout.decode(),
+            )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_named_in_a_page_is_there(page):
+    for name in re.findall(
+        r"`((?:src|tests|contracts|docs|bench|scripts)/[\w./-]+)`", page.read_text()
+    ):
+        assert (ROOT / name).exists(), name
+
+
+def test_the_derived_files_are_as_derived():
+    assert derive.stale() == []
+
+
+def test_every_verb_and_every_dialect_is_documented():
+    cli = (ROOT / "docs/reference/cli.md").read_text()
+    for verb in group.list_commands(None):
+        assert f"\n## {verb}\n" in cli
+    dialects = (ROOT / "docs/reference/dialects.md").read_text()
+    readme = (ROOT / "README.md").read_text()
+    for name in registry.dialect_names():
+        assert f"\n## {name}\n" in dialects
+        assert f"`{name}`" in readme
+
+
+def test_every_runtime_dependency_has_its_line_in_the_readme():
+    project = (ROOT / "pyproject.toml").read_text()
+    block = re.search(r"^dependencies = \[(.*?)^\]", project, re.MULTILINE | re.DOTALL)
+    readme = (ROOT / "README.md").read_text()
+    for name in re.findall(r'"([a-z0-9_.-]+)', block[1]):
+        assert f"**{name}**" in readme, name
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 160
