@@ -31,6 +31,29 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NamedTuple, Self
 
+__all__ = [
+    "Emitter",
+    "Invalid",
+    "Outcome",
+    "Problem",
+    "ShortWrite",
+    "Status",
+    "backoff_s",
+    "done_when_result",
+    "flakes",
+    "line_of",
+    "node_attempt",
+    "node_transition",
+    "now_ts",
+    "outcome_of",
+    "problems",
+    "run_end",
+    "run_start",
+    "severity_outcome",
+    "shape",
+    "worst",
+]
+
 # <shared> These bytes stand alike in kahn_emit.py and kahn_agent_emit.py.
 
 DEPTH = 200
@@ -150,9 +173,13 @@ def _faults(at: str, body: Mapping[str, Any], fields: Mapping[str, Field]) -> It
 
 
 def _refused(at: str, value: Any, wanted: str) -> Problem:
-    shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:59] + "…"
     if value is None:  # KAHN-40
         return Problem(at, "null stands here", f"leave the key out, or write {wanted}")
+    try:
+        shown = repr(value)
+    except ValueError:  # an integer of thousands of digits
+        shown = "so long a number"
+    shown = shown if len(shown) <= 60 else shown[:59] + "…"
     return Problem(at, f"{shown} does not belong here", f"write {wanted}")
 
 
@@ -183,7 +210,8 @@ def _event(
 ) -> dict[str, Any]:
     fields = EVENTS[event]
     said = {key: value for key, value in given.items() if fields[key].required or value is not None}
-    return shape({"ts": ts or now_ts(), "run_id": run_id, "event": event, **said, **extra})
+    at = now_ts() if ts is None else ts
+    return shape({"ts": at, "run_id": run_id, "event": event, **said, **extra})
 
 
 def shape(event: Mapping[str, Any]) -> dict[str, Any]:

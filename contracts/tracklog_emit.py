@@ -31,6 +31,8 @@ from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 from weakref import WeakSet
 
+__all__ = ["Emitter", "FileSink", "Invalid", "Problem", "ShortWrite", "Sink", "new_id"]
+
 RUN_ENV, PARENT_ENV, TRACE_ENV = "TRACKLOG_RUN_ID", "TRACKLOG_PARENT_RUN_ID", "TRACEPARENT"
 
 AWF_TYPES = frozenset(

@@ -1143,6 +1143,15 @@ def test_an_event_that_is_none_is_refused_by_validation():
         assert [problem.pointer for problem in found] == ["/event"]
 
 
+def test_a_number_of_thousands_of_digits_is_refused_in_words(tmp_path):
+    with kahn.Emitter(tmp_path / "a", "r", environ={}) as run:
+        for field in ("total_nodes", "x"):
+            with pytest.raises(kahn.Invalid, match="digits"):
+                run.run_start(**{"total_nodes": 1, field: 10**5000})
+        with pytest.raises(kahn.Invalid, match="so long a number"):
+            run.run_end(outcome="clean", done=1, failed=0, blocked=0, total_duration_s=10**5000)
+
+
 def test_every_fault_is_reported_not_the_first():
     event = {"ts": "now", "run_id": "", "event": "agent_transition", "agent_id": "A", "step": -1}
     pointers = [problem.pointer for problem in agent.problems(event)]
