@@ -216,6 +216,19 @@ describe("the package", () => {
     expect(imported).toContain("node:fs");
   });
 
+  test("has a lock that names no registry, and every package for every platform", () => {
+    const text = readFileSync(new URL("../package-lock.json", import.meta.url), "utf8");
+    type Locked = { integrity?: string; resolved?: string; optionalDependencies?: object };
+    const { packages } = JSON.parse(text) as { packages: Record<string, Locked> };
+    const { "": _, ...locked } = packages;
+    for (const [name, { integrity, resolved, optionalDependencies = {} }] of Object.entries(locked)) {
+      expect(integrity, name).toMatch(/^sha512-/);
+      expect(resolved, name).toBeUndefined();
+      for (const wanted of Object.keys(optionalDependencies))
+        expect(locked, name).toHaveProperty([`node_modules/${wanted}`]);
+    }
+  });
+
   test("[RALPH-34] owns its models: nothing is generated, and zod is all it needs", () => {
     const text = readFileSync(new URL("../package.json", import.meta.url), "utf8");
     const { scripts, dependencies } = JSON.parse(text) as Record<string, Record<string, string>>;
