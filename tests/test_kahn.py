@@ -497,6 +497,35 @@ def test_one_start_opens_and_one_end_closes_a_run():
     assert "after-end" in findings(CI_START, CI_END, CI_END, name="kahn-ci")
 
 
+@requirement("RALPH-6", "RALPH-7")
+def test_the_phases_of_a_prompt_are_attempts_of_its_one_node():
+    def phase(attempt, name, converged=True):
+        results = [{"cmd": "x", "rc": 0 if converged else 1, "duration_s": 1.0}]
+        return {**CI_TRY, "attempt": attempt, "phase": name, "converged": converged,
+                "done_when_results": results}  # fmt: skip
+
+    ready = [RALPH_START, RALPH_MOVE]
+    running = {**RALPH_MOVE, "from": "ready", "to": "running", "attempt": 1}
+    done = {**RALPH_MOVE, "from": "running", "to": "done"}
+    end = {**CI_END, "done": 1, "flake_retries": 0}
+    smooth = [phase(1, "plan"), phase(2, "execute"), phase(3, "audit")]
+    assert findings(*ready, running, *smooth, done, end, name="ralph") == []
+    steps = {
+        fact.step for body in smooth for fact in ralph.facts(heard(body, ralph_check))
+        if isinstance(fact, Ended)
+    }  # fmt: skip
+    assert steps == {"p-1#1", "p-1#2", "p-1#3"}
+
+    retried = [phase(1, "plan"), phase(2, "execute", False), phase(3, "execute"), phase(4, "audit")]
+    assert findings(*ready, running, *retried, done, end, name="ralph") == [
+        "flake-count",
+        "worst-outcome",
+    ]
+    done["outcome"] = "clean_with_flake"
+    end |= {"flake_retries": 1, "outcome": "clean_with_flake"}
+    assert findings(*ready, running, *retried, done, end, name="ralph") == []
+
+
 @pytest.mark.parametrize(
     ("done", "failed", "blocked", "flakes", "outcome"),
     [
