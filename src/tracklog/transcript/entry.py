@@ -35,8 +35,9 @@ def loads(text: bytes) -> Any:
             return orjson.loads(text)
         except orjson.JSONDecodeError:
             pass  # a lone surrogate or a deep nest, which the standard library can read
-    return json.loads(text.decode(), parse_constant=_refuse)
+    return json.loads(text.decode(), parse_constant=refuse_constant)
 
 
-def _refuse(word: str) -> NoReturn:
+def refuse_constant(word: str) -> NoReturn:
+    """NaN and the infinities, which the standard library would let in."""
     raise ValueError(f"{word} is not JSON")
