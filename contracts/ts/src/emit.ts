@@ -5,7 +5,15 @@
  * contract declares is written 65; and keys that look like integers come first among their like.
  */
 
-export { type Contract, type Field, type Fields, faultsOf, lineOf, nowTs, shaped } from "./emit/contract.js";
+export {
+  type Contract,
+  type Field,
+  type Fields,
+  faultsOf,
+  lineOf,
+  nowTs,
+  shaped,
+} from "./emit/contract.js";
 export * from "./emit/environ.js";
 export * from "./emit/envelopes.js";
 export * from "./emit/file.js";

@@ -12,7 +12,11 @@ declare module "node:fs" {
   export function fstatSync(file: number): { readonly size: number; isFile(): boolean };
   export function statSync(path: string | URL): { readonly mode: number };
   export function readSync(
-    file: number, into: Uint8Array, offset: number, length: number, position: number,
+    file: number,
+    into: Uint8Array,
+    offset: number,
+    length: number,
+    position: number,
   ): number;
   export function writeFileSync(path: string, text: string): void;
 }

@@ -32,10 +32,12 @@ export function unique<Item extends z.ZodType>(list: z.ZodArray<Item>) {
 
 /** A string that is none of the words that have a shape of their own. */
 export function otherThan(words: readonly string[], string = z.string()) {
-  return string
-    // It aborts, else a union would take this branch for the one that was meant.
-    .refine((word) => !words.includes(word), { error: "has a shape of its own", abort: true })
-    .meta({ not: { enum: [...words] } });
+  return (
+    string
+      // It aborts, else a union would take this branch for the one that was meant.
+      .refine((word) => !words.includes(word), { error: "has a shape of its own", abort: true })
+      .meta({ not: { enum: [...words] } })
+  );
 }
 
 /** A shape with keys of which some stand for each other: one of each group must be there. */

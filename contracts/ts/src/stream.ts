@@ -52,7 +52,9 @@ export function parser<Event>(dialect: Dialect): (line: unknown) => Parsed<Event
     const shape = shapeOf(dialect, understood);
     if (!shape) return refused([unknownKind(dialect, understood)]);
     const { error } = shape.safeParse(understood);
-    return error ? refused(error.issues.flatMap(problems)) : { ok: true, event: understood as Event };
+    return error
+      ? refused(error.issues.flatMap(problems))
+      : { ok: true, event: understood as Event };
   };
 }
 
@@ -100,7 +102,8 @@ function problems(issue: z.core.$ZodIssue): Problem[] {
   if (issue.code === "unrecognized_keys")
     return issue.keys.map((key) => ({ pointer: pointer([...path, key]), message: "unknown key" }));
   const branch = issue.code === "invalid_union" ? meant(issue.errors) : undefined;
-  if (branch) return branch.flatMap((inner) => problems({ ...inner, path: [...path, ...inner.path] }));
+  if (branch)
+    return branch.flatMap((inner) => problems({ ...inner, path: [...path, ...inner.path] }));
   return [{ pointer: pointer(path), message }];
 }
 

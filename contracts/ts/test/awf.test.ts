@@ -11,11 +11,24 @@ const frame = {
   timestamp: "2026-05-05T09:00:00.123456Z",
 };
 const step = { ...frame, type: "step.started", payload: { name: "check", kind: "agent" } };
-const use = { type: "tool_use", fidelity: "router", tool_name: "read", tool_id: "u", tool_input: null };
+const use = {
+  type: "tool_use",
+  fidelity: "router",
+  tool_name: "read",
+  tool_id: "u",
+  tool_input: null,
+};
 const tool = {
   ...frame,
   type: "tool.call",
-  payload: { name: "read", call_id: "u", input: { path: "a.py" }, output: null, fidelity: "router", blocks: [use] },
+  payload: {
+    name: "read",
+    call_id: "u",
+    input: { path: "a.py" },
+    output: null,
+    fidelity: "router",
+    blocks: [use],
+  },
 };
 const reply = (...blocks: Line[]) => ({
   ...frame,
@@ -57,7 +70,10 @@ describe("what the original left on disk", () => {
 
   test("is read as it was meant: null payloads of a run, null blocks, blocks without their keys", () => {
     const started = { ...step, type: "run.started" };
-    expect(read({ ...started, payload: null })).toEqual({ ...started, payload: { name: "", kind: "" } });
+    expect(read({ ...started, payload: null })).toEqual({
+      ...started,
+      payload: { name: "", kind: "" },
+    });
     const said = { role: "assistant", blocks: null };
     expect(read({ ...reply(), payload: said })).toEqual(reply());
     const [bare, whole] = [without(use, "tool_input"), use];
@@ -79,7 +95,11 @@ describe("a payload", () => {
     accepts(parse, tool);
     for (const key of Object.keys(tool.payload))
       refuses(parse, { ...tool, payload: without(tool.payload, key) }, `/payload/${key}`);
-    refuses(parse, { ...tool, payload: { ...tool.payload, fidelity: "guess" } }, "/payload/fidelity");
+    refuses(
+      parse,
+      { ...tool, payload: { ...tool.payload, fidelity: "guess" } },
+      "/payload/fidelity",
+    );
   });
 });
 
@@ -97,7 +117,8 @@ describe("a block", () => {
     accepts(parse, reply(...blocks));
     for (const block of blocks)
       for (const key of Object.keys(block).filter((name) => name !== "type"))
-        if (key === "fidelity") refuses(parse, reply(without(block, key)), "/payload/blocks/0/fidelity");
+        if (key === "fidelity")
+          refuses(parse, reply(without(block, key)), "/payload/blocks/0/fidelity");
         else expect(BlockSchema.safeParse(without(block, key)).success).toBe(false);
   });
 

@@ -20,7 +20,7 @@ import {
   severityOutcome,
   toolInvocation,
 } from "../src/emit.js";
-import { agents } from "./lines.js";
+import { agents, ralph } from "./lines.js";
 
 const folder = mkdtempSync(`${tmpdir()}/emit-`);
 let files = 0;
@@ -61,7 +61,9 @@ describe("a line", () => {
   });
 
   test("has no key for what is undefined, and refuses what is no JSON at its place", () => {
-    expect(written(agentRunStart({ ...start, model: undefined, x: undefined }))).not.toMatch(/model|"x"/);
+    expect(written(agentRunStart({ ...start, model: undefined, x: undefined }))).not.toMatch(
+      /model|"x"/,
+    );
     const itself: Record<string, unknown> = {};
     itself.self = itself;
     for (const [x, pointer] of [
@@ -156,7 +158,10 @@ describe("an emitter", () => {
     expect(done.stderr).toBe("");
     expect(done.stdout.trim()).toBe(run.traceparent);
     const parsed = parseKahnCiEvent(readFileSync(path, "utf8").trimEnd());
-    expect(parsed).toMatchObject({ ok: true, event: { run_id: "child-1", parent_run_id: "parent-1" } });
+    expect(parsed).toMatchObject({
+      ok: true,
+      event: { run_id: "child-1", parent_run_id: "parent-1" },
+    });
   });
 
   test("gives each child another run, unless told which", () => {
@@ -188,9 +193,11 @@ describe("an emitter", () => {
     const path = fresh();
     const emitter = TracklogEmitter.file(path, "os", {});
     const [one, same] = [emitter.bind({ run: "a" }), emitter.bind({ run: "a", node: "n" })];
-    expect([one.openwop("x.y"), same.openwop("x.y"), emitter.bind({ run: "b" }).openwop("x.y")]).toEqual(
-      ["evt-a-0", "evt-a-1", "evt-b-0"],
-    );
+    expect([
+      one.openwop("x.y"),
+      same.openwop("x.y"),
+      emitter.bind({ run: "b" }).openwop("x.y"),
+    ]).toEqual(["evt-a-0", "evt-a-1", "evt-b-0"]);
     emitter.close();
   });
 
@@ -199,7 +206,10 @@ describe("an emitter", () => {
     const emitter = TracklogEmitter.file(path, "os", { TRACKLOG_PARENT_RUN_ID: "p" });
     emitter.bind({ run: "c" }).tracklog("Began", { what: "run" });
     emitter.close();
-    const [, link] = readFileSync(path, "utf8").trimEnd().split("\n").map((line) => JSON.parse(line));
+    const [, link] = readFileSync(path, "utf8")
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
     expect(link).toMatchObject({ run: "c", fact: "Linked", kind: "sub-run", parent: "p" });
   });
 });
@@ -212,8 +222,35 @@ describe("the package", () => {
       const text = readFileSync(new URL(`../src/${file}`, import.meta.url), "utf8");
       return [...text.matchAll(/from "([^"]+)"/g)].map(([, from]) => from ?? "");
     });
-    expect(imported.filter((from) => !from.startsWith("./") && !from.startsWith("node:"))).toEqual([]);
+    expect(imported.filter((from) => !from.startsWith("./") && !from.startsWith("node:"))).toEqual(
+      [],
+    );
     expect(imported).toContain("node:fs");
+  });
+
+  test("does what its README shows", () => {
+    const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");
+    const [parsing = "", emitting = ""] = [...readme.matchAll(/```ts\n(.*?)```/gs)].map(
+      ([, code]) => code,
+    );
+    const path = fresh();
+    const run = (code: string) =>
+      spawnSync(process.execPath, ["--input-type=module", "-e", code], { encoding: "utf8" });
+
+    const emitted = run(`const spawn = (...given) => console.log(JSON.stringify(given));
+      ${emitting.replace('"transitions.jsonl"', JSON.stringify(path))}`);
+    expect(emitted.stderr).toBe("");
+    expect(emitted.stdout).toContain('"TRACKLOG_PARENT_RUN_ID":"agent-coder-1"');
+    const lines = readFileSync(path, "utf8").trimEnd().split("\n");
+    expect(lines.map((line) => parseKahnAgentEvent(line).ok)).toEqual([true, true]);
+
+    const heard = JSON.stringify(JSON.stringify(ralph.start));
+    const parsed = run(`const source = {}, show = ({ actor }) => console.log("shown", actor);
+      ${parsing}
+      source.onmessage({ data: ${heard} });
+      source.onmessage({ data: ${heard.replace("run_start", "run_begin")} });`);
+    expect(parsed.stdout).toBe("shown rocky\n");
+    expect(parsed.stderr).toMatch(/^\/event /);
   });
 
   test("has a lock that names no registry, and every package for every platform", () => {
@@ -221,7 +258,9 @@ describe("the package", () => {
     type Locked = { integrity?: string; resolved?: string; optionalDependencies?: object };
     const { packages } = JSON.parse(text) as { packages: Record<string, Locked> };
     const { "": _, ...locked } = packages;
-    for (const [name, { integrity, resolved, optionalDependencies = {} }] of Object.entries(locked)) {
+    for (const [name, { integrity, resolved, optionalDependencies = {} }] of Object.entries(
+      locked,
+    )) {
       expect(integrity, name).toMatch(/^sha512-/);
       expect(resolved, name).toBeUndefined();
       for (const wanted of Object.keys(optionalDependencies))

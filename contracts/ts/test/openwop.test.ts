@@ -18,7 +18,8 @@ const needs = (type: string, payload: Line, keys: readonly string[]) => {
 };
 const admits = (type: string, payload: Line, key: string, good: unknown[], bad: unknown[]) => {
   for (const value of good) accepts(parse, of(type, { ...payload, [key]: value }));
-  for (const value of bad) refuses(parse, of(type, { ...payload, [key]: value }), `/payload/${key}`);
+  for (const value of bad)
+    refuses(parse, of(type, { ...payload, [key]: value }), `/payload/${key}`);
 };
 
 const reasoned = { agentId: AGENT, reasoning: "because" };
@@ -59,7 +60,9 @@ describe("what real hosts write", () => {
     const whole = { nodeId: "n", interruptId: "int:n" };
     expect(read(suspended)).toEqual({ ...suspended, payload: whole });
     const failed = of("node.failed", { nodeId: "n", error: "boom" });
-    expect(read(failed)).toMatchObject({ payload: { error: { code: "node_failed", message: "boom" } } });
+    expect(read(failed)).toMatchObject({
+      payload: { error: { code: "node_failed", message: "boom" } },
+    });
     const chatty = { ...handoff, to: { agentId: "core.writer", modelClass: "chat" } };
     expect(read(of("agent.handoff", chatty))).toEqual(of("agent.handoff", handoff));
   });
@@ -75,14 +78,20 @@ describe("the reasoning events", () => {
   test("[WOP-49, WOP-52, WOP-53] agent.toolCalled has its four keys, arguments being any JSON", () => {
     needs("agent.toolCalled", called, ["agentId", "toolId", "callId", "arguments"]);
     admits("agent.toolCalled", called, "arguments", [null, 7, "x", {}, []], []);
-    accepts(parse, of("agent.toolCalled", { ...called, argsHash: "h", principal: "p", transport: "mcp" }));
+    accepts(
+      parse,
+      of("agent.toolCalled", { ...called, argsHash: "h", principal: "p", transport: "mcp" }),
+    );
   });
 
   test("either spelling alone is read", () => {
     accepts(parse, of("agent.toolCalled", { agentId: AGENT, toolName: "read", callId: "c" }));
     accepts(parse, of("agent.handoff", { fromAgentId: AGENT, toAgentId: "core.writer" }));
     const error = { code: "boom", message: "" };
-    accepts(parse, of("agent.toolReturned", { agentId: AGENT, toolName: "read", callId: "c", error }));
+    accepts(
+      parse,
+      of("agent.toolReturned", { agentId: AGENT, toolName: "read", callId: "c", error }),
+    );
   });
 
   test("[WOP-57, WOP-59, WOP-60] agent.toolReturned has its three keys and an error envelope", () => {
@@ -96,7 +105,10 @@ describe("the reasoning events", () => {
   });
 
   test("[WOP-62] unknown keys of the tool events are kept", () => {
-    for (const [type, payload] of [["agent.toolCalled", called], ["agent.toolReturned", returned]] as const)
+    for (const [type, payload] of [
+      ["agent.toolCalled", called],
+      ["agent.toolReturned", returned],
+    ] as const)
       accepts(parse, of(type, { extra: { deep: [null] }, ...payload }));
   });
 
@@ -149,11 +161,17 @@ describe("a union", () => {
 });
 
 describe("a manifest", () => {
-  const manifest = { agentId: AGENT, persona: "coder", modelClass: "coding", systemPrompt: "Code." };
+  const manifest = {
+    agentId: AGENT,
+    persona: "coder",
+    modelClass: "coding",
+    systemPrompt: "Code.",
+  };
   const fits = (body: unknown) => AgentManifestSchema.safeParse(body).success;
 
   test("[WOP-8] names its agent by tier, org, pack and agent, or by core; never by host", () => {
-    for (const agentId of [AGENT, "core.system", "core.a.b"]) expect(fits({ ...manifest, agentId })).toBe(true);
+    for (const agentId of [AGENT, "core.system", "core.a.b"])
+      expect(fits({ ...manifest, agentId })).toBe(true);
     for (const agentId of ["host:x", "vendor.acme.coder", "acme.a.b.c", `${AGENT}\n`])
       expect(fits({ ...manifest, agentId })).toBe(false);
   });

@@ -31,14 +31,19 @@ let files = 0;
 /** JSON has no word for some values: {"$text": [[piece, times], …]}, {"$float": …}, {"$int": …}. */
 function spelled(_: string, value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
-  const { $text, $float, $int } = value as { $text?: [string, number][]; $float?: string; $int?: string };
+  const { $text, $float, $int } = value as {
+    $text?: [string, number][];
+    $float?: string;
+    $int?: string;
+  };
   if ($text) return $text.map(([piece, times]) => piece.repeat(times)).join("");
   if ($float) return Number($float);
   return $int ? BigInt($int) : value;
 }
 
 type Methods = Record<string, (...given: unknown[]) => unknown>;
-const camel = (word: string) => word.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+const camel = (word: string) =>
+  word.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 
 /** Opens an emitter, binds, calls, and closes it again. */
 function kahn(kind: typeof emit.Emitter | typeof emit.AgentEmitter) {
@@ -69,7 +74,11 @@ function speak(emitter: emit.TracklogEmitter, { call, arguments: given }: Vector
     const { kind, ...more } = rest as { kind?: string };
     say.fishbowl?.(kind, payload, { ...more, at });
   } else if (call === "tracklog") {
-    const { fact, id, origin, ...fields } = rest as { fact?: string; id?: string; origin?: emit.Body };
+    const { fact, id, origin, ...fields } = rest as {
+      fact?: string;
+      id?: string;
+      origin?: emit.Body;
+    };
     say.tracklog?.(fact, fields, { id, at, origin });
   } else {
     const { type, node, cause, path, iteration, child, ...extra } = rest as Record<string, string>;

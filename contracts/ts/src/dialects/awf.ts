@@ -20,9 +20,7 @@ const Frame = z.looseObject({
   path: z.string(),
   /** The innermost loop's index, from 0; 0 outside loops. */
   iteration: Count,
-  timestamp: moment(
-    /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z$/,
-  ),
+  timestamp: moment(/^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z$/),
 });
 
 const block = <Type extends string, Keys extends z.ZodRawShape>(type: Type, keys: Keys) =>
@@ -153,7 +151,10 @@ function whole(block: unknown): unknown {
   if (absent.length === 0) return block;
   const chunk = Object.hasOwn(block, "text") ? block.text : "";
   const empty: Body = { tool_input: null, tool_content: null, chunk };
-  return { ...block, ...Object.fromEntries(absent.map((key) => [key, key in empty ? empty[key] : ""])) };
+  return {
+    ...block,
+    ...Object.fromEntries(absent.map((key) => [key, key in empty ? empty[key] : ""])),
+  };
 }
 
 function isKnown<Words extends object>(words: Words, word: unknown): word is keyof Words {

@@ -126,9 +126,7 @@ const InterruptPayload = z.union([
       artifactType: Name,
       title: Name,
       description: Text,
-      actions: unique(
-        z.array(z.enum(["accept", "reject", "refine", "edit-accept", "ask"])).min(1),
-      ),
+      actions: unique(z.array(z.enum(["accept", "reject", "refine", "edit-accept", "ask"])).min(1)),
     }),
   ),
   interrupt(
@@ -143,7 +141,12 @@ const InterruptPayload = z.union([
   ),
   interrupt(
     "conversation.exchange",
-    z.strictObject({ conversationId: Key, prompt: Name, outcomeSchema: Record, turnIndex: Counted }),
+    z.strictObject({
+      conversationId: Key,
+      prompt: Name,
+      outcomeSchema: Record,
+      turnIndex: Counted,
+    }),
   ),
   interrupt("conversation.close", z.strictObject({ conversationId: Key, reason: Text })),
   interrupt(
@@ -481,7 +484,8 @@ function tolerate(given: Body): Body {
   const body = withoutNullNode(renamed(renamed(given, "seq", "sequence"), "data", "payload"));
   const { type, payload } = body;
   if (typeof type !== "string") return body;
-  if (payload === null && Object.hasOwn(kinds, type)) return mended({ ...body, payload: {} }, type, {});
+  if (payload === null && Object.hasOwn(kinds, type))
+    return mended({ ...body, payload: {} }, type, {});
   return isBody(payload) ? mended(body, type, payload) : body;
 }
 

@@ -6,9 +6,7 @@ import { Count, JsonObject, Name, Seconds, Share, moment } from "../shape.js";
 import { type Dialect, parser } from "../stream.js";
 
 /** UTC, RFC 3339 with Z, as fine as the source. */
-const Utc = moment(
-  /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z$/,
-);
+const Utc = moment(/^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z$/);
 /** A run: its id, an alias of it, or {family, run}. */
 const RunRef = z.union([z.string(), JsonObject]);
 const What = z.enum(["run", "agent", "step"]);
@@ -24,7 +22,10 @@ export const OriginSchema = z.looseObject({
   path: Text,
   offset: Count.optional(),
   /** The SHA-256 of the raw record, in hex. */
-  raw: z.string().regex(/^[0-9a-f]{64}$/).optional(),
+  raw: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/)
+    .optional(),
   /** The record's own key at its source; a list where several were merged. */
   record: z.union([Name, z.array(Name)]).optional(),
   /** Whose clock `at` is, when it is not the event's own. */
@@ -217,7 +218,8 @@ export const LinkedSchema = Frame.extend({
   .superRefine((link, { addIssue }) => {
     const fault = (path: string[]) =>
       addIssue({ code: "custom", path, message: `missing in a link of kind ${link.kind}` });
-    const need = (keys: string[]) => keys.filter((key) => !(key in link)).forEach((key) => fault([key]));
+    const need = (keys: string[]) =>
+      keys.filter((key) => !(key in link)).forEach((key) => fault([key]));
     if (link.kind === "alias") need(["system", "alias"]);
     else if (link.kind === "handoff" || link.kind === "message") need(["from", "to"]);
     else if (!RUN_ENDS.some((end) => end in link)) fault(["parent"]);

@@ -2,7 +2,7 @@
 
 import { type Environ, PARENT_ENV, RUN_ENV, TRACE_ENV, childEnv } from "./environ.js";
 import { Appender, type Durability, type Sink } from "./file.js";
-import { type Body, Invalid, isObject, json, unwritable } from "./json.js";
+import { type Body, Invalid, at, isObject, json, unwritable } from "./json.js";
 
 export const AWF_TYPES = [
   "run.started",
@@ -234,10 +234,6 @@ function only(extra: Body, own: readonly string[]): void {
 function escaped(text: string): string {
   const escape = (found: string) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`;
   return JSON.stringify(text).replace(BREAKS, escape);
-}
-
-function at(pointer: string, message: string, hint: string): Invalid {
-  return new Invalid({ pointer, message, hint });
 }
 
 function name(value: unknown, pointer: string): string {

@@ -19,6 +19,11 @@ export class Invalid extends Error {
   }
 }
 
+/** That one place is at fault. */
+export function at(pointer: string, message: string, hint: string): Invalid {
+  return new Invalid({ pointer, message, hint });
+}
+
 export type Body = Readonly<Record<string, unknown>>;
 
 /** A value as compact JSON, without escaping what UTF-8 can hold; a key of undefined is absent. */

@@ -18,7 +18,7 @@ import {
   text,
   wholeNumber,
 } from "./contract.js";
-import { Invalid } from "./json.js";
+import { at } from "./json.js";
 import { type Base, type Options, Run } from "./run.js";
 
 export const STATUSES = ["pending", "ready", "running", "done", "failed", "blocked"] as const;
@@ -193,17 +193,14 @@ function settledEnd(event: Body): Body {
   const { exit_code, ...rest } = event;
   const outcome = event.outcome as Outcome;
   if (outcome === "clean" || outcome === "clean_with_flake") {
-    if (exit_code) throw at("/exit_code", `${exit_code} does not go with ${outcome}`, "leave it out");
+    if (exit_code)
+      throw at("/exit_code", `${exit_code} does not go with ${outcome}`, "leave it out");
     return rest;
   }
   if (exit_code === 0)
     throw at("/exit_code", `0 does not go with ${outcome}`, "leave it out: 1 is written");
   if (exit_code !== undefined || !OUTCOMES.includes(outcome)) return event;
   return ordered({ ...event, exit_code: 1 }, CONTRACT.events.run_end ?? BASE);
-}
-
-function at(pointer: string, message: string, hint: string): Invalid {
-  return new Invalid({ pointer, message, hint });
 }
 
 type Given<Event extends Base> = Omit<Event, "run_id"> & Partial<Base>;
@@ -253,7 +250,11 @@ export function backoffSeconds(attempt: number): number {
 export function severityOutcome(severity: Severity): Outcome {
   const outcome = OUTCOMES[SEVERITIES.indexOf(severity)];
   if (!outcome)
-    throw at("/deviation/severity", `${severity} is no severity`, `one of ${SEVERITIES.join(", ")}`);
+    throw at(
+      "/deviation/severity",
+      `${severity} is no severity`,
+      `one of ${SEVERITIES.join(", ")}`,
+    );
   return outcome;
 }
 
@@ -264,7 +265,9 @@ export function worst(outcomes: readonly Outcome[]): Outcome {
 }
 
 /** How many phases of one prompt failed and later succeeded (K25), from [phase, succeeded]. */
-export function flakes(attempts: readonly (readonly [phase: string, succeeded: boolean])[]): number {
+export function flakes(
+  attempts: readonly (readonly [phase: string, succeeded: boolean])[],
+): number {
   const failed = new Set<string>();
   const healed = new Set<string>();
   for (const [phase, succeeded] of attempts) {

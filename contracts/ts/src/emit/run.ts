@@ -18,7 +18,6 @@ import { type Environ, PARENT_ENV, RUN_ENV, TRACE_ENV, childEnv } from "./enviro
 import { Appender, type Durability } from "./file.js";
 import { Invalid } from "./json.js";
 
-
 /** What every kahn event carries; keys that the contract does not declare are written behind. */
 export interface Base {
   run_id: string;
@@ -93,7 +92,9 @@ export class Run {
   private append(event: Body): string {
     const opens = event.event === this.contract.start && this.parentRunId !== undefined;
     // K33: a run says whose child it is.
-    const whole = opens ? { ...event, parent_run_id: event.parent_run_id ?? this.parentRunId } : event;
+    const whole = opens
+      ? { ...event, parent_run_id: event.parent_run_id ?? this.parentRunId }
+      : event;
     if (this.options.validate) {
       const faults = faultsOf(this.contract, whole);
       if (faults.length > 0) throw new Invalid(...faults);
@@ -109,7 +110,10 @@ export class Run {
     const fields = fieldsOf(this.contract, event) ?? BASE;
     const isFixed = (key: string) => fields[key] !== undefined && !fields[key].free;
     return Object.fromEntries(
-      Object.entries(body).map(([key, value]) => [key, isFixed(key) ? value : clean(value, redact)]),
+      Object.entries(body).map(([key, value]) => [
+        key,
+        isFixed(key) ? value : clean(value, redact),
+      ]),
     );
   }
 }
@@ -118,7 +122,9 @@ function clean(value: unknown, redact: (text: string) => string): unknown {
   if (typeof value === "string") return redact(value);
   if (Array.isArray(value)) return value.map((inner) => clean(inner, redact));
   if (!isObject(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, clean(inner, redact)]));
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [key, clean(inner, redact)]),
+  );
 }
 
 function checked(runId: unknown): string {
