@@ -6,6 +6,7 @@
     ├── NotAppended          a group of lines that its journal did not acknowledge
     │   ├── BadLine              a line that would not be one line
     │   ├── JournalFull          no room on the disk; nothing of the group was kept
+    │   ├── Overtaken            another writer was quicker; the caller judges it again
     │   ├── NotDurable           the disk took it and could not promise to keep it
     │   └── StoreBroken          the journal can be neither trusted nor mended from here
     ├── BadFormat            a home that this version cannot read
@@ -58,6 +59,10 @@ class BadLine(NotAppended):
 
 class JournalFull(NotAppended):
     """The disk has no room; nothing of the group was kept, and earlier records are untouched."""
+
+
+class Overtaken(NotAppended):
+    """Another writer appended first, and the group's guard called it off; nothing was kept."""
 
 
 class NotDurable(NotAppended):

@@ -3,7 +3,9 @@
     {"seq":12,"received":"2026-05-05T09:00:00.000Z","dialect":"awf","run":"r1","event":{…}}
 
 The keys stand in this order, without blanks: seq, received, dialect, family (when it is not the
-dialect's name), run, redacted (when the door redacted), erased (when an operator erased), event.
+dialect's name), run, mark (on the first record of a batch whose transport can be retried: who
+sent it, and how far it went), redacted (when the door redacted), erased (when an operator
+erased), event.
 So the event can be cut out without parsing, and nothing is ever serialised twice.
 """
 
@@ -16,6 +18,10 @@ import orjson
 
 Run = tuple[str, str]
 """A run is known by its family and its id."""
+
+
+Mark = tuple[str, int]
+"""A batch's source, and how far into that source it went."""
 
 
 class Erased(NamedTuple):
@@ -42,14 +48,15 @@ class Record(NamedTuple):
     redacted: tuple[str, ...] = ()
     """What the door's redact hook took out, by name, before the line was stored."""
     erased: Erased | None = None
+    mark: Mark | None = None
 
 
-_Head = tuple[str, str, str, tuple[str, ...], Erased | None]
+_Head = tuple[str, str, str, tuple[str, ...], Erased | None, Mark | None]
 
 EVENT = b',"event":'  # no string can hold it: a quote inside a string is escaped
 _STRING = rb'"(?:[^"\\]|\\.)*"'
 _HEAD = re.compile(
-    rb',"dialect":(%(s)b)(?:,"family":(%(s)b))?,"run":(%(s)b)'
+    rb',"dialect":(%(s)b)(?:,"family":(%(s)b))?,"run":(%(s)b)(?:,"mark":(\[%(s)b,[0-9]{1,18}\]))?'
     rb'(?:,"redacted":(\[%(s)b(?:,%(s)b)*\]))?(?:,"erased":(\{.*\}))?' % {b"s": _STRING}
 )
 _START = re.compile(
@@ -65,15 +72,19 @@ def stamp(seconds: float) -> str:
     return text[:23] + "Z"
 
 
-def head(dialect: str, family: str, run: str, redacted: Iterable[str] = ()) -> bytes:
+def head(
+    dialect: str, family: str, run: str, redacted: Iterable[str] = (), mark: Mark | None = None
+) -> bytes:
     """What stands between `received` and the event's own bytes."""
     own = b"" if family == dialect else b',"family":' + orjson.dumps(family)
+    sent = b',"mark":' + orjson.dumps(mark) if mark else b""
     names = list(redacted)
     taken = b',"redacted":' + orjson.dumps(names) if names else b""
-    return b',"dialect":%b%b,"run":%b%b%b' % (
+    return b',"dialect":%b%b,"run":%b%b%b%b' % (
         orjson.dumps(dialect),
         own,
         orjson.dumps(run),
+        sent,
         taken,
         EVENT,
     )
@@ -105,10 +116,10 @@ def record(frame: bytes) -> Record | None:
     known = _known(frame[start.end() : end])
     if known is None:
         return None
-    dialect, family, run, redacted, erased = known
+    dialect, family, run, redacted, erased, mark = known
     line = b"" if erased else frame[end + 9 : -1]
     seq, received = int(start[1]), start[2].decode()
-    return Record(seq, received, dialect, family, run, line, redacted, erased)
+    return Record(seq, received, dialect, family, run, line, redacted, erased, mark)
 
 
 def records(frames: Iterable[bytes]) -> list[Record]:
@@ -125,13 +136,13 @@ def records(frames: Iterable[bytes]) -> list[Record]:
             if slow is not None:
                 add(slow)
             continue
-        dialect, family, run, redacted, erased = known
+        dialect, family, run, redacted, erased, mark = known
         try:
             seq, received = int(frame[7:comma]), str(frame[comma + 13 : comma + 37], "ascii")
         except ValueError:
             continue
         line = frame[end + 9 : -1]
-        add(new(Record, (seq, received, dialect, family, run, line, redacted, erased)))
+        add(new(Record, (seq, received, dialect, family, run, line, redacted, erased, mark)))
     return found
 
 
@@ -161,10 +172,11 @@ def _read_head(head: bytes) -> _Head | None:
     try:
         dialect, run = orjson.loads(found[1]), orjson.loads(found[3])
         family = orjson.loads(found[2]) if found[2] else dialect
-        redacted = tuple(orjson.loads(found[4])) if found[4] else ()
-        stone = Erased(**orjson.loads(found[5])) if found[5] else None
+        mark = tuple(orjson.loads(found[4])) if found[4] else None
+        redacted = tuple(orjson.loads(found[5])) if found[5] else ()
+        stone = Erased(**orjson.loads(found[6])) if found[6] else None
         if stone is not None and len(bytes.fromhex(stone.leaf)) != 32:
             return None
     except (ValueError, TypeError):
         return None
-    return dialect, family, run, redacted, stone
+    return dialect, family, run, redacted, stone, mark

@@ -12,12 +12,12 @@ from operator import attrgetter, itemgetter
 from typing import NamedTuple, Protocol
 
 from tracklog import frame
-from tracklog.errors import BadLine
+from tracklog.errors import BadLine, Overtaken
 from tracklog.event import Finding
-from tracklog.frame import Erased, Record, Run, stamp
+from tracklog.frame import Erased, Mark, Record, Run, stamp
 from tracklog.stores import Store
 
-__all__ = ["Entry", "Erased", "Heard", "Journal", "Record", "Run"]
+__all__ = ["Entry", "Erased", "Heard", "Journal", "Mark", "Record", "Run"]
 
 _NAMES = itemgetter(0, 1, 2)
 _LINE = attrgetter("line")
@@ -91,16 +91,21 @@ class Journal:
         *,
         lifecycle: bool = False,
         redacted: Mapping[int, Sequence[str]] | None = None,
+        mark: Mark | None = None,
+        guard: Callable[[int], bool] | None = None,
     ) -> range:
         """Keeps these lines, all or none, and returns their numbers.
 
         On return they are as durable as the store was told; an error means that none of them
         was acknowledged. `lifecycle` says that something began or ended in them. `redacted` says
-        which of them, by place in `entries`, the door redacted, and what it took out.
+        which of them, by place in `entries`, the door redacted, and what it took out. `mark` is
+        kept with the first of them. `guard` is asked with the number of the first, once nobody
+        else can append any more: if it says no, none is kept, and `Overtaken` is raised.
         """
         if not entries:
             return range(0)
-        batch = self._batch(entries, redacted, lifecycle)
+        batch = self._batch(entries, redacted, lifecycle, mark)
+        batch.guard = guard
         with self._mutex:
             self._waiting.append(batch)
             leads = not self._led
@@ -181,15 +186,17 @@ class Journal:
         entries: Sequence[Heard],
         redacted: Mapping[int, Sequence[str]] | None,
         lifecycle: bool,
+        mark: Mark | None,
     ) -> "_Batch":
         lines = list(map(_LINE, entries))
         known: list[bytes | None] = list(map(self._heads.get, map(_NAMES, entries)))
         heads = [head or self._head(entry) for head, entry in zip(known, entries, strict=True)]
         if b"\n" in b"".join(lines):
             raise BadLine("a line holds a line end", "cut the source at its line ends first")
-        for place, names in (redacted or {}).items():
-            entry = entries[place]
-            heads[place] = frame.head(entry.dialect, entry.family, entry.run, names)
+        for place in {*(redacted or ()), *((0,) if mark else ())}:
+            entry, names = entries[place], (redacted or {}).get(place, ())
+            sent = mark if place == 0 else None
+            heads[place] = frame.head(entry.dialect, entry.family, entry.run, names, sent)
         return _Batch(heads, lines, lifecycle)
 
     def _head(self, entry: Heard) -> bytes:
@@ -212,8 +219,9 @@ class Journal:
             )
             self._took = time.perf_counter() - began
             for batch in group:
-                batch.first = first
-                first += len(batch.lines)
+                if batch.error is None:
+                    batch.first = first
+                    first += len(batch.lines)
         except BaseException as error:
             for batch in group:
                 batch.error = error
@@ -261,6 +269,10 @@ class Journal:
         received = b',"received":"%b"' % stamp(self._clock()).encode()
         frames: list[bytes] = []
         for batch in group:
+            batch.error = None
+            if batch.guard is not None and not batch.guard(first):
+                batch.error = Overtaken("another writer was quicker", "judge the lines again")
+                continue
             stamped = {head: received + head for head in set(batch.heads)}
             after = first + len(batch.lines)
             numbers = [b'{"seq":%d' % seq for seq in range(first, after)]
@@ -286,7 +298,7 @@ class Journal:
 class _Batch:
     """What one caller waits for."""
 
-    __slots__ = ("done", "error", "first", "heads", "lifecycle", "lines", "turn")
+    __slots__ = ("done", "error", "first", "guard", "heads", "lifecycle", "lines", "turn")
 
     def __init__(self, heads: list[bytes], lines: list[bytes], lifecycle: bool) -> None:
         self.heads, self.lines, self.lifecycle = heads, lines, lifecycle
@@ -294,3 +306,4 @@ class _Batch:
         self.done = False
         self.error: BaseException | None = None
         self.turn: threading.Lock | None = None
+        self.guard: Callable[[int], bool] | None = None
