@@ -82,6 +82,11 @@ describe("a line", () => {
     }
   });
 
+  test("refuses an integer that no double holds where a float is declared", () => {
+    const event = toolInvocation({ ...tool, duration_s: (10n ** 400n) as never });
+    expect(() => written(event)).toThrow("/duration_s");
+  });
+
   test("[RALPH-8] has an outcome for each severity of a deviation, and none for an unknown one", () => {
     const words = ["none", "minor", "moderate", "major", "critical"] as const;
     const outcomes = ["clean", "clean_with_flake", "partial", "stuck", "catastrophic"];
@@ -181,6 +186,7 @@ describe("an emitter", () => {
       tool_name: "secret",
       output_summary: `${"x".repeat(2044)}secret`,
       deep: [{ key: "secret" }],
+      constructor: "secret",
     });
     run.close();
     expect(line).not.toContain("secret");

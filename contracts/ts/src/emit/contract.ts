@@ -152,15 +152,19 @@ function written(body: Body, fields: Fields): string {
   const keys = Object.keys(body).filter((key) => body[key] !== undefined);
   const inOrder = [...keys.filter(isDeclared), ...keys.filter((key) => !isDeclared(key))];
   const parts = inOrder.map(
-    (key) => `${quoted(key)}:${field(body[key], isDeclared(key) ? fields[key] : undefined)}`,
+    (key) => `${quoted(key)}:${field(key, body[key], isDeclared(key) ? fields[key] : undefined)}`,
   );
   return `{${parts.join(",")}}`;
 }
 
-function field(value: unknown, said: Field | undefined): string {
+function field(key: string, value: unknown, said: Field | undefined): string {
   if (said?.items && said.fits(value))
     return `[${(value as Body[]).map((item) => written(item, said.items ?? {})).join(",")}]`;
-  if (said?.number === "float" && isNumber(value)) return decimal(Number(value));
+  if (said?.number === "float" && isNumber(value)) {
+    const double = Number(value);
+    if (!Number.isFinite(double)) throw new Invalid(refused(`/${key}`, value, said.wanted));
+    return decimal(double);
+  }
   if (said?.number === "int" && typeof value === "number") return whole(value);
   return json(value);
 }

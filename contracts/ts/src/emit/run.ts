@@ -108,7 +108,7 @@ export class Run {
     const { redact } = this.options;
     if (!redact) return body;
     const fields = fieldsOf(this.contract, event) ?? BASE;
-    const isFixed = (key: string) => fields[key] !== undefined && !fields[key].free;
+    const isFixed = (key: string) => Object.hasOwn(fields, key) && !fields[key]?.free;
     return Object.fromEntries(
       Object.entries(body).map(([key, value]) => [
         key,
