@@ -171,6 +171,8 @@ class Journal:
             if fault:
                 return fault
         elif keys == ["through", "erased", "leaf", "tombstone", "chain"]:
+            if not HEX.fullmatch(said["leaf"]) or not HEX.fullmatch(said["tombstone"]):
+                return self.through + 1, "a chain line was changed"
             leaf, stone = bytes.fromhex(said["leaf"]), bytes.fromhex(said["tombstone"])
             self.links.setdefault(said["erased"], []).append((leaf, stone))
             self.chain = erasure(before, said["erased"], leaf, stone)
