@@ -9,6 +9,7 @@
     │   ├── Overtaken            another writer was quicker; the caller judges it again
     │   ├── NotDurable           the disk took it and could not promise to keep it
     │   └── StoreBroken          the journal can be neither trusted nor mended from here
+    ├── KeyReused            a batch key that stood for another batch before
     ├── BadFormat            a home that this version cannot read
     ├── NoSuchRecord         a number that no record has, or has any more
     ├── NoSuchBlob           a hash that no blob has
@@ -71,6 +72,10 @@ class NotDurable(NotAppended):
 
 class StoreBroken(NotAppended):
     """The journal was removed, made read-only or damaged under its writer."""
+
+
+class KeyReused(TracklogError):
+    """A batch came under a key that stood for another batch before; nothing was kept."""
 
 
 class BadFormat(TracklogError):

@@ -14,7 +14,26 @@ def digest(dialect: Dialect, body: Body) -> bytes:
     """Equal for two bodies that are equal as JSON values, in what counts for this dialect."""
     if dialect.policy.ignores:
         body = {key: value for key, value in body.items() if key not in dialect.policy.ignores}
-    return blake2b(orjson.dumps(body, option=orjson.OPT_SORT_KEYS), digest_size=16).digest()
+    try:
+        canonical = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # nested deeper than it writes, though not than it reads
+        canonical = b"".join(_flat(body))
+    return blake2b(canonical, digest_size=16).digest()
+
+
+def _flat(value: Any) -> Iterator[bytes]:
+    """The parts of a JSON value in one order, however deep it is."""
+    left = [value]
+    while left:
+        match left.pop():
+            case dict() as pairs:
+                yield b"{%d" % len(pairs)
+                left += [part for key in sorted(pairs) for part in (key, pairs[key])]
+            case list() as values:
+                yield b"[%d" % len(values)
+                left += values
+            case leaf:
+                yield orjson.dumps(leaf)
 
 
 class Lint:

@@ -1,0 +1,203 @@
+"""The one way in: lines are checked, recognised if they were heard before, and kept.
+
+Whatever arrives, by pipe, by HTTP, from a file or from a host, is admitted here.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import Literal, NamedTuple
+
+from tracklog import problems
+from tracklog.check import Check, checker, door_for
+from tracklog.dialects import Dialect
+from tracklog.errors import KeyReused, Overtaken
+from tracklog.event import Event, Problem, Refusal
+from tracklog.fact import Began, Ended
+from tracklog.identities import Identities, Known, Outcome
+from tracklog.journal import Journal, Mark
+from tracklog.lines import CAP
+from tracklog.marks import Marks
+from tracklog.refused import Refused
+
+Redact = Callable[[bytes], tuple[bytes, Sequence[str]]]
+"""From a line to what may be kept of it, and the names of what was taken out; () for nothing."""
+
+STRIPES = 64
+
+
+class Verdict(NamedTuple):
+    """What became of a line: kept under a number, known under one, or refused."""
+
+    verdict: Literal["accepted", "duplicate", "refused"]
+    seq: int | None = None
+    """Its place in the journal; a duplicate's is the one it had before."""
+    problems: tuple[Problem, ...] = ()
+    dialect: str | None = None
+    kind: str | None = None
+    run: str | None = None
+
+
+def admit(journal: Journal, dialect: Dialect, lines: Iterable[bytes]) -> list[Verdict]:
+    """Admits lines of one dialect to a journal; for more than one call, keep an `Intake`."""
+    return Intake(journal, [dialect]).admit(lines, dialect.name)
+
+
+class Intake:
+    """The door of one journal; any number of threads may admit at once."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        dialects: Iterable[Dialect],
+        *,
+        refused: Refused | None = None,
+        marks: Marks | None = None,
+        redact: Redact | None = None,
+        lifecycle: bool = False,
+        cap: int = CAP,
+    ) -> None:
+        self.journal = journal
+        self.marks = marks or Marks(journal)
+        self.cap = cap
+        self._refused = refused
+        self._redact = redact
+        self._lifecycle = lifecycle
+        self._dialects = {dialect.name: dialect for dialect in dialects}
+        self._checks: dict[str | None, Check] = {
+            name: checker(dialect) for name, dialect in self._dialects.items()
+        }
+        self._checks[None] = door_for(self._dialects.values())
+        self._identities = Identities(journal, self._dialects)
+        self._stripes = [threading.Lock() for _ in range(STRIPES)]
+
+    def admit(
+        self,
+        lines: Iterable[bytes],
+        dialect: str | None = None,
+        *,
+        batch: str | None = None,
+        mark: Mark | None = None,
+    ) -> list[Verdict]:
+        """A verdict for every line, in order; what is accepted is kept, all of it or nothing.
+
+        Without a dialect each line is recognised. A `batch` is a key of the sender's: the same
+        key again is the same batch again, and nothing is kept twice. A `mark` says how far into
+        which source these lines go, and is kept with them. On return what was accepted is as
+        durable as the journal promises.
+        """
+        lines = list(lines)
+        results = self._judged(lines, self._checks[dialect])
+        redacted = self._redacted(results) if self._redact else {}
+        events = [result for result in results if type(result) is Event]
+        with self._alone(events, batch):
+            kept = self._keep(events, redacted, batch, mark)
+        verdicts = list(_verdicts(results, iter(kept)))
+        if self._refused is not None:
+            refused = [
+                (line, Refusal(each.problems, each.dialect, each.kind, each.run))
+                for line, each in zip(lines, verdicts, strict=True)
+                if each.problems
+            ]
+            if refused:
+                self._refused.keep(refused)
+        return verdicts
+
+    def _judged(self, lines: list[bytes], check: Check) -> list[Event | Refusal]:
+        cap = self.cap
+        return [
+            check(line) if len(line) <= cap else Refusal((problems.too_long(len(line), cap),))
+            for line in lines
+        ]
+
+    def _redacted(self, results: list[Event | Refusal]) -> dict[int, Sequence[str]]:
+        """Puts redacted events in the place of those they were made of; by place, what was taken."""
+        assert self._redact is not None
+        taken: dict[int, Sequence[str]] = {}
+        place = 0
+        for n, event in enumerate(results):
+            if not isinstance(event, Event):
+                continue
+            if self._dialects[event.dialect].policy.redactable:
+                line, names = self._redact(event.line)
+                if names:
+                    again = self._checks[event.dialect](line)
+                    results[n] = again
+                    if isinstance(again, Refusal):
+                        continue
+                    taken[place] = names
+            place += 1
+        return taken
+
+    def _alone(self, events: list[Event], batch: str | None) -> ExitStack:
+        """Nobody else admits to the same runs, or under the same key, meanwhile."""
+        held = {hash(("batch", batch)) % STRIPES} if batch else set()
+        held |= {
+            hash((event.family, event.run)) % STRIPES for event in events if event.id is not None
+        }
+        stack = ExitStack()
+        for number in sorted(held):
+            stack.enter_context(self._stripes[number])
+        return stack
+
+    def _keep(
+        self,
+        events: list[Event],
+        redacted: dict[int, Sequence[str]],
+        batch: str | None,
+        mark: Mark | None,
+    ) -> list[Outcome]:
+        while True:
+            if batch is not None and (known := self.marks.place(_named(batch))):
+                return _again(known.through, known.seq, len(events), batch)
+            decided = self._identities.decide(events)
+            new = [n for n, known in enumerate(decided) if known is None]
+            entries = events if len(new) == len(events) else [events[n] for n in new]
+            sent = (_named(batch), len(new)) if batch else mark
+            taken = {place: redacted[n] for place, n in enumerate(new) if n in redacted}
+            try:
+                seqs = self.journal.append(
+                    entries,
+                    lifecycle=self._lifecycle and self._lives(entries),
+                    redacted=taken,
+                    mark=sent,
+                    guard=self._identities.guard(entries),
+                )
+            except Overtaken:
+                continue  # another process was quicker: judge again, knowing what it wrote
+            return self._identities.settle(events, decided, seqs)
+
+    def _lives(self, events: list[Event]) -> bool:
+        """Whether something began or ended in these events."""
+        return any(
+            isinstance(fact, Began | Ended)
+            for event in events
+            for fact in self._dialects[event.dialect].facts(event)
+        )
+
+
+def _named(batch: str) -> str:
+    return f"batch:{batch}"
+
+
+def _again(count: int, first: int, now: int, batch: str) -> list[Outcome]:
+    if count != now:
+        raise KeyReused(
+            f"the batch {batch!r} was admitted before with {count} good lines, and has {now} now",
+            "give every new batch a key of its own",
+        )
+    return [Known(seq) for seq in range(first, first + count)]
+
+
+def _verdicts(results: list[Event | Refusal], kept: Iterator[Outcome]) -> Iterator[Verdict]:
+    new = tuple.__new__  # one for every line: the constructor costs three times as much
+    for result in results:
+        outcome = next(kept) if type(result) is Event else result
+        kind, run = result.kind, result.run
+        if type(outcome) is int:
+            yield new(Verdict, ("accepted", outcome, (), result.dialect, kind, run))
+        elif isinstance(outcome, Known):
+            yield Verdict("duplicate", outcome.seq, (), result.dialect, kind, run)
+        else:
+            assert isinstance(outcome, Refusal)
+            yield Verdict("refused", None, outcome.problems, result.dialect, kind, run)

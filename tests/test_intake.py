@@ -1,0 +1,307 @@
+"""The one way in: what is admitted is kept once, what is refused is kept aside, whoever asks again."""
+
+import base64
+import threading
+from multiprocessing import get_context
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sampling as samples
+from tracklog import registry
+from tracklog.errors import KeyReused
+from tracklog.intake import Intake, admit
+from tracklog.journal import Journal
+from tracklog.marks import Marks
+from tracklog.refused import Refused, line_of
+from tracklog.stores.file import FileStore
+
+requirement = pytest.mark.requirement
+
+KAHN = b'{"ts":"2026-05-05T09:00:00.000Z","run_id":"r1","event":"agent_run_start","agent_id":"a","task":"t"}'
+
+
+def spoke(id: str, text: str = "hello", run: str = "stage-1", **changes) -> bytes:
+    body = {
+        "id": id, "run_id": run, "turn": 1, "kind": "agent.spoke", "actor": "ada",
+        "payload": {"text": text}, "created_at": "2026-05-05T09:00:00Z", "schema_version": 1,
+    }  # fmt: skip
+    return orjson.dumps({**body, **changes})
+
+
+def message(seq: int, text: str = "hello") -> bytes:
+    body = {
+        "seq": seq, "run_id": "3f1c1f2e-9a5b-4c7d-8e21-0a1b2c3d4e5f", "type": "message.assistant",
+        "path": "a", "iteration": 0, "timestamp": "2026-05-05T09:00:00.000000Z",
+        "payload": {"role": "assistant", "blocks": [{"type": "text", "fidelity": "router", "text": text}]},
+    }  # fmt: skip
+    return orjson.dumps(body)
+
+
+@pytest.fixture
+def journal():
+    with Journal(registry.store("memory:")) as journal:
+        yield journal
+
+
+def intake_of(journal, **options):
+    return Intake(journal, registry.dialects(), **options)
+
+
+def words(verdicts):
+    return [(each.verdict, each.seq) for each in verdicts]
+
+
+def test_lines_get_numbers_in_order_and_come_out_as_they_went_in(journal):
+    lines = [KAHN, spoke("1"), message(1)]
+    assert words(intake_of(journal).admit(lines)) == [
+        ("accepted", 1),
+        ("accepted", 2),
+        ("accepted", 3),
+    ]
+    assert [record.line for record in journal.read()] == lines
+    assert [record.dialect for record in journal.read()] == ["kahn-agent", "fishbowl", "awf"]
+
+
+def test_a_bad_line_does_not_hold_up_the_others(journal):
+    first, second, third = intake_of(journal).admit([KAHN, b"nope", KAHN], "kahn-agent")
+    assert (first.seq, second.seq, third.seq) == (1, None, 2)
+    assert second.verdict == "refused"
+    assert second.problems[0].message.startswith("not JSON")
+
+
+def test_two_equal_kahn_lines_are_two_events(journal):
+    assert words(intake_of(journal).admit([KAHN, KAHN])) == [("accepted", 1), ("accepted", 2)]
+
+
+@requirement("BOWL-2", "BOWL-58")
+def test_the_same_identity_twice_is_kept_once_and_an_invalid_line_not_at_all(journal):
+    intake = intake_of(journal)
+    bad = spoke("2", kind="nodot")
+    verdicts = intake.admit([spoke("1"), spoke("1"), bad], "fishbowl")
+    assert words(verdicts) == [("accepted", 1), ("duplicate", 1), ("refused", None)]
+    assert words(intake.admit([spoke("1")])) == [("duplicate", 1)]
+    assert journal.last == 1
+
+
+def test_key_order_alone_is_no_other_line(journal):
+    intake = intake_of(journal)
+    reordered = orjson.dumps(dict(reversed(orjson.loads(spoke("1")).items())))
+    assert words(intake.admit([spoke("1"), reordered])) == [("accepted", 1), ("duplicate", 1)]
+
+
+@requirement("BOWL-56")
+def test_the_same_identity_with_another_line_is_refused_and_history_stays(journal):
+    intake = intake_of(journal)
+    intake.admit([spoke("1", "before")])
+    (verdict,) = intake.admit([spoke("1", "after")])
+    assert verdict.verdict == "refused"
+    assert "heard before" in verdict.problems[0].message
+    assert [record.line for record in journal.read()] == [spoke("1", "before")]
+
+
+def test_an_identity_is_the_run_s_own(journal):
+    verdicts = intake_of(journal).admit([spoke("1"), spoke("1", run="stage-2")])
+    assert words(verdicts) == [("accepted", 1), ("accepted", 2)]
+
+
+def test_a_restarted_numbering_is_kept_where_the_dialect_says_so(journal):
+    verdicts = intake_of(journal).admit([message(1), message(1, "again"), message(1)])
+    assert words(verdicts) == [("accepted", 1), ("accepted", 2), ("duplicate", 1)]
+
+
+def test_a_native_line_from_a_moved_source_is_the_same_line(journal):
+    body = {"id": "1", "run": "r", "fact": "Noted", "label": "x"}
+    lines = [
+        orjson.dumps({**body, "origin": {"writer": "w", "fidelity": "observed", "path": path}})
+        for path in ("/old", "/new")
+    ]
+    assert words(intake_of(journal).admit(lines)) == [("accepted", 1), ("duplicate", 1)]
+
+
+def test_a_cold_run_is_rebuilt_from_the_journal(journal):
+    intake_of(journal).admit([spoke("1"), spoke("2")])
+    assert words(intake_of(journal).admit([spoke("2"), spoke("3")])) == [
+        ("duplicate", 2),
+        ("accepted", 3),
+    ]
+
+
+def test_memory_is_bounded_and_nothing_is_forgotten_for_it(journal, monkeypatch):
+    monkeypatch.setattr("tracklog.identities.KEPT", 10)
+    intake = intake_of(journal)
+    lines = [spoke(str(n), run=f"stage-{n % 20}") for n in range(100)]
+    for line in lines:
+        intake.admit([line])
+    assert sum(map(len, intake._identities._runs.values())) <= 20
+    assert {each.verdict for each in intake.admit(lines)} == {"duplicate"}
+
+
+def test_a_batch_key_makes_a_retry_a_no_op(journal):
+    intake = intake_of(journal)
+    assert words(intake.admit([KAHN, b"nope", KAHN], "kahn-agent", batch="k1")) == [
+        ("accepted", 1), ("refused", None), ("accepted", 2),
+    ]  # fmt: skip
+    again = [("duplicate", 1), ("refused", None), ("duplicate", 2)]
+    assert words(intake.admit([KAHN, b"nope", KAHN], "kahn-agent", batch="k1")) == again
+    assert words(intake_of(journal).admit([KAHN, b"nope", KAHN], "kahn-agent", batch="k1")) == again
+    assert words(intake.admit([KAHN], "kahn-agent", batch="k2")) == [("accepted", 3)]
+
+
+def test_a_key_that_stood_for_another_batch_is_an_error(journal):
+    intake = intake_of(journal)
+    intake.admit([KAHN], "kahn-agent", batch="k1")
+    with pytest.raises(KeyReused):
+        intake.admit([KAHN, KAHN], "kahn-agent", batch="k1")
+    assert journal.last == 1
+
+
+def test_a_mark_stays_with_its_records(tmp_path):
+    with Journal(FileStore(tmp_path)) as journal:
+        intake = Intake(journal, registry.dialects(), marks=Marks(journal, tmp_path / "marks.json"))
+        intake.admit([KAHN, KAHN], "kahn-agent", mark=("file:a", 200))
+        intake.marks.save()
+        intake.admit([KAHN], "kahn-agent", mark=("file:a", 300))
+    with Journal(FileStore(tmp_path)) as journal:
+        assert Marks(journal, tmp_path / "marks.json").place("file:a") == (300, 3)
+        assert Marks(journal).place("file:a") == (300, 3)
+        assert Marks(journal).place("file:b") is None
+
+
+def test_what_is_refused_is_kept_with_its_verdict(journal):
+    refused = Refused(registry.store("memory:"))
+    intake = intake_of(journal, refused=refused)
+    intake.admit([KAHN, b"nope", spoke("1", "a"), spoke("1", "b")])
+    first, second = refused
+    assert line_of(first) == b"nope"
+    assert first["problems"][0]["message"].startswith("not JSON")
+    assert (line_of(second), second["dialect"]) == (spoke("1", "b"), "fishbowl")
+
+
+def test_a_line_over_the_cap_is_refused_and_kept_in_part(journal):
+    refused = Refused(registry.store("memory:"))
+    line = b'{"a":"' + b"x" * 200_000 + b'"}'
+    (verdict,) = intake_of(journal, refused=refused, cap=100_000).admit([line])
+    assert "the cap is 100,000" in verdict.problems[0].message
+    (kept,) = refused
+    assert kept["size"] == len(line)
+    assert line.startswith(base64.b64decode(kept["line"]))
+    assert len(line_of(kept)) == 64 << 10
+
+
+def test_refusals_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr("tracklog.refused.SEGMENTS", 2)
+    refused = Refused(FileStore(tmp_path, folder="refused", durability="os", segment_size=1000))
+    with Journal(registry.store("memory:")) as journal:
+        intake = intake_of(journal, refused=refused)
+        for _ in range(50):
+            intake.admit([b"nope"])
+    assert len(list((tmp_path / "refused").glob("*.jsonl"))) <= 4
+    assert 0 < len(list(refused)) < 50
+    refused.close()
+
+
+def test_a_redactor_is_asked_and_what_it_took_is_on_record(journal):
+    def redact(line: bytes):
+        return (
+            (line.replace(b"hunter2", b"[gone]"), ["password"])
+            if b"hunter2" in line
+            else (line, ())
+        )
+
+    intake = intake_of(journal, redact=redact)
+    intake.admit([message(1), message(2, "hunter2")])
+    clean, scrubbed = journal.read()
+    assert (clean.redacted, scrubbed.redacted) == ((), ("password",))
+    assert b"hunter2" not in scrubbed.line
+    assert orjson.loads(scrubbed.line)["payload"]["blocks"][0]["text"] == "[gone]"
+
+
+@requirement("KAHN-54", "AWF-71")
+def test_nothing_is_scrubbed_by_default_and_kahn_lines_never(journal):
+    secret = KAHN.replace(b'"t"', b'"hunter2"')
+    intake_of(journal).admit([secret, message(1, "hunter2")])
+    intake_of(journal, redact=lambda line: (line.replace(b"hunter2", b""), ["x"])).admit([secret])
+    assert [record.line for record in journal.read()] == [secret, message(1, "hunter2"), secret]
+    assert [record.redacted for record in journal.read()] == [(), (), ()]
+
+
+def test_a_redactor_that_breaks_a_line_gets_it_refused(journal):
+    intake = intake_of(journal, redact=lambda line: (b"", ["all"]))
+    (verdict,) = intake.admit([message(1)])
+    assert verdict.verdict == "refused"
+    assert journal.last == 0
+
+
+@pytest.mark.parametrize("path", samples.of("good") + samples.of("odd"), ids=samples.name_of)
+def test_every_sample_comes_out_byte_for_byte(path):
+    dialect = registry.dialect(samples.dialect_of(path))
+    with Journal(registry.store("memory:")) as journal:
+        verdicts = admit(journal, dialect, samples.lines_of(path))
+        kept = [
+            line
+            for line, v in zip(samples.lines_of(path), verdicts, strict=True)
+            if v.verdict == "accepted"
+        ]
+        assert [record.line for record in journal.read(limit=10_000)] == kept
+        assert {v.verdict for v in verdicts} <= {"accepted", "duplicate", "refused"}
+        if samples.mark_of(path) not in ("id-reused", "event-id-reused"):
+            assert "refused" not in {v.verdict for v in verdicts}
+
+
+ids = st.lists(st.integers(0, 9).map(str), max_size=12)
+
+
+@given(batches=st.lists(ids, max_size=5), cold=st.booleans())
+def test_whatever_is_told_again_is_kept_once(batches, cold):
+    with Journal(registry.store("memory:")) as journal:
+        intake = intake_of(journal)
+        for batch in batches:
+            if cold:
+                intake = intake_of(journal)
+            intake.admit([spoke(id) for id in batch])
+            intake.admit([spoke(id) for id in batch])
+        kept = [orjson.loads(record.line)["id"] for record in journal.read(limit=10_000)]
+    assert kept == list(dict.fromkeys(id for batch in batches for id in batch))
+
+
+def test_threads_that_tell_the_same_are_heard_once(journal):
+    intake = intake_of(journal)
+    lines = [spoke(str(n)) for n in range(200)]
+    numbers: list[list[int]] = []
+
+    def tell():
+        numbers.append([intake.admit([line])[0].seq for line in lines])
+
+    threads = [threading.Thread(target=tell) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert journal.last == 200
+    assert all(each == numbers[0] for each in numbers)
+
+
+def _tell(home, start, results):
+    with Journal(FileStore(home, durability="os")) as journal:
+        intake = intake_of(journal)
+        start.wait()
+        results.put([intake.admit([spoke(str(n))])[0].seq for n in range(100)])
+
+
+def test_processes_that_tell_the_same_are_heard_once(tmp_path):
+    context = get_context("spawn")
+    start, results = context.Event(), context.Queue()
+    processes = [context.Process(target=_tell, args=(tmp_path, start, results)) for _ in range(4)]
+    for process in processes:
+        process.start()
+    start.set()
+    told = [results.get(timeout=60) for _ in processes]
+    for process in processes:
+        process.join(timeout=60)
+    with Journal(FileStore(tmp_path)) as journal:
+        kept = [orjson.loads(record.line)["id"] for record in journal.read(limit=10_000)]
+    assert sorted(kept, key=int) == [str(n) for n in range(100)]
+    assert all(each == told[0] for each in told)
