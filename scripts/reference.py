@@ -11,13 +11,29 @@ from tracklog.cli import tracklog
 from tracklog.dialects import Dialect
 from tracklog.schemas import schema_of
 
-PAGES = Path(__file__).parents[1] / "docs" / "reference"
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "docs" / "reference"
+README = ROOT / "README.md"
 
 
 def pages() -> dict[Path, str]:
     """The text of every reference page, by its path."""
     made = {"cli": _cli(), "dialects": _dialects(), "errors": _errors()}
-    return {PAGES / f"{name}.md": text for name, text in made.items()}
+    return {PAGES / f"{name}.md": text for name, text in made.items()} | {README: _readme()}
+
+
+def _readme() -> str:
+    """The README with its table of dialects made anew."""
+    before, start, rest = README.read_text().partition(
+        "<!-- dialects: derived by scripts/derive.py -->\n"
+    )
+    _, end, after = rest.partition("<!-- /dialects -->")
+    rows = ["| dialect | what it tells | kinds | fields |", "|---|---|---|---|"]
+    for dialect in registry.dialects():
+        policy = dialect.policy
+        known = f"{len(dialect.kinds)} known, {policy.kinds}" if dialect.kinds else policy.kinds
+        rows.append(f"| `{dialect.name}` | {dialect.about} | {known} | {policy.fields} |")
+    return before + start + "\n".join(rows) + "\n" + end + after
 
 
 def _cli() -> str:

@@ -38,33 +38,38 @@ def split(source: Source, cap: int = CAP) -> Iterator[Line]:
 
     A line longer than the cap is counted and passed over, never held.
     """
+    for group in groups(source, cap):
+        yield from group
+
+
+def groups(source: Source, cap: int = CAP) -> Iterator[list[Line]]:
+    """The same lines, as many at a time as one read of the source completes."""
     number, offset, size = 1, 0, 0
     held: list[bytes] = []
 
-    def line(last: bytes, whole: bool) -> Line | None:
-        nonlocal size
+    def line(last: bytes, whole: bool) -> list[Line]:
         total = size + len(last)
         data = b"".join([*held, last]) if total <= cap else b""
         bom = number == 1 and data.startswith(BOM)
         data = data[3:] if bom else data
         data = data.removesuffix(b"\r")
         held.clear()
-        size = 0
         if not data.strip() and total <= cap:
-            return None
-        return Line(number, offset, data, total, whole, bom)
+            return []
+        return [Line(number, offset, data, total, whole, bom)]
 
     while chunk := source.read(CHUNK):
-        start = 0
+        start, group = 0, []
         while (end := chunk.find(b"\n", start)) >= 0:
-            length = size + end - start + 1
-            if found := line(chunk[start:end], whole=True):
-                yield found
-            number, offset, start = number + 1, offset + length, end + 1
+            group += line(chunk[start:end], whole=True)
+            number, offset = number + 1, offset + size + end - start + 1
+            start, size = end + 1, 0
         size += len(chunk) - start
         if size <= cap:
             held.append(chunk[start:])
         else:
             held.clear()
-    if size and (found := line(b"", whole=False)):
-        yield found
+        if group:
+            yield group
+    if size and (last := line(b"", whole=False)):
+        yield last
