@@ -333,3 +333,53 @@ def test_memory_is_flat_while_a_hundred_megabytes_are_read(tmp_path):
         assert tracemalloc.get_traced_memory()[1] < 16 << 20
     finally:
         tracemalloc.stop()
+
+
+def test_a_producer_that_is_interrupted_leaves_the_others_a_leader(tmp_path):
+    """Ctrl-C in the middle of waiting, again and again, while others append."""
+    program = """
+import os, signal, sys, threading, time
+from tracklog.errors import NotAppended
+from tracklog.journal import Entry, Journal
+from tracklog.stores.file import FileStore
+journal = Journal(FileStore(sys.argv[1]))
+entry = [Entry("spoken", "spoken", "r", b"{}")]
+def produce():
+    kept = 0
+    while kept < 150:
+        try:
+            kept += len(journal.append(entry))
+        except NotAppended:
+            pass
+threads = [threading.Thread(target=produce) for _ in range(4)]
+for thread in threads: thread.start()
+def interrupt():
+    while any(thread.is_alive() for thread in threads):
+        time.sleep(0.003)
+        os.kill(os.getpid(), signal.SIGUSR1)
+def stop(*_):
+    raise KeyboardInterrupt
+signal.signal(signal.SIGUSR1, stop)
+threading.Thread(target=interrupt, daemon=True).start()
+hit = 0
+while True:
+    try:
+        while any(thread.is_alive() for thread in threads):
+            journal.append(entry)
+        break
+    except (KeyboardInterrupt, NotAppended):
+        hit += 1
+signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+for thread in threads: thread.join()
+assert journal.append(entry).start > 600
+print(hit)
+"""
+    told = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr
+    assert int(told.stdout) > 3
+    assert verify(tmp_path).ok

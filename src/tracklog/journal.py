@@ -3,6 +3,7 @@
 Right of it there is any number of readers, each with a number in its hand.
 """
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -12,7 +13,7 @@ from operator import attrgetter, itemgetter
 from typing import NamedTuple, Protocol
 
 from tracklog import frame
-from tracklog.errors import BadLine, Overtaken
+from tracklog.errors import BadLine, NotAppended, Overtaken
 from tracklog.event import Finding
 from tracklog.frame import Erased, Mark, Record, Run, stamp
 from tracklog.stores import Store
@@ -22,7 +23,7 @@ __all__ = ["Entry", "Erased", "Heard", "Journal", "Mark", "Record", "Run"]
 _NAMES = itemgetter(0, 1, 2)
 _LINE = attrgetter("line")
 _GROUP = 8192  # records that waiting threads are written together, at most
-_PATIENCE = 0.002
+_PATIENCE = 0.005  # seconds that a leader waits for the others, at most
 
 
 class Heard(Protocol):
@@ -106,21 +107,14 @@ class Journal:
             return range(0)
         batch = self._batch(entries, redacted, lifecycle, mark)
         batch.guard = guard
-        with self._mutex:
-            self._waiting.append(batch)
-            leads = not self._led
-            if leads:
-                self._led = True
-            else:
-                batch.turn = threading.Lock()
-                batch.turn.acquire()
-                if self._hoped and len(self._waiting) >= self._hoped:
-                    self._hoped = 0
-                    self._gathered.release()
-        if batch.turn is not None:
-            batch.turn.acquire()  # until it is written, or until it is its turn to lead
-        if not batch.done:
-            self._lead()
+        try:
+            if not self._queue(batch):
+                batch.turn.acquire()  # until it is written, or until it is its turn to lead
+            if not batch.done:
+                self._lead(batch)
+        except BaseException:
+            self._withdraw(batch)
+            raise
         if batch.error is not None:
             raise batch.error
         return range(batch.first, batch.first + len(batch.lines))
@@ -206,12 +200,31 @@ class Journal:
         self._heads[_NAMES(entry)] = made
         return made
 
-    def _lead(self) -> None:
+    def _queue(self, batch: "_Batch") -> bool:
+        """Whether it is the first of those that wait, and so the one that writes them all."""
+        with self._mutex:
+            self._waiting.append(batch)
+            if not self._led:
+                batch.leads = self._led = True
+            elif self._hoped and len(self._waiting) >= self._hoped:
+                self._hoped = 0
+                self._gathered.release()
+            return batch.leads
+
+    def _withdraw(self, batch: "_Batch") -> None:
+        """An interrupted producer must not leave the others without a leader."""
+        with self._mutex:
+            if batch in self._waiting:
+                self._waiting.remove(batch)
+        if batch.leads:
+            self._hand_over(batch)
+        self._wake(batch)
+
+    def _lead(self, own: "_Batch") -> None:
         """Writes what is waiting, wakes its owners, and hands over to the next that came."""
-        group: list[_Batch] = []
+        self._gather()
+        group = self._take(own)
         try:
-            self._gather()
-            group = self._take()
             began = time.perf_counter()
             first = self.store.append(
                 lambda first: self._frames(first, group),
@@ -222,13 +235,18 @@ class Journal:
                 if batch.error is None:
                     batch.first = first
                     first += len(batch.lines)
-        except BaseException as error:
+        except Exception as error:  # noqa: BLE001 - every owner is told, each in its own thread
             for batch in group:
                 batch.error = error
-            if not group:
-                raise
-        finally:
-            self._hand_over(group)
+        except BaseException:
+            for batch in group:
+                batch.error = NotAppended(
+                    "the thread that wrote this group was interrupted",
+                    "it was not acknowledged; send it again",
+                )
+            raise
+        self._hand_over(own)
+        self._wake(own)
 
     def _gather(self) -> None:
         """Waits a moment for those who came along last time: one sync serves them all."""
@@ -237,33 +255,45 @@ class Journal:
             if missing <= 0 or self._took <= 0:
                 return
             self._hoped = self._together
-        if not self._gathered.acquire(timeout=min(_PATIENCE, self._took / 2)):
+        if not self._gathered.acquire(timeout=min(_PATIENCE, 2 * self._took)):
             with self._mutex:
                 if self._hoped:
                     self._hoped = 0
                 else:
                     self._gathered.acquire()
 
-    def _take(self) -> "list[_Batch]":
-        group: list[_Batch] = []
+    def _take(self, own: "_Batch") -> "list[_Batch]":
         size = 0
         with self._mutex:
-            while self._waiting and size < _GROUP:
-                group.append(self._waiting.popleft())
-                size += len(group[-1].lines)
+            for batch in self._waiting:
+                if size >= _GROUP:
+                    break
+                own.owed.append(batch)
+                size += len(batch.lines)
+            group = own.owed[:]
+            for _ in group:
+                self._waiting.popleft()
         return group
 
-    def _hand_over(self, group: "list[_Batch]") -> None:
+    def _hand_over(self, own: "_Batch") -> None:
+        """Ends the lead of one and gives it to the next that waits, if any."""
         with self._mutex:
-            self._together = len(group) + len(self._waiting)
-            following = self._waiting[0] if self._waiting else None
-            self._led = following is not None
-        for batch in group:
-            batch.done = True
-            if batch.turn is not None:
-                batch.turn.release()
-        if following is not None and following.turn is not None:
-            following.turn.release()
+            self._together = len(own.owed) + len(self._waiting)
+            for batch in own.owed:
+                batch.done = True
+            self._led = bool(self._waiting)
+            if self._waiting:
+                self._waiting[0].leads = True
+                own.owed.append(self._waiting[0])
+            own.leads = False
+
+    @staticmethod
+    def _wake(own: "_Batch") -> None:
+        """Wakes those whom a leader owes an answer or the lead, however often it is interrupted."""
+        while own.owed:
+            with contextlib.suppress(RuntimeError):  # woken before the interruption
+                own.owed[-1].turn.release()
+            own.owed.pop()
 
     def _frames(self, first: int, group: "list[_Batch]") -> list[bytes]:
         received = b',"received":"%b"' % stamp(self._clock()).encode()
@@ -298,12 +328,26 @@ class Journal:
 class _Batch:
     """What one caller waits for."""
 
-    __slots__ = ("done", "error", "first", "guard", "heads", "lifecycle", "lines", "turn")
+    __slots__ = (
+        "done",
+        "error",
+        "first",
+        "guard",
+        "heads",
+        "leads",
+        "lifecycle",
+        "lines",
+        "owed",
+        "turn",
+    )
 
     def __init__(self, heads: list[bytes], lines: list[bytes], lifecycle: bool) -> None:
         self.heads, self.lines, self.lifecycle = heads, lines, lifecycle
         self.first = 0
         self.done = False
+        self.leads = False
         self.error: BaseException | None = None
-        self.turn: threading.Lock | None = None
         self.guard: Callable[[int], bool] | None = None
+        self.owed: list[_Batch] = []
+        self.turn = threading.Lock()
+        self.turn.acquire()

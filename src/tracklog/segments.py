@@ -422,7 +422,7 @@ class Reader:
         first, after, bound, limit, room = part
         state = os.fstat(fd)
         offset = self._cursors.get((first, state.st_ino, after), -1)
-        if offset < 0:
+        if offset < 0 or seq_of(os.pread(fd, 32, offset)) != after + 1:
             offset = 0 if after < first else place(fd, state.st_size, after + 1)
         span, clean = min(_CHUNK, max(1 << 13, min(limit, bound - after) << 10)), True
         while limit > 0 and room > 0 and after < bound:

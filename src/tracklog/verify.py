@@ -113,7 +113,7 @@ class _Verifying:
         self.stones: dict[int, tuple[bytes, bytes]] = {}
         self.links: dict[int, list[tuple[bytes, bytes]]] = {}
         self._format(home / "format")
-        sizes = _snapshot(self.folder)
+        sizes = snapshot(self.folder)
         self.before: bytes | None = self._beginning(list(sizes))
         for first, (size, chain_size) in sizes.items():
             if first != self.through + 1:
@@ -320,11 +320,12 @@ class _Frames:
         """The lines up to that number, those without a number among them."""
         found: list[bytes] = []
         while (line := self._next()) is not None:
-            if through is not None and seq_of(line) > through:
+            seq = seq_of(line)
+            if through is not None and seq > through:
                 self.held = line
                 break
             found.append(line)
-            if seq_of(line) == through:
+            if seq == through:
                 break
         return found
 
@@ -342,7 +343,7 @@ class _Frames:
         return found[1]
 
 
-def _snapshot(folder: Path) -> dict[int, tuple[int, int]]:
+def snapshot(folder: Path) -> dict[int, tuple[int, int]]:
     """The sizes of every segment and chain at a moment when nobody writes."""
     try:
         lock = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
