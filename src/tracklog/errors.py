@@ -11,6 +11,7 @@
     │   └── StoreBroken          the journal can be neither trusted nor mended from here
     ├── KeyReused            a batch key that stood for another batch before
     ├── BadFormat            a home that this version cannot read
+    ├── NoSuchRun            a name that no run has, or more than one
     ├── NoSuchRecord         a number that no record has, or has any more
     ├── NoSuchBlob           a hash that no blob has
     ├── BlobDamaged          a blob whose bytes are not those that were put
@@ -18,6 +19,7 @@
     │   ├── UnsafeTranscript     its name, its kind, its owner or its mode is not safe
     │   ├── TranscriptLocked     another writer has it
     │   └── TranscriptFinished   its run has ended, and `resume` was not asked for
+    ├── BadBackup            a copy that was not made
     └── NotRecorded          an event that did not reach its transcript
         ├── InvalidEvent         it is not one that may be written
         ├── MaskFailed           the masker refused, or broke what it may not touch
@@ -82,6 +84,10 @@ class BadFormat(TracklogError):
     """A home was made by a newer version, or is no home."""
 
 
+class NoSuchRun(TracklogError):
+    """A run was asked for by a name that no run has, or that more than one could have."""
+
+
 class NoSuchRecord(TracklogError):
     """A number was asked for that no record has, or has any more."""
 
@@ -92,6 +98,10 @@ class NoSuchBlob(TracklogError):
 
 class BlobDamaged(TracklogError):
     """A blob's bytes do not have the hash that they were put under."""
+
+
+class BadBackup(TracklogError):
+    """A copy of a home was not made, or does not verify."""
 
 
 class NotOpened(TracklogError):

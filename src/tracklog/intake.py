@@ -16,7 +16,7 @@ from tracklog.event import Event, Problem, Refusal
 from tracklog.fact import Began, Ended
 from tracklog.identities import Identities, Known, Outcome
 from tracklog.journal import Journal, Mark
-from tracklog.lines import CAP
+from tracklog.lines import CAP, Line
 from tracklog.marks import Marks
 from tracklog.refused import Refused
 
@@ -102,6 +102,20 @@ class Intake:
             if refused:
                 self._refused.keep(refused)
         return verdicts
+
+    def admit_lines(
+        self, lines: Sequence[Line], dialect: str | None = None, *, mark: Mark | None = None
+    ) -> list[Verdict]:
+        """The same for lines that were cut from a file, of which one may be too long to hold."""
+        held = [line.data for line in lines if line.size <= self.cap]
+        verdicts = iter(self.admit(held, dialect, mark=mark))
+        return [next(verdicts) if line.size <= self.cap else self._too_long(line) for line in lines]
+
+    def _too_long(self, line: Line) -> Verdict:
+        refusal = Refusal((problems.too_long(line.size, self.cap),))
+        if self._refused is not None:
+            self._refused.keep([(line.data, refusal)])
+        return Verdict("refused", None, refusal.problems)
 
     def _judged(self, lines: list[bytes], check: Check) -> list[Event | Refusal]:
         cap = self.cap

@@ -7,6 +7,7 @@ CAP = 16 * 1024 * 1024
 """The longest line that the door takes, in bytes, unless configured."""
 
 CHUNK = 1 << 18
+BEGINNING = 64 << 10
 BOM = b"\xef\xbb\xbf"
 
 
@@ -24,7 +25,7 @@ class Line(NamedTuple):
     offset: int
     """Of its first byte in the file."""
     data: bytes
-    """Empty when the line is longer than the cap."""
+    """Of a line that is longer than the cap, only the beginning."""
     size: int
     """In bytes, also when it is longer than the cap."""
     whole: bool = True
@@ -36,7 +37,7 @@ class Line(NamedTuple):
 def split(source: Source, cap: int = CAP) -> Iterator[Line]:
     """The lines that are not blank, cut at LF; one CR before it is transport.
 
-    A line longer than the cap is counted and passed over, never held.
+    A line longer than the cap is counted and passed over; only its beginning is held.
     """
     for group in groups(source, cap):
         yield from group
@@ -49,7 +50,8 @@ def groups(source: Source, cap: int = CAP) -> Iterator[list[Line]]:
 
     def line(last: bytes, whole: bool) -> list[Line]:
         total = size + len(last)
-        data = b"".join([*held, last]) if total <= cap else b""
+        data = b"".join([*held, last])
+        data = data if total <= cap else data[:BEGINNING]
         bom = number == 1 and data.startswith(BOM)
         data = data[3:] if bom else data
         data = data.removesuffix(b"\r")
@@ -65,10 +67,10 @@ def groups(source: Source, cap: int = CAP) -> Iterator[list[Line]]:
             number, offset = number + 1, offset + size + end - start + 1
             start, size = end + 1, 0
         size += len(chunk) - start
-        if size <= cap:
+        if size <= cap or not held:
             held.append(chunk[start:])
-        else:
-            held.clear()
+        elif len(held) > 1:
+            held[:] = [b"".join(held)[:BEGINNING]]
         if group:
             yield group
     if size and (last := line(b"", whole=False)):

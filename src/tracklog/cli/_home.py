@@ -1,0 +1,85 @@
+"""The home that a verb works on: --home, else TRACKLOG_HOME, else the user's own."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from tracklog.errors import TracklogError
+
+if TYPE_CHECKING:
+    from tracklog.frame import Record
+    from tracklog.home import Home
+
+DEFAULT = "~/.local/share/tracklog"
+DURABILITIES = ("sync", "interval", "lifecycle", "os")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def home_option(verb: F) -> F:
+    """The option that says where the record is kept."""
+    return click.option(
+        "--home",
+        envvar="TRACKLOG_HOME",
+        default=DEFAULT,
+        show_default=True,
+        show_envvar=True,
+        metavar="DIR",
+        type=click.Path(path_type=Path),
+        callback=lambda _context, _option, path: path.expanduser(),
+        help="Where the record is kept.",
+    )(verb)
+
+
+def reading(home: Path) -> "Home":
+    """A home to be read; one that is not there is said to be so."""
+    from tracklog.home import Home  # noqa: PLC0415  # slow to import
+
+    if not (home / "journal").is_dir():
+        raise TracklogError(
+            f"nothing is recorded at {home}",
+            "`tracklog record` begins a record; --home or TRACKLOG_HOME names another place",
+        )
+    return Home(home, readonly=True)
+
+
+def writing(home: Path, **options: Any) -> "Home":
+    """A home to be written to; what was surprising about opening it is said."""
+    from tracklog.home import Home  # noqa: PLC0415  # slow to import
+
+    opened = Home(home, **options)
+    for finding in opened.store.findings:
+        click.secho(f"{finding.name}: {finding.message}", fg="yellow", err=True)
+    return opened
+
+
+def shown(record: "Record", home: "Home") -> str:
+    """A record on one line, for a person."""
+    from tracklog.check import understand  # noqa: PLC0415
+
+    moment = record.received[:19].replace("T", " ")
+    head = f"{record.seq:>8}  {moment}  "
+    if record.erased is not None:
+        return f"{head}{click.style('erased', fg='red')}  {record.erased.reason}"
+    dialect = home.dialects.get(record.dialect)
+    if dialect is None:
+        return f"{head}{record.dialect}  run {record.run}"
+    event = understand(dialect, record.line)
+    said = " ".join(filter(None, (event.actor, _summary(dialect, event))))
+    name = click.style(f"{event.kind:<24}", bold=True)
+    return f"{head}{click.style(f'{record.run[:20]:<20}', fg='cyan')}  {name} {said}"[:400]
+
+
+def _summary(dialect: Any, event: Any) -> str:
+    """A few words of what an event means."""
+    words: list[str] = []
+    for fact in dialect.facts(event):
+        for key in ("task", "tool", "to", "outcome", "verdict", "text", "reason", "label"):
+            value = getattr(fact, key, None)
+            if isinstance(value, str) and value not in words:
+                words.append(value)
+        for block in getattr(fact, "blocks", ()):
+            words += [str(v) for k, v in block.items() if k in ("text", "thinking", "command")]
+    return " · ".join(word.replace("\n", " ")[:80] for word in words[:4])

@@ -1,0 +1,39 @@
+"""`tracklog doctor`: what is wrong, and the command that mends it."""
+
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from tracklog.cli import _home
+from tracklog.cli import _terminal as terminal
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tracklog doctor
+  tracklog doctor --json | jq 'select(.state != "ok")'
+\b
+Exit code: 0 well, 1 something is wrong.""",
+)
+@_home.home_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per check.")
+def command(home: Path, as_json: bool) -> None:
+    """Look over the home: permissions, free space, the chain, the clock, versions."""
+    from tracklog.doctor import doctor  # noqa: PLC0415  # slow to import
+
+    wrong = False
+    for check in doctor(home, time.time()):
+        wrong = wrong or check.state == "error"
+        if as_json:
+            terminal.put_json(check._asdict())
+            continue
+        colour = {"ok": "green", "warning": "yellow", "error": "red"}[check.state]
+        click.echo(
+            f"{click.style(f'{check.state:<8}', fg=colour)} {check.name:<12} {check.message}"
+        )
+        if check.mend:
+            click.echo(f"{'':21} {check.mend}")
+    sys.exit(1 if wrong else 0)

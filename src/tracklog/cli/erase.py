@@ -1,0 +1,42 @@
+"""`tracklog erase`: take one record's bytes out, and leave that on record."""
+
+import getpass
+from pathlib import Path
+
+import click
+
+from tracklog.cli import _home
+from tracklog.cli import _terminal as terminal
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tracklog erase agent-coder-1 42 --reason "a token was logged" """,
+)
+@click.argument("run")
+@click.argument("seq", type=click.IntRange(min=1))
+@_home.home_option
+@click.option("--reason", required=True, help="Why; it stands on the tombstone.")
+@click.option("--by", default=None, help="Who; you, unless said otherwise.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(
+    run: str, seq: int, home: Path, reason: str, by: str | None, yes: bool, as_json: bool
+) -> None:
+    """Replace record SEQ of RUN by a tombstone that keeps its hash, so the rest still verifies.
+
+    The bytes are gone from every place of this home; copies elsewhere are yours to find.
+    """
+    _home.reading(home).close()
+    with _home.writing(home) as opened:
+        if not yes:
+            click.confirm(f"erase record {seq} of {run} for good?", abort=True, err=True)
+        done = opened.erase(run, seq, reason=reason, by=by or getpass.getuser())
+    if as_json:
+        terminal.put_json(
+            {"seq": done.seq, "run": done.run[1], "leaf": done.leaf, "also": done.also}
+        )
+    else:
+        also = f"; also in {', '.join(done.also)}" if done.also else ""
+        click.echo(f"record {done.seq} is erased{also}")

@@ -1,0 +1,63 @@
+"""`tracklog prune`: let old records go, on record."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tracklog.cli import _home
+from tracklog.cli import _terminal as terminal
+
+UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+class Age(click.ParamType[float]):
+    """A length of time: 30d, 12h."""
+
+    name = "age"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        found = re.fullmatch(r"([0-9]+)([mhdw])", str(value))
+        if found is None:
+            self.fail(f"{value!r} is no age; write 30d, 12h, 90m or 8w", param, ctx)
+        return int(found[1]) * float(UNITS[found[2]])
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tracklog prune --older-than 30d --dry-run
+  tracklog prune --older-than 12w""",
+)
+@_home.home_option
+@click.option("--older-than", type=Age(), required=True, metavar="AGE", help="30d, 12h, 8w.")
+@click.option("--open-too", is_flag=True, help="Also runs that have not ended and still speak.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be dropped.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(home: Path, older_than: float, open_too: bool, dry_run: bool, as_json: bool) -> None:
+    """Drop whole sealed segments of old records; the rest still verifies.
+
+    Each run that lost something is marked, so that a later import does not bring it back.
+    """
+    _home.reading(home).close()
+    with _home.writing(home) as opened:
+        done = opened.prune(older_than, open_too=open_too, dry=dry_run)
+    if as_json:
+        said: dict[str, Any] = {
+            "dry_run": dry_run,
+            "records": done.records,
+            "through": done.through,
+        }
+        said |= {"bytes": done.bytes, "whole": done.whole, "part": done.part}
+        terminal.put_json(said)
+    elif not done.records:
+        click.echo("nothing is that old in a segment that can go")
+    else:
+        word = "would be dropped" if dry_run else "dropped"
+        click.echo(
+            f"{terminal.count(done.records, 'record')} {word}, {done.bytes:,} bytes; "
+            f"{terminal.count(len(done.whole), 'run')} wholly, {len(done.part)} in part"
+        )

@@ -1,0 +1,55 @@
+"""`tracklog repair`: heal a JSONL file that a crash, a full disk or a careless writer broke."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from tracklog.cli import _terminal as terminal
+
+if TYPE_CHECKING:
+    from tracklog.transcript.repair import Report
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tracklog repair --dry-run session.jsonl
+  tracklog repair session.jsonl""",
+)
+@click.argument("files", nargs=-1, required=True, metavar="FILES...")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per changed line.")
+def command(files: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
+    """Heal what can be healed, line by line, and keep the original beside each file.
+
+    NUL bytes, glued and torn lines, line breaks inside strings, bad UTF-8, a byte order mark.
+    """
+    from tracklog.transcript.repair import examine, repair  # noqa: PLC0415  # slow to import
+
+    for name in files:
+        with terminal.opened(name):
+            pass  # a missing or unreadable file is said to be so
+        report = (examine if dry_run else repair)(name)
+        for mended in report.changes:
+            if as_json:
+                said = {"file": name, "line": mended.number, "action": mended.action}
+                terminal.put_json({**said, "flaws": mended.flaws, "message": mended.message})
+                continue
+            colour = "yellow" if mended.action == "healed" else "red"
+            word = click.style(mended.action, fg=colour)
+            click.echo(f"{name}, line {mended.number}: {word}: {mended.message}")
+        if not as_json:
+            click.echo(f"{name}: {_ending(report, dry_run)}")
+    sys.stdout.flush()
+
+
+def _ending(report: "Report", dry_run: bool) -> str:
+    lines, changes, original = report.lines, report.changes, report.original
+    if not changes:
+        return f"sound, {terminal.count(lines, 'line')}; nothing was changed"
+    healed = sum(each.action == "healed" for each in changes)
+    words = (
+        f"{terminal.count(lines, 'line')} kept, {healed} healed, {len(changes) - healed} set aside"
+    )
+    return f"{words}; nothing was written" if dry_run else f"{words}; the original is {original}"

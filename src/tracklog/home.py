@@ -1,0 +1,191 @@
+"""A home: the folder in which one machine keeps its record, with everything that belongs to it."""
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from tracklog import registry
+from tracklog.blobs import Blobs
+from tracklog.check import understand
+from tracklog.dialects import Dialect
+from tracklog.dialects import tracklog as native
+from tracklog.errors import NoSuchRecord, NoSuchRun
+from tracklog.fact import Began, Ended, Fact, Noted
+from tracklog.frame import Record, Run, stamp
+from tracklog.intake import Intake, Redact
+from tracklog.journal import Journal
+from tracklog.lines import CAP
+from tracklog.marks import Marks
+from tracklog.refused import SEGMENT_SIZE, Refused
+from tracklog.retention import Erasure, Pruning
+from tracklog.segments import firsts
+from tracklog.stores import Durability
+
+
+class Home:
+    """Opens what is there and makes what is not; read-only, it changes nothing."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        durability: Durability = "sync",
+        readonly: bool = False,
+        dialects: Iterable[Dialect] | None = None,
+        redact: Redact | None = None,
+        cap: int = CAP,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.path = Path(path).expanduser()
+        self.dialects = {each.name: each for each in dialects or registry.dialects()}
+        self.clock = clock
+        self._redact, self._cap = redact, cap
+        self._lifecycle = durability == "lifecycle"
+        self.store: Any = registry.store(
+            f"file:{self.path}", durability=durability, readonly=readonly
+        )
+        self.journal = Journal(self.store, clock)
+
+    @cached_property
+    def intake(self) -> Intake:
+        """The door."""
+        marks = Marks(self.journal, self.path / "marks.json")
+        return Intake(
+            self.journal,
+            self.dialects.values(),
+            refused=self.refused,
+            marks=marks,
+            redact=self._redact,
+            lifecycle=self._lifecycle,
+            cap=self._cap,
+        )
+
+    @cached_property
+    def refused(self) -> Refused:
+        """What the door refused."""
+        options = {"folder": "refused", "durability": "os", "segment_size": SEGMENT_SIZE}
+        return Refused(registry.store(f"file:{self.path}", **options))
+
+    @cached_property
+    def blobs(self) -> Blobs:
+        """Large values that were lifted out of lines."""
+        return Blobs(self.path)
+
+    def runs(self) -> set[Run]:
+        """Every run of which something is kept."""
+        folder = self.path / "journal"
+        return {run for first in firsts(folder) for run in self.store.reader.runs(first)}
+
+    def run(self, name: str) -> Run:
+        """The run that is meant: `family:run`, a run id, or the beginning of one."""
+        runs = self.runs()
+        exact = [run for run in runs if name in (run[1], ":".join(run))]
+        found = exact or [run for run in runs if run[1].startswith(name)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            names = ", ".join(sorted(":".join(run) for run in found)[:5])
+            raise NoSuchRun(f"{name!r} could be {len(found)} runs", f"say which: {names}")
+        near = get_close_matches(name, [run[1] for run in runs], n=3, cutoff=0.4)
+        hint = f"did you mean {', '.join(near)}?" if near else "`tracklog tail` shows what is there"
+        raise NoSuchRun(f"there is no run {name!r} here", hint)
+
+    def facts(self, record: Record) -> Iterator[Fact]:
+        """What a record means; nothing when it was erased or its dialect is not here."""
+        dialect = self.dialects.get(record.dialect)
+        if dialect is not None and record.line:
+            yield from dialect.facts(understand(dialect, record.line))
+
+    def erase(self, name: str, seq: int, *, reason: str, by: str) -> Erasure:
+        """Takes one record's bytes out of every place of this home, and puts that on record."""
+        family, run = self.run(name)
+        record = next(iter(self.journal.read(seq - 1, 1)), None)
+        if record is None or (record.seq, record.family, record.run) != (seq, family, run):
+            raise NoSuchRecord(
+                f"record {seq} is not of run {run!r}", f"`tracklog events {run}` shows its records"
+            )
+        erasure: Erasure = self.store.erase(seq, reason=reason, by=by, at=self._now())
+        told = {"seq": seq, "reason": reason, "by": by}
+        self._tell((family, run), Noted(label="erasure", data=told))
+        return erasure
+
+    def prune(self, older_than: float, *, open_too: bool = False, dry: bool = False) -> Pruning:
+        """Drops what is older than that many seconds, in whole segments, and puts it on record.
+
+        It stops before a run that has not ended and spoke since, unless `open_too`.
+        Blobs that nothing speaks of any more go with it.
+        """
+        before = stamp(self.clock() - older_than)
+        is_open = None if open_too else self._open_since(before).__contains__
+        done: Pruning = self.store.prune(before, at=self._now(), is_open=is_open, dry=dry)
+        if dry or not done.records:
+            return done
+        for run in (*done.whole, *done.part):
+            told = {"through": done.through, "whole": run in done.whole}
+            self._tell(run, Noted(label="pruned", data=told))
+        self.refused.journal.store.prune(before, at=self._now())  # type: ignore[attr-defined]  # a file store
+        spoken = self._spoken_blobs()
+        self.blobs.collect(lambda name: name in spoken, older_than=3600)
+        return done
+
+    def close(self) -> None:
+        if "intake" in self.__dict__:
+            self.intake.marks.save()
+        if "refused" in self.__dict__:
+            self.refused.close()
+        self.journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _now(self) -> str:
+        return stamp(self.clock())
+
+    def _tell(self, run: Run, fact: Fact) -> None:
+        """Puts an operator's act on record, in the native dialect."""
+        family, name = run
+        line = native.line(
+            fact,
+            id=uuid.uuid4().hex,
+            run=name,
+            at=self._now(),
+            family=None if family == native.dialect.family else family,
+            origin={"writer": "cli", "fidelity": "observed"},
+        )
+        self.intake.admit([line], native.dialect.name)
+
+    def _open_since(self, moment: str) -> set[Run]:
+        """The runs that spoke since a moment and have something that began and did not end."""
+        spoke = {
+            (record.family, record.run)
+            for record in self.journal.records()
+            if record.received >= moment
+        }
+        return {run for run in spoke if self._is_open(run)}
+
+    def _is_open(self, run: Run) -> bool:
+        begun: set[tuple[str, str | None]] = set()
+        for record in self.journal.records(run=run):
+            for fact in self.facts(record):
+                if isinstance(fact, Began) and fact.what != "step":
+                    begun.add((fact.what, fact.agent))
+                elif isinstance(fact, Ended) and fact.what != "step":
+                    begun.discard((fact.what, fact.agent))
+        return bool(begun)
+
+    def _spoken_blobs(self) -> set[str]:
+        """The blobs that some record still speaks of."""
+        names = set(self.blobs.list())
+        found: set[str] = set()
+        if names:
+            for record in self.journal.records():
+                if b'"$blob"' in record.line:
+                    found |= {name for name in names if name.encode() in record.line}
+        return found
