@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tracklog import errors, registry
+from tracklog import chain, errors, registry
 from tracklog.cli import tracklog
 from tracklog.dialects import Dialect
 from tracklog.schemas import schema_of
@@ -14,26 +14,39 @@ from tracklog.schemas import schema_of
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reference"
 README = ROOT / "README.md"
+FORMAT = PAGES / "journal-format.md"
 
 
 def pages() -> dict[Path, str]:
     """The text of every reference page, by its path."""
     made = {"cli": _cli(), "dialects": _dialects(), "errors": _errors()}
-    return {PAGES / f"{name}.md": text for name, text in made.items()} | {README: _readme()}
+    return {PAGES / f"{name}.md": text for name, text in made.items()} | {
+        README: _readme(),
+        FORMAT: _format(),
+    }
 
 
 def _readme() -> str:
     """The README with its table of dialects made anew."""
-    before, start, rest = README.read_text().partition(
-        "<!-- dialects: derived by scripts/derive.py -->\n"
-    )
-    _, end, after = rest.partition("<!-- /dialects -->")
     rows = ["| dialect | what it tells | kinds | fields |", "|---|---|---|---|"]
     for dialect in registry.dialects():
         policy = dialect.policy
         known = f"{len(dialect.kinds)} known, {policy.kinds}" if dialect.kinds else policy.kinds
         rows.append(f"| `{dialect.name}` | {dialect.about} | {known} | {policy.fields} |")
-    return before + start + "\n".join(rows) + "\n" + end + after
+    return _filled(README, "dialects", "\n".join(rows))
+
+
+def _format() -> str:
+    """The page on the journal's format with what the arithmetic says of itself."""
+    return _filled(FORMAT, "chain", f"```text\n{inspect.getdoc(chain)}\n```")
+
+
+def _filled(page: Path, name: str, text: str) -> str:
+    """A page written by hand, with one derived part."""
+    opening = f"<!-- {name}: derived by scripts/derive.py -->\n"
+    before, start, rest = page.read_text().partition(opening)
+    _, end, after = rest.partition(f"<!-- /{name} -->")
+    return f"{before}{start}{text}\n{end}{after}"
 
 
 def _cli() -> str:
