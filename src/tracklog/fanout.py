@@ -105,6 +105,8 @@ class Subscription:
         self._pending: Gap | None = None
         self._ended = False
         self.closed = False
+        self.offered: int | None = None
+        """The number of the last event that it was offered."""
         self._enqueued = self._delivered = self._dropped = self._gaps = self._healed = 0
         self._first_dropped: int | None = None
         self._last_dropped: int | None = None
@@ -241,25 +243,37 @@ class Subscription:
         return self._types is None or type_ in self._types
 
     def _offer(self, entry: Entry, seq: int) -> None:
-        """Queue it, or drop it and remember the gap; under the fan-out's lock."""
+        """Queue it, or drop it and remember the gap; under the fan-out's lock.
+
+        An interrupt can come after any call: what must change together changes without one.
+        """
+        while self.offered is not None and self.offered < seq - 1:
+            self._drop(self.offered + 1)  # one that an interrupt kept from being broadcast
+        if self._types is not None and entry.type not in self._types:
+            self.offered = seq
+            return
         waiting = self._queue.qsize()
         if waiting >= self.buffer:
             self._drop(seq)
             return
-        gap, self._pending = self._pending, None
-        self._queue.put(_Item(gap, entry))
+        item = _Item(self._pending, entry)
+        if waiting >= self._high_water:
+            self._high_water = waiting + 1
+        self._pending = None
         self._enqueued += 1
-        self._high_water = max(self._high_water, waiting + 1)
+        self.offered = seq
+        self._queue.put(item)
         if self._wake is not None:
             self._wake()
 
     def _drop(self, seq: int) -> None:
         # AWF-51: the arriving event is the one that is lost; the older ones stay.
-        self._dropped += 1
+        pending, unwarned = self._merged(self._pending, seq), self._merged(self._unwarned, seq)
+        self._pending, self._unwarned = pending, unwarned
         self._first_dropped = seq if self._first_dropped is None else self._first_dropped
         self._last_dropped = seq
-        self._pending = self._merged(self._pending, seq)
-        self._unwarned = self._merged(self._unwarned, seq)
+        self._dropped += 1
+        self.offered = seq
 
     def _merged(self, gap: Gap | None, seq: int) -> Gap:
         if gap is None:
@@ -312,8 +326,9 @@ class FanOut:
         backlog: tuple[int, int] | None = None,
         *,
         heal: bool = False,
+        last_seq: int | None = None,
     ) -> Subscription:
-        """A new subscriber for what comes from now on, after a backlog of these numbers."""
+        """A new subscriber for what comes behind `last_seq`, after a backlog of these numbers."""
         if isinstance(buffer, bool) or not isinstance(buffer, int) or buffer < 1:
             raise ValueError(f"buffer must be a whole number of events, 1 or more, not {buffer!r}")
         wanted = None if types is None else frozenset(types)
@@ -326,6 +341,7 @@ class FanOut:
             if self.closed:
                 subscription._end()
             else:
+                subscription.offered = last_seq
                 self._subscribers += (subscription,)
         return subscription
 
@@ -346,12 +362,11 @@ class FanOut:
                 return
             self._published += 1
             for subscription in self._subscribers:
-                if subscription._types is None or entry.type in subscription._types:
-                    subscription._offer(entry, seq)
-                    if subscription._unwarned is not None:
-                        gap = subscription._due(self._clock())
-                        if gap is not None:
-                            self._due.append((subscription.name, gap))
+                subscription._offer(entry, seq)
+                if subscription._unwarned is not None:
+                    gap = subscription._due(self._clock())
+                    if gap is not None:
+                        self._due.append((subscription.name, gap))
 
     def warn(self) -> None:
         """Log what is due; called where a slow log holds up nobody."""

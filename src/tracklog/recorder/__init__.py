@@ -7,7 +7,8 @@
 `record` is synchronous; `async with` and `async for` work where an event loop needs them.
 """
 
+from tracklog.recorder.ending import end_interrupted
 from tracklog.recorder.options import Options
 from tracklog.recorder.recorder import NullRecorder, Recorder, Stats
 
-__all__ = ["NullRecorder", "Options", "Recorder", "Stats"]
+__all__ = ["NullRecorder", "Options", "Recorder", "Stats", "end_interrupted"]

@@ -32,6 +32,10 @@ from tracklog.transcript.entry import Entry
 
 log = logging.getLogger("tracklog")
 
+PATIENCE = 2.0
+"""Seconds for which a closing recorder tries to write what waits."""
+PAUSE = 0.05
+
 Health = Literal["ok", "degraded", "broken", "closed"]
 
 
@@ -77,8 +81,7 @@ class Recorder:
         )
         self._fanout = FanOut(run_id, self._writer.read)
         self._spill = Spill()
-        self._mutex = threading.RLock()  # one thread at a time; `_busy` tells a thread from itself
-        self._busy = False
+        self._mutex: Any = threading.RLock()  # one that knows its owner; it is never taken twice
         self._gone: type[NotRecorded] | None = None
         self._ticker: _Ticker | None = None
         self._ticks = options.durability == "interval"
@@ -161,7 +164,7 @@ class Recorder:
             if self._spill.waits(time.monotonic()):
                 self._keep(draft)
                 return None
-            return self._commit(draft) if timeout < 0 else self._commit_within(draft, timeout)
+            return self._commit(draft, timeout)
         except WriteFailed as error:
             if self.options.on_error == "degrade":
                 log.warning("%s of %s is kept for later: %s", type, self.run_id, error.message)
@@ -195,14 +198,16 @@ class Recorder:
         heal: bool = False,
     ) -> Subscription:
         """What is written from now on, or from behind `after_seq` on, as it is written."""
-        self._check_process()
+        if self._gone is ForkedRecorder:
+            raise self._refusal()
+        if self._mutex._is_owned():
+            raise self._reentrant("a subscription")
         with self._mutex:
-            if self._busy:
-                raise self._reentrant("a subscription")
             self._plain = False
             # Inside the critical section: the file has all up to `last`, the queue all behind it.
-            backlog = None if after_seq is None else (after_seq + 1, self._writer.last)
-            return self._fanout.subscribe(name, buffer, types, backlog, heal=heal)
+            last = self._writer.last
+            backlog = None if after_seq is None else (after_seq + 1, last)
+            return self._fanout.subscribe(name, buffer, types, backlog, heal=heal, last_seq=last)
 
     def tee(self, path: str | Path) -> Tee:
         """Copy every event from now on to a second file too, 0600, in a thread of its own."""
@@ -225,7 +230,7 @@ class Recorder:
             truncated=writer.truncated,
             syncs=writer.syncs,
             health=self.health(),
-            fanout=self._fanout.stats(),
+            fanout=self._fanout.stats()._replace(published=writer.last - writer.first),
         )
 
     def health(self) -> Health:
@@ -246,11 +251,11 @@ class Recorder:
         """Put everything on disk, end the subscriptions, let go of the file; any number of times."""
         if self._gone is not None:  # AWF-56
             return
+        if self._mutex._is_owned():
+            raise self._reentrant("a close")
         if self._ticker is not None:
             self._ticker.stop()
         with self._mutex:
-            if self._busy:
-                raise self._reentrant("a close")
             failure = self._finish() if self._gone is None else None
         for tee in self._tees:
             tee.join()
@@ -269,18 +274,23 @@ class Recorder:
     async def __aexit__(self, *_: object) -> None:
         await asyncio.to_thread(self.close)
 
-    def _commit(self, draft: Draft) -> Entry:
+    def _commit(self, draft: Draft, timeout: float = -1) -> Entry:
         """AWF-13, AWF-60: one critical section per event, whatever its size."""
-        with self._mutex:
-            if self._busy:
-                raise self._reentrant(draft[0])
-            self._busy = True
-            try:
+        mutex = self._mutex
+        if mutex._is_owned():
+            raise self._reentrant(draft[0])
+        if timeout < 0:
+            with mutex:
                 if self._plain:
                     return self._writer.write(draft)
                 entry = self._commit_with_care(draft)
+        elif mutex.acquire(timeout=timeout):
+            try:
+                entry = self._commit_with_care(draft)
             finally:
-                self._busy = False
+                mutex.release()
+        else:
+            raise WriteFailed(f"{self.path} has been busy for {timeout:g} s", DISK_HINT)
         if self._fanout.due:
             self._fanout.warn()  # outside: a slow log holds up no write
         return entry
@@ -299,14 +309,6 @@ class Recorder:
             self._plain = False
         return entry
 
-    def _commit_within(self, draft: Draft, seconds: float) -> Entry:
-        if not self._mutex.acquire(timeout=seconds):
-            raise WriteFailed(f"{self.path} has been busy for {seconds:g} s", DISK_HINT)
-        try:
-            return self._commit(draft)
-        finally:
-            self._mutex.release()
-
     def _hear(self, entry: Entry) -> None:
         if self._ticks and self._ticker is None:
             self._ticker = _Ticker(self._writer)
@@ -324,6 +326,21 @@ class Recorder:
             self._spill.drop_first()
         self._spill.worked()
 
+    def _drain_patiently(self) -> WriteFailed | None:
+        """The last chance of what waits: the disk is tried again for a while."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self._drain()
+            except WriteFailed as error:
+                if time.monotonic() < until:
+                    time.sleep(PAUSE)
+                    continue
+                count = len(self._spill)
+                log.warning("%d events of %s are lost: %s", count, self.run_id, error.message)
+                return error
+            return None
+
     def _keep(self, draft: Draft) -> None:
         if not self._spill.add(*self._writer.stamped(draft)):
             log.warning("%s of %s is given up: too many wait", draft[0], self.run_id)
@@ -338,14 +355,7 @@ class Recorder:
 
     def _finish(self) -> WriteFailed | None:
         """The last acts under the lock: what waits, the disk, the subscribers, the file."""
-        failure: WriteFailed | None = None
-        if self._spill:
-            try:
-                self._drain()
-            except WriteFailed as error:
-                failure = error
-                count = len(self._spill)
-                log.warning("%d events of %s are lost: %s", count, self.run_id, error.message)
+        failure = self._drain_patiently()
         self._gone, self._plain = RecorderClosed, False
         self._writer.close()
         self._fanout.close()
@@ -356,10 +366,6 @@ class Recorder:
     def _inherited(self, options: dict[str, Any]) -> dict[str, Any]:
         own = {field.name: getattr(self.options, field.name) for field in fields(self.options)}
         return {**own, "resume": False, **options}
-
-    def _check_process(self) -> None:
-        if self._gone is ForkedRecorder:
-            raise self._refusal()
 
     def _reentrant(self, what: str) -> ReentrantCall:
         return ReentrantCall(

@@ -29,6 +29,8 @@ class Tee:
 
     def join(self, timeout: float = PATIENCE) -> bool:
         """Wait until everything is copied; False when that takes too long."""
+        if self._thread.ident is None:
+            return True  # it was never started
         self._thread.join(timeout)
         if self._thread.is_alive():
             log.warning("the copy %s is not finished after %g s", self.path, timeout)

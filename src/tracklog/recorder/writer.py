@@ -226,8 +226,8 @@ class Writer:
 
     def _undo(self, file: AppendFile, size: int, seq: int) -> None:
         """The file as it was before, unless the line was whole and only an interrupt came late."""
-        if self.last == seq:
-            return
+        if self.last == seq or file.broken:
+            return  # nothing to undo, or it was tried just now
         try:
             file.cut(size)
         except OSError as error:
