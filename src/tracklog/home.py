@@ -38,6 +38,7 @@ class Home:
         dialects: Iterable[Dialect] | None = None,
         redact: Redact | None = None,
         cap: int = CAP,
+        segment_size: int | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.path = Path(path).expanduser()
@@ -45,9 +46,10 @@ class Home:
         self.clock = clock
         self._redact, self._cap = redact, cap
         self._lifecycle = durability == "lifecycle"
-        self.store: Any = registry.store(
-            f"file:{self.path}", durability=durability, readonly=readonly
-        )
+        options: dict[str, Any] = {"durability": durability, "readonly": readonly}
+        if segment_size is not None:
+            options["segment_size"] = segment_size
+        self.store: Any = registry.store(f"file:{self.path}", **options)
         self.journal = Journal(self.store, clock)
 
     @cached_property

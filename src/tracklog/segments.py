@@ -510,6 +510,8 @@ class Reader:
     def _drop(self, first: int) -> None:
         gone = self._saved.pop(first, None)
         self._rows -= len(gone.rows) if gone else 0
+        if self._open and self._open.first == first:
+            self._open = None  # sealed and rewritten since it was learned
 
 
 class _Part(NamedTuple):

@@ -1,0 +1,394 @@
+"""The verbs of the journal, as a person meets them: real processes, real files, real signals."""
+
+import os
+import random
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import orjson
+import pytest
+
+import sampling as samples
+from tracklog.home import Home
+
+ROOT = Path(__file__).parents[1]
+CONVERGES = samples.ROOT / "dialects/kahn-agent/good/converges.jsonl"
+
+
+def kahn(n: int = 0, run: str = "r1") -> bytes:
+    return orjson.dumps(
+        {"ts": "2026-05-05T09:00:00.000Z", "run_id": run, "event": "tool_invocation",
+         "agent_id": "a", "step": n, "tool_name": "Read", "duration_s": 0.1, "ok": True}
+    )  # fmt: skip
+
+
+@pytest.fixture
+def home(tmp_path):
+    return tmp_path / "home"
+
+
+def tracklog(home, *arguments, given: bytes = b"", timeout: float = 120):
+    return subprocess.run(
+        [sys.executable, "-m", "tracklog", *map(str, arguments)],
+        input=given,
+        capture_output=True,
+        env={**os.environ, "TRACKLOG_HOME": str(home)},
+        timeout=timeout,
+        check=False,
+    )
+
+
+def objects(done):
+    return [orjson.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_record_numbers_lines_and_events_gives_them_back(home):
+    lines = CONVERGES.read_bytes()
+    done = tracklog(home, "record", given=lines)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.decode() == "8 accepted, 0 duplicate, 0 refused, the last is record 8\n"
+    assert tracklog(home, "events", "agent-coder-1", "--raw").stdout == lines
+    assert tracklog(home, "events", "kahn:agent-coder-1", "--raw", "--after", 6).stdout == b"".join(
+        lines.splitlines(keepends=True)[6:]
+    )
+
+
+def test_record_json_has_an_object_per_line(home):
+    done = tracklog(home, "record", "--json", given=kahn() + b"\nnope\n" + kahn() + b"\n")
+    first, second, third = objects(done)
+    assert first == {"line": 1, "verdict": "accepted", "seq": 1}
+    assert (second["verdict"], set(second["problems"][0])) == (
+        "refused",
+        {"pointer", "message", "hint"},
+    )
+    assert third == {"line": 3, "verdict": "accepted", "seq": 2}
+    assert done.returncode == 1
+
+
+def test_a_line_is_answered_before_the_next_is_written(home):
+    """A pipe that stays open gets its numbers at once, not at its end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tracklog", "record", "--json", "--dialect", "kahn-agent"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TRACKLOG_HOME": str(home)},
+    )
+    for n in range(1, 4):
+        process.stdin.write(kahn(n) + b"\n")
+        process.stdin.flush()
+        assert orjson.loads(process.stdout.readline()) == {
+            "line": n,
+            "verdict": "accepted",
+            "seq": n,
+        }
+    process.stdin.close()
+    assert process.wait(timeout=30) == 0
+    process.stdout.close()
+
+
+def test_what_was_acknowledged_survives_kill_9(home, tmp_path):
+    """Killed at a random moment: every number that was printed is there, once, in order."""
+    rng = random.Random(7)
+    given = tmp_path / "given.jsonl"
+    given.write_bytes(b"".join(kahn(n) + b"\n" for n in range(60_000)))
+    acknowledged = 0
+    for _ in range(6):
+        with given.open("rb") as lines, (tmp_path / "told").open("wb") as told:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tracklog", "record", "--json", "--dialect", "kahn-agent"],
+                stdin=lines,
+                stdout=told,
+                env={**os.environ, "TRACKLOG_HOME": str(home)},
+            )
+        while not (tmp_path / "told").stat().st_size:
+            time.sleep(0.01)
+        time.sleep(rng.random() * 0.2)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        said = (tmp_path / "told").read_bytes()
+        for line in said[: said.rfind(b"\n") + 1].splitlines():
+            acknowledged = max(acknowledged, orjson.loads(line)["seq"])
+    with Home(home) as opened:
+        records = list(opened.journal.records())
+    assert [record.seq for record in records] == list(range(1, len(records) + 1))
+    assert len(records) >= acknowledged > 6
+    assert tracklog(home, "verify").returncode == 0
+
+
+def test_the_same_events_again_are_duplicates(home):
+    flight = max(
+        (samples.ROOT / "dialects/fishbowl/good").glob("*.jsonl"), key=lambda p: p.stat().st_size
+    )
+    first, again = (objects(tracklog(home, "record", "--json", flight)) for _ in range(2))
+    assert {each["verdict"] for each in first} == {"accepted"}
+    assert {each["verdict"] for each in again} == {"duplicate"}
+    assert [each["seq"] for each in first] == [each["seq"] for each in again]
+
+
+def test_files_are_for_their_owner_alone(home):
+    os.umask(0)
+    try:
+        tracklog(home, "record", given=kahn() + b"\nnope\n")
+    finally:
+        os.umask(0o022)
+    for path in (home, *home.rglob("*")):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_tail_shows_the_end_and_filters(home):
+    tracklog(home, "record", given=b"\n".join(kahn(n, f"r{n % 2}") for n in range(20)))
+    last = objects(tracklog(home, "tail", "--json", "-n", 3))
+    assert [each["seq"] for each in last] == [18, 19, 20]
+    of_run = objects(tracklog(home, "tail", "--json", "-n", 2, "--run", "r0"))
+    assert [each["seq"] for each in of_run] == [17, 19]
+    assert objects(tracklog(home, "tail", "--json", "--kind", "agent_run_end")) == []
+    assert len(objects(tracklog(home, "tail", "--json", "--dialect", "kahn-agent", "-n", 5))) == 5
+
+
+def test_tail_follows_what_another_process_records(home):
+    tracklog(home, "record", given=kahn(1) + b"\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tracklog", "tail", "-f", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TRACKLOG_HOME": str(home)},
+    )
+    assert orjson.loads(process.stdout.readline())["seq"] == 1
+    tracklog(home, "record", given=kahn(2) + b"\n")
+    assert orjson.loads(process.stdout.readline())["seq"] == 2
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 130
+    assert process.stderr.read().strip() == b""
+    process.stdout.close()
+    process.stderr.close()
+
+
+def test_an_unknown_run_is_answered_with_near_ones(home):
+    tracklog(home, "record", CONVERGES)
+    done = tracklog(home, "events", "agent-codr-1")
+    assert done.returncode == 2
+    assert b"did you mean agent-coder-1" in done.stderr
+
+
+def test_a_home_that_is_not_there_is_said_to_be_so(home):
+    for verb in (["tail"], ["events", "x"], ["verify"], ["prune", "--older-than", "1d"]):
+        done = tracklog(home, *verb)
+        assert done.returncode == 2
+        assert b"nothing is recorded at" in done.stderr
+        assert b"tracklog record" in done.stderr
+    assert not home.exists()
+
+
+def test_verify_names_the_first_bad_record_and_an_anchor_finds_a_cut_tail(home):
+    tracklog(home, "record", CONVERGES)
+    first = tracklog(home, "verify", "--json")
+    head = orjson.loads(first.stdout)["head"]
+    segment = next((home / "journal").glob("*.jsonl"))
+    good = segment.read_bytes()
+    segment.write_bytes(good.replace(b'"step":1', b'"step":9', 1))
+    done = tracklog(home, "verify", "--json")
+    assert done.returncode == 1
+    bad = next(n for n, line in enumerate(good.splitlines(), 1) if b'"step":1' in line)
+    assert orjson.loads(done.stdout)["faults"][0]["seq"] == bad
+    segment.write_bytes(good)
+    assert tracklog(home, "verify", "--anchor", head).returncode == 0
+    fake = f"{int(head.split(':')[0]) + 1}:{head.split(':')[1]}"
+    assert tracklog(home, "verify", "--anchor", fake).returncode == 1
+    assert tracklog(home, "verify", "--anchor", "nonsense").returncode == 2
+
+
+def test_an_exported_run_is_proven_without_tracklog(home, tmp_path):
+    tracklog(home, "record", CONVERGES)
+    tracklog(home, "record", given=kahn() + b"\n")
+    proof = tmp_path / "proof.json"
+    lines = tracklog(home, "events", "agent-coder-1", "--raw", "--proof", proof).stdout
+    run = tmp_path / "run.jsonl"
+    run.write_bytes(lines)
+    script = [sys.executable, "-I", "-S", str(ROOT / "contracts/tracklog_verify.py")]
+    assert subprocess.run([*script, run, proof], capture_output=True, check=False).returncode == 0
+    run.write_bytes(lines.replace(b'"Read"', b'"Rm"', 1))
+    assert subprocess.run([*script, run, proof], capture_output=True, check=False).returncode == 1
+
+
+def test_erase_leaves_a_tombstone_that_verifies_and_no_byte(home):
+    secret = kahn().replace(b'"Read"', b'"hunter2"')
+    tracklog(home, "record", given=kahn(0) + b"\n" + secret + b"\n" + kahn(2) + b"\n")
+    asked = tracklog(home, "erase", "r1", 2, "--reason", "a password", given=b"n\n")
+    assert asked.returncode == 130
+    done = tracklog(home, "erase", "r1", 2, "--reason", "a password", "--by", "ada", "--yes")
+    assert done.returncode == 0, done.stderr
+    report = orjson.loads(tracklog(home, "verify", "--json").stdout)
+    assert (report["ok"], report["erased"]) == (True, [2])
+    assert not [p for p in home.rglob("*") if p.is_file() and b"hunter2" in p.read_bytes()]
+    *_, note = objects(tracklog(home, "events", "r1", "--json"))
+    assert note["event"]["fact"] == "Noted"
+    assert note["event"]["data"] == {"seq": 2, "reason": "a password", "by": "ada"}
+    shown = tracklog(home, "events", "r1").stdout
+    assert b"erased" in shown
+    wrong = tracklog(home, "erase", "r1", 99, "--reason", "x", "--yes")
+    assert b"record 99 is not of run 'r1'" in wrong.stderr
+
+
+def start(run: str) -> bytes:
+    return orjson.dumps(
+        {"ts": "2026-05-05T09:00:00.000Z", "run_id": run, "event": "agent_run_start",
+         "agent_id": "a", "task": "t"}
+    )  # fmt: skip
+
+
+def test_prune_lets_old_segments_go_and_says_so_in_the_runs(home):
+    old = time.time() - 40 * 86400
+    with Home(home, clock=lambda: old, segment_size=1000) as opened:
+        for n in range(50):
+            opened.intake.admit([kahn(n, "old")], "kahn-agent")
+    with Home(home) as opened:
+        opened.intake.admit([kahn(n, "recent") for n in range(5)], "kahn-agent")
+        opened.blobs.put(b"nobody speaks of this")
+    before = sum(path.stat().st_size for path in home.rglob("*"))
+    dry = objects(tracklog(home, "prune", "--older-than", "30d", "--dry-run", "--json"))[0]
+    assert dry["records"] > 40
+    assert sum(path.stat().st_size for path in home.rglob("*")) == before
+    done = tracklog(home, "prune", "--older-than", "30d", "--json")
+    assert done.returncode == 0, done.stderr
+    said = objects(done)[0]
+    assert said["records"] >= dry["records"]
+    assert ["kahn", "old"] in said["whole"] + said["part"]
+    assert sum(path.stat().st_size for path in home.rglob("*")) < before
+    assert tracklog(home, "verify").returncode == 0
+    *_, note = objects(tracklog(home, "events", "old", "--json"))
+    assert note["event"]["label"] == "pruned"
+    assert note["event"]["data"]["through"] == said["through"]
+    assert len(objects(tracklog(home, "events", "recent", "--json"))) == 5
+
+
+def test_prune_does_not_touch_a_run_that_is_still_open_unless_told(home):
+    old = time.time() - 40 * 86400
+    with Home(home, clock=lambda: old, segment_size=1000) as opened:
+        opened.intake.admit([start("living")], "kahn-agent")
+        for n in range(50):
+            opened.intake.admit([kahn(n, "old")], "kahn-agent")
+    with Home(home) as opened:
+        opened.intake.admit([kahn(1, "living")], "kahn-agent")
+    kept = objects(tracklog(home, "prune", "--older-than", "30d", "--json"))[0]
+    assert kept["records"] == 0
+    done = objects(tracklog(home, "prune", "--older-than", "30d", "--open-too", "--json"))[0]
+    assert done["records"] > 40
+    assert tracklog(home, "verify").returncode == 0
+
+
+def test_repair_heals_and_keeps_the_original(tmp_path, home):
+    path = tmp_path / "broken.jsonl"
+    broken = kahn(0) + b"\n" + b"\0\0\0\0" + b"\n" + kahn(1) + kahn(2) + b"\n" + kahn(3)[:40]
+    path.write_bytes(broken)
+    dry = tracklog(home, "repair", "--dry-run", path)
+    assert path.read_bytes() == broken
+    assert b"nothing was written" in dry.stdout
+    done = tracklog(home, "repair", path)
+    assert done.returncode == 0, done.stderr
+    assert path.read_bytes() == b"".join(kahn(n) + b"\n" for n in range(3))
+    originals = [p for p in tmp_path.iterdir() if p != path and p.read_bytes() == broken]
+    assert len(originals) == 1
+    assert b"sound" in tracklog(home, "repair", path).stdout
+    assert tracklog(home, "repair", tmp_path / "gone").returncode == 2
+
+
+def test_follow_takes_what_is_new_and_only_that(home, tmp_path):
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    (folder / "a.jsonl").write_bytes(kahn(0) + b"\n" + kahn(1) + b"\n" + kahn(2)[:30])
+    assert objects(tracklog(home, "follow", "--once", "--json", folder)) == [
+        {"file": str(folder / "a.jsonl"), "accepted": 2}
+    ]
+    with (folder / "a.jsonl").open("ab") as file:
+        file.write(kahn(2)[30:] + b"\nnope\n")
+    (folder / "b.jsonl").write_bytes(kahn(0) + b"\n")
+    done = tracklog(home, "follow", "--once", "--json", folder)
+    assert objects(done) == [
+        {"file": str(folder / "a.jsonl"), "accepted": 1, "refused": 1},
+        {"file": str(folder / "b.jsonl"), "accepted": 1},
+    ]
+    assert b"line 2" in done.stderr or b"line 1" in done.stderr
+    assert objects(tracklog(home, "follow", "--once", "--json", folder)) == []
+    (folder / "b.jsonl").write_bytes(kahn(7) + b"\n" + kahn(8) + b"\n")
+    replaced = objects(tracklog(home, "follow", "--once", "--json", folder))
+    assert replaced == [{"file": str(folder / "b.jsonl"), "accepted": 2}]
+
+
+def test_follow_reads_both_kahn_dialects_of_one_archive(home, tmp_path):
+    lines = (
+        samples.ROOT / "dialects/kahn-ci/good/clean.jsonl"
+    ).read_bytes() + CONVERGES.read_bytes()
+    (tmp_path / "transitions.jsonl").write_bytes(lines)
+    (heard,) = objects(tracklog(home, "follow", "--once", "--json", tmp_path))
+    assert "refused" not in heard
+    dialects = {each["dialect"] for each in objects(tracklog(home, "tail", "--json", "-n", 100))}
+    assert dialects == {"kahn-ci", "kahn-agent"}
+
+
+def test_a_backup_made_while_others_write_verifies(home, tmp_path):
+    tracklog(home, "record", CONVERGES)
+    writer = subprocess.Popen(
+        [sys.executable, "-m", "tracklog", "record", "--dialect", "kahn-agent"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "TRACKLOG_HOME": str(home)},
+    )
+    for n in range(2000):
+        writer.stdin.write(kahn(n) + b"\n")
+    done = tracklog(home, "backup", "--json", tmp_path / "copy")
+    writer.stdin.close()
+    assert writer.wait(timeout=60) == 0
+    assert done.returncode == 0, done.stderr
+    assert tracklog(tmp_path / "copy", "verify").returncode == 0
+    again = tracklog(home, "backup", tmp_path / "copy")
+    assert again.returncode == 2
+    assert b"is there already" in again.stderr
+
+
+def test_doctor_says_what_is_wrong_and_how_to_mend_it(home):
+    nothing = objects(tracklog(home, "doctor", "--json"))
+    assert nothing[-1]["mend"] == "tracklog record"
+    tracklog(home, "record", CONVERGES)
+    well = tracklog(home, "doctor", "--json")
+    assert well.returncode == 0
+    assert {each["state"] for each in objects(well)} == {"ok"}
+    home.chmod(0o755)
+    segment = next((home / "journal").glob("*.jsonl"))
+    segment.write_bytes(segment.read_bytes().replace(b"coder", b"codex", 1))
+    ill = tracklog(home, "doctor", "--json")
+    assert ill.returncode == 1
+    states = {each["name"]: (each["state"], each["mend"]) for each in objects(ill)}
+    assert states["permissions"] == ("warning", f"chmod -R go-rwx {home}")
+    assert states["chain"] == ("error", f"tracklog verify --home {home}")
+
+
+def test_a_full_disk_is_said_and_nothing_acknowledged_is_lost(home, tmp_path):
+    """A limit on the file's size stands in for a full disk: the write fails with EFBIG."""
+    script = (
+        "import resource, signal, sys; from tracklog.cli import main\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"
+        "sys.argv[1:] = ['record', '--json', '--dialect', 'kahn-agent']\n"
+        "main()"
+    )
+    lines = b"".join(kahn(n) + b"\n" for n in range(5000))
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        input=lines,
+        capture_output=True,
+        env={**os.environ, "TRACKLOG_HOME": str(home)},
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert b"error:" in done.stderr
+    assert b"Traceback" not in done.stderr
+    acknowledged = [each["seq"] for each in objects(done)]
+    with Home(home) as opened:
+        assert opened.journal.last >= len(acknowledged)
+        opened.intake.admit([kahn()], "kahn-agent")
+    assert tracklog(home, "verify").returncode == 0
