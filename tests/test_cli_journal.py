@@ -248,16 +248,16 @@ def test_prune_lets_old_segments_go_and_says_so_in_the_runs(home):
     with Home(home) as opened:
         opened.intake.admit([kahn(n, "recent") for n in range(5)], "kahn-agent")
         opened.blobs.put(b"nobody speaks of this")
-    before = sum(path.stat().st_size for path in home.rglob("*"))
+    before = sum(path.stat().st_size for path in home.rglob("*.jsonl"))
     dry = objects(tracklog(home, "prune", "--older-than", "30d", "--dry-run", "--json"))[0]
     assert dry["records"] > 40
-    assert sum(path.stat().st_size for path in home.rglob("*")) == before
+    assert sum(path.stat().st_size for path in home.rglob("*.jsonl")) == before
     done = tracklog(home, "prune", "--older-than", "30d", "--json")
     assert done.returncode == 0, done.stderr
     said = objects(done)[0]
     assert said["records"] >= dry["records"]
     assert ["kahn", "old"] in said["whole"] + said["part"]
-    assert sum(path.stat().st_size for path in home.rglob("*")) < before
+    assert sum(path.stat().st_size for path in home.rglob("*.jsonl")) < before
     assert tracklog(home, "verify").returncode == 0
     *_, note = objects(tracklog(home, "events", "old", "--json"))
     assert note["event"]["label"] == "pruned"
