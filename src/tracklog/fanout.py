@@ -247,8 +247,11 @@ class Subscription:
 
         An interrupt can come after any call: what must change together changes without one.
         """
-        while self.offered is not None and self.offered < seq - 1:
-            self._drop(self.offered + 1)  # one that an interrupt kept from being broadcast
+        if self.offered is not None:
+            if seq <= self.offered:
+                return  # the cursor lies ahead
+            while self.offered < seq - 1:
+                self._drop(self.offered + 1)  # one that an interrupt kept from being broadcast
         if self._types is not None and entry.type not in self._types:
             self.offered = seq
             return

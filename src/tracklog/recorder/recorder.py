@@ -207,6 +207,7 @@ class Recorder:
             # Inside the critical section: the file has all up to `last`, the queue all behind it.
             last = self._writer.last
             backlog = None if after_seq is None else (after_seq + 1, last)
+            last = max(last, after_seq or 0)
             return self._fanout.subscribe(name, buffer, types, backlog, heal=heal, last_seq=last)
 
     def tee(self, path: str | Path) -> Tee:
