@@ -30,12 +30,17 @@ class Entry(NamedTuple):
 
 def loads(text: bytes) -> Any:
     """JSON with integers exact at any size and lone surrogates as they were escaped."""
-    if _LONG_NUMBER.search(text) is None:
+    if is_plain(text):
         try:
             return orjson.loads(text)
         except orjson.JSONDecodeError:
             pass  # a lone surrogate or a deep nest, which the standard library can read
     return json.loads(text.decode(), parse_constant=refuse_constant)
+
+
+def is_plain(text: bytes) -> bool:
+    """Whether the quick parser reads every number in it exactly."""
+    return _LONG_NUMBER.search(text) is None
 
 
 def refuse_constant(word: str) -> NoReturn:

@@ -20,7 +20,7 @@ from tracklog.errors import InvalidEvent
 from tracklog.event import Body, Event, Finding, Refusal
 from tracklog.fact import BLOCK_KEYS
 from tracklog.lines import Line, split
-from tracklog.transcript.entry import loads
+from tracklog.transcript.entry import is_plain, loads
 from tracklog.transcript.healing import Part, parse
 
 log = logging.getLogger("tracklog")
@@ -68,7 +68,9 @@ class Reading(NamedTuple):
     @property
     def event(self) -> Event | Refusal:
         """As the door reads it, tolerances applied, or why the door would refuse it."""
-        return _door()(self.line if self.healed is None else self.healed)
+        text = self.line if self.healed is None else self.healed
+        result = _door()(text)
+        return result if isinstance(result, Event) and is_plain(text) else _exactly(text, result)
 
 
 class Reader:
@@ -182,6 +184,19 @@ def _unknown(kind: str, body: Body, number: int, offset: int) -> Iterator[Flaw]:
         if not isinstance(name, str) or name not in BLOCK_KEYS:
             message = f"the block type {name!r} is unknown"
             yield Flaw("unknown_block", number, offset, message, "error")
+
+
+def _exactly(text: bytes, result: Event | Refusal) -> Event | Refusal:
+    """What the door cannot hold exactly: integers of 65 bits, lone surrogates, deep nests."""
+    body = loads(text)
+    if isinstance(result, Refusal):
+        try:
+            result = _door()(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
+        except RecursionError:
+            return result
+    if isinstance(result, Refusal):
+        return result
+    return result._replace(body=dialect.tolerate(body)[0], line=text)
 
 
 def _seq(body: Body) -> int | None:
