@@ -135,7 +135,7 @@ def test_memory_is_bounded_and_nothing_is_forgotten_for_it(journal, monkeypatch)
     lines = [spoke(str(n), run=f"stage-{n % 20}") for n in range(100)]
     for line in lines:
         intake.admit([line])
-    assert sum(map(len, intake._identities._runs.values())) <= 20
+    assert sum(map(len, intake._identities._hot.values())) <= 20
     assert {each.verdict for each in intake.admit(lines)} == {"duplicate"}
 
 

@@ -22,7 +22,6 @@ from tracklog.lines import CAP
 from tracklog.marks import Marks
 from tracklog.refused import SEGMENT_SIZE, Refused
 from tracklog.retention import Erasure, Pruning
-from tracklog.segments import firsts
 from tracklog.stores import Durability
 
 
@@ -79,8 +78,7 @@ class Home:
 
     def runs(self) -> set[Run]:
         """Every run of which something is kept."""
-        folder = self.path / "journal"
-        return {run for first in firsts(folder) for run in self.store.reader.runs(first)}
+        return set(self.journal.runs())
 
     def run(self, name: str) -> Run:
         """The run that is meant: `family:run`, a run id, or the beginning of one."""

@@ -2,13 +2,14 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tracklog.check import understand
 from tracklog.dialects import Dialect
 from tracklog.event import Event, Problem, Refusal
-from tracklog.journal import Journal, Record
+from tracklog.frame import Record, Run
+from tracklog.journal import Journal
 from tracklog.lint import digest
 
 KEPT = 1_000_000
@@ -17,84 +18,93 @@ KEPT = 1_000_000
 Key = tuple[str, str, str]
 """Dialect, family and run."""
 
+PENDING = 0
+"""Stands for the number of an event that is being appended."""
+
 
 class Known(NamedTuple):
     """An event that was heard before."""
 
     seq: int
-    """Its number; 0 for that of an earlier event of the same list."""
 
 
 Outcome = int | Known | Refusal
 """The number that a new event got, the one that a known event has, or why it is refused."""
 
+Fresh = list[tuple[int, dict[str, int], str]]
+"""The new identities of a list of events: place in the list, what is known of the run, id."""
+
 
 class Identities:
-    """What is known of a journal's identities, in bounded memory: the runs that spoke last."""
+    """What is known of a journal's identities, in bounded memory: the runs that spoke last.
 
-    def __init__(self, journal: Journal, dialects: Mapping[str, Dialect]) -> None:
+    Whoever decides about a run holds that run's lock until it is settled or given up.
+    """
+
+    def __init__(
+        self, journal: Journal, dialects: Mapping[str, Dialect], runs: Callable[[], Iterable[Run]]
+    ) -> None:
         self._journal = journal
         self._dialects = dialects
         self._identified = {
             name for name, dialect in dialects.items() if dialect.policy.identity != "none"
         }
         self._mutex = threading.Lock()
-        self._runs: OrderedDict[Key, dict[str, int]] = OrderedDict()
+        self._hot: OrderedDict[Key, dict[str, int]] = OrderedDict()
         self._count = 0
+        self._list_runs = runs
+        self._cold: set[int] | None = None
+        """Hashes of the runs that may have records of which nothing is in memory."""
         self._absorbed = journal.last
         """Up to here, whatever was appended is either ours or was looked at."""
 
-    def decide(self, events: Sequence[Event]) -> list[Outcome | None]:
-        """For each event: None when it is new, else that it is known, or why it is refused."""
-        if not self._identified:
-            return [None] * len(events)
-        decided: list[Outcome | None] = []
-        fresh: dict[tuple[Key, str], Event] = {}
-        for event in events:
-            if event.id is None or event.dialect not in self._identified:
-                decided.append(None)
+    def decide(self, events: Sequence[Event]) -> tuple[list[Outcome | None], Fresh]:
+        """For each event None when it is to be appended, and which identities are new by that."""
+        decided: list[Outcome | None] = [None] * len(events)
+        fresh: Fresh = []
+        runs: dict[Key, dict[str, int]] = {}
+        for n, event in enumerate(events):
+            id = event[5]
+            if id is None or event[0] not in self._identified:
                 continue
-            key = (event.dialect, event.family, event.run)
-            before = fresh.get((key, event.id))
-            seq = 0 if before else self._run(key).get(event.id)
+            key = event[:3]
+            known = runs.get(key)
+            if known is None:
+                known = runs[key] = self._run(key)
+            seq = known.get(id)
             if seq is None:
-                fresh[key, event.id] = event
-                decided.append(None)
+                known[id] = PENDING
+                fresh.append((n, known, id))
             else:
-                decided.append(self._compare(event, before, seq))
-        return decided
+                decided[n] = self._compare(event, seq, events[:n])
+        return decided, fresh
 
     def settle(
-        self, events: Sequence[Event], decided: list[Outcome | None], seqs: range
+        self, events: Sequence[Event], decided: list[Outcome | None], fresh: Fresh, seqs: range
     ) -> list[Outcome]:
-        """The same list with the numbers that the new ones got, which are now known."""
+        """The same list with the numbers that the new ones got, which are known from now on."""
         numbers = iter(seqs)
-        settled: list[Outcome] = []
-        here: dict[tuple[Key, str], int] = {}
-        for event, outcome in zip(events, decided, strict=True):
-            key = (event.dialect, event.family, event.run)
-            if outcome is None:
-                seq = next(numbers)
-                settled.append(seq)
-                if event.id is not None and event.dialect in self._identified:
-                    here.setdefault((key, event.id), seq)
-                    self._remember(key, event.id, seq)
-            elif outcome == Known(0):
-                assert event.id is not None
-                settled.append(Known(here[key, event.id]))
-            else:
-                settled.append(outcome)
+        settled = [next(numbers) if outcome is None else outcome for outcome in decided]
+        for n, known, id in fresh:
+            seq = settled[n]
+            assert isinstance(seq, int)
+            known[id] = seq
+        with self._mutex:
+            self._count += len(fresh)
+        if Known(PENDING) in settled:
+            for n, outcome in enumerate(settled):
+                if outcome == Known(PENDING):
+                    settled[n] = Known(self._first(events[n], events, settled))
         return settled
 
-    def guard(self, entries: Sequence[Event]) -> Callable[[int], bool]:
+    def give_up(self, fresh: Fresh) -> None:
+        """The events were not appended after all."""
+        for _, known, id in fresh:
+            if known.get(id) == PENDING:
+                del known[id]
+
+    def guard(self, fresh: Fresh, count: int) -> Callable[[int], bool]:
         """Asked when nobody can append any more: is what was new still new?"""
-        asked = [
-            (key, event.id)
-            for event in entries
-            if event.id is not None
-            and event.dialect in self._identified
-            and event.id not in self._runs.get(key := (event.dialect, event.family, event.run), ())
-        ]
 
         def still_new(first: int) -> bool:
             with self._mutex:
@@ -102,65 +112,80 @@ class Identities:
                     self._absorbed = first - 1  # what was to stand there was taken back
                 elif first > self._absorbed + 1:
                     self._absorb(first)
-                known = any(id in self._runs.get(key, ()) for key, id in asked)
-                if not known:
-                    self._absorbed = first + len(entries) - 1
-                return not known
+                new = all(known[id] == PENDING for _, known, id in fresh)
+                if new:
+                    self._absorbed = first + count - 1
+                return new
 
         return still_new
 
-    def _compare(self, event: Event, before: Event | None, seq: int) -> Outcome | None:
+    def _first(self, event: Event, events: Sequence[Event], settled: list[Outcome]) -> int:
+        """The number of the first of these events that has this one's identity."""
+        for other, outcome in zip(events, settled, strict=True):
+            if isinstance(outcome, int) and _same(event, other):
+                return outcome
+        raise AssertionError("a pending identity stands in the same list")
+
+    def _compare(self, event: Event, seq: int, before: Sequence[Event]) -> Outcome | None:
         dialect = self._dialects[event.dialect]
-        if before is None:
+        if seq == PENDING:
+            earlier = next(other for other in before if _same(event, other))
+        else:
             (record,) = self._journal.read(seq - 1, 1)
             if record.erased is not None:
                 return Known(seq)  # what was erased is not let in again
-            before = understand(dialect, record.line)
-        if event.line == before.line or digest(dialect, event.body) == digest(dialect, before.body):
+            earlier = understand(dialect, record.line)
+        equal = event.line == earlier.line
+        if equal or digest(dialect, event.body) == digest(dialect, earlier.body):
             return Known(seq)
         if dialect.policy.identity == "keep":
             return None
         message = f"{event.id!r} was heard before in this run, with another line"
         hint = "an event cannot be changed: give the new one an identity of its own"
-        problem = Problem("", message, hint)
-        return Refusal((problem,), event.dialect, event.kind, event.run)
+        return Refusal((Problem("", message, hint),), event.dialect, event.kind, event.run)
 
     def _run(self, key: Key) -> dict[str, int]:
+        """What is known of a run, read from the journal when it is not in memory."""
         with self._mutex:
-            known = self._runs.get(key)
+            known = self._hot.get(key)
             if known is not None:
-                self._runs.move_to_end(key)
+                self._hot.move_to_end(key)
                 return known
+            if self._cold is None:
+                self._cold = set(map(hash, self._list_runs()))
+            cold = hash(key[1:]) in self._cold
         known = {}
-        dialect = self._dialects[key[0]]
-        for record in self._journal.records(run=(key[1], key[2])):
-            self._note(dialect, record, known)
+        if cold:
+            dialect = self._dialects[key[0]]
+            for record in self._journal.records(run=key[1:]):
+                self._note(dialect, record, known)
         with self._mutex:
-            known = self._runs.setdefault(key, known)
+            known = self._hot.setdefault(key, known)
             self._count += len(known)
-            while self._count > KEPT and len(self._runs) > 1:
-                self._count -= len(self._runs.popitem(last=False)[1])
+            while self._count > KEPT and len(self._hot) > 1:
+                gone, ids = self._hot.popitem(last=False)
+                self._count -= len(ids)
+                self._cold.add(hash(gone[1:]))
         return known
 
     def _note(self, dialect: Dialect, record: Record, known: dict[str, int]) -> None:
         if record.dialect == dialect.name and record.line:
             id = understand(dialect, record.line).id
-            if id is not None:
-                known.setdefault(id, record.seq)
-
-    def _remember(self, key: Key, id: str, seq: int) -> None:
-        with self._mutex:
-            known = self._runs.get(key)
-            if known is not None and id not in known:
-                known[id] = seq
-                self._count += 1
+            if id is not None and known.get(id, PENDING) == PENDING:
+                known[id] = record.seq
 
     def _absorb(self, first: int) -> None:
         """Looks at what other processes appended, as far as it concerns a run that is known."""
         for record in self._journal.records(self._absorbed, through=first - 1):
-            known = self._runs.get((record.dialect, record.family, record.run))
+            known = self._hot.get((record.dialect, record.family, record.run))
             if known is not None:
                 before = len(known)
                 self._note(self._dialects[record.dialect], record, known)
                 self._count += len(known) - before
+            elif self._cold is not None:
+                self._cold.add(hash((record.family, record.run)))
         self._absorbed = first - 1
+
+
+def _same(event: Event, other: Event) -> bool:
+    return event.id == other.id and event[:3] == other[:3]

@@ -68,7 +68,7 @@ class Intake:
             name: checker(dialect) for name, dialect in self._dialects.items()
         }
         self._checks[None] = door_for(self._dialects.values())
-        self._identities = Identities(journal, self._dialects)
+        self._identities = Identities(journal, self._dialects, journal.runs)
         self._stripes = [threading.Lock() for _ in range(STRIPES)]
 
     def admit(
@@ -145,12 +145,11 @@ class Intake:
 
     def _alone(self, events: list[Event], batch: str | None) -> ExitStack:
         """Nobody else admits to the same runs, or under the same key, meanwhile."""
-        held = {hash(("batch", batch)) % STRIPES} if batch else set()
-        held |= {
-            hash((event.family, event.run)) % STRIPES for event in events if event.id is not None
-        }
+        names = {(event.family, event.run) for event in events if event.id is not None}
+        if batch:
+            names.add(("batch", batch))
         stack = ExitStack()
-        for number in sorted(held):
+        for number in sorted({hash(name) % STRIPES for name in names}):
             stack.enter_context(self._stripes[number])
         return stack
 
@@ -164,7 +163,7 @@ class Intake:
         while True:
             if batch is not None and (known := self.marks.place(_named(batch))):
                 return _again(known.through, known.seq, len(events), batch)
-            decided = self._identities.decide(events)
+            decided, fresh = self._identities.decide(events)
             new = [n for n, known in enumerate(decided) if known is None]
             entries = events if len(new) == len(events) else [events[n] for n in new]
             sent = (_named(batch), len(new)) if batch else mark
@@ -175,11 +174,15 @@ class Intake:
                     lifecycle=self._lifecycle and self._lives(entries),
                     redacted=taken,
                     mark=sent,
-                    guard=self._identities.guard(entries),
+                    guard=self._identities.guard(fresh, len(entries)),
                 )
             except Overtaken:
+                self._identities.give_up(fresh)
                 continue  # another process was quicker: judge again, knowing what it wrote
-            return self._identities.settle(events, decided, seqs)
+            except BaseException:
+                self._identities.give_up(fresh)
+                raise
+            return self._identities.settle(events, decided, fresh, seqs)
 
     def _lives(self, events: list[Event]) -> bool:
         """Whether something began or ended in these events."""

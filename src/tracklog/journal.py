@@ -7,7 +7,7 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from operator import attrgetter, itemgetter
 from typing import NamedTuple, Protocol
@@ -158,6 +158,10 @@ class Journal:
             if self.store.wait(seen, 0.5) and run is not None:
                 seen = self.last
 
+    def runs(self) -> Iterable[Run]:
+        """Every run of which something is kept."""
+        return self.store.runs()
+
     def wait(self, after: int, timeout: float | None = None) -> bool:
         """Whether there is a record behind `after`, as soon as there is or when time is up."""
         return self.store.wait(after, timeout)
@@ -183,8 +187,8 @@ class Journal:
         mark: Mark | None,
     ) -> "_Batch":
         lines = list(map(_LINE, entries))
-        known: list[bytes | None] = list(map(self._heads.get, map(_NAMES, entries)))
-        heads = [head or self._head(entry) for head, entry in zip(known, entries, strict=True)]
+        known, key = self._heads.get, _NAMES
+        heads = [known(key(entry)) or self._head(entry) for entry in entries]
         if b"\n" in b"".join(lines):
             raise BadLine("a line holds a line end", "cut the source at its line ends first")
         for place in {*(redacted or ()), *((0,) if mark else ())}:

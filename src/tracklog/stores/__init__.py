@@ -63,6 +63,9 @@ class Store(Protocol):
         An empty list means the end. Fewer than `limit` may come while there are more.
         """
 
+    def runs(self) -> set[Run]:
+        """Every run of which a frame is kept."""
+
     def wait(self, after: int, timeout: float | None = None) -> bool:
         """Whether there is a frame behind `after`, as soon as there is or when time is up."""
 

@@ -14,7 +14,7 @@ from tracklog.disk import Disk
 from tracklog.errors import NotAppended, StoreBroken
 from tracklog.event import Finding
 from tracklog.retention import Erasure, Pruning, Tombstone
-from tracklog.segments import Reader
+from tracklog.segments import Reader, firsts
 from tracklog.stores import Durability, Make, Run
 from tracklog.writer import Writer
 
@@ -85,6 +85,9 @@ class FileStore:
 
     def read(self, after: int, limit: int, run: Run | None = None) -> list[bytes]:
         return self.reader.read(max(0, after), limit, run)
+
+    def runs(self) -> set[Run]:
+        return {run for first in firsts(self.reader.folder) for run in self.reader.runs(first)}
 
     def wait(self, after: int, timeout: float | None = None) -> bool:
         return self.reader.wait(after, timeout)

@@ -48,6 +48,10 @@ class MemoryStore:
             places = [seq for seq in self._runs.get(run, ()) if seq > after][:limit]
         return [self._frames[seq - 1] for seq in places]
 
+    def runs(self) -> set[Run]:
+        with self._grew:
+            return set(self._runs)
+
     def wait(self, after: int, timeout: float | None = None) -> bool:
         with self._grew:
             return self._grew.wait_for(lambda: len(self._frames) > after, timeout)
