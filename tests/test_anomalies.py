@@ -374,3 +374,65 @@ def test_power_loss_while_erasing_and_pruning_leaves_the_one_or_the_other(tmp_pa
     cut = store.prune(journal.read(3, 1)[0].received, at="2026-05-05T09:00:00.000Z")
     assert 0 < cut.through < 4
     assert verify(root / "home").ok
+
+
+def test_a_sync_that_fails_in_the_background_is_told_to_the_next_who_appends(tmp_path):
+    class Failing(HastyDisk):
+        bad = False
+
+        def sync(self, fd):
+            if self.bad:
+                self.bad = False
+                raise OSError(errno.EIO, "Input/output error")
+
+    disk = Failing()
+    store = FileStore(tmp_path, disk=disk, durability="interval", interval=0.01)
+    journal = Journal(store)
+    disk.bad = True
+    journal.append(entries(1))
+    until = time.monotonic() + 10
+    while disk.bad and time.monotonic() < until:
+        time.sleep(0.01)
+    time.sleep(0.05)
+    assert (journal.last, journal.durable) == (1, 0)
+    with pytest.raises(NotDurable):
+        journal.append(entries(2))
+    journal.append(entries(3))
+    journal.sync()
+    assert (journal.last, journal.durable) == (2, 2)
+    journal.close()
+    assert kept(tmp_path) == [1, 3]
+
+
+def test_a_chain_that_cannot_be_made_anew_stops_the_writer_and_no_reader(tmp_path):
+    journal = Journal(FileStore(tmp_path, segment_size=300, disk=HastyDisk()))
+    for number in range(1, 10):
+        journal.append(entries(number))
+    journal.close()
+    for first in firsts(tmp_path / "journal")[-2:]:
+        chain_path(tmp_path / "journal", first).unlink()
+    with pytest.raises(StoreBroken, match=r"the chain of segment .* is lost") as error:
+        FileStore(tmp_path, disk=HastyDisk())
+    assert "backup" in error.value.hint
+    reader = Journal(FileStore(tmp_path, readonly=True))
+    before = firsts(tmp_path / "journal")[-1]
+    assert [each.seq for each in reader.records()] == list(range(1, before))
+
+
+def test_a_folder_that_cannot_be_made_is_told_with_its_remedy(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreBroken, match="cannot be written") as error:
+        FileStore(tmp_path / "file" / "home")
+    assert "owner and mode" in error.value.hint
+
+
+def test_a_seal_without_its_next_segment_is_finished_on_opening(tmp_path):
+    journal = Journal(FileStore(tmp_path, segment_size=300, disk=HastyDisk()))
+    for number in range(1, 8):
+        journal.append(entries(number))
+    journal.close()
+    last = firsts(tmp_path / "journal")[-1]
+    segment_path(tmp_path / "journal", last).unlink()  # the power went before its name was safe
+    found = kept(tmp_path, segment_size=300)
+    assert found == list(range(1, last))
+    assert verify(tmp_path).ok

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
 from hashlib import sha256
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -395,3 +396,31 @@ class TestScript:
         assert self.run()[0] == 2
         assert self.run(tmp_path / "nowhere")[0] == 2
         assert self.run(tmp_path, "--anchor", "nonsense")[0] == 2
+
+
+def test_verifying_while_others_append_erase_and_prune_finds_no_fault(tmp_path):
+    store = grow(tmp_path, groups=[(n, n + 1) for n in range(1, 200, 2)])
+    stop = threading.Event()
+
+    def work():
+        other = FileStore(tmp_path, segment_size=200, disk=HastyDisk())
+        journal, seq = Journal(other, Clock()), 150
+        while not stop.is_set():
+            journal.append([Entry("spoken", "kin", "r", b"{}")])
+            other.erase(seq, reason="why", by="me", at=AT)
+            if seq % 10 == 0:
+                other.prune(journal.read(other.first + 1, 1)[0].received, at=AT)
+            seq += 1
+        other.close()
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        for _ in range(10):
+            report = verify(tmp_path)
+            assert report.ok, report.faults
+    finally:
+        stop.set()
+        worker.join()
+    store.close()
+    assert judged(tmp_path).ok

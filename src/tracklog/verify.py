@@ -1,5 +1,6 @@
 """Proves a journal: every record against its chain, an exported run against its proof."""
 
+import contextlib
 import fcntl
 import os
 from bisect import bisect_left
@@ -99,13 +100,25 @@ def head(home: Path | str, folder: str = "journal") -> Head:
 
 def verify(home: Path | str, anchor: Head | None = None, folder: str = "journal") -> Report:
     """Reads every record and every chain line; what does not fit is named, the first first."""
-    return _Verifying(Path(home), folder, anchor).report
+    place = Path(home) / folder
+    for _ in range(2):
+        sizes = snapshot(place)
+        try:
+            report = _Verifying(Path(home), folder, anchor, sizes).report
+        except FileNotFoundError:  # pruned while it was read
+            continue
+        if report.ok or snapshot(place) == sizes:
+            return report
+    with _still(place):  # what is erased meanwhile looks like a fault: the writers have to wait
+        return _Verifying(Path(home), folder, anchor, _sizes(place)).report
 
 
 class _Verifying:
     """One walk over a journal as it is when the walk begins."""
 
-    def __init__(self, home: Path, folder: str, anchor: Head | None) -> None:
+    def __init__(
+        self, home: Path, folder: str, anchor: Head | None, sizes: dict[int, tuple[int, int]]
+    ) -> None:
         self.folder = home / folder
         self.report = Report()
         self.through: int = 0
@@ -113,7 +126,6 @@ class _Verifying:
         self.stones: dict[int, tuple[bytes, bytes]] = {}
         self.links: dict[int, list[tuple[bytes, bytes]]] = {}
         self._format(home / "format")
-        sizes = snapshot(self.folder)
         self.before: bytes | None = self._beginning(list(sizes))
         for first, (size, chain_size) in sizes.items():
             if first != self.through + 1:
@@ -345,13 +357,21 @@ class _Frames:
 
 def snapshot(folder: Path) -> dict[int, tuple[int, int]]:
     """The sizes of every segment and chain at a moment when nobody writes."""
+    with _still(folder):
+        return _sizes(folder)
+
+
+@contextlib.contextmanager
+def _still(folder: Path) -> Iterator[None]:
+    """Nobody writes meanwhile; a copy without a lock has no writers."""
     try:
         lock = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:  # a copy without a lock has no writers
-        return _sizes(folder)
+    except OSError:
+        yield
+        return
     try:
         fcntl.flock(lock, fcntl.LOCK_SH)
-        return _sizes(folder)
+        yield
     finally:
         os.close(lock)
 

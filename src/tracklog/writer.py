@@ -419,7 +419,7 @@ class Writer:
     def _before(self) -> bytes:
         """What the chain of the open segment continues."""
         earlier = [first for first in firsts(self.folder) if first < self.first]
-        if earlier:
+        if earlier and chain_path(self.folder, earlier[-1]).exists():
             with chain_path(self.folder, earlier[-1]).open("rb") as file:
                 link = last_link(file.fileno(), os.fstat(file.fileno()).st_size)
                 if link is not None and link.through == self.first - 1:
