@@ -62,21 +62,20 @@ class Identities:
         """For each event None when it is to be appended, and which identities are new by that."""
         decided: list[Outcome | None] = [None] * len(events)
         fresh: Fresh = []
-        runs: dict[Key, dict[str, int]] = {}
+        key: Key = ("", "", "")
+        known: dict[str, int] = {}
         for n, event in enumerate(events):
             id = event[5]
             if id is None or event[0] not in self._identified:
                 continue
-            key = event[:3]
-            known = runs.get(key)
-            if known is None:
-                known = runs[key] = self._run(key)
-            seq = known.get(id)
-            if seq is None:
+            if event[2] != key[2] or event[:3] != key:
+                key = event[:3]
+                known = self._run(key)
+            if id not in known:
                 known[id] = PENDING
                 fresh.append((n, known, id))
             else:
-                decided[n] = self._compare(event, seq, events[:n])
+                decided[n] = self._compare(event, known[id], events[:n])
         return decided, fresh
 
     def settle(

@@ -4,7 +4,7 @@ Whatever arrives, by pipe, by HTTP, from a file or from a host, is admitted here
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from typing import Literal, NamedTuple
 
@@ -92,12 +92,12 @@ class Intake:
         events = [result for result in results if type(result) is Event]
         with self._alone(events, batch):
             kept = self._keep(events, redacted, batch, mark)
-        verdicts = list(_verdicts(results, iter(kept)))
+        verdicts = _verdicts(results, kept)
         if self._refused is not None:
             refused = [
                 (line, Refusal(each.problems, each.dialect, each.kind, each.run))
                 for line, each in zip(lines, verdicts, strict=True)
-                if each.problems
+                if each[2]
             ]
             if refused:
                 self._refused.keep(refused)
@@ -119,6 +119,8 @@ class Intake:
 
     def _judged(self, lines: list[bytes], check: Check) -> list[Event | Refusal]:
         cap = self.cap
+        if max(map(len, lines), default=0) <= cap:
+            return list(map(check, lines))
         return [
             check(line) if len(line) <= cap else Refusal((problems.too_long(len(line), cap),))
             for line in lines
@@ -206,15 +208,22 @@ def _again(count: int, first: int, now: int, batch: str) -> list[Outcome]:
     return [Known(seq) for seq in range(first, first + count)]
 
 
-def _verdicts(results: list[Event | Refusal], kept: Iterator[Outcome]) -> Iterator[Verdict]:
+def _verdicts(results: Sequence[Event | Refusal], kept: list[Outcome]) -> list[Verdict]:
+    """What is told of each line; the case that all are new is the common one, and is quick."""
     new = tuple.__new__  # one for every line: the constructor costs three times as much
-    for result in results:
-        outcome = next(kept) if type(result) is Event else result
-        kind, run = result.kind, result.run
-        if type(outcome) is int:
-            yield new(Verdict, ("accepted", outcome, (), result.dialect, kind, run))
-        elif isinstance(outcome, Known):
-            yield Verdict("duplicate", outcome.seq, (), result.dialect, kind, run)
-        else:
-            assert isinstance(outcome, Refusal)
-            yield Verdict("refused", None, outcome.problems, result.dialect, kind, run)
+    if len(kept) == len(results) and set(map(type, kept)) <= {int}:
+        return [
+            new(Verdict, ("accepted", seq, (), event[0], event[3], event[2]))
+            for seq, event in zip(kept, results, strict=True)
+        ]
+    left = iter(kept)
+    return [_verdict(each, next(left) if isinstance(each, Event) else each) for each in results]
+
+
+def _verdict(heard: Event | Refusal, outcome: Outcome) -> Verdict:
+    what = (heard.dialect, heard.kind, heard.run)
+    if isinstance(outcome, Refusal):
+        return Verdict("refused", None, outcome.problems, *what)
+    if isinstance(outcome, Known):
+        return Verdict("duplicate", outcome.seq, (), *what)
+    return Verdict("accepted", outcome, (), *what)
