@@ -82,9 +82,7 @@ def test_imports_point_inward(name):
             allowed = other in VOCABULARY | {own} or (name, other) in CROSSINGS
             assert allowed or inside or spoken or other in LIBRARY, f"{name} imports {other}"
         elif room(other) in PLUGS and len(target) > 2:
-            assert speaks(name) == target[2] or room(name) in SHELLS, (
-                f"{name} imports {other}"
-            )
+            assert speaks(name) == target[2] or room(name) in SHELLS, f"{name} imports {other}"
         if room(other) in SHELLS:
             assert room(name) in (*SHELLS, "__main__"), f"{name} imports {other}"
 
