@@ -102,5 +102,18 @@ def test_every_runtime_dependency_has_its_line_in_the_readme():
         assert f"**{name}**" in readme, name
 
 
+@pytest.mark.requirement("WOP-99")
+def test_the_changelog_names_the_agent_events():
+    changes = (ROOT / "CHANGELOG.md").read_text()
+    for name in (
+        "AgentRef",
+        *(
+            f"agent.{verb}"
+            for verb in ("reasoned", "toolCalled", "toolReturned", "handoff", "decided")
+        ),
+    ):
+        assert f"`{name}`" in changes
+
+
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 160

@@ -251,6 +251,26 @@ def test_every_sample_comes_out_byte_for_byte(path):
             assert "refused" not in {v.verdict for v in verdicts}
 
 
+@requirement("WOP-79", "WOP-80", "WOP-98")
+def test_reasoning_events_are_read_back_equal_and_in_their_place():
+    """A whole flight of an agent: every event and every agent field, among the node events."""
+    flights = (samples.ROOT / "dialects/openwop/good").glob("*.jsonl")
+    lines = next(
+        lines for lines in map(samples.lines_of, sorted(flights))
+        if {b"agent.reasoned", b"agent.handoff", b"agent.decided"}
+        <= {orjson.loads(line)["type"].encode() for line in lines}
+    )  # fmt: skip
+    with Journal(registry.store("memory:")) as journal:
+        admit(journal, registry.dialect("openwop"), lines)
+        back = [orjson.loads(record.line) for record in journal.read(limit=1000)]
+    assert back == [orjson.loads(line) for line in lines]
+    agents = [event["payload"]["agent"] for event in back if "agent" in event["payload"]]
+    assert agents == [
+        orjson.loads(line)["payload"]["agent"] for line in lines if b'"agent":' in line
+    ]
+    assert agents
+
+
 ids = st.lists(st.integers(0, 9).map(str), max_size=12)
 
 
