@@ -49,7 +49,8 @@ class Index(Protocol):
         words: Sequence[Words],
     ) -> None:
         """Keeps changed states (fold, key, seq of the change, JSON), findings and words, and the
-        new cursor: all or nothing."""
+        new cursor: all or nothing.
+        """
 
     def states(
         self, fold: str, *, prefix: str = "", newest: int | None = None
