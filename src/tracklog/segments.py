@@ -295,6 +295,7 @@ class Reader:
         self._rows = 0
         self._open: Runs | None = None
         self._grew = threading.Condition()
+        self._waiting = 0
 
     def close(self) -> None:
         with self._lock:
@@ -347,14 +348,17 @@ class Reader:
             if left <= 0:
                 return False
             with self._grew:
+                self._waiting += 1
                 self._grew.wait(left)
+                self._waiting -= 1
             nap = min(_POLL, nap * 1.5)
         return True
 
     def wake(self) -> None:
         """Tells those who wait in this process to look at once."""
-        with self._grew:
-            self._grew.notify_all()
+        if self._waiting:
+            with self._grew:
+                self._grew.notify_all()
 
     def runs(self, first: int) -> set[Run]:
         """The runs that have a record in a sealed segment."""

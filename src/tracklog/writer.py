@@ -8,7 +8,7 @@ import contextlib
 import errno
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
@@ -58,40 +58,36 @@ class Writer:
         self._doubtful = False
         self._unclean = False
         self._pid = 0
-        self._mutex = threading.RLock()
-        with _said(self):
+        self._mutex = threading.Lock()
+        self._exclusive = _Exclusive(self)
+        try:
             make_folders(disk, self.folder)
             make_folders(disk, home / "quarantine")
-            with self._mutex:
-                self._begin()
-                self._exclude()
-                try:
-                    self._check_format()
-                    self._sweep()
-                    disk.sync_folder(home)
-                    self._recover()
-                finally:
-                    self._admit()
+            self._begin()
+            self._exclude()
+            try:
+                self._check_format()
+                self._sweep()
+                disk.sync_folder(home)
+                self._recover()
+            finally:
+                self._admit()
+        except OSError as error:
+            raise _translated(error, self) from error
 
     def close(self) -> None:
         with self._mutex:
-            for fd in (self._segment, self._links, self._lock):
-                if fd >= 0:
-                    self.disk.close(fd)
-            self._segment = self._links = self._lock = -1
+            self._close()
 
-    @contextlib.contextmanager
-    def exclusive(self) -> Iterator[None]:
+    def _close(self) -> None:
+        for fd in (self._segment, self._links, self._lock):
+            if fd >= 0:
+                self.disk.close(fd)
+        self._segment = self._links = self._lock = -1
+
+    def exclusive(self) -> "_Exclusive":
         """Nobody else writes meanwhile, and what others wrote before is known."""
-        with self._mutex, _said(self):
-            if self._lock < 0 or self._pid != os.getpid():
-                self._begin()
-            self._exclude()
-            try:
-                self._catch_up()
-                yield
-            finally:
-                self._admit()
+        return self._exclusive
 
     def append(self, frames: Sequence[bytes], sync: bool) -> None:
         """Keeps a group behind `through`, all or none; call it inside `exclusive`."""
@@ -207,9 +203,9 @@ class Writer:
         if self._segment < 0:
             self._recover()
             return
-        segment, links = os.fstat(self._segment), os.fstat(self._links)
-        if segment.st_nlink == 0 or links.st_nlink == 0:
-            self.close()
+        segment, chain_size = os.fstat(self._segment), os.lseek(self._links, 0, os.SEEK_END)
+        if segment.st_nlink == 0:
+            self._close()
             if not self.folder.is_dir():
                 raise StoreBroken(
                     f"{self.folder} was removed while it was written to",
@@ -219,8 +215,8 @@ class Writer:
             self._exclude()
             self._recover()
             return
-        if links.st_size != self._chain_end:
-            if not self._follow(segment.st_size, links.st_size):
+        if chain_size != self._chain_end:
+            if not self._follow(segment.st_size, chain_size):
                 self._recover()
         elif segment.st_size != self._end:
             if self._unclean:
@@ -474,13 +470,36 @@ def _whole(line: bytes) -> int:
     return found.seq
 
 
-@contextlib.contextmanager
-def _said(writer: Writer) -> Iterator[None]:
-    """The operating system's errors in our words."""
-    try:
-        yield
-    except OSError as error:
-        raise _translated(error, writer) from error
+class _Exclusive:
+    """The lock of a folder, held; the operating system's errors leave it in our words."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+
+    def __enter__(self) -> None:
+        writer = self.writer
+        writer._mutex.acquire()
+        try:
+            if writer._lock < 0 or writer._pid != os.getpid():
+                writer._begin()
+            writer._exclude()
+            writer._catch_up()
+        except BaseException as error:
+            self._leave()
+            if isinstance(error, OSError):
+                raise _translated(error, writer) from error
+            raise
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._leave()
+        if isinstance(error, OSError):
+            raise _translated(error, self.writer) from error
+
+    def _leave(self) -> None:
+        try:
+            self.writer._admit()
+        finally:
+            self.writer._mutex.release()
 
 
 def _translated(error: OSError, writer: Writer) -> NotAppended:
