@@ -21,6 +21,7 @@ SPEAKERS = {
     "tracklog.recorder": "awf",
     "tracklog.transcript": "awf",
     "tracklog.fanout": "awf",
+    "tracklog.home": "tracklog",  # an operator's acts, on record
 }
 """Who may write which dialect, outside the dialect's own file."""
 
