@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 TS := contracts/ts
 
-.PHONY: help setup run test test-python test-ts check derive proof bench lock clean
+.PHONY: help setup run test test-python test-ts check derive soak proof bench lock clean
 
 help:  ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -46,6 +46,10 @@ check: setup  ## Lint, types, architecture, derived files.
 
 derive: setup  ## Write the derived files anew: schemas and reference pages.
 	$(BIN)/python scripts/derive.py
+
+soak: setup  ## The chaos of the tests, twenty times as long and never the same; about an hour.
+	TRACKLOG_SOAK=20 $(BIN)/pytest -n 2 tests/test_anomalies.py tests/test_journal.py tests/test_stores.py \
+		tests/test_verify.py tests/test_intake.py tests/test_recorder.py tests/test_fanout.py tests/test_check.py
 
 proof: setup  ## Show which test proves which requirement.
 	$(BIN)/python tests/proof.py

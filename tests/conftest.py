@@ -2,5 +2,11 @@
 
 from hypothesis import settings
 
-settings.register_profile("tracklog", deadline=None)  # a busy machine is no failure
+from soaking import SOAK
+
+settings.register_profile(
+    "tracklog",
+    deadline=None,  # a busy machine is no failure
+    max_examples=100 * SOAK,
+)
 settings.load_profile("tracklog")

@@ -12,6 +12,7 @@ import time
 import pytest
 
 from failing import FailingDisk, HastyDisk, RememberingDisk, ShortDisk
+from soaking import SEED, SOAK
 from tracklog.errors import JournalFull, NotAppended, NotDurable, StoreBroken
 from tracklog.journal import Entry, Journal
 from tracklog.segments import chain_path, firsts, segment_path
@@ -139,10 +140,10 @@ while True:
 
 def test_killed_a_hundred_times_every_acknowledged_line_is_there_once_in_order(tmp_path):
     """Four children at a time into their own journals; each journal is killed again and again."""
-    chance = random.Random(7)
+    chance = random.Random(SEED)
     homes = {tmp_path / f"home{n}": 1 for n in range(4)}
     kills = 0
-    while kills < 104:
+    while kills < 104 * SOAK:
         children = {
             home: subprocess.Popen(
                 [sys.executable, "-c", CHILD, str(home), str(start)], stdout=subprocess.PIPE
