@@ -20,6 +20,9 @@
     │   ├── TranscriptLocked     another writer has it
     │   └── TranscriptFinished   its run has ended, and `resume` was not asked for
     ├── BadBackup            a copy that was not made
+    ├── IndexUnusable        an index that can be neither read nor written now
+    │   └── IndexDamaged         an index whose bytes are not what was written; it is rebuilt
+    ├── BadQuery             a question that is no SQL, would change something, or takes too long
     └── NotRecorded          an event that did not reach its transcript
         ├── InvalidEvent         it is not one that may be written
         ├── MaskFailed           the masker refused, or broke what it may not touch
@@ -102,6 +105,18 @@ class BlobDamaged(TracklogError):
 
 class BadBackup(TracklogError):
     """A copy of a home was not made, or does not verify."""
+
+
+class IndexUnusable(TracklogError):
+    """An index cannot be read or written as things are; the journal is not affected."""
+
+
+class IndexDamaged(IndexUnusable):
+    """An index is not what was written to it; it is a cache, and can be built anew."""
+
+
+class BadQuery(TracklogError):
+    """A question to the index is no SQL, would change something, or took too long."""
 
 
 class NotOpened(TracklogError):

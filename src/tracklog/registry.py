@@ -8,9 +8,13 @@ from types import ModuleType
 from typing import Any
 
 import tracklog.dialects
+import tracklog.folds
+import tracklog.indexes
 import tracklog.stores
 from tracklog.dialects import Dialect
 from tracklog.errors import BadPlug, UnknownName
+from tracklog.folds import Fold
+from tracklog.indexes import Index
 from tracklog.stores import Store
 
 
@@ -56,6 +60,34 @@ def dialects() -> list[Dialect]:
     return [dialect(name) for name in dialect_names()]
 
 
+def fold_names() -> list[str]:
+    """Every fold that can be asked for, without reading any of them."""
+    return sorted(_files(tracklog.folds) | _outside(tracklog.folds))
+
+
+@cache
+def fold(name: str) -> Fold[Any]:
+    """The fold of that name."""
+    files = _files(tracklog.folds)
+    if name in files:
+        plug = getattr(import_module(files[name]), "fold", None)
+    elif name in (outside := _outside(tracklog.folds)):
+        plug = outside[name].load()
+    else:
+        raise UnknownName(f"there is no fold {name!r}", f"the folds are: {', '.join(fold_names())}")
+    if not isinstance(plug, Fold) or plug.name != name:
+        raise BadPlug(
+            f"the fold {name!r} is not a Fold of that name",
+            f"its file must end with `fold = Fold(name={name!r}, ...)`",
+        )
+    return plug
+
+
+def folds() -> list[Fold[Any]]:
+    """Every fold, by name."""
+    return [fold(name) for name in fold_names()]
+
+
 def store_names() -> list[str]:
     """Every kind of store that can be asked for: the schemes of their URLs."""
     return sorted(_files(tracklog.stores) | _outside(tracklog.stores))
@@ -63,21 +95,35 @@ def store_names() -> list[str]:
 
 def store(url: str, **options: Any) -> Store:
     """The store at a URL, opened: `file:/var/lib/tracklog`, `memory:`."""
+    found: Store = _opened(tracklog.stores, "store", url, **options)
+    return found
+
+
+def index_names() -> list[str]:
+    """Every kind of index that can be asked for: the schemes of their URLs."""
+    return sorted(_files(tracklog.indexes) | _outside(tracklog.indexes))
+
+
+def index(url: str, **options: Any) -> Index:
+    """The index at a URL, opened: `sqlite:/var/lib/tracklog/index.db`, `sqlite::memory:`."""
+    found: Index = _opened(tracklog.indexes, "index", url, **options)
+    return found
+
+
+def _opened(folder: ModuleType, word: str, url: str, **options: Any) -> Any:
+    """What stands behind a URL: its scheme is the plug, and the plug opens the rest."""
     scheme, colon, place = url.partition(":")
-    files = _files(tracklog.stores)
+    files, outside = _files(folder), _outside(folder)
     if colon and scheme in files:
-        opened = getattr(import_module(files[scheme]), "store", None)
-    elif colon and scheme in (outside := _outside(tracklog.stores)):
+        opened = getattr(import_module(files[scheme]), word, None)
+    elif colon and scheme in outside:
         opened = outside[scheme].load()
     else:
-        raise UnknownName(
-            f"there is no store for {url!r}",
-            f"begin the URL with one of: {', '.join(f'{name}:' for name in store_names())}",
-        )
+        names = ", ".join(f"{name}:" for name in sorted(files | outside))
+        raise UnknownName(f"there is no {word} for {url!r}", f"begin the URL with one of: {names}")
     if not callable(opened):
         raise BadPlug(
-            f"the store {scheme!r} cannot be opened",
-            "its file must end with `store = ...`, a function that opens it",
+            f"the {word} {scheme!r} cannot be opened",
+            f"its file must end with `{word} = ...`, a function that opens it",
         )
-    found: Store = opened(place, **options)
-    return found
+    return opened(place, **options)

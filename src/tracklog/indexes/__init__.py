@@ -1,18 +1,22 @@
 """Where folds keep their states, one kind of place per file; a cache, deletable and rebuildable.
 
 To write another: copy `sqlite.py`, keep its words and their promises, end the file with
-`index = open_it`, a function from what follows the colon of the URL (and options by name) to an
-`Index`, and pass `tracklog.testing.IndexSuite`.
+`index = open_it`, a function from what follows the colon of the URL to an `Index`, and pass
+`tracklog.testing.IndexSuite`.
+The file's name is the URL's scheme: `indexes/sqlite.py` is `sqlite:`.
 An outside package offers its function under the entry point group `tracklog.indexes`.
+
+An index knows no fold and no dialect: what it keeps is made by `tracklog.index`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
 from tracklog.event import Finding
 
-States = dict[tuple[str, str], Any]
-"""States by fold and key; a state is a dataclass of JSON values."""
+Change = tuple[str, str, int, bytes]
+"""A state that changed: fold, key, the record that changed it last, and the state as JSON."""
 
 
 class Found(NamedTuple):
@@ -31,12 +35,42 @@ class Words(NamedTuple):
     text: str
 
 
+class Answer(NamedTuple):
+    """What a question in SQL was answered with."""
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+    cut: bool
+    """Whether there are more rows than were asked for."""
+
+
 class Index(Protocol):
-    """States of folds, findings, and a word search, up to a cursor; safe to use from threads."""
+    """States of folds, findings, and a word search, up to a cursor; safe to use from threads.
+
+    Before `clear` was called for the first time it is empty, and can be asked all the same.
+    What is damaged raises `IndexDamaged`; nobody is ever told that it is locked.
+    """
 
     @property
     def cursor(self) -> int:
         """The last record that was applied; 0 when none was."""
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """What the one that filled it noted about itself; empty when nobody did."""
+
+    def turn(self, seconds: float) -> AbstractContextManager[bool]:
+        """The right to apply and to clear, for one thread of one process at a time; whether it
+        was got within that time. It ends with its process.
+        """
+
+    def clear(self, fields: Mapping[str, Sequence[str]], notes: Mapping[str, str]) -> None:
+        """Forgets everything, at once and for good, to be built anew by the folds of these
+        names, whose states have these fields.
+        """
+
+    def replace(self) -> str:
+        """Puts what is damaged aside and begins an empty one; where it was put."""
 
     def load(self, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
         """The states of these folds and keys that are kept, as JSON."""
@@ -44,26 +78,31 @@ class Index(Protocol):
     def apply(
         self,
         cursor: int,
-        states: Iterable[tuple[str, str, int, bytes]],
-        findings: Sequence[Found],
-        words: Sequence[Words],
+        states: Iterable[Change],
+        findings: Sequence[Found] = (),
+        words: Iterable[Words] = (),
     ) -> None:
-        """Keeps changed states (fold, key, seq of the change, JSON), findings and words, and the
-        new cursor: all or nothing.
-        """
+        """Keeps changed states, findings and words, and the new cursor: all or nothing."""
 
     def states(
-        self, fold: str, *, prefix: str = "", newest: int | None = None
-    ) -> Iterator[tuple[str, bytes]]:
-        """The states of a fold by key, those whose key begins so; or the newest changed first."""
+        self, fold: str, *, prefix: str = "", after: str = "", limit: int = 1000
+    ) -> list[tuple[str, bytes]]:
+        """The states of a fold whose key begins so and stands behind `after`, by key."""
+
+    def newest(self, fold: str, limit: int = 50) -> list[tuple[str, bytes]]:
+        """The states of a fold that changed last, the newest first."""
 
     def findings(self, run: tuple[str, str] | None = None, limit: int = 1000) -> list[Found]:
         """The newest findings first, of one run if asked."""
 
-    def search(self, text: str, limit: int = 50) -> list[int]:
-        """The records in which these words were said, the newest first."""
+    def search(self, terms: Sequence[str], limit: int = 50) -> list[int]:
+        """The records in which all of these were said, the newest first.
 
-    def clear(self) -> None:
-        """Forgets everything, to be built anew."""
+        A term is a word or a phrase; one that ends with `*` is the beginning of a word.
+        """
 
-    def close(self) -> None: ...
+    def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> Answer:
+        """The answer to one question in SQL, which can change nothing; else `BadQuery`."""
+
+    def close(self) -> None:
+        """Lets go of everything; may be called twice."""

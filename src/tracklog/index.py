@@ -1,0 +1,547 @@
+"""The index: reads the journal behind its cursor, understands it, and keeps what the folds say.
+
+It knows the shapes of dialects, folds and indexes, and no particular one.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import orjson
+
+from tracklog import __version__
+from tracklog.dialects import Dialect
+from tracklog.errors import IndexDamaged, IndexUnusable, UnknownName
+from tracklog.event import Event, Finding
+from tracklog.fact import (
+    Answered,
+    Asked,
+    Began,
+    Called,
+    Decided,
+    Ended,
+    Fact,
+    Linked,
+    Moved,
+    Noted,
+    Returned,
+    Said,
+)
+from tracklog.folds import Fold, Told
+from tracklog.frame import Record, Run
+from tracklog.indexes import Answer, Change, Found, Index, Words
+from tracklog.journal import Journal
+from tracklog.replay import event_of, facts_of, key_of, step, thaw, told_of
+
+Progress = Callable[[int, int], None]
+"""Told how far the index is, and how far the journal."""
+
+T = TypeVar("T")
+
+_ATTEMPTS = 5  # at building an index, each undone by something else that happened
+_BATCH = 5000  # records that are applied together
+_BATCH_BYTES = 16 << 20  # and no more than this of them, but for the last
+_STATES = 16 << 20  # bytes of JSON whose states stay in memory from one batch to the next
+_WATCHED = 100_000  # events whose runs' rules stay in memory
+_SPOKEN: Mapping[type[Fact], tuple[str, ...]] = {
+    Began: ("task",),
+    Ended: ("reason", "error"),
+    Moved: ("reason",),
+    Called: ("input",),
+    Returned: ("output", "error"),
+    Said: ("blocks",),
+    Decided: ("verdict", "reason", "evidence"),
+    Asked: ("text", "options"),
+    Answered: ("answer",),
+    Linked: ("reason",),
+    Noted: ("text",),
+}
+"""What of a fact can be searched for."""
+_NAMES = {"type", "fidelity", "tool_id", "tool_name", "provider_type", "media_type"}
+"""Keys of a content block that say what it is, not what was said."""
+
+
+class Hit(NamedTuple):
+    """A record in which something was said."""
+
+    record: Record
+    text: str
+    """All that was said in it."""
+
+
+class Indexer:
+    """Keeps an index abreast of a journal; any number of processes may do so at once."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        index: Index,
+        dialects: Iterable[Dialect],
+        folds: Iterable[Fold[Any]],
+        *,
+        words: bool = True,
+    ) -> None:
+        self.journal = journal
+        self.index = index
+        self.dialects = {dialect.name: dialect for dialect in dialects}
+        self.folds = {fold.name: fold for fold in folds}
+        self._words = words
+        self._print = _fingerprint(self.dialects, self.folds, words)
+        self._listeners: dict[type[Fact], list[Fold[Any]]] = {}
+        for fold in self.folds.values():
+            for kind in fold.facts:
+                self._listeners.setdefault(kind, []).append(fold)
+        self._at, self._whole, self._through = -1, False, 0
+        self._forget()
+
+    def catch_up(self, progress: Progress | None = None, patience: float = 1) -> list[Finding]:
+        """Reads to the journal's end; what is to be said about it, which is mostly nothing.
+
+        While another process does the same, it waits that many seconds, then leaves it at that.
+        """
+        said: list[Finding] = []
+        try:
+            if self._is_current():
+                return said
+        except IndexDamaged:
+            pass  # seen to below
+        with self.index.turn(patience) as mine:
+            if not mine:
+                return [self._behind()]
+            for _ in range(_ATTEMPTS):
+                why = self._advance(progress)
+                if why is None:
+                    return said
+                said.append(Finding("index-rebuilt", f"the index was rebuilt: {why}", "info"))
+        raise IndexUnusable("the index is damaged again and again", "look at the disk it is on")
+
+    def rebuild(self, progress: Progress | None = None, patience: float = 60) -> list[Finding]:
+        """Builds the index anew, from the first record that is kept."""
+        with self.index.turn(patience) as mine:
+            if not mine:
+                return [self._behind()]
+            self._clear()
+        return self.catch_up(progress, patience)
+
+    def forget(self) -> None:
+        """Empties the index; it is built again when it is asked next."""
+        with self.index.turn(60):
+            self._clear()
+
+    def state(self, fold: str, key: str) -> Any:
+        """The state of a fold under a key; that before any fact when there is none."""
+        plug = self._fold(fold)
+        found = self._asked(lambda: self.index.load([(fold, key)]))
+        return thaw(plug, found[fold, key]) if found else plug.State()
+
+    def states(self, fold: str, prefix: str = "") -> Iterator[tuple[str, Any]]:
+        """The states of a fold by key, those whose key begins so."""
+        plug, after = self._fold(fold), ""
+        while page := self._page(fold, prefix, after):
+            for key, state in page:
+                yield key, thaw(plug, state)
+            after = page[-1][0]
+            if not after:
+                return
+
+    def newest(self, fold: str, limit: int = 50) -> list[tuple[str, Any]]:
+        """The states of a fold that changed last, the newest first."""
+        plug = self._fold(fold)
+        found = self._asked(lambda: self.index.newest(fold, limit))
+        return [(key, thaw(plug, state)) for key, state in found]
+
+    def findings(self, run: Run | None = None, limit: int = 1000) -> list[Found]:
+        """The newest findings first, of one run if asked."""
+        return self._asked(lambda: self.index.findings(run, limit))
+
+    def search(self, text: str, limit: int = 50) -> list[Hit]:
+        """The records in which all these words were said, the newest first.
+
+        "Words in quotes" stand next to each other; a word that ends with * is a beginning.
+        """
+        seqs = self._asked(lambda: self.index.search(terms(text), limit))
+        records = (record for seq in seqs for record in self.journal.read(seq - 1, 1))
+        wanted = set(seqs)
+        return [Hit(each, self.text(each)) for each in records if each.line and each.seq in wanted]
+
+    def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> Answer:
+        """The answer to one question in SQL, which can change nothing; else `BadQuery`."""
+        return self._asked(lambda: self.index.query(sql, limit=limit, seconds=seconds))
+
+    def text(self, record: Record) -> str:
+        """What was said in a record, read from its own bytes."""
+        event = event_of(record, self.dialects)
+        if not isinstance(event, Event):
+            return ""
+        return spoken(facts_of(self.dialects[record.dialect], event)[0])
+
+    def close(self) -> None:
+        self.index.close()
+
+    def _fold(self, name: str) -> Fold[Any]:
+        if name not in self.folds:
+            raise UnknownName(
+                f"there is no fold {name!r}", f"the folds are: {', '.join(sorted(self.folds))}"
+            )
+        return self.folds[name]
+
+    def _page(self, fold: str, prefix: str, after: str) -> list[tuple[str, bytes]]:
+        return self._asked(lambda: self.index.states(fold, prefix=prefix, after=after))
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        try:
+            return ask()
+        except IndexDamaged:
+            with self.index.turn(60):
+                self._replace()
+            self.catch_up()
+            return ask()
+
+    def _is_current(self) -> bool:
+        return self._stale() is None and self.index.cursor >= self.journal.last
+
+    def _stale(self) -> str | None:
+        """Why the index cannot be gone on with; None when it can."""
+        notes = self.index.notes
+        if not notes:
+            return ""
+        if notes.get("print") != self._print:
+            before = notes.get("version", "?")
+            if before != __version__:
+                return f"it was made by version {before}, this is {__version__}"
+            return "a fold or a dialect is not what it was"
+        if notes.get("first") != str(self.journal.first) and self.index.cursor:
+            return "records were pruned"
+        if self.index.cursor > self.journal.last:
+            return "the journal is shorter than it was"
+        return None
+
+    def _behind(self) -> Finding:
+        cursor, last = self.index.cursor, self.journal.last
+        message = f"another process is indexing; this is as of record {cursor} of {last}"
+        return Finding("index-behind", message, "info")
+
+    def _advance(self, progress: Progress | None) -> str | None:
+        """Goes to the journal's end; why it has to be gone through once more, or None."""
+        try:
+            why = self._stale()
+            if why is not None:
+                self._clear()
+                if why:
+                    return why
+            if self.index.cursor != self._at:
+                self._forget()
+                self._at = self.index.cursor
+                self._whole = self._at == 0
+            self._through = int(self.index.notes["through"])
+            while records := self.journal.read(self._at, _BATCH):
+                for part in _parts(records):
+                    erased = self._apply(part)
+                    if erased:
+                        self._clear()
+                        return f"record {erased} was erased"
+                    if progress is not None:
+                        progress(self._at, self.journal.last)
+        except IndexDamaged:
+            return f"it was damaged, and was put aside as {self._replace()}"
+        except BaseException:
+            self._forget()  # what is in memory may be ahead of what was kept
+            raise
+        return None
+
+    def _replace(self) -> str:
+        where = self.index.replace()
+        self._forget()
+        return where
+
+    def _clear(self) -> None:
+        shown = {
+            fold.name: [each.name for each in fields(fold.State)] for fold in self.folds.values()
+        }
+        journal = self.journal
+        notes = {"version": __version__, "print": self._print}
+        notes |= {"first": str(journal.first), "through": str(journal.last)}
+        try:
+            self.index.clear(shown, notes)
+        except IndexDamaged:
+            self.index.replace()
+            self.index.clear(shown, notes)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Nothing is known in memory of what the index holds."""
+        self._at = -1
+        self._whole = False
+        self._kept: dict[tuple[str, str], Any] = {}
+        self._sizes: dict[tuple[str, str], int] = {}
+        self._size = 0
+        self._watched: dict[tuple[str, str, str], _Watch] = {}
+        self._watching = 0
+
+    def _apply(self, records: list[Record]) -> int:
+        """Applies a batch; or nothing, and the number of a record that was erased meanwhile."""
+        batch = _Batch()
+        for record in records:
+            self._understand(record, batch)
+        for noted in batch.erasures:
+            if self._was_erased(noted):
+                return noted
+        self._load(batch)
+        self._step(batch)
+        cursor = records[-1].seq
+        self.index.apply(cursor, self._changes(batch), batch.findings, batch.words)
+        self._at = cursor
+        self._trim()
+        return 0
+
+    def _understand(self, record: Record, batch: "_Batch") -> None:
+        event = event_of(record, self.dialects)
+        if not isinstance(event, Event):
+            if event is not None:
+                batch.find(record, event)
+            return
+        dialect = self.dialects[record.dialect]
+        for found in self._watch(record, dialect).hear(dialect, event):
+            batch.find(record, found)
+        facts, failed = facts_of(dialect, event)
+        if failed is not None:
+            batch.find(record, failed)
+        told = told_of(record, event)
+        for fact in facts:
+            kind = type(fact)
+            for fold in self._listeners.get(kind, ()):
+                key = key_of(fold, told, fact)
+                if isinstance(key, str):
+                    batch.steps.append((fold, key, told, fact))
+                elif key is not None:
+                    batch.find(record, key)
+            if kind is Noted and fact.label == "erasure":  # type: ignore[attr-defined]  # a Noted
+                batch.note_erasure(record, fact, self._through)
+        if self._words and (text := spoken(facts)):
+            batch.words.append(Words(record.seq, text))
+
+    def _watch(self, record: Record, dialect: Dialect) -> "_Watch":
+        """What the rules remember of a record's run; read again when it went cold."""
+        key = record[2:5]
+        watch = self._watched.pop(key, None)
+        if watch is None:
+            watch = _Watch()
+            run = (record.family, record.run)
+            if not self._whole:
+                for earlier in self.journal.records(run=run, through=record.seq - 1):
+                    event = event_of(earlier, self.dialects)
+                    if earlier.dialect == record.dialect and isinstance(event, Event):
+                        for _ in watch.hear(dialect, event):
+                            pass  # found when it was first heard
+            self._watching += watch.count
+        self._watched[key] = watch
+        self._watching += 1
+        return watch
+
+    def _was_erased(self, seq: int) -> bool:
+        return any(
+            record.seq == seq and record.erased is not None
+            for record in self.journal.read(seq - 1, 1)
+        )
+
+    def _load(self, batch: "_Batch") -> None:
+        """Brings the states that the batch needs into memory."""
+        if self._whole:
+            return
+        keys = {(fold.name, key) for fold, key, _, _ in batch.steps} - self._kept.keys()
+        for name, state in self.index.load(keys).items():
+            try:
+                self._kept[name] = thaw(self.folds[name[0]], state)
+            except (ValueError, TypeError) as error:
+                raise IndexDamaged(f"the state {name} is none: {error}") from error
+
+    def _step(self, batch: "_Batch") -> None:
+        kept, changed = self._kept, batch.changed
+        for fold, key, told, fact in batch.steps:
+            name = (fold.name, key)
+            before = kept.get(name)
+            after = step(fold, before, told, fact)
+            if type(after) is Finding:
+                batch.findings.append(Found(told.seq, told.family, told.run, after))
+                if before is None:
+                    continue
+            else:
+                kept[name] = after
+            changed[name] = told.seq
+
+    def _changes(self, batch: "_Batch") -> Iterator[Change]:
+        kept, sizes, dumps = self._kept, self._sizes, orjson.dumps
+        for name in sorted(batch.changed):
+            state = kept.pop(name)
+            kept[name] = state  # what was used last is let go last
+            json = dumps(state)
+            self._size += len(json) - sizes.get(name, 0)
+            sizes[name] = len(json)
+            yield (*name, batch.changed[name], json)
+
+    def _trim(self) -> None:
+        """Lets go of what was not needed for longest."""
+        if self._size > _STATES:
+            self._whole = False
+            for name in list(self._kept):
+                if self._size <= _STATES // 2:
+                    break
+                del self._kept[name]
+                self._size -= self._sizes.pop(name, 0)
+        if self._watching > _WATCHED:
+            self._whole = False
+            for key in list(self._watched):
+                if self._watching <= _WATCHED // 2:
+                    break
+                self._watching -= self._watched.pop(key).count
+
+
+class _Batch:
+    """What a batch of records comes to."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[Fold[Any], str, Told, Fact]] = []
+        self.changed: dict[tuple[str, str], int] = {}
+        self.findings: list[Found] = []
+        self.words: list[Words] = []
+        self.erasures: list[int] = []
+
+    def find(self, record: Record, finding: Finding) -> None:
+        self.findings.append(Found(record.seq, record.family, record.run, finding))
+
+    def note_erasure(self, record: Record, noted: Any, through: int) -> None:
+        """An erasure that was put on record after this index was begun concerns it."""
+        seq = noted.data.get("seq") if isinstance(noted.data, dict) else None
+        if isinstance(seq, int) and 0 < seq < record.seq and record.seq > through:
+            self.erasures.append(seq)
+
+
+class _Watch:
+    """What the rules of a dialect remember of a run.
+
+    The door stores an identity once, or, where it keeps conflicts, a second line only if it
+    differs: so that an identity is heard again is all there is to find out.
+    """
+
+    __slots__ = ("count", "ids", "state")
+
+    def __init__(self) -> None:
+        self.state: Any = None
+        self.ids: set[str] = set()
+        self.count = 0
+
+    def hear(self, dialect: Dialect, event: Event) -> Iterator[Finding]:
+        self.count += 1
+        yield from event.odd
+        if event.id is not None and dialect.policy.identity == "keep":
+            if event.id in self.ids:
+                message = f"{event.id} was heard before with another line"
+                yield Finding(dialect.policy.reused, message, "error")
+            self.ids.add(event.id)
+        try:
+            self.state, found = dialect.rules(self.state, event)
+        except Exception as error:  # noqa: BLE001  # one record must not stop the others
+            said = f"the rules of {dialect.name} failed here: {type(error).__name__}: {error}"
+            yield Finding("not-understood", said, "error")
+        else:
+            yield from found
+
+
+def spoken(facts: Iterable[Fact]) -> str:
+    """What was said in these facts: all that can be searched for."""
+    parts: list[str] = []
+    for fact in facts:
+        for name in _SPOKEN.get(type(fact), ()):
+            value = getattr(fact, name)
+            if value is None:
+                continue
+            if type(value) is str:
+                parts.append(value)
+            else:
+                _gather(value, parts)
+    return "\n".join(parts)
+
+
+def _gather(value: Any, parts: list[str]) -> None:
+    """The strings in a JSON value, in order, however deep it is."""
+    left = [value]
+    while left:
+        match left.pop():
+            case str() as text:
+                parts.append(text)
+            case Mapping() as pairs:
+                left += [pairs[key] for key in reversed(pairs) if key not in _NAMES]
+            case list() | tuple() as values:
+                left += reversed(values)
+
+
+def terms(text: str) -> list[str]:
+    """The words and the phrases in quotes of what somebody searches for."""
+    return [phrase or word for phrase, word in re.findall(r'"([^"]*)"?|([^\s"]+)', text)]
+
+
+def marked(text: str, wanted: Iterable[str], width: int = 200) -> list[tuple[str, bool]]:
+    """An excerpt of a text around the first of the terms, in pieces; True where one stands."""
+    either = "|".join(
+        r"\W+".join(map(re.escape, words)) + (r"\w*" if term.endswith("*") else r"\b")
+        for term in wanted
+        if (words := re.findall(r"\w+", term))
+    )
+    if not either:
+        return [(text[:width], False)]
+    pattern = re.compile(rf"\b(?:{either})", re.IGNORECASE)
+    first = pattern.search(text)
+    begin = max(0, first.start() - width // 4) if first else 0
+    excerpt = " ".join(text[begin : begin + width].split())
+    pieces, at = [("…" if begin else "", False)], 0
+    for found in pattern.finditer(excerpt):
+        pieces += [(excerpt[at : found.start()], False), (found[0], True)]
+        at = found.end()
+    pieces += [(excerpt[at:], False), ("…" if begin + width < len(text) else "", False)]
+    return [piece for piece in pieces if piece[0]]
+
+
+def _parts(records: list[Record]) -> Iterator[list[Record]]:
+    """The records, in parts that are not too large to be held in memory understood."""
+    part: list[Record] = []
+    size = 0
+    for record in records:
+        part.append(record)
+        size += len(record.line)
+        if size > _BATCH_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def _fingerprint(
+    dialects: Mapping[str, Dialect], folds: Mapping[str, Fold[Any]], words: bool
+) -> str:
+    """Another one when a fold, a dialect or this version may say something else of a record."""
+    shapes = [
+        [fold.name, *sorted(each.__name__ for each in fold.facts)]
+        + [f"{each.name}:{each.type}" for each in fields(fold.State)]
+        for fold in folds.values()
+    ]
+    modules = {__name__}
+    for dialect in dialects.values():
+        modules |= {each.__module__ for each in (dialect.read, dialect.facts, dialect.rules)}
+    for fold in folds.values():
+        modules |= {fold.key.__module__, fold.step.__module__}
+    sources = [[name, _source(name)] for name in sorted(modules)]
+    said = [__version__, words, sorted(shapes), sorted(dialects), sources]
+    return sha256(orjson.dumps(said)).hexdigest()
+
+
+def _source(module: str) -> str:
+    """The hash of a module's source, where it has one."""
+    path = getattr(sys.modules.get(module), "__file__", None)
+    try:
+        return sha256(Path(path).read_bytes()).hexdigest() if path else ""
+    except OSError:
+        return ""

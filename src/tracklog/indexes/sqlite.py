@@ -1,0 +1,443 @@
+"""The index in one SQLite file, or in memory: many readers, one writer, nobody waits for long.
+
+`sqlite:/var/lib/tracklog/index.db`, `sqlite::memory:`.
+Beside the file are SQLite's own `-wal` and `-shm`, and `.lock`, held by the one who fills it.
+"""
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from tracklog.errors import BadQuery, IndexDamaged, IndexUnusable
+from tracklog.event import Finding
+from tracklog.indexes import Answer, Change, Found, Words
+
+_STATES = """
+CREATE TABLE states(fold TEXT, key TEXT, seq INTEGER, state TEXT, PRIMARY KEY(fold, key))
+WITHOUT ROWID"""
+_FINDINGS = """
+CREATE TABLE findings(seq INTEGER, family TEXT, run TEXT, name TEXT, level TEXT, message TEXT)"""
+_TABLES = (
+    "CREATE TABLE meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID",
+    _STATES,
+    "CREATE INDEX states_by_seq ON states(fold, seq)",
+    _FINDINGS,
+    "CREATE INDEX findings_by_seq ON findings(seq)",
+    "CREATE INDEX findings_by_run ON findings(family, run, seq)",
+    # Contentless: the words' places are kept, the words themselves are in the journal.
+    "CREATE VIRTUAL TABLE words USING fts5(text, content='', columnsize=0)",
+    "INSERT INTO meta VALUES('cursor', 0)",
+)
+_FORMAT = 1  # in user_version: 0 is an empty file
+_BUSY = 30.0  # seconds; what others hold, they hold for milliseconds
+_IDLE = 4  # connections for readers that are kept open
+_DAMAGED = (11, 26)  # SQLITE_CORRUPT, SQLITE_NOTADB
+_ALLOWED = {
+    sqlite3.SQLITE_SELECT,
+    sqlite3.SQLITE_READ,
+    sqlite3.SQLITE_FUNCTION,
+    sqlite3.SQLITE_RECURSIVE,
+}
+_FORBIDDEN = {"load_extension", "fts3_tokenizer", "fts5"}
+_LONGEST = 64 << 20  # bytes of one value in an answer
+
+
+class SqliteIndex:
+    """Readers see the last whole batch; the one who has the turn writes the next."""
+
+    def __init__(self, place: str | Path) -> None:
+        self.path = None if str(place) == ":memory:" else Path(place)
+        self._mutex = threading.RLock()
+        self._turn = threading.Lock()
+        self._idle: list[sqlite3.Connection] = []
+        self._closed = False
+        self._inode = 0
+        with _told(self.path):
+            self._writer = self._open()
+
+    @property
+    def cursor(self) -> int:
+        with self._reading() as ready:
+            if ready is None:
+                return 0
+            return int(ready.execute("SELECT value FROM meta WHERE name = 'cursor'").fetchone()[0])
+
+    @property
+    def notes(self) -> dict[str, str]:
+        with self._reading() as ready:
+            if ready is None:
+                return {}
+            rows = ready.execute("SELECT name, value FROM meta WHERE name <> 'cursor'")
+            return {_str(name): _str(value) for name, value in rows}
+
+    @contextlib.contextmanager
+    def turn(self, seconds: float) -> Iterator[bool]:
+        until = time.monotonic() + seconds
+        if not self._turn.acquire(timeout=seconds):
+            yield False
+            return
+        try:
+            with _lock(self.path, until) as locked:
+                if locked:
+                    self._reopen_if_gone()
+                yield locked
+        finally:
+            self._turn.release()
+
+    def clear(self, fields: Mapping[str, Sequence[str]], notes: Mapping[str, str]) -> None:
+        with self._writing() as writer:
+            for kind, name in writer.execute(
+                "SELECT type, name FROM sqlite_schema WHERE type = 'view' OR name IN"
+                " ('meta', 'states', 'findings', 'words')"
+            ).fetchall():
+                writer.execute(f"DROP {_str(kind)} {_quoted(_str(name))}")
+            for table in _TABLES:
+                writer.execute(table)
+            for fold, names in fields.items():
+                writer.execute(_view(fold, names))
+            writer.executemany("INSERT INTO meta VALUES(?, ?)", notes.items())
+            writer.execute(f"PRAGMA user_version = {_FORMAT}")
+        with self._mutex, _told(self.path):
+            # What was forgotten, perhaps because it had to be, is not left in free pages.
+            self._writer.execute("VACUUM")
+            if self.path is not None:
+                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                _aside(self.path).unlink(missing_ok=True)
+
+    def replace(self) -> str:
+        with self._mutex, _told(self.path):
+            self._let_go()
+            if self.path is not None:
+                with contextlib.suppress(FileNotFoundError):
+                    self.path.rename(_aside(self.path))
+                for beside in ("-wal", "-shm"):
+                    Path(f"{self.path}{beside}").unlink(missing_ok=True)
+            self._writer = self._open()
+        return str(_aside(self.path)) if self.path else ""
+
+    def load(self, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
+        with self._reading() as ready:
+            if ready is None:
+                return {}
+            found = {}
+            ask = "SELECT state FROM states WHERE fold = ? AND key = ?"
+            for key in keys:
+                row = ready.execute(ask, key).fetchone()
+                if row is not None:
+                    found[key] = row[0]
+            return found
+
+    def apply(
+        self,
+        cursor: int,
+        states: Iterable[Change],
+        findings: Sequence[Found] = (),
+        words: Iterable[Words] = (),
+    ) -> None:
+        with self._writing() as writer:
+            writer.executemany(
+                "INSERT INTO states VALUES(?, ?, ?, CAST(? AS TEXT)) ON CONFLICT DO UPDATE"
+                " SET seq = excluded.seq, state = excluded.state",
+                states,
+            )
+            writer.executemany(
+                "INSERT INTO findings VALUES(?, ?, ?, ?, ?, ?)",
+                (
+                    (seq, family, run, found.name, found.level, found.message)
+                    for seq, family, run, found in findings
+                ),
+            )
+            writer.executemany("INSERT INTO words(rowid, text) VALUES(?, ?)", words)
+            writer.execute("UPDATE meta SET value = ? WHERE name = 'cursor'", (cursor,))
+
+    def states(
+        self, fold: str, *, prefix: str = "", after: str = "", limit: int = 1000
+    ) -> list[tuple[str, bytes]]:
+        ask = "SELECT key, state FROM states WHERE fold = ? AND key >= ? AND key > ? AND key < ?"
+        bounds = (fold, prefix, after, prefix + "\U0010ffff", limit)
+        if not prefix and not after:
+            ask = "SELECT key, state FROM states WHERE fold = ?"
+            bounds = (fold, limit)  # type: ignore[assignment]  # a key may be empty
+        return self._pairs(f"{ask} ORDER BY key LIMIT ?", bounds)
+
+    def newest(self, fold: str, limit: int = 50) -> list[tuple[str, bytes]]:
+        ask = "SELECT key, state FROM states WHERE fold = ? ORDER BY seq DESC, key DESC LIMIT ?"
+        return self._pairs(ask, (fold, limit))
+
+    def findings(self, run: tuple[str, str] | None = None, limit: int = 1000) -> list[Found]:
+        where = "" if run is None else "WHERE family = ? AND run = ?"
+        ask = f"SELECT seq, family, run, name, level, message FROM findings {where}"  # noqa: S608  # ours
+        with self._reading() as ready:
+            if ready is None:
+                return []
+            rows = ready.execute(f"{ask} ORDER BY seq DESC, rowid LIMIT ?", (*(run or ()), limit))
+            return [
+                Found(seq, _str(family), _str(of), Finding(_str(name), _str(why), _str(level)))  # type: ignore[arg-type]  # a Level went in
+                for seq, family, of, name, level, why in rows
+            ]
+
+    def search(self, terms: Sequence[str], limit: int = 50) -> list[int]:
+        asked = " AND ".join(filter(None, map(_term, terms)))
+        with self._reading() as ready:
+            if ready is None or not asked:
+                return []
+            ask = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT ?"
+            return [seq for (seq,) in ready.execute(ask, (asked, limit))]
+
+    def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> Answer:
+        with self._asking(seconds) as asked:
+            try:
+                rows = asked.execute(sql)
+                if rows.description is None:
+                    raise BadQuery("there is no question in it", "write SELECT … FROM …")
+                answer = rows.fetchmany(limit + 1)
+                columns = [column[0] for column in rows.description]
+            except (sqlite3.Error, sqlite3.Warning) as error:
+                raise self._refusal(error, seconds) from error
+        return Answer(columns, answer[:limit], len(answer) > limit)
+
+    def close(self) -> None:
+        with self._mutex:
+            self._closed = True
+            self._let_go()
+
+    def _let_go(self) -> None:
+        idle, self._idle = self._idle, []
+        for each in (*idle, self._writer):
+            each.close()
+
+    def _open(self) -> sqlite3.Connection:
+        if self.path is None:
+            return _connect(":memory:")
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        os.close(os.open(self.path, flags, 0o600))
+        opened = _connect(f"file:{quote(str(self.path))}?mode=rw")
+        self._inode = self.path.stat().st_ino
+        opened.execute("PRAGMA synchronous = NORMAL")
+        opened.execute("PRAGMA wal_autocheckpoint = 4000")
+        opened.execute("PRAGMA journal_size_limit = 67108864")
+        return opened
+
+    def _reopen_if_gone(self) -> None:
+        """A file that was removed or put aside under us is none that anybody else will see."""
+        if self.path is None:
+            return
+        with self._mutex, _told(self.path):
+            if not self.path.exists() or self.path.stat().st_ino != self._inode:
+                self._let_go()
+                self._writer = self._open()
+            until = time.monotonic() + _BUSY
+            while self._writer.execute("PRAGMA journal_mode").fetchone()[0] != b"wal":
+                # A reader that is just looking makes this fail at once, whatever the timeout.
+                try:
+                    self._writer.execute("PRAGMA journal_mode = WAL")
+                except sqlite3.OperationalError:
+                    if time.monotonic() > until:
+                        raise
+                    time.sleep(0.01)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._mutex, _told(self.path):
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._writer
+                self._writer.execute("COMMIT")
+            except BaseException:
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection | None]:
+        """A connection for one reader; None while there is nothing to be read."""
+        if self.path is None:
+            with self._mutex, _told(None):
+                yield _ready(self._writer)
+            return
+        with _told(self.path):
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection = _connect(f"file:{quote(str(self.path))}?mode=rw")
+            try:
+                connection.execute("BEGIN")
+                yield _ready(connection)
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.close()
+                raise
+            with self._mutex:
+                if len(self._idle) < _IDLE and not self._closed:
+                    self._idle.append(connection)
+                    return
+            connection.close()
+
+    def _pairs(self, ask: str, bounds: Sequence[Any]) -> list[tuple[str, bytes]]:
+        with self._reading() as ready:
+            if ready is None:
+                return []
+            return [(_str(key), state) for key, state in ready.execute(ask, bounds)]
+
+    @contextlib.contextmanager
+    def _asking(self, seconds: float) -> Iterator[sqlite3.Connection]:
+        """A connection that can change nothing, and gives up when its time is over."""
+        until = time.monotonic() + seconds
+        with contextlib.ExitStack() as stack:
+            if self.path is None:
+                stack.enter_context(self._mutex)
+                connection = self._writer
+                stack.callback(_free, connection)
+            else:
+                with _told(self.path):
+                    connection = _connect(f"file:{quote(str(self.path))}?mode=ro")
+                stack.callback(connection.close)
+            with _told(self.path):
+                if _ready(connection):  # a virtual table says what it is when first asked
+                    connection.execute("SELECT rowid FROM words LIMIT 0")
+            connection.execute("PRAGMA query_only = 1")
+            connection.text_factory = str
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
+            connection.set_authorizer(_authorize)
+            connection.set_progress_handler(lambda: time.monotonic() > until, 10_000)
+            yield connection
+
+    def _refusal(self, error: Exception, seconds: float) -> Exception:
+        code, said = getattr(error, "sqlite_errorcode", 0) & 0xFF, str(error)
+        if code in _DAMAGED:
+            return IndexDamaged(f"the index is damaged: {said}", "`tracklog rebuild` makes it anew")
+        if code == sqlite3.SQLITE_INTERRUPT:
+            return BadQuery(f"no answer within {seconds:g} seconds", "ask for less, or by key")
+        if "authoriz" in said or "prohibited" in said or "one statement" in said:
+            return BadQuery(
+                f"only one SELECT is answered: {said}", "the index is a cache; nothing is changed"
+            )
+        if "no such table" in said:
+            names = ", ".join(self._names()) or "none yet; record something first"
+            return BadQuery(said, f"the tables are: {names}")
+        return BadQuery(said, "the index speaks SQLite's SQL")
+
+    def _names(self) -> list[str]:
+        with self._reading() as ready:
+            if ready is None:
+                return []
+            rows = ready.execute(
+                "SELECT name FROM sqlite_schema WHERE type = 'view' OR name IN"
+                " ('states', 'findings', 'words') ORDER BY type DESC, name"
+            )
+            return [_str(name) for (name,) in rows]
+
+
+def _connect(url: str) -> sqlite3.Connection:
+    opened = sqlite3.connect(
+        url, uri=True, timeout=_BUSY, isolation_level=None, check_same_thread=False
+    )
+    opened.text_factory = bytes  # states are handed on as they are
+    return opened
+
+
+def _ready(connection: sqlite3.Connection) -> sqlite3.Connection | None:
+    return connection if connection.execute("PRAGMA user_version").fetchone()[0] else None
+
+
+def _free(connection: sqlite3.Connection) -> None:
+    """Undoes what `_asking` did to the only connection there is."""
+    connection.set_authorizer(None)
+    connection.set_progress_handler(None, 0)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1_000_000_000)
+    connection.execute("PRAGMA query_only = 0")
+    connection.text_factory = bytes
+
+
+def _authorize(action: int, first: str | None, second: str | None, *_: str | None) -> int:
+    named = first if action == sqlite3.SQLITE_PRAGMA else second
+    fine = action in _ALLOWED and not (action == sqlite3.SQLITE_FUNCTION and named in _FORBIDDEN)
+    if action == sqlite3.SQLITE_PRAGMA:
+        fine = named == "data_version" and second is None  # the word search asks it by itself
+    return sqlite3.SQLITE_OK if fine else sqlite3.SQLITE_DENY
+
+
+def _str(text: Any) -> str:
+    return text.decode() if isinstance(text, bytes) else str(text)
+
+
+def _quoted(name: str) -> str:
+    return '"{}"'.format(name.replace('"', '""'))
+
+
+def _view(fold: str, fields: Sequence[str]) -> str:
+    """A table of a fold's states, as a person would ask for it."""
+    own = [name for name in ("key", "seq") if name not in fields]
+    path = {name: f"$.{_quoted(name)}".replace("'", "''") for name in fields}
+    parts = [f"json_extract(state, '{path[name]}') AS {_quoted(name)}" for name in fields]
+    of = fold.replace("'", "''")
+    name = _quoted(fold.replace("-", "_"))
+    return f"CREATE VIEW {name} AS SELECT {', '.join(own + parts)} FROM states WHERE fold = '{of}'"  # noqa: S608  # names of ours, quoted
+
+
+def _term(term: str) -> str:
+    """A term in the words of the word search; empty when there is no word in it."""
+    if not any(letter.isalnum() for letter in term):
+        return ""
+    beginning = "*" if term.endswith("*") else ""
+    return _quoted(term.rstrip("*").replace("\0", " ")) + beginning
+
+
+def _aside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.damaged")
+
+
+@contextlib.contextmanager
+def _told(path: Path | None) -> Iterator[None]:
+    """SQLite's and the system's errors in the words of this house."""
+    where = f"the index {path}" if path else "the index in memory"
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if error.__class__ is sqlite3.ProgrammingError:
+            raise IndexUnusable(f"{where} is closed", "open it again") from error
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
+            hint = "`tracklog rebuild` makes it anew from the journal"
+            raise IndexDamaged(f"{where} is damaged: {error}", hint) from error
+        hint = "look at the disk's space and the file's mode; the journal is not affected"
+        raise IndexUnusable(f"{where} cannot be used: {error}", hint) from error
+    except OSError as error:
+        hint = "look at the disk's space and the folder's mode; the journal is not affected"
+        raise IndexUnusable(f"{where} cannot be used: {error.strerror}", hint) from error
+
+
+@contextlib.contextmanager
+def _lock(path: Path | None, until: float) -> Iterator[bool]:
+    """Whether no other process fills the index, as soon as that is so or when time is up."""
+    if path is None:
+        yield True
+        return
+    with _told(path):
+        # A file of its own: closing any descriptor of the database would drop SQLite's locks.
+        fd = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        yield _locked(fd, until)
+    finally:
+        os.close(fd)
+
+
+def _locked(fd: int, until: float) -> bool:
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.01)
+        else:
+            return True
+
+
+index = SqliteIndex
