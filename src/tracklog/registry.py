@@ -110,7 +110,7 @@ def index(url: str, **options: Any) -> Index:
     return found
 
 
-def _opened(folder: ModuleType, word: str, url: str, **options: Any) -> Any:
+def _opened(folder: ModuleType, word: str, url: str, /, **options: Any) -> Any:
     """What stands behind a URL: its scheme is the plug, and the plug opens the rest."""
     scheme, colon, place = url.partition(":")
     files, outside = _files(folder), _outside(folder)
