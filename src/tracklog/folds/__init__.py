@@ -5,13 +5,19 @@ all with defaults), a `step`, and at its end `fold = Fold(...)`.
 If the question is answered from many states, its file also has a pure `answer(...)`.
 No fold knows a dialect, reads a clock or raises: age and "lost" are computed when asked, from `now`.
 The folder is the registry; an outside package offers its `Fold` under `tracklog.folds`.
+What several folds need to agree on stands here: keys, amounts, times, the joining of tool calls.
 """
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from tracklog.fact import Fact
+import orjson
+
+from tracklog.fact import Called, Fact, Returned, Spent
 
 S = TypeVar("S")
 
@@ -59,3 +65,241 @@ def run_of(key: str) -> tuple[str, str]:
     """The family and the run of such a key."""
     family, _, run = key.partition(":")
     return family, run
+
+
+def row_key(told: Told, *names: str) -> str:
+    """The key of one row among many of a run; names are cut apart by a mark that none holds."""
+    return MARK.join([run_key(told), *names]) if _plain(told, names) else _masked(told, names)
+
+
+def rows_of(family: str, run: str) -> str:
+    """What the keys of all rows of a run begin with, and of no other run."""
+    return _mask(f"{family}:{run}") + MARK
+
+
+MARK = "\x1f"
+
+
+def _plain(told: Told, names: tuple[str, ...]) -> bool:
+    # The last name may hold anything: nothing follows that it could be mistaken for.
+    return not any(MARK in name or "\x1b" in name for name in (told.run, *names[:-1]))
+
+
+def _masked(told: Told, names: tuple[str, ...]) -> str:
+    return MARK.join([_mask(run_key(told)), *map(_mask, names[:-1]), *names[-1:]])
+
+
+def _mask(name: str) -> str:
+    return name.replace("\x1b", "\x1b0").replace(MARK, "\x1b1")
+
+
+def word(value: Any) -> str | None:
+    """A name as text, whatever came in its place; None stays None."""
+    return value if value is None or isinstance(value, str) else text_of(value)
+
+
+def text_of(value: Any) -> str:
+    """Any JSON value as text: a string as it is, else its JSON with sorted keys."""
+    if isinstance(value, str):
+        return value
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    except TypeError:  # an integer of more than 64 bits, or deeper than orjson goes
+        pass
+    try:
+        return json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError):
+        return f"({type(value).__name__})"
+
+
+def short(value: Any, most: int = 500) -> str | None:
+    """The beginning of a text, to be listed; the whole stays in the journal."""
+    said = word(value)
+    return said if said is None or len(said) <= most else said[: most - 1] + "…"
+
+
+def said_in(blocks: Any) -> str:
+    """The words of content blocks, one paragraph each."""
+    found: list[Any] = []
+    for block in blocks if isinstance(blocks, tuple | list) else ():
+        if isinstance(block, Mapping):
+            found += [block.get(key) for key in ("text", "thinking", "command", "chunk")]
+    return "\n\n".join(said for said in found if isinstance(said, str) and said)
+
+
+def number(value: Any) -> float | None:
+    """A finite number as it was given; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if -MOST <= value <= MOST else None
+
+
+MOST = 2**53
+"""Beyond it a number is not exact in every language, and no count is honest."""
+
+
+def whole(value: Any, scale: int = 1) -> int | None:
+    """An amount in integer units, `scale` to the one; None for what is no amount."""
+    given = number(value)
+    return None if given is None or given < 0 else min(round(given * scale), MOST)
+
+
+def add(one: int, other: int | None) -> int:
+    """A sum that stays a JSON integer, in whatever order it is made."""
+    return min(one + (other or 0), MOST)
+
+
+@lru_cache(maxsize=4096)
+def moment(spelled: str | None) -> int | None:
+    """A time in milliseconds since 1970; None where there is none that can be read."""
+    try:
+        at = datetime.fromisoformat(spelled or "")
+        return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None
+
+
+def when(told: Told) -> int:
+    """When it happened: by the emitter's clock, else when it was heard."""
+    at = moment(told.at)
+    return at if at is not None else moment(told.received) or 0
+
+
+def quantile(values: Sequence[float], share: float) -> float | None:
+    """By linear interpolation between the two nearest of some sorted values."""
+    if not values:
+        return None
+    place = (len(values) - 1) * share
+    below = int(place)
+    above = min(below + 1, len(values) - 1)
+    return values[below] + (values[above] - values[below]) * (place - below)
+
+
+def silence(received: str, now: str) -> float:
+    """The seconds between the last record and `now`; 0 when either cannot be read."""
+    heard, asked = moment(received), moment(now)
+    return 0.0 if heard is None or asked is None else max(0, asked - heard) / 1000
+
+
+RANKS = {"observed": 0, "reported": 1, "reconstructed": 2, "inferred": 3}
+
+
+def rank(fact: Fact) -> int:
+    """How far a fact is from having been seen: of two copies the lower counts."""
+    return RANKS.get(text_of(fact.fidelity), len(RANKS))
+
+
+UNHEARD = len(RANKS) + 1
+
+
+def call_name(told: Told, fact: Called | Returned) -> str:
+    """The name of a tool call within its run; a made-up id means something in its record only."""
+    id = text_of(fact.call_id)
+    return f"#{told.seq}/{id}" if fact.synthetic_id is True else f"={id}"
+
+
+@dataclass(slots=True)
+class Call:
+    """What the copies of one tool call say together."""
+
+    tool: str | None = None
+    called: int = UNHEARD
+    """The rank of the copy that told of the call."""
+    at: int = 0
+    returned: int = UNHEARD
+    ok: bool | None = None
+    micros: int | None = None
+
+    @property
+    def open(self) -> bool:
+        return self.returned == UNHEARD
+
+    @property
+    def failed(self) -> bool:
+        return self.ok is False
+
+
+Calls = dict[str, Any]
+"""The calls of a run by name, as lists of a `Call`'s fields; a text is the name of the copy's original."""
+
+
+def join_call(calls: Calls, told: Told, fact: Called | Returned) -> tuple[list[Call], Call]:
+    """Joins one more telling of a call to the rest: what counted until now, and what counts now.
+
+    Copies are known by their call id or by the provider's; of two tellings the one that was
+    seen counts, whichever came first. A made-up id is forgotten once it has returned.
+    """
+    name = call_name(told, fact)
+    while isinstance(original := calls.get(name), str):
+        name = original
+    before = [Call(*original)] if original else []
+    call = Call(*original) if original else Call(at=when(told))
+    if isinstance(fact, Called):
+        _called(call, told, fact)
+        copy = f"={provider}" if (provider := word(fact.provider_call_id)) else name
+        if copy != name and not isinstance(known := calls.get(copy), str):
+            if known:
+                before.append(Call(*known))
+                _merge(call, before[-1])
+            calls[copy] = name
+    else:
+        _returned(call, told, fact)
+    if fact.synthetic_id is True and not call.open:
+        calls.pop(name, None)
+    else:
+        calls[name] = [call.tool, call.called, call.at, call.returned, call.ok, call.micros]
+    return before, call
+
+
+def _called(call: Call, told: Told, fact: Called) -> None:
+    if (far := rank(fact)) < call.called:
+        call.tool, call.called, call.at = text_of(fact.tool), far, when(told)
+
+
+def _returned(call: Call, told: Told, fact: Returned) -> None:
+    if call.tool is None:
+        call.tool = word(fact.tool)
+    if (far := rank(fact)) < call.returned:
+        call.returned, call.ok = far, fact.ok if isinstance(fact.ok, bool) else None
+        call.micros = whole(fact.seconds, 1_000_000)
+        if call.micros is None and call.called != UNHEARD and when(told) > call.at:
+            call.micros = min((when(told) - call.at) * 1000, MOST)
+
+
+def _merge(call: Call, copy: Call) -> None:
+    if copy.called < call.called or call.tool is None:
+        call.tool, call.called, call.at = copy.tool, copy.called, copy.at
+    if copy.returned < call.returned:
+        call.returned, call.ok, call.micros = copy.returned, copy.ok, copy.micros
+
+
+TOKENS = (
+    "input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens",
+    "total_tokens",
+)  # fmt: skip  # one row
+"""The amounts of a spend that can be added up."""
+
+DOLLAR = 10**9
+"""Money is added up in billionths of a dollar."""
+
+
+def amounts(fact: Spent) -> dict[str, int]:
+    """What was spent, in integers, without what is not known."""
+    usage = fact.usage if isinstance(fact.usage, Mapping) else {}
+    found = {key: whole(usage.get(key)) for key in TOKENS} | {"cost": whole(fact.cost_usd, DOLLAR)}
+    known = {key: amount for key, amount in found.items() if amount is not None}
+    if "total_tokens" not in known and known.keys() & {"input_tokens", "output_tokens"}:
+        both = add(known.get("input_tokens", 0), known.get("output_tokens"))
+        known["total_tokens"] = both
+    return known
+
+
+def greater(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
+    """Whether one telling of a spend counts rather than the other: the greatest output does."""
+    order = ("output_tokens", "total_tokens", "cost")
+    return [one.get(key, -1) for key in order] > [other.get(key, -1) for key in order]
+
+
+def spend_name(told: Told, fact: Spent) -> str:
+    """Spends with one key are one spend; without a key it is the record's own."""
+    return f"#{told.seq}" if fact.key is None else f"={text_of(fact.key)}"

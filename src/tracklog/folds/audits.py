@@ -1,0 +1,100 @@
+"""Which audit checkpoints pass, which fail, and which do now this and now that?"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tracklog.errors import UnknownName
+from tracklog.fact import Decided
+from tracklog.folds import Fold, Told, moment, row_key, text_of, when, word
+
+WINDOWS = {"24h": 24 * 3_600_000, "7d": 7 * 24 * 3_600_000, "all": None}
+
+
+@dataclass(slots=True)
+class State:
+    """One verdict on one checkpoint."""
+
+    checkpoint: str = ""
+    family: str = ""
+    run: str = ""
+    agent: str | None = None
+    result: str = ""
+    """`pass`, `fail` or `warn`."""
+    at_ms: int = 0
+    seq: int = 0
+
+
+def key(told: Told, fact: Decided) -> str | None:
+    if fact.copied is True or fact.name is None or result(fact) is None:
+        return None
+    return row_key(told, str(told.seq), text_of(fact.name))
+
+
+def result(fact: Decided) -> str | None:
+    """What an audit came to; None for a decision that is no audit."""
+    if isinstance(fact.passed, bool):
+        return "pass" if fact.passed else "fail"
+    return "warn" if fact.verdict == "warn" else None
+
+
+def step(state: State, told: Told, fact: Decided) -> State:
+    state.checkpoint, state.result = text_of(fact.name), result(fact) or ""
+    state.family, state.run, state.agent = told.family, told.run, word(fact.agent)
+    state.at_ms, state.seq = when(told), told.seq
+    return state
+
+
+def answer(states: Iterable[State], window: str, now: str) -> list[dict[str, Any]]:
+    """One row per checkpoint, the most flaky first; a window that is none is an error."""
+    if window not in WINDOWS:
+        raise UnknownName(
+            f"there is no window {window!r}", f"the windows are: {', '.join(WINDOWS)}"
+        )
+    length, end = WINDOWS[window], moment(now) or 0
+    verdicts: dict[str, list[State]] = defaultdict(list)
+    for state in states:
+        if length is None or end - length < state.at_ms <= end:
+            verdicts[state.checkpoint].append(state)
+    rows = [_row(checkpoint, each) for checkpoint, each in verdicts.items()]
+    return sorted(rows, key=lambda row: (-row["flakiness"], -row["total"], row["checkpoint"]))
+
+
+def _row(checkpoint: str, states: list[State]) -> dict[str, Any]:
+    states.sort(key=lambda state: state.seq)
+    results = [state.result for state in states]
+    passed, failed = results.count("pass"), results.count("fail")
+    failures = [state for state in states if state.result == "fail"]
+    return {
+        "checkpoint": checkpoint,
+        "total": len(states),
+        "pass": passed,
+        "fail": failed,
+        "warn": results.count("warn"),
+        "flakiness": flakiness(passed, failed),
+        "colour": colour(flakiness(passed, failed)),
+        "last_fail_run_id": failures[-1].run if failures else None,
+        "last_fail_family": failures[-1].family if failures else None,
+        "last_seq": states[-1].seq,
+    }
+
+
+def flakiness(passed: int, failed: int) -> float:
+    """1 when it passes as often as it fails, 0 when it always does the same or never decides."""
+    # The same number as 1 - |P - 0.5| * 2, without its rounding: 9 of 10 is amber.
+    return 2 * min(passed, failed) / (passed + failed) if passed + failed else 0.0
+
+
+def colour(flakiness: float) -> str:
+    return "red" if flakiness >= 0.5 else "amber" if flakiness >= 0.2 else "green"
+
+
+fold = Fold(
+    name="audits",
+    about="Which audit checkpoints pass, which fail, and which do now this and now that?",
+    State=State,
+    facts=(Decided,),
+    key=key,
+    step=step,
+)

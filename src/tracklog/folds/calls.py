@@ -1,0 +1,159 @@
+"""Which tools were called, by whom, and what came back?"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tracklog.fact import Called, Returned
+from tracklog.folds import (
+    UNHEARD,
+    Fold,
+    Told,
+    call_name,
+    rank,
+    row_key,
+    short,
+    text_of,
+    when,
+    whole,
+    word,
+)
+
+FIDELITIES = ("observed", "reported", "reconstructed", "inferred")
+
+
+@dataclass(slots=True)
+class State:
+    family: str = ""
+    run: str = ""
+    call_id: str = ""
+    synthetic: bool = False
+    tool: str | None = None
+    agent: str | None = None
+    step: str | None = None
+    provider_call_id: str | None = None
+    parent_call_id: str | None = None
+    tool_server: str | None = None
+    called: int = UNHEARD
+    """How far the telling of the call that counts is from having been seen; the same for its end."""
+    called_seq: int | None = None
+    called_ms: int | None = None
+    returned: int = UNHEARD
+    returned_seq: int | None = None
+    returned_ms: int | None = None
+    ok: bool | None = None
+    status: str | None = None
+    error: str | None = None
+    exit_code: int | None = None
+    micros: int | None = None
+    copied: bool = True
+    """Told of another run's history only: shown, never counted."""
+
+
+def key(told: Told, fact: Called | Returned) -> str:
+    return row_key(told, call_name(told, fact))
+
+
+def step(state: State, told: Told, fact: Called | Returned) -> State:
+    if not state.family:
+        state.family, state.run = told.family, told.run
+        state.call_id, state.synthetic = text_of(fact.call_id), fact.synthetic_id is True
+    state.copied = state.copied and fact.copied is True
+    state.agent = state.agent or word(fact.agent)
+    state.step = state.step or word(fact.step)
+    far = rank(fact)
+    if isinstance(fact, Called):
+        state.provider_call_id = state.provider_call_id or word(fact.provider_call_id)
+        state.parent_call_id = state.parent_call_id or word(fact.parent_call_id)
+        state.tool_server = state.tool_server or word(fact.tool_server)
+        if far < state.called:
+            state.called, state.tool = far, text_of(fact.tool)
+            state.called_seq, state.called_ms = told.seq, when(told)
+    else:
+        state.tool = state.tool or word(fact.tool)
+        if far < state.returned:
+            state.returned, state.returned_seq, state.returned_ms = far, told.seq, when(told)
+            state.ok = fact.ok if isinstance(fact.ok, bool) else None
+            state.status, state.error = short(fact.status), short(fact.error)
+            state.exit_code = fact.exit_code if _is_small(fact.exit_code) else None
+            state.micros = whole(fact.seconds, 1_000_000)
+    return state
+
+
+def _is_small(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31
+
+
+def answer(states: Iterable[State]) -> list[dict[str, Any]]:
+    """One row per call in the order of the journal: two copies of a call are one row."""
+    ordered = sorted(states, key=lambda state: (min(state.called, state.returned), _place(state)))
+    named = {(each.family, each.run, each.call_id): each for each in ordered if not each.synthetic}
+    copies: dict[int, State] = {}
+    """The copy of an original, by the original."""
+    originals: dict[int, State] = {}
+    for state in ordered:
+        copy = named.get((state.family, state.run, state.provider_call_id or ""))
+        if copy is None or copy is state or {id(copy), id(state)} & originals.keys():
+            continue
+        copies[id(state)], originals[id(copy)] = copy, state
+    rows = [
+        _row([state, copies[id(state)]] if id(state) in copies else [state])
+        for state in ordered
+        if id(state) not in originals
+    ]
+    return sorted(rows, key=lambda row: row["seq"])
+
+
+def _place(state: State) -> int:
+    return min(seq for seq in (state.called_seq, state.returned_seq, 2**63) if seq is not None)
+
+
+def _row(copies: list[State]) -> dict[str, Any]:
+    call = min(copies, key=lambda each: each.called)
+    end = min(copies, key=lambda each: each.returned)
+    is_open = end.returned == UNHEARD
+    return {
+        "family": call.family,
+        "run": call.run,
+        "call_id": copies[0].call_id,
+        "provider_call_id": copies[0].provider_call_id,
+        "parent_call_id": call.parent_call_id,
+        "tool": call.tool or end.tool,
+        "tool_server": call.tool_server,
+        "agent": call.agent or end.agent,
+        "step": call.step or end.step,
+        "fidelity": _fidelity(min(call.called, end.returned)),
+        "copies": len(copies),
+        "copied": all(each.copied for each in copies),
+        "open": is_open,
+        "ok": end.ok,
+        "status": end.status,
+        "error": end.error,
+        "exit_code": end.exit_code,
+        "seconds": _seconds(call, end),
+        "seq": min(map(_place, copies)),
+        "called_seq": call.called_seq,
+        "returned_seq": end.returned_seq,
+    }
+
+
+def _fidelity(far: int) -> str | None:
+    return FIDELITIES[far] if far < len(FIDELITIES) else None
+
+
+def _seconds(call: State, end: State) -> float | None:
+    if end.micros is not None:
+        return end.micros / 1_000_000
+    if call.called_ms is None or end.returned_ms is None or end.returned_ms <= call.called_ms:
+        return None
+    return (end.returned_ms - call.called_ms) / 1000
+
+
+fold = Fold(
+    name="calls",
+    about="Which tools were called, by whom, and what came back?",
+    State=State,
+    facts=(Called, Returned),
+    key=key,
+    step=step,
+)

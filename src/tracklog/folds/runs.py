@@ -1,0 +1,298 @@
+"""What is every run doing, how did it end, and what did it take?"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracklog.fact import (
+    FACTS,
+    Answered,
+    Asked,
+    Began,
+    Called,
+    Ended,
+    Fact,
+    Moved,
+    Noted,
+    Returned,
+    Spent,
+)
+from tracklog.folds import (
+    DOLLAR,
+    Fold,
+    Told,
+    add,
+    amounts,
+    greater,
+    join_call,
+    moment,
+    number,
+    run_key,
+    short,
+    silence,
+    spend_name,
+    text_of,
+    when,
+    word,
+)
+
+LOST_AFTER = 900.0
+"""The seconds of silence after which a run that works is taken for lost, unless told otherwise."""
+
+NEEDIEST = ("waiting", "failed", "working", "done")
+
+
+@dataclass(slots=True)
+class State:
+    family: str = ""
+    run: str = ""
+    dialects: list[str] = field(default_factory=list)
+    title: str | None = None
+    task: str | None = None
+    first_seq: int = 0
+    last_seq: int = 0
+    first_received: str = ""
+    last_received: str = ""
+    first_at: str | None = None
+    last_at: str | None = None
+    skew_ms: int = 0
+    """The greatest distance between the emitter's clock and ours."""
+    begun: bool = False
+    """The run itself was heard to begin, so it is for the run to end."""
+    began_ms: int | None = None
+    ended: bool = False
+    ended_ms: int | None = None
+    outcome: str | None = None
+    passed: bool | None = None
+    score: float | None = None
+    agents: dict[str, str] = field(default_factory=dict)
+    """Each agent's phase; empty where it was only heard to act."""
+    ends: dict[str, list[Any]] = field(default_factory=dict)
+    """Each agent's end: outcome, passed, score, when."""
+    steps: dict[str, str] = field(default_factory=dict)
+    turns: dict[str, list[Any]] = field(default_factory=dict)
+    """Each agent's last step and how many it had, where steps do not begin and end."""
+    asking: dict[str, str] = field(default_factory=dict)
+    """Open questions, and who asks."""
+    calls: dict[str, Any] = field(default_factory=dict)
+    tool_calls: int = 0
+    tool_failures: int = 0
+    open_calls: int = 0
+    spent: dict[str, list[Any]] = field(default_factory=dict)
+    """Each spend's group, whether it is the whole of it, and its amounts."""
+
+
+def step(state: State, told: Told, fact: Fact) -> State:
+    _heard(state, told)
+    if fact.copied is True:
+        return state
+    agent = word(fact.agent)
+    if agent is not None:
+        state.agents.setdefault(agent, "")
+        if fact.step is not None:
+            _turned(state.turns.setdefault(agent, [None, 0]), text_of(fact.step))
+    match fact:
+        case Began():
+            _began(state, told, fact)
+        case Ended():
+            _ended(state, told, fact)
+        case Moved():
+            _phase(state, fact, text_of(fact.phase))
+        case Called() | Returned():
+            _counted(state, told, fact)
+        case Asked():
+            state.asking[text_of(fact.question_id)] = _subject(fact)
+        case Answered():
+            state.asking.pop(text_of(fact.question_id), None)
+        case Spent():
+            _spent(state, told, fact)
+        case Noted(label="title"):
+            state.title = short(fact.text) or state.title
+    return state
+
+
+def _heard(state: State, told: Told) -> None:
+    if not state.first_seq:
+        state.family, state.run = told.family, told.run
+        state.first_seq, state.first_received = told.seq, told.received
+    state.last_seq, state.last_received = told.seq, told.received
+    if told.dialect not in state.dialects:
+        state.dialects = sorted([*state.dialects, told.dialect])
+    at, received = moment(told.at), moment(told.received)
+    if at is not None:
+        state.first_at, state.last_at = state.first_at or told.at, told.at
+        if received is not None:
+            state.skew_ms = max(state.skew_ms, abs(at - received))
+
+
+def _turned(turn: list[Any], name: str) -> None:
+    if turn[0] != name:
+        turn[:] = [name, turn[1] + 1]
+
+
+def _subject(fact: Fact) -> str:
+    """Who a status belongs to: the agent, else the step."""
+    agent, of = word(fact.agent), word(fact.step)
+    return f"agent {agent}" if agent is not None else f"step {of}" if of is not None else ""
+
+
+def _phase(state: State, fact: Fact, phase: str) -> None:
+    agent, of = word(fact.agent), word(fact.step)
+    if agent is not None:
+        state.agents[agent] = phase
+    elif of is not None:
+        state.steps[of] = phase
+    if phase != "waiting":
+        _forget(state, _subject(fact))
+
+
+def _forget(state: State, subject: str) -> None:
+    """An agent that goes on no longer waits for the answers it asked for."""
+    if state.asking:
+        state.asking = {each: who for each, who in state.asking.items() if who != subject}
+
+
+def _began(state: State, told: Told, fact: Began) -> None:
+    if state.began_ms is None:
+        state.began_ms = when(told)
+    state.task = state.task or short(fact.task)
+    if fact.what == "run":
+        # A run that begins again goes on: what it had come to is no longer its end.
+        state.begun, state.ended, state.ended_ms = True, False, None
+        state.outcome = state.passed = state.score = None
+    elif fact.what == "agent":
+        state.ends.pop(word(fact.agent) or "", None)
+        _phase(state, fact, "working")
+    elif fact.step is not None:
+        state.steps[text_of(fact.step)] = "working"
+
+
+def _ended(state: State, told: Told, fact: Ended) -> None:
+    passed = fact.passed if isinstance(fact.passed, bool) else None
+    phase = "failed" if passed is False or fact.error is not None else "done"
+    outcome, score = short(fact.outcome), number(fact.score)
+    if fact.what == "run":
+        state.ended, state.ended_ms = True, when(told)
+        state.outcome, state.score = outcome, score
+        state.passed = False if phase == "failed" else passed
+    elif fact.what == "agent":
+        state.ends[word(fact.agent) or ""] = [outcome, passed, score, when(told)]
+        _phase(state, fact, phase)
+    elif (name := word(fact.step)) in state.steps and name is not None:
+        state.steps[name] = phase
+        _forget(state, f"step {name}")
+
+
+def _counted(state: State, told: Told, fact: Called | Returned) -> None:
+    before, call = join_call(state.calls, told, fact)
+    state.tool_calls += 1 - len(before)
+    state.tool_failures += call.failed - sum(each.failed for each in before)
+    state.open_calls += call.open - sum(each.open for each in before)
+
+
+def _spent(state: State, told: Told, fact: Spent) -> None:
+    name, known = spend_name(told, fact), amounts(fact)
+    if name not in state.spent or greater(known, state.spent[name][2]):
+        state.spent[name] = [word(fact.group), fact.whole is True, known]
+
+
+def answer(
+    states: Iterable[State], now: str, lost_after: float = LOST_AFTER
+) -> list[dict[str, Any]]:
+    """One row per run, the latest heard first."""
+    rows = [row(state, now, lost_after) for state in states]
+    return sorted(rows, key=lambda each: -each["last_seq"])
+
+
+def row(state: State, now: str, lost_after: float = LOST_AFTER) -> dict[str, Any]:
+    """What is known of one run at the time `now`."""
+    outcomes = Counter(end[0] for end in state.ends.values() if end[0] is not None)
+    alone = next(iter(state.ends.values())) if len(state.ends) == 1 else [None] * 4
+    tokens = _tokens(state)
+    began, ended = state.began_ms, ended_ms(state)
+    return {
+        "family": state.family,
+        "run": state.run,
+        "dialects": state.dialects,
+        "title": state.title or state.task,
+        "status": status(state, now, lost_after),
+        "outcome": state.outcome if state.ended else alone[0],
+        "outcomes": dict(sorted(outcomes.items())),
+        "passed": state.passed if state.ended else _passed(state),
+        "score": state.score if state.score is not None else alone[2],
+        "ended": ended is not None,
+        "seconds": (ended - began) / 1000 if began is not None and ended is not None else None,
+        "silent_seconds": silence(state.last_received, now),
+        "agents": sorted(state.agents),
+        "steps": len(state.steps) or sum(turn[1] for turn in state.turns.values()),
+        "tool_calls": state.tool_calls,
+        "tool_failures": state.tool_failures,
+        "open_calls": state.open_calls,
+        "questions": len(state.asking),
+        "tokens_in": tokens.get("input_tokens"),
+        "tokens_out": tokens.get("output_tokens"),
+        "tokens_cached": tokens.get("cached_tokens"),
+        "tokens": tokens.get("total_tokens"),
+        "cost_usd": tokens["cost"] / DOLLAR if "cost" in tokens else None,
+        "first_seq": state.first_seq,
+        "last_seq": state.last_seq,
+        "first_received": state.first_received,
+        "last_received": state.last_received,
+        "first_at": state.first_at,
+        "last_at": state.last_at,
+        "skew_ms": state.skew_ms,
+    }
+
+
+def status(state: State, now: str, lost_after: float = LOST_AFTER) -> str:
+    """Of waiting, failed, lost, working and done, what its neediest agent or step is.
+
+    A run is lost when it works and was silent for longer than `lost_after` seconds.
+    """
+    if state.ended:
+        return "failed" if state.passed is False else "done"
+    phases = {*state.agents.values(), *state.steps.values()}
+    if state.asking:
+        phases.add("waiting")
+    if state.begun or not phases & set(NEEDIEST):
+        phases.add("working")
+    neediest = next(phase for phase in NEEDIEST if phase in phases)
+    lost = neediest == "working" and silence(state.last_received, now) > lost_after
+    return "lost" if lost else neediest
+
+
+def ended_ms(state: State) -> int | None:
+    """When it ended: the run itself, or, where only agents begin and end, the last of them."""
+    acting = [name for name, phase in state.agents.items() if phase]
+    if state.ended or state.begun or not acting or not state.ends.keys() >= set(acting):
+        return state.ended_ms
+    return max(int(end[3]) for end in state.ends.values())
+
+
+def _passed(state: State) -> bool | None:
+    verdicts = [end[1] for end in state.ends.values()]
+    if False in verdicts:
+        return False
+    return True if verdicts and all(verdicts) else None
+
+
+def _tokens(state: State) -> Mapping[str, int]:
+    """The sums: in a group the whole spends replace the rest."""
+    replaced = {group for group, whole, _ in state.spent.values() if whole and group is not None}
+    sums: dict[str, int] = {}
+    for group, whole, known in state.spent.values():
+        if whole or group not in replaced:
+            for key, amount in known.items():
+                sums[key] = add(sums.get(key, 0), amount)
+    return sums
+
+
+fold = Fold(
+    name="runs",
+    about="What is every run doing, how did it end, and what did it take?",
+    State=State,
+    facts=FACTS,
+    key=lambda told, _: run_key(told),
+    step=step,
+)

@@ -1,0 +1,115 @@
+"""How often is each tool called, how often does it fail, and how long does it take?
+
+A state belongs to a run, because only the run's calls tell which of two is a copy:
+each hour's digest is corrected when the join of two tellings shows that they were one call.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import log2
+from typing import Any
+
+from tracklog.fact import Called, Returned
+from tracklog.folds import Call, Fold, Told, join_call, moment, run_key
+
+HOUR = 3_600_000
+
+
+@dataclass(slots=True)
+class State:
+    calls: dict[str, Any] = field(default_factory=dict)
+    hours: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
+    """By hour since 1970 and by tool: calls, failures, open calls, and how many took how long."""
+
+
+def step(state: State, told: Told, fact: Called | Returned) -> State:
+    if fact.copied is not True:
+        before, call = join_call(state.calls, told, fact)
+        for each in before:
+            _count(state, each, -1)
+        _count(state, call, 1)
+    return state
+
+
+def _count(state: State, call: Call, one: int) -> None:
+    tools = state.hours.setdefault(str(call.at // HOUR), {})
+    digest = tools.setdefault(call.tool or "", [0, 0, 0, {}])
+    digest[0] += one
+    digest[1] += one * call.failed
+    digest[2] += one * call.open
+    if call.micros is not None:
+        name = str(bucket(call.micros))
+        digest[3][name] = digest[3].get(name, 0) + one
+        if not digest[3][name]:
+            del digest[3][name]
+    if not digest[0]:
+        del tools[call.tool or ""]
+        if not tools:
+            del state.hours[str(call.at // HOUR)]
+
+
+def bucket(micros: int) -> int:
+    """The number of the log bucket of a duration; each is a twelfth part of a doubling wide."""
+    return 0 if micros < 1 else 1 + int(log2(micros) * 12)
+
+
+def middle(number: int) -> float:
+    """The seconds in the middle of a bucket."""
+    return 0.0 if number < 1 else float(2 ** ((number - 0.5) / 12)) / 1_000_000
+
+
+def answer(
+    states: Iterable[State], since: str | None = None, until: str | None = None
+) -> list[dict[str, Any]]:
+    """One row per tool, the most called first, of the whole hours that touch the window."""
+    first, last = moment(since), moment(until)
+    sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    spread: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for state in states:
+        for hour, tools in state.hours.items():
+            if first is not None and int(hour) < first // HOUR:
+                continue
+            if last is not None and int(hour) > last // HOUR:
+                continue
+            for tool, (calls, failures, unfinished, buckets) in tools.items():
+                counted = sums[tool]
+                counted[0] += calls
+                counted[1] += failures
+                counted[2] += unfinished
+                for number, times in buckets.items():
+                    spread[tool][int(number)] += times
+    rows = [
+        {
+            "tool": tool,
+            "calls": calls,
+            "failures": failures,
+            "failure_rate": failures / calls if calls else None,
+            "open": unfinished,
+            "p50_seconds": at_share(spread[tool], 0.5),
+            "p95_seconds": at_share(spread[tool], 0.95),
+            "p99_seconds": at_share(spread[tool], 0.99),
+        }
+        for tool, (calls, failures, unfinished) in sums.items()
+    ]
+    return sorted(rows, key=lambda row: (-int(str(row["calls"])), str(row["tool"])))
+
+
+def at_share(buckets: dict[int, int], share: float) -> float | None:
+    """The middle of the bucket that holds this share of all durations, within six per cent."""
+    total, reached = sum(buckets.values()), 0
+    for number in sorted(buckets):
+        reached += buckets[number]
+        if reached >= total * share:
+            return middle(number)
+    return None
+
+
+fold = Fold(
+    name="tools",
+    about="How often is each tool called, how often does it fail, and how long does it take?",
+    State=State,
+    facts=(Called, Returned),
+    key=lambda told, _: run_key(told),
+    step=step,
+)

@@ -1,0 +1,168 @@
+"""Which runs and agents began which others?"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracklog.fact import Began, Ended, Fact, Linked, Moved, Said
+from tracklog.folds import Fold, Told, run_key, short, text_of, word
+
+DESCENT = ("sub-run", "fork", "resume", "branch")
+"""The links that lead from a parent to a child."""
+
+
+@dataclass(slots=True)
+class State:
+    family: str = ""
+    run: str = ""
+    first_seq: int = 0
+    links: list[list[Any]] = field(default_factory=list)
+    """Kind, which end the other run is (parent, child, other), its key, the first seq, the call."""
+    handoffs: list[list[Any]] = field(default_factory=list)
+    """Kind (handoff, message), from, to, seq, reason."""
+    aliases: list[list[Any]] = field(default_factory=list)
+    """System and this run's name there."""
+
+
+def step(state: State, told: Told, fact: Fact) -> State:
+    if not state.first_seq:
+        state.family, state.run, state.first_seq = told.family, told.run, told.seq
+    if not isinstance(fact, Linked):
+        return state
+    kind = text_of(fact.kind)
+    if kind in ("handoff", "message"):
+        giver, taker = word(fact.from_), word(fact.to)
+        state.handoffs.append([kind, giver, taker, told.seq, short(fact.reason)])
+    elif kind == "alias":
+        known = [word(fact.system), word(fact.alias)]
+        if known not in state.aliases:
+            state.aliases.append(known)
+    else:
+        for end in ("parent", "child", "other"):
+            if (other := key_of(getattr(fact, end), told.family)) is not None:
+                _link(state, [kind, end, other, told.seq, word(fact.call_id)])
+    return state
+
+
+def _link(state: State, link: list[Any]) -> None:
+    # A child may name its parent in every line.
+    if all(known[:3] != link[:3] for known in state.links):
+        state.links.append(link)
+
+
+def key_of(named: Any, family: str) -> str | None:
+    """The key of a run that was named: by its id, or as {family, run}."""
+    if isinstance(named, Mapping):
+        named, family = named.get("run"), text_of(named.get("family") or family)
+    return None if named is None or named == "" else f"{family}:{text_of(named)}"
+
+
+@dataclass(slots=True)
+class Branch:
+    """A run in the tree, at its depth, below its parent."""
+
+    key: str
+    depth: int
+    parent: str | None
+    kind: str | None
+    missing: bool
+    """It was named, and nothing of it was heard."""
+    again: bool
+    """It stands higher up or earlier too, so what is below it is not told again."""
+    handoffs: list[list[Any]]
+
+
+def answer(
+    states: Mapping[str, State], root: str | None = None, known: Iterable[str] = ()
+) -> list[Branch]:
+    """The tree below a run, or all trees: parents before children, in the order of the journal.
+
+    A link counts whichever end told it. Cycles and second parents are cut, and said.
+    Runs of `known` are not missing, though no state is given for them.
+    """
+    children, parents = links(states)
+    heard = {*states, *known}
+    if root is not None:
+        roots = [resolver(states)(root)]
+    else:
+        every = dict.fromkeys([*states, *children])
+        roots = [key for key in every if not parents.get(key)]
+        reached = {branch.key for branch in _walk(roots, children, heard, states)}
+        for key in every:  # a cycle has no first, so its earliest stands in
+            if key not in reached:
+                roots.append(key)
+                reached |= {branch.key for branch in _walk([key], children, heard, states)}
+    return list(_walk(roots, children, heard, states))
+
+
+def _walk(
+    roots: list[str],
+    children: Mapping[str, Mapping[str, str]],
+    heard: set[str],
+    states: Mapping[str, State],
+) -> Iterator[Branch]:
+    seen: set[str] = set()
+    ahead: list[tuple[str, int, str | None, str | None]]
+    ahead = [(key, 0, None, None) for key in reversed(roots)]
+    while ahead:
+        key, depth, parent, kind = ahead.pop()
+        again = key in seen
+        seen.add(key)
+        handoffs = states[key].handoffs if key in states else []
+        yield Branch(key, depth, parent, kind, key not in heard, again, handoffs)
+        if not again:
+            below = [(child, depth + 1, key, how) for child, how in children.get(key, {}).items()]
+            ahead += reversed(below)
+
+
+Links = dict[str, dict[str, str]]
+"""By run: the runs at the other end, each with the kind of the link."""
+
+
+def links(states: Mapping[str, State]) -> tuple[Links, Links]:
+    """The children and the parents of every run that was named, from either end's telling."""
+    resolve = resolver(states)
+    told = sorted(
+        (seq, kind, *((key, resolve(other)) if end == "child" else (resolve(other), key)))
+        for key, state in states.items()
+        for kind, end, other, seq, _ in state.links
+        if kind in DESCENT and end in ("parent", "child")
+    )
+    children: Links = {}
+    parents: Links = {}
+    for _, kind, parent, child in told:
+        children.setdefault(parent, {}).setdefault(child, kind)
+        parents.setdefault(child, {}).setdefault(parent, kind)
+    return children, parents
+
+
+class resolver:  # noqa: N801  # it is called like a function, and prepared once
+    """From the name of a run, or an alias of it, to the key it is known by."""
+
+    def __init__(self, states: Mapping[str, State]) -> None:
+        self.known = states
+        self.aliases: dict[str, set[str]] = {}
+        for key, state in states.items():
+            for _, alias in state.aliases:
+                self.aliases.setdefault(text_of(alias), set()).add(key)
+            self.aliases.setdefault(state.run, set()).add(key)
+
+    def __call__(self, key: str) -> str:
+        named = key.partition(":")[2]
+        others = self.aliases.get(named, set())
+        return next(iter(others)) if key not in self.known and len(others) == 1 else key
+
+
+def below(states: Mapping[str, State], root: str) -> list[str]:
+    """A run and every run below it, each once."""
+    return [branch.key for branch in answer(states, root) if not branch.again]
+
+
+fold = Fold(
+    name="tree",
+    about="Which runs and agents began which others?",
+    State=State,
+    facts=(Began, Ended, Moved, Said, Linked),
+    key=lambda told, _: run_key(told),
+    step=step,
+)
