@@ -26,7 +26,7 @@ DISK = Disk()
 class AppendFile:
     """A file that this object alone appends to, until it is closed."""
 
-    __slots__ = ("_write", "cut_to", "disk", "fd", "inode", "locked", "path", "ragged", "size")
+    __slots__ = ("_write", "cut_to", "disk", "fd", "inode", "locked", "path", "size", "unsettled")
 
     def __init__(self, path: Path, fd: int, disk: Disk, *, locked: bool) -> None:
         status = os.fstat(fd)
@@ -36,7 +36,7 @@ class AppendFile:
         self._write = os.write if type(disk) is Disk else disk.write  # one call less per line
         self.cut_to: int | None = None
         """Where the file must still be cut back to, when cutting failed."""
-        self.ragged = False
+        self.unsettled = False
         """Whether a failed write may have left a part of a line at the end."""
 
     @classmethod
@@ -76,26 +76,31 @@ class AppendFile:
 
     def append(self, line: bytes) -> None:
         """One write of the whole line; OSError if the disk took less than all of it."""
+        if self.unsettled:
+            line = self._settle(line)
+        if self._write(self.fd, line) != len(line):
+            # AWF-60: a line is one write; the rest of a short one is never sent after it.
+            raise OSError(errno.EIO, f"short write of {len(line)} bytes")
+        self.size += len(line)
+
+    def _settle(self, line: bytes) -> bytes:
+        """Undo what a failed write has left, or keep clear of it."""
         if self.cut_to is not None:
             self.cut(self.cut_to)
-        if self.ragged:
+        else:
             line = b"\n" + line
-            self.ragged = False
-        taken = self._write(self.fd, line)
-        if taken != len(line):
-            # AWF-60: a line is one write; the rest is never sent after it.
-            raise OSError(errno.EIO, f"short write: {taken} of {len(line)} bytes")
-        self.size += taken
+        self.unsettled = False
+        return line
 
     def cut(self, size: int) -> None:
         """Back to `size` bytes, after a write that failed; where that fails too, it stays due."""
         if not self.locked:
             # Another writer's lines may stand behind ours: nothing is cut, the next line moves on.
-            self.ragged = True
+            self.unsettled = True
             return
-        self.cut_to = size
+        self.cut_to, self.unsettled = size, True
         self.disk.truncate(self.fd, size)
-        self.size, self.cut_to = size, None
+        self.size, self.cut_to, self.unsettled = size, None, False
 
     def sync(self) -> None:
         """Everything written so far is on disk when this returns."""

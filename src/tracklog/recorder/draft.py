@@ -24,10 +24,11 @@ RESERVED = ("elapsed_ms", "seam", "lost", "chain")
 """Extra keys that only the recorder itself can know."""
 
 
-Draft = tuple[str, bytes, bytes, bytes, int | None]
+Draft = tuple[str, bytes, bytes, int | None, bytes, int | None]
 """An event without its number: its type; its head, from the comma after the number through the
-quote before the time; its payload; its extra keys, each with a comma in front; and its time in
-nanoseconds since 1970, None for the moment of writing. A plain tuple, for the price of it."""
+quote before the time; its payload; the number of its step; its other extra keys, each with a
+comma in front; and its time in nanoseconds since 1970, None for the moment of writing.
+A plain tuple, for the price of it."""
 
 
 class Drafts:
@@ -54,6 +55,7 @@ class Drafts:
         path: str,
         iteration: int,
         child_run_id: str | None,
+        step_seq: int | None,
         extras: dict[str, Any],
     ) -> Draft:
         """InvalidEvent if it may not be written."""
@@ -62,13 +64,12 @@ class Drafts:
         except (KeyError, TypeError):
             head, form = self._head(kind, path, iteration, child_run_id)
         spelled = form.spell(payload if kind != "run.started" else self._marked(payload))
+        if step_seq is not None and (step_seq.__class__ is not int or step_seq < 1):
+            raise InvalidEvent(f"step_seq is {step_seq!r}", "give the number of the step's start")
         if not extras:
-            return kind, head, spelled, b"", None
-        step = extras.get("step_seq")
-        if step.__class__ is int and len(extras) == 1 and step > 0:
-            return kind, head, spelled, b',"step_seq":%d' % step, None
+            return kind, head, spelled, step_seq, b"", None
         at = nanoseconds(extras.pop("timestamp")) if "timestamp" in extras else None
-        return kind, head, spelled, self._spell_extras(extras), at
+        return kind, head, spelled, step_seq, self._spell_extras(extras), at
 
     def _head(
         self, kind: str, path: str, iteration: int, child_run_id: str | None

@@ -63,16 +63,15 @@ class Form:
         self.word = kind.partition(".")[0]
         self.schema = _writers(schema_of(KINDS[kind]), kind)
         self.validator = Draft202012Validator(self.schema)
-        self.fine = _Orders()
+        self.is_valid, self.fine = self.validator.is_valid, _Orders()
 
     def spell(self, payload: Any) -> bytes:
         """The payload in bytes, or InvalidEvent with everything that is wrong."""
         try:
-            valid = self.validator.is_valid(payload)
+            if not self.is_valid(payload):
+                raise self._refusal(payload)
         except ValueError as error:  # a key that is no string, or a value that JSON has not
             raise InvalidEvent(f"{self.kind}: the payload is no JSON: {error}", JSON_HINT) from None
-        if not valid:
-            raise self._refusal(payload)
         if [*payload] != self.fine.usual and tuple(payload) not in self.fine:
             return self._arranged(payload)
         if "blocks" in payload:

@@ -76,9 +76,8 @@ class Recorder:
         self.path = self.storage / "transcripts" / f"{run_id}.jsonl"  # AWF-6
         self.options = options
         self._writer = Writer(run_id, self.path, options)
-        self._drafts = Drafts(
-            run_id, parent_run_id, resumes=lambda: self._writer.resumes, any_id=any_id
-        )
+        drafts = Drafts(run_id, parent_run_id, resumes=lambda: self._writer.resumes, any_id=any_id)
+        self._draft, self._write = drafts.draft, self._writer.write
         self._fanout = FanOut(run_id, self._writer.read)
         self._spill = Spill()
         self._mutex: Any = threading.RLock()  # one that knows its owner; it is never taken twice
@@ -134,6 +133,8 @@ class Recorder:
         path: str = "",
         iteration: int = 0,
         child_run_id: str | None = None,
+        *,
+        step_seq: int | None = None,
         **extras: Any,
     ) -> Entry | None:
         """Write one event and return it as it stands in the file; NotRecorded if it does not.
@@ -142,9 +143,13 @@ class Recorder:
         """
         if self._gone is not None:
             raise self._refusal()
-        return self._commit(
-            self._drafts.draft(type, payload, path, iteration, child_run_id, extras)
-        )
+        draft = self._draft(type, payload, path, iteration, child_run_id, step_seq, extras)
+        mutex = self._mutex
+        if self._plain and not mutex._is_owned():
+            with mutex:
+                if self._plain:
+                    return self._write(draft)  # `_commit` in short: nothing else is to be done
+        return self._commit(draft)
 
     def emit(
         self,
@@ -153,6 +158,8 @@ class Recorder:
         path: str = "",
         iteration: int = 0,
         child_run_id: str | None = None,
+        *,
+        step_seq: int | None = None,
         timeout: float = -1,
         **extras: Any,
     ) -> Entry | None:
@@ -160,7 +167,7 @@ class Recorder:
         try:
             if self._gone is not None:
                 raise self._refusal()
-            draft = self._drafts.draft(type, payload, path, iteration, child_run_id, extras)
+            draft = self._draft(type, payload, path, iteration, child_run_id, step_seq, extras)
             if self._spill.waits(time.monotonic()):
                 self._keep(draft)
                 return None
@@ -282,8 +289,6 @@ class Recorder:
             raise self._reentrant(draft[0])
         if timeout < 0:
             with mutex:
-                if self._plain:
-                    return self._writer.write(draft)
                 entry = self._commit_with_care(draft)
         elif mutex.acquire(timeout=timeout):
             try:

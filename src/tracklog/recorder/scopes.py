@@ -217,14 +217,19 @@ class Scope:
         self, type: str, payload: Body, *, inside: bool = True, timeout: float = -1
     ) -> Entry | None:
         extras: Body = {}
-        if inside and self.step_seq is not None:
-            extras["step_seq"] = self.step_seq
         if self.attempt > 1:
             extras["attempt"] = self.attempt
         if self.frames:
             extras["frames"] = list(self.frames)
         return self.recorder.emit(
-            type, payload, self.path, self.iteration, self._child(type), timeout, **extras
+            type,
+            payload,
+            self.path,
+            self.iteration,
+            self._child(type),
+            step_seq=self.step_seq if inside else None,
+            timeout=timeout,
+            **extras,
         )
 
     def _child(self, _: str) -> str | None:

@@ -24,7 +24,7 @@ class Waiting(NamedTuple):
 
     @property
     def size(self) -> int:
-        _, head, payload, extras, _ = self.draft
+        _, head, payload, _, extras, _ = self.draft
         return len(head) + len(payload) + len(extras)
 
 

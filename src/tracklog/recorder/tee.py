@@ -48,7 +48,7 @@ class Tee:
                 if isinstance(found, Gap):
                     log.warning("the copy %s lacks seq %d to %d", self.path, *found.range)
                 else:
-                    write_all(DISK, fd, found.line + b"\n")
+                    write_all(DISK, fd, found.raw)
         except OSError as error:
             self._fail(error)
         finally:

@@ -34,6 +34,8 @@ MILESTONES = frozenset(
     }
 )
 """What durability `lifecycle` puts on disk at once."""
+LINE = b'{"seq":%d%b%b.%06dZ","payload":%b,"elapsed_ms":%d%b}\n'
+LINE_IN_STEP = b'{"seq":%d%b%b.%06dZ","payload":%b,"elapsed_ms":%d,"step_seq":%d%b}\n'
 _entry = tuple.__new__
 """Half the price of calling the class, once per event."""
 DISK_HINT = "free some space or mend the disk; the file holds only whole lines"
@@ -60,7 +62,8 @@ class Writer:
         self._index: list[tuple[int, int]] = [(0, 0)]
         self._clock, self._monotonic = options.clock, options.monotonic
         self._began = self._monotonic()
-        self._second, self._second_text = -1, b""
+        self._second, self._second_text = 0, b"1970-01-01T00:00:00"
+        """The second of the last event, in nanoseconds since 1970, and how it is written."""
         self._alters = options.masker is not None or options.max_event_bytes is not None
         self._follows = True
         """Whether there is more to do after a line than to write it."""
@@ -97,19 +100,20 @@ class Writer:
         Either it is in the file afterwards, as one line, or nothing is and no number is spent.
         """
         file = self.file or self._open_late()
-        kind, head, payload, extras, at = draft
+        kind, head, payload, step_seq, extras, at = draft
         seq = self.last + 1
-        second, rest = divmod(self._clock() if at is None else at, 1_000_000_000)
-        if second != self._second:
-            self._second_text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second)).encode()
-            self._second = second
+        rest = (self._clock() if at is None else at) - self._second
+        if not 0 <= rest < 1_000_000_000:
+            rest = self._turn_second(rest)
         if elapsed is None:
             elapsed = self._monotonic() - self._began
         if lost or self._seam is not None:
             extras += self._marks(lost)
-        line = b'{"seq":%d%b%b.%06dZ","payload":%b,"elapsed_ms":%d%b}\n' % (
-            seq, head, self._second_text, rest // 1000, payload, elapsed // 1_000_000, extras,
-        )  # fmt: skip  # in the order of the line
+        start = seq, head, self._second_text, rest // 1000, payload, elapsed // 1_000_000
+        if step_seq is None:
+            line = LINE % (*start, extras)
+        else:
+            line = LINE_IN_STEP % (*start, step_seq, extras)
         if self._alters:
             line = self._altered(line)
         size = file.size
@@ -126,13 +130,13 @@ class Writer:
             self._index.append((seq, size))
         if self._follows:
             self._follow(kind)
-        return _entry(Entry, (seq, kind, line[:-1]))
+        return _entry(Entry, (seq, kind, line))
 
     def stamped(self, draft: Draft) -> tuple[Draft, int]:
         """The draft with the time of now, and how long it is since the opening; for later."""
-        kind, head, payload, extras, at = draft
+        kind, head, payload, step_seq, extras, at = draft
         now = self._clock() if at is None else at
-        return (kind, head, payload, extras, now), self._monotonic() - self._began
+        return (kind, head, payload, step_seq, extras, now), self._monotonic() - self._began
 
     def sync(self) -> None:
         """Put on disk what was written; after a failure nothing more is promised."""
@@ -187,6 +191,13 @@ class Writer:
             raise WriteFailed(f"{self.path} cannot be opened: {error}", DISK_HINT) from error
         assert self.file is not None
         return self.file
+
+    def _turn_second(self, rest: int) -> int:
+        """Another second than that of the last event: write it out; what is left of the time."""
+        seconds, rest = divmod(self._second + rest, 1_000_000_000)
+        self._second = seconds * 1_000_000_000
+        self._second_text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).encode()
+        return rest
 
     def _follow(self, kind: str) -> None:
         """What a written line brings with it: the next link, the end of the seam, the disk."""
@@ -243,6 +254,6 @@ def chained(line: bytes, before: str) -> tuple[bytes, str]:
 def _read(line: bytes) -> Entry | None:
     try:
         body = loads(line)
-        return Entry(body["seq"], body["type"], line)
+        return Entry(body["seq"], body["type"], line + b"\n")
     except (ValueError, KeyError, TypeError):
         return None  # a foreign or damaged line: it has no number to be asked for

@@ -18,13 +18,18 @@ class Entry(NamedTuple):
     """Its own number; None where a foreign writer gave none."""
     type: str
     """As written, known or not; empty where there is none."""
-    line: bytes
-    """The bytes on disk, without the line end."""
+    raw: bytes
+    """The bytes on disk, with the line end."""
+
+    @property
+    def line(self) -> bytes:
+        """The bytes on disk, without the line end."""
+        return self.raw.removesuffix(b"\n")
 
     @property
     def body(self) -> Body:
         """The object, parsed anew: what is asked for is the asker's own and may be changed."""
-        body: Body = loads(self.line)
+        body: Body = loads(self.raw)
         return body
 
 

@@ -1,0 +1,162 @@
+"""What an event costs to record: against a raw write of the same bytes, and against peers."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import uuid
+import venv
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from timing import goal, interleaved
+from tracklog.recorder import Recorder
+
+EVENTS = 6_000
+ROUNDS = 15
+PEER_ROUNDS = 3
+PEER_EVENTS = 3_000
+PEERS = Path(__file__).parent / ".venv"
+WORDS = [
+    "agent",
+    "tool",
+    "read",
+    "file",
+    "line",
+    "test",
+    "build",
+    "error",
+    "retry",
+    "plan",
+    "answer",
+    "change",
+    "health",
+    "port",
+    "route",
+]
+
+
+def events(count: int) -> list[tuple[str, dict[str, Any], str, int]]:
+    """Type, payload, path and enclosing step of each event of a run; the same on every machine."""
+    chance = random.Random(1)
+
+    def prose(size: int) -> str:
+        return " ".join(chance.choice(WORDS) for _ in range(size // 5))
+
+    def block(kind: str, mark: str, **own: Any) -> dict[str, Any]:
+        return {"type": kind, "fidelity": mark, **own}
+
+    found: list[tuple[str, dict[str, Any], str, int]] = []
+    while len(found) < count:
+        start, path = len(found) + 1, f"each_file.check_{len(found) % 50}"
+        call = str(uuid.UUID(int=chance.getrandbits(128), version=4))
+        use = {"tool_name": "read", "tool_id": call, "tool_input": {"path": "src/a.py", "n": 200}}
+        text = prose(600)
+        tool = {"name": "read", "call_id": call, "input": use["tool_input"], "output": None}
+        asked = [block("text", "router", text=prose(300), part="prompt")]
+        said = [
+            block("thinking", "agent_emitted", thinking=prose(250)),
+            block("text", "agent_emitted", text=prose(350)),
+            block("tool_use", "agent_emitted", **use),
+        ]
+        result = [block("tool_result", "router", tool_id=call, tool_content=text)]
+        for kind, payload in (
+            ("step.started", {"name": "check", "kind": "agent"}),
+            ("message.user", {"role": "user", "blocks": asked}),
+            (
+                "tool.call",
+                {**tool, "fidelity": "router", "blocks": [block("tool_use", "router", **use)]},
+            ),
+            ("tool.result", {**tool, "output": text, "fidelity": "router", "blocks": result}),
+            ("message.assistant", {"role": "assistant", "blocks": said, "status": "ok"}),
+            ("step.completed", {"name": "check", "kind": "agent", "status": "ok"}),
+        ):
+            found.append((kind, payload, path, start))
+    return found[:count]
+
+
+def main() -> None:
+    story = events(EVENTS)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Recorder.open(str(uuid.uuid4()), folder, durability="os") as recorder,
+    ):
+        record = recorder.record
+
+        def ours() -> None:
+            for kind, payload, path, start in story:
+                record(kind, payload, path, step_seq=start)
+
+        ours()
+        lines = recorder.path.read_bytes().splitlines(keepends=True)
+        fd = os.open(f"{folder}/raw", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+        def raw() -> None:
+            write = os.write
+            for line in lines:
+                write(fd, line)
+
+        sizes = sorted(map(len, lines))
+        mean = sum(sizes) // len(sizes)
+        print(f"{EVENTS:,} events, {sizes[0]} to {sizes[-1]} bytes, mean {mean}, durability os")
+        times = interleaved({"raw write per line": raw, "Recorder.record": ours}, ROUNDS)
+        os.close(fd)
+        for name, seconds in times.items():
+            print(f"  {name:<34} {seconds / EVENTS * 1e6:7.2f} µs per event")
+        base = times["Recorder.record"]
+        goal("record an event / raw write of it", base / times["raw write per line"], at_most=4)
+        peers(story, ours)
+
+
+def peers(story: list[tuple[str, dict[str, Any], str, int]], ours: Any) -> None:
+    """The same events through other recorders, each in its own process, turn by turn with ours."""
+    python = peer_python()
+    if python is None:
+        print("  the peers of bench/requirements.txt cannot be installed here: not measured")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        given = Path(folder) / "events.json"
+        given.write_text(
+            json.dumps([[kind, payload, path] for kind, payload, path, _ in story[:PEER_EVENTS]])
+        )
+        times: dict[str, list[float]] = {"ours": []}
+        for _ in range(PEER_ROUNDS):
+            times["ours"].append(interleaved({"ours": ours}, 1)["ours"] / EVENTS)
+            for name in ("opentelemetry", "inspect_ai"):
+                script = Path(__file__).parent / "peers" / f"{name}.py"
+                command = [str(python), str(script), str(given), folder]
+                done = subprocess.run(command, capture_output=True, text=True, check=True)
+                for place, seconds in enumerate(done.stdout.split()):
+                    times.setdefault(f"{name} {place}", []).append(float(seconds))
+        best = {name: sorted(found)[len(found) // 2] for name, found in times.items()}
+        for name, label in {
+            "opentelemetry 0": "OpenTelemetry span → batch → OTLP file",
+            "inspect_ai 0": "inspect_ai transcript, in memory only",
+            "inspect_ai 1": "inspect_ai transcript, written as JSON",
+        }.items():
+            print(f"  {label:<40} {best[name] * 1e6:7.2f} µs per event")
+        goal("OpenTelemetry / record", best["opentelemetry 0"] / best["ours"], at_least=15)
+        goal("inspect_ai, written / record", best["inspect_ai 1"] / best["ours"], at_least=5)
+
+
+def peer_python() -> Path | None:
+    """A Python that has the peers, in an environment that can be thrown away."""
+    python = PEERS / "bin" / "python"
+    ready = PEERS / ".ready"
+    if not ready.exists():
+        print("  installing the peers into bench/.venv, once …", flush=True)
+        venv.create(PEERS, with_pip=True)
+        wanted = Path(__file__).parent / "requirements.txt"
+        command = [str(python), "-m", "pip", "install", "--quiet", "-r", str(wanted)]
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            return None
+        ready.touch()
+    return python
+
+
+if __name__ == "__main__":
+    main()
