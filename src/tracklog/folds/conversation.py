@@ -1,0 +1,97 @@
+"""What was said, message by message?"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracklog.fact import Said
+from tracklog.folds import Fold, Told, row_key, said_in, short, text_of, when, word
+
+MOST_PARTS = 200
+
+
+@dataclass(slots=True)
+class State:
+    """One message; its words are cut to be listed, and stand in full in its record."""
+
+    family: str = ""
+    run: str = ""
+    message_id: str | None = None
+    agent: str | None = None
+    to: str | None = None
+    step: str | None = None
+    model: str | None = None
+    stop_reason: str | None = None
+    injected: bool = False
+    copied: bool = False
+    seq: int = 0
+    at_ms: int = 0
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    """What it says, in order: the record, the role, the words and how many characters there were."""
+
+
+def key(told: Told, fact: Said) -> str:
+    id = word(fact.message_id)
+    return row_key(told, f"#{told.seq}" if id is None else f"={id}")
+
+
+def apply_message(state: State, told: Told, fact: Said) -> State:
+    """The message reducer: a message that is known already changes nothing; the first one wins.
+
+    Two sayings of one record are parts of one message. So are several records of one message that
+    was rebuilt from a file, where a message is written piece by piece.
+    """
+    if not state.parts:
+        state.family, state.run, state.message_id = told.family, told.run, word(fact.message_id)
+        state.agent, state.to, state.step = word(fact.agent), word(fact.to), word(fact.step)
+        state.model, state.stop_reason = word(fact.model), short(fact.stop_reason)
+        state.injected, state.copied = fact.injected is True, fact.copied is True
+        state.seq, state.at_ms = told.seq, when(told)
+    elif told.seq != state.seq and fact.fidelity != "reconstructed":
+        return state
+    part = _part(told, fact)
+    if len(state.parts) < MOST_PARTS and all(_words(part) != _words(each) for each in state.parts):
+        state.parts.append(part)
+    return state
+
+
+def _part(told: Told, fact: Said) -> dict[str, Any]:
+    words = said_in(fact.blocks)
+    role = text_of(fact.role)
+    return {"seq": told.seq, "role": role, "text": short(words), "characters": len(words)}
+
+
+def _words(part: dict[str, Any]) -> tuple[Any, ...]:
+    return part["role"], part["text"], part["characters"]
+
+
+def answer(states: Iterable[State]) -> list[dict[str, Any]]:
+    """One row per message, in the order in which they were first heard."""
+    return [
+        {
+            "family": state.family,
+            "run": state.run,
+            "message_id": state.message_id,
+            "agent": state.agent,
+            "to": state.to,
+            "step": state.step,
+            "model": state.model,
+            "stop_reason": state.stop_reason,
+            "injected": state.injected,
+            "copied": state.copied,
+            "seq": state.seq,
+            "at_ms": state.at_ms,
+            "parts": state.parts,
+        }
+        for state in sorted(states, key=lambda state: state.seq)
+    ]
+
+
+fold = Fold(
+    name="conversation",
+    about="What was said, message by message?",
+    State=State,
+    facts=(Said,),
+    key=key,
+    step=apply_message,
+)

@@ -1,0 +1,167 @@
+"""What was spent, in tokens and in money as reported: per run, agent and model?"""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracklog.errors import UnknownName
+from tracklog.fact import Spent
+from tracklog.folds import (
+    DOLLAR,
+    TOKENS,
+    Fold,
+    Told,
+    add,
+    amounts,
+    greater,
+    number,
+    row_key,
+    spend_name,
+    whole,
+    word,
+)
+
+
+@dataclass(slots=True)
+class State:
+    """One spend, as one run tells it."""
+
+    family: str = ""
+    run: str = ""
+    key: str = ""
+    seq: int = 0
+    agent: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    group: str | None = None
+    whole: bool = False
+    bound: str | None = None
+    calls: int | None = None
+    credits: float | None = None
+    amounts: dict[str, int] = field(default_factory=dict)
+    """Tokens, and the cost in billionths of a dollar; what is not known is absent."""
+
+
+def key(told: Told, fact: Spent) -> str | None:
+    return None if fact.copied is True else row_key(told, spend_name(told, fact))
+
+
+def step(state: State, told: Told, fact: Spent) -> State:
+    known = amounts(fact)
+    if not state.seq:
+        state.family, state.run, state.seq = told.family, told.run, told.seq
+        state.key = spend_name(told, fact)
+    elif not greater(known, state.amounts):
+        return state
+    state.agent, state.model = word(fact.agent) or state.agent, word(fact.model) or state.model
+    state.provider = word(fact.provider) or state.provider
+    state.group, state.whole = word(fact.group), fact.whole is True
+    state.bound = word(fact.bound)
+    state.calls, state.credits, state.amounts = whole(fact.calls), number(fact.credits), known
+    return state
+
+
+GROUPS: dict[str, Callable[[State], str | None]] = {
+    "run": lambda state: f"{state.family}:{state.run}",
+    "agent": lambda state: state.agent,
+    "model": lambda state: state.model,
+    "provider": lambda state: state.provider,
+    "all": lambda _: None,
+}
+
+
+def answer(
+    states: Iterable[State], by: str = "run", within: Collection[str] | None = None
+) -> list[dict[str, Any]]:
+    """One row per run, agent, model or provider, the dearest first, or one for all.
+
+    A spend that several runs tell is that of the run in which it was heard first, so a run with
+    its sub-runs (`within`, as keys) is rolled up once.
+    """
+    if by not in GROUPS:
+        raise UnknownName(f"costs are not kept by {by!r}", f"ask by: {', '.join(GROUPS)}")
+    rows: dict[str | None, dict[str, Any]] = {}
+    for state in counted(states):
+        if within is None or f"{state.family}:{state.run}" in within:
+            _add(rows.setdefault(GROUPS[by](state), _empty()), state)
+    found = [{"of": of, **_shown(row)} for of, row in rows.items()]
+    return sorted(
+        found,
+        key=lambda row: (-(row["cost_usd"] or 0), -(row["total_tokens"] or 0), row["of"] or ""),
+    )
+
+
+def counted(states: Iterable[State]) -> list[State]:
+    """The spends that count: one per key, and in a group the whole ones instead of the rest."""
+    first: dict[str, State] = {}
+    best: dict[str, State] = {}
+    for state in sorted(states, key=lambda state: state.seq):
+        if state.key not in first:
+            first[state.key] = best[state.key] = state
+        elif greater(state.amounts, best[state.key].amounts):
+            best[state.key] = state
+    spends = [_at(first[key], best[key]) for key in first]
+    replaced = {(each.family, each.run, each.group) for each in spends if each.whole and each.group}
+    return [
+        each for each in spends if each.whole or (each.family, each.run, each.group) not in replaced
+    ]
+
+
+def _at(place: State, amount: State) -> State:
+    """The greatest telling of a spend, at the place where it was heard first."""
+    if place is amount:
+        return place
+    return State(
+        family=place.family,
+        run=place.run,
+        key=place.key,
+        seq=place.seq,
+        agent=place.agent or amount.agent,
+        provider=amount.provider or place.provider,
+        model=amount.model or place.model,
+        group=place.group,
+        whole=place.whole,
+        bound=amount.bound,
+        calls=amount.calls,
+        credits=amount.credits,
+        amounts=amount.amounts,
+    )
+
+
+def _empty() -> dict[str, Any]:
+    return {"spends": 0, "calls": 0, "amounts": {}, "priced": 0, "bounds": set(), "runs": set()}
+
+
+def _add(row: dict[str, Any], state: State) -> None:
+    row["spends"] += 1
+    row["calls"] = add(row["calls"], state.calls)
+    row["priced"] += "cost" in state.amounts
+    row["bounds"].add(state.bound)
+    row["runs"].add((state.family, state.run))
+    for key, amount in state.amounts.items():
+        row["amounts"][key] = add(row["amounts"].get(key, 0), amount)
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    known = row["amounts"]
+    unpriced = row["spends"] - row["priced"] if row["priced"] else 0
+    return {
+        "runs": len(row["runs"]),
+        "spends": row["spends"],
+        "calls": row["calls"],
+        **{key: known.get(key) for key in TOKENS},
+        "cost_usd": known["cost"] / DOLLAR if "cost" in known else None,
+        # What is only partly priced costs at least this much.
+        "lower_bound": "lower" in row["bounds"] or unpriced > 0,
+        "upper_bound": "upper" in row["bounds"],
+    }
+
+
+fold = Fold(
+    name="costs",
+    about="What was spent, in tokens and in money as reported?",
+    State=State,
+    facts=(Spent,),
+    key=key,
+    step=step,
+)

@@ -1,0 +1,143 @@
+"""Who won each contest, and with which models?"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+from tracklog.fact import Began, Decided, Ended, Fact, Noted, Said, Spent
+from tracklog.folds import Fold, Told, add, amounts, run_key, short, spend_name, word
+
+
+@dataclass(slots=True)
+class State:
+    family: str = ""
+    run: str = ""
+    first_seq: int = 0
+    last_seq: int = 0
+    scenario: str = ""
+    seed: str = ""
+    session_id: str | None = None
+    cast: dict[str, dict[str, str | None]] = field(default_factory=dict)
+    """Each player's `model_endpoint`, `model_profile` and `model`."""
+    contest: str | None = None
+    """The kind of its competition; None where no setup was heard."""
+    started_at: str | None = None
+    finished: bool = False
+    finished_at: str | None = None
+    reason: str | None = None
+    winner: str | None = None
+    winner_kind: str | None = None
+    winning_model: str | None = None
+    winning_models: list[str] = field(default_factory=list)
+    turns: int = 0
+    """The greatest number of a turn in which something was said or decided."""
+    tokens: dict[str, int] = field(default_factory=dict)
+    """By spend."""
+
+
+def key(told: Told, fact: Fact) -> str | None:
+    return None if isinstance(fact, Noted) and fact.label != "setup" else run_key(told)
+
+
+def step(state: State, told: Told, fact: Fact) -> State:
+    if not state.first_seq:
+        state.family, state.run, state.first_seq = told.family, told.run, told.seq
+    state.last_seq = told.seq
+    if fact.copied is True:
+        return state
+    turn = fact.step
+    if isinstance(turn, str) and turn.isdecimal() and turn.isascii() and len(turn) < 10:
+        state.turns = max(state.turns, int(turn))
+    match fact:
+        case Began(what="run"):
+            state.started_at = told.at
+        case Noted(label="setup", data=Mapping() as setup):
+            _set_up(state, setup)
+        case Ended(what="run"):
+            # F15: the last end wins, whatever an earlier one said.
+            state.finished, state.finished_at, state.reason = True, told.at, short(fact.outcome)
+            state.winner, state.winner_kind = word(fact.winner), word(fact.winner_kind)
+            state.winning_model = word(fact.winning_model)
+            models = fact.winning_models if isinstance(fact.winning_models, tuple | list) else ()
+            state.winning_models = [model for model in models if isinstance(model, str)]
+        case Spent():
+            name, known = spend_name(told, fact), amounts(fact).get("total_tokens", 0)
+            state.tokens[name] = max(known, state.tokens.get(name, 0))
+    return state
+
+
+def _set_up(state: State, setup: Mapping[str, Any]) -> None:
+    state.scenario = short(setup.get("scenario")) or ""
+    state.seed = short(setup.get("seed")) or ""
+    state.session_id = short(setup.get("session_id"))
+    cast, contest = setup.get("cast"), setup.get("competition")
+    keys = ("model_endpoint", "model_profile", "model")
+    state.cast = {
+        name: {key: word(seat.get(key)) for key in keys}
+        for name, seat in (cast.items() if isinstance(cast, Mapping) else ())
+        if isinstance(name, str) and isinstance(seat, Mapping)
+    }
+    kind = contest.get("kind") if isinstance(contest, Mapping) else None
+    state.contest = word(kind) or "none"
+
+
+def summary(state: State) -> dict[str, Any]:
+    """One run in short; the winner's keys are the end's, one to one."""
+    return {
+        "run_id": state.run,
+        "scenario": state.scenario,
+        "seed": state.seed,
+        "session_id": state.session_id,
+        "cast": state.cast,
+        "started_at": state.started_at,
+        "finished_at": state.finished_at,
+        "reason": state.reason,
+        "winner": state.winner,
+        "winner_kind": state.winner_kind,
+        "winning_model": state.winning_model,
+        "winning_models": state.winning_models,
+        "turns": state.turns,
+        "tokens": reduce(add, state.tokens.values(), 0),
+    }
+
+
+def counts(state: State) -> bool:
+    """Whether a run gets a row: it is a finished contest that someone won with some model."""
+    return (
+        state.finished
+        and bool(state.winner)
+        and bool(state.winning_models)
+        and state.contest != "none"
+    )
+
+
+def answer(states: Iterable[State]) -> list[dict[str, Any]]:
+    """The leaderboard: one row per run that counts, the latest first."""
+    rows = [
+        {"family": state.family, "last_seq": state.last_seq, "contest": state.contest}
+        | summary(state)
+        for state in states
+        if counts(state)
+    ]
+    return sorted(rows, key=lambda row: -row["last_seq"])
+
+
+def standings(states: Iterable[State]) -> list[dict[str, Any]]:
+    """How many contests each model won, the best first; a model wins a contest once."""
+    wins = Counter(
+        model for state in states if counts(state) for model in set(state.winning_models)
+    )
+    rows = [{"model": model, "wins": won} for model, won in wins.items()]
+    return sorted(rows, key=lambda row: (-int(str(row["wins"])), str(row["model"])))
+
+
+fold = Fold(
+    name="leaderboard",
+    about="Who won each contest, and with which models?",
+    State=State,
+    facts=(Began, Ended, Said, Decided, Spent, Noted),
+    key=key,
+    step=step,
+)

@@ -1,0 +1,83 @@
+"""Which run calls the same tool with the same arguments again and again?"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from tracklog.fact import Called
+from tracklog.folds import Fold, Told, call_name, row_key, short, text_of, word
+
+MOST_NAMES = 1000
+"""Past this many names of calls, a copy is no longer told from a call."""
+
+
+@dataclass(slots=True)
+class State:
+    """One tool with one set of arguments, in one run."""
+
+    family: str = ""
+    run: str = ""
+    tool: str = ""
+    input: str | None = None
+    agents: list[str] = field(default_factory=list)
+    times: int = 0
+    names: list[str] = field(default_factory=list)
+    """The calls that were counted, by each of their ids, so that a copy is not counted."""
+    first_seq: int = 0
+    last_seq: int = 0
+
+
+def key(told: Told, fact: Called) -> str | None:
+    # Arguments that are not known cannot be the same.
+    if fact.copied is True or fact.input is None:
+        return None
+    arguments = sha256(text_of(fact.input).encode(errors="replace")).hexdigest()[:24]
+    return row_key(told, arguments, text_of(fact.tool))
+
+
+def step(state: State, told: Told, fact: Called) -> State:
+    if not state.first_seq:
+        state.family, state.run, state.first_seq = told.family, told.run, told.seq
+        state.tool, state.input = text_of(fact.tool), short(fact.input, 200)
+    names = [call_name(told, fact)]
+    if (provider := word(fact.provider_call_id)) is not None:
+        names.append(f"={provider}")
+    known = any(name in state.names for name in names)
+    if len(state.names) < MOST_NAMES and fact.synthetic_id is not True:
+        state.names += [name for name in names if name not in state.names]
+    if not known:
+        state.times += 1
+        state.last_seq = told.seq
+    if (agent := word(fact.agent)) is not None and agent not in state.agents:
+        state.agents = sorted([*state.agents, agent])
+    return state
+
+
+def answer(states: Iterable[State], at_least: int = 3) -> list[dict[str, Any]]:
+    """One row per tool and arguments that a run called so many times, the most often first."""
+    found = [state for state in states if state.times >= at_least]
+    found.sort(key=lambda state: (-state.times, -state.last_seq))
+    return [
+        {
+            "family": state.family,
+            "run": state.run,
+            "tool": state.tool,
+            "input": state.input,
+            "agents": state.agents,
+            "times": state.times,
+            "first_seq": state.first_seq,
+            "last_seq": state.last_seq,
+        }
+        for state in found
+    ]
+
+
+fold = Fold(
+    name="loops",
+    about="Which run calls the same tool with the same arguments again and again?",
+    State=State,
+    facts=(Called,),
+    key=key,
+    step=step,
+)

@@ -1,0 +1,79 @@
+"""What would one see on the stage now: the scene, the last words, the verdicts, the visitors?"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracklog.fact import Began, Decided, Fact, Noted, Said
+from tracklog.folds import Fold, Told, run_key, said_in, short, text_of, word
+
+NOTES, VERDICTS, VISITORS = 8, 5, 5
+SPARE = 8
+"""More notes than are shown are kept, because a verdict takes its own words back out of them."""
+
+
+@dataclass(slots=True)
+class State:
+    goal: str | None = None
+    seed: str | None = None
+    scene: str | None = None
+    notes: list[list[Any]] = field(default_factory=list)
+    """The record and the words."""
+    verdicts: list[list[Any]] = field(default_factory=list)
+    visitors: list[list[Any]] = field(default_factory=list)
+
+
+def step(state: State, told: Told, fact: Fact) -> State:
+    match fact:
+        case Began(what="run"):
+            state.goal = short(fact.task) or state.goal
+            state.scene = state.scene or state.goal
+        case Noted(label="setup", data=Mapping() as setup):
+            state.seed = short(setup.get("seed")) or state.seed
+            state.scene = state.seed if state.scene in (None, state.goal) else state.scene
+        case Said() if words := short(said_in(fact.blocks)):
+            _said(state, told, fact, words)
+        case Decided() if fact.verdict is not None:
+            # A verdict that was also spoken is a verdict, not a note.
+            state.notes = [note for note in state.notes if note[0] != told.seq]
+            by = word(fact.by) or word(fact.agent)
+            verdict = short(text_of(fact.verdict)) or ""
+            state.verdicts.append([told.seq, f"{by}: {verdict}" if by else verdict])
+            del state.verdicts[:-VERDICTS]
+    return state
+
+
+def _said(state: State, told: Told, fact: Said, words: str) -> None:
+    who = word(fact.agent) or "someone"
+    match text_of(fact.role):
+        case "world":
+            state.scene = words
+        case "user":
+            state.visitors.append([told.seq, words])
+            del state.visitors[:-VISITORS]
+        case role:
+            form = {"belief": f"{who} believes: ", "note": f"{who} [{told.kind}]: "}
+            state.notes.append([told.seq, form.get(role, f"{who}: ") + words])
+            del state.notes[: -NOTES - SPARE]
+
+
+def answer(state: State) -> dict[str, Any]:
+    """The stage: the newest words last."""
+    return {
+        "goal": state.goal,
+        "seed": state.seed,
+        "scene": state.scene,
+        "notes": [words for _, words in state.notes[-NOTES:]],
+        "verdicts": [words for _, words in state.verdicts],
+        "user": [words for _, words in state.visitors],
+    }
+
+
+fold = Fold(
+    name="stage",
+    about="What would one see on the stage now?",
+    State=State,
+    facts=(Began, Said, Decided, Noted),
+    key=lambda told, _: run_key(told),
+    step=step,
+)
