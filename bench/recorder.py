@@ -140,6 +140,7 @@ def peers(story: list[tuple[str, dict[str, Any], str, int]], ours: Any) -> None:
         }.items():
             print(f"  {label:<40} {best[name] * 1e6:7.2f} µs per event")
         goal("OpenTelemetry / record", best["opentelemetry 0"] / best["ours"], at_least=15)
+        goal("inspect_ai, in memory only / record", best["inspect_ai 0"] / best["ours"], at_least=5)
         goal("inspect_ai, written / record", best["inspect_ai 1"] / best["ours"], at_least=5)
 
 

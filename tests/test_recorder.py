@@ -45,7 +45,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-@pytest.mark.requirement("AWF-1", "AWF-6", "AWF-63")
+@pytest.mark.requirement("AWF-6", "AWF-63")
 def test_the_file_is_named_after_the_run_in_the_transcripts_folder(tmp_path):
     run = run_id()
     with Recorder.open(run, tmp_path / "storage") as recorder:
@@ -969,7 +969,6 @@ def test_what_waits_is_written_at_close(tmp_path):
     assert len(bodies(recorder.path)) == 1
 
 
-@pytest.mark.requirement("AWF-5")
 def test_a_run_goes_on_without_a_transcript_that_cannot_be_had(tmp_path, caplog):
     with opened(tmp_path) as recorder:
         other = Recorder.try_open(recorder.run_id, tmp_path / "storage")

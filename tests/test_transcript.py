@@ -180,7 +180,6 @@ def test_no_bytes_make_the_reader_raise_or_stop(chunks):
         assert found.offset < len(data)
 
 
-@pytest.mark.requirement("AWF-40")
 def test_a_nul_survives_as_a_character():
     (event,), _ = Reader(line(1).replace(b"build", b"bu\0ild") + b"\n").read_all()
     assert event.body["payload"]["name"] == "bu\0ild"
