@@ -48,7 +48,7 @@ class Origin(Shape):
     """Who wrote it: an importer, otlp, collector, cli."""
     fidelity: Fidelity
     """How the writer knows."""
-    mapping: Name | MISSING = MISSING
+    mapping: int | Name | MISSING = MISSING
     """The version of the writer's mapping."""
     path: str | MISSING = MISSING
     offset: Count | MISSING = MISSING
@@ -85,11 +85,25 @@ class Frame(Shape):
     """What is kept under the source's own names."""
 
 
+WORDS = ("text", "thinking", "command", "tool_name", "tool_id")
+"""The own keys of blocks that hold text; any may have been lifted out, as {"$blob": ...}."""
+
+
 def _own_keys(schema: JsonDict) -> None:
+    blob: JsonDict = {"type": "object", "required": ["$blob"]}
     schema["allOf"] = [
         {
-            "if": {"properties": {"type": {"const": name}}, "not": {"required": ["opaque"]}},
-            "then": {"required": list(keys)},
+            "if": {
+                "properties": {"type": {"const": name}},
+                "required": ["type"],
+                "not": {"required": ["opaque"]},
+            },
+            "then": {
+                "properties": {
+                    key: {"anyOf": [{"type": "string"}, blob]} for key in keys if key in WORDS
+                },
+                "required": list(keys),
+            },
         }
         for name, keys in BLOCK_KEYS.items()
     ]
@@ -102,11 +116,19 @@ class Block(Shape, json_schema_extra=_own_keys):
 
     @model_validator(mode="after")
     def _has_its_own_keys(self) -> Self:
-        said = set(self.model_extra or ())
-        absent = set(BLOCK_KEYS.get(self.type, ())) - said
-        if absent and "opaque" not in said:
-            raise ValueError(f"a {self.type} block without {', '.join(sorted(absent))}")
+        said = self.model_extra or {}
+        if "opaque" in said:
+            return self
+        for key in BLOCK_KEYS.get(self.type, ()):
+            if key not in said:
+                raise ValueError(f"a {self.type} block without {key}")
+            if key in WORDS and not _is_text(said[key]):
+                raise ValueError(f"{key} of a {self.type} block is no text")
         return self
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, dict) and "$blob" in value)
 
 
 class Software(Shape):

@@ -3,7 +3,7 @@
 import * as z from "zod";
 
 import { Count, JsonObject, Name, Seconds, Share, moment } from "../shape.js";
-import { type Dialect, parser } from "../stream.js";
+import { type Dialect, isBody, parser } from "../stream.js";
 
 /** UTC, RFC 3339 with Z, as fine as the source. */
 const Utc = moment(/^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z$/);
@@ -18,7 +18,7 @@ const Json = z.unknown().optional();
 export const OriginSchema = z.looseObject({
   writer: Name,
   fidelity: z.enum(["observed", "reported", "reconstructed", "inferred"]),
-  mapping: Name.optional(),
+  mapping: z.union([z.int(), Name]).optional(),
   path: Text,
   offset: Count.optional(),
   /** The SHA-256 of the raw record, in hex. */
@@ -61,19 +61,36 @@ const BLOCK_KEYS: Readonly<Record<string, readonly string[]>> = {
   stream: ["chunk"],
 };
 
+/** The own keys of blocks that hold text; any may have been lifted out, as {"$blob": ...}. */
+const WORDS = ["text", "thinking", "command", "tool_name", "tool_id"];
+const TextOrBlob = { anyOf: [{ type: "string" }, { type: "object", required: ["$blob"] }] };
+const isText = (value: unknown) =>
+  typeof value === "string" || (isBody(value) && Object.hasOwn(value, "$blob"));
+
 /** One content block; a known type has its own keys, unless it is opaque. */
 export const BlockSchema = z
   .looseObject({ type: Name })
   .superRefine((block, { addIssue }) => {
-    const keys = Object.hasOwn(BLOCK_KEYS, block.type) ? BLOCK_KEYS[block.type] : [];
-    for (const key of keys ?? [])
-      if (!Object.hasOwn(block, key) && !Object.hasOwn(block, "opaque"))
+    if (!Object.hasOwn(BLOCK_KEYS, block.type) || Object.hasOwn(block, "opaque")) return;
+    for (const key of BLOCK_KEYS[block.type] ?? [])
+      if (!Object.hasOwn(block, key))
         addIssue({ code: "custom", path: [key], message: `missing in a ${block.type} block` });
+      else if (WORDS.includes(key) && !isText(block[key]))
+        addIssue({ code: "custom", path: [key], message: `no text in a ${block.type} block` });
   })
   .meta({
     allOf: Object.entries(BLOCK_KEYS).map(([type, keys]) => ({
-      if: { properties: { type: { const: type } }, not: { required: ["opaque"] } },
-      then: { required: [...keys] },
+      if: {
+        properties: { type: { const: type } },
+        required: ["type"],
+        not: { required: ["opaque"] },
+      },
+      then: {
+        properties: Object.fromEntries(
+          keys.filter((key) => WORDS.includes(key)).map((key) => [key, TextOrBlob]),
+        ),
+        required: [...keys],
+      },
     })),
   });
 
