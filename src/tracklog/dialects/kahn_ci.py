@@ -159,7 +159,9 @@ EDGES = frozenset(
 
 
 def claim(body: Body) -> float:
-    return share(body, ("ts", "run_id", "event"), body.get("event") in list(KINDS))
+    # The names of its events are its own: one tells the dialect whatever else is missing.
+    known = body.get("event") in list(KINDS)
+    return max(share(body, ("ts", "run_id", "event"), known), float(known))
 
 
 def read(body: Body) -> Envelope:
@@ -230,7 +232,9 @@ class State:
     ended: bool = False
     status: dict[str, str] = field(default_factory=dict)
     attempts: dict[str, int] = field(default_factory=dict)
-    untried: dict[str, int] = field(default_factory=dict)
+    tried: int = 0
+    untried: dict[tuple[str, int], None] = field(default_factory=dict)
+    """The attempts that a transition promised and no node_attempt told yet."""
     flaky: set[str] = field(default_factory=set)
     """Nodes that converged on a later attempt than their first."""
 
@@ -274,7 +278,7 @@ def _check_move(state: State, body: Body, found: list[Finding]) -> None:
         if "attempt" not in body:
             found.append(Finding("attempt-missing", f"{node} -> running without attempt"))
         else:
-            state.untried[node] = body["attempt"]
+            state.untried[node, body["attempt"]] = None
     elif "attempt" in body:
         found.append(Finding("attempt-misplaced", f"{node} -> {to} carries attempt"))
     # An impossible move is believed: the status follows the last `to`.
@@ -289,7 +293,8 @@ def _check_attempt(state: State, body: Body, found: list[Finding]) -> None:
             Finding("attempt-order", f"{node}: attempt {attempt} where {expected} was next")
         )
     state.attempts[node] = attempt
-    state.untried.pop(node, None)
+    state.tried += 1
+    state.untried.pop((node, attempt), None)
     if attempt == 1 and "backoff_s" in body:
         found.append(Finding("backoff-first", f"{node}: backoff_s on attempt 1"))
     clean = all(result["rc"] == 0 for result in body["done_when_results"])
@@ -299,6 +304,11 @@ def _check_attempt(state: State, body: Body, found: list[Finding]) -> None:
         found.append(
             Finding("converged-mismatch", f"{node}: converged, though a check failed", "error")
         )
+    for result in body["done_when_results"]:
+        if "tail" in result and result["rc"] == 0:
+            found.append(Finding("tail-misplaced", f"{node}: a tail beside rc 0"))
+        elif result.get("truncated") and "tail" not in result:
+            found.append(Finding("tail-misplaced", f"{node}: truncated without a tail"))
 
 
 def _check_end(state: State, body: Body, found: list[Finding]) -> None:
@@ -308,7 +318,10 @@ def _check_end(state: State, body: Body, found: list[Finding]) -> None:
             found.append(
                 Finding("totals", f"{status} is {body[status]}, the log shows {counted}", "error")
             )
-    if state.attempts and body.get("flake_retries", len(state.flaky)) != len(state.flaky):
+    if state.tried and body.get("total_attempts", state.tried) != state.tried:
+        message = f"total_attempts is {body['total_attempts']}, the log shows {state.tried}"
+        found.append(Finding("totals", message, "error"))
+    if state.tried and body.get("flake_retries", len(state.flaky)) != len(state.flaky):
         message = f"flake_retries is {body['flake_retries']}, the log shows {len(state.flaky)}"
         found.append(Finding("flake-count", message))
     derived = outcome_of(
@@ -324,6 +337,8 @@ def _check_end(state: State, body: Body, found: list[Finding]) -> None:
         )
     if body.get("exit_code") == 0:
         found.append(Finding("exit-code-zero", "exit_code 0 is never written"))
+    elif "exit_code" in body and body["outcome"] in ("clean", "clean_with_flake"):
+        found.append(Finding("exit-code-misplaced", f"{body['outcome']} with an exit_code"))
     elif "exit_code" not in body and body["outcome"] in ("stuck", "catastrophic"):
         # K14: a partial without it is tolerated
         found.append(Finding("exit-code-missing", f"{body['outcome']} without exit_code"))
@@ -332,7 +347,7 @@ def _check_end(state: State, body: Body, found: list[Finding]) -> None:
 def rest(state: State) -> list[Finding]:
     found = [
         Finding("attempt-missing", f"{node} went to running (attempt {n}), no node_attempt follows")
-        for node, n in state.untried.items()
+        for node, n in state.untried
     ]
     if not state.ended:
         found.append(Finding("no-end", "no run_end", "info"))
