@@ -43,6 +43,8 @@ class Lint:
         self._dialects = {dialect.name: dialect for dialect in dialects}
         self._states: dict[tuple[str, str, str], Any] = {}
         self._heard: dict[tuple[str, str, str], dict[str, bytes]] = {}
+        self._where: dict[tuple[str, str], str] = {}
+        """The run in which an identity was heard first, where it should stand in one only."""
 
     def hear(self, event: Event) -> Iterator[Finding]:
         """The findings of one event, after all that were heard before it."""
@@ -60,8 +62,17 @@ class Lint:
                 yield Finding(dialect.policy.reused, message, "error")
             else:
                 heard[event.id] = now
+                yield from self._elsewhere(dialect, event.id, event.run)
         self._states[key], found = dialect.rules(self._states.get(key), event)
         yield from found
+
+    def _elsewhere(self, dialect: Dialect, id: str, run: str) -> Iterator[Finding]:
+        if dialect.policy.elsewhere is None:
+            return
+        first = self._where.setdefault((dialect.name, id), run)
+        if first != run:
+            message = f"{id} was heard before in the run {first}"
+            yield Finding(dialect.policy.elsewhere, message)
 
     def rest(self) -> Iterator[tuple[str, str, Finding]]:
         """What is still amiss when nothing more comes: (dialect, run, finding)."""

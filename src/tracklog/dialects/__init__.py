@@ -76,6 +76,8 @@ class Policy:
     """The same identity with another line is refused at the door, or kept with a finding."""
     reused: str = "id-reused"
     """The name of the finding on an identity heard before with another line."""
+    elsewhere: str | None = None
+    """The name of the finding on an identity heard before in another run, where that is one."""
     ignores: frozenset[str] = frozenset()
     """Keys that do not count when two lines of one identity are compared."""
     redactable: bool = True

@@ -474,7 +474,7 @@ def _say_end(fact: Ended) -> Body:
 dialect = Dialect(
     name="fishbowl",
     about="A stage: agents talk, a judge may rule, a visitor may interfere.",
-    policy=Policy(kinds="open", fields="closed", identity="refuse"),
+    policy=Policy(kinds="open", fields="closed", identity="refuse", elsewhere="id-in-another-run"),
     kind_key="kind",
     kinds={},
     frame=Frame,
