@@ -29,8 +29,14 @@ def lines_of(path: Path) -> list[bytes]:
 
 
 def mark_of(path: Path) -> str:
-    """What stands behind the @ of a sample's name: a finding, or a JSON pointer with dots."""
+    """What stands behind the @ of a sample's name: a finding, or JSON pointers with dots and +."""
     return path.stem.rpartition("@")[2]
+
+
+def pointers_of(path: Path) -> list[str]:
+    """Where a bad sample is at fault."""
+    marks = mark_of(path).split("+")
+    return ["/" + mark.replace(".", "/") if mark else "" for mark in marks]
 
 
 def plain(fact) -> dict:

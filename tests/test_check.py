@@ -128,7 +128,27 @@ def test_an_object_of_no_dialect_is_not_guessed():
     assert "no dialect is recognised" in one_problem(b'{"hello":1}\n').message
 
 
-def test_a_missing_key_does_not_hide_the_dialect():
+GUESSED = [p for p in samples.of("good") if registry.dialect(samples.dialect_of(p)).guessed]
+
+
+@pytest.mark.parametrize("path", GUESSED, ids=samples.name_of)
+def test_a_dropped_key_does_not_hide_the_dialect(path):
+    dialect = registry.dialect(samples.dialect_of(path))
+    door = door_for(registry.dialects())
+    for line in samples.lines_of(path):
+        body = orjson.loads(line)
+        for key in body.keys() - {dialect.kind_key}:
+            left = {name: value for name, value in body.items() if name != key}
+            assert door(orjson.dumps(left)).dialect == dialect.name, key
+
+
+def test_the_name_of_a_kahn_event_tells_the_dialect_alone():
+    (verdict,) = verdicts(b'{"event":"agent_run_start","agent_id":"coder","task":"x"}\n')
+    assert verdict.result.dialect == "kahn-agent"
+    assert [p.pointer for p in verdict.result.problems] == ["/run_id", "/ts"]
+
+
+def test_faults_do_not_hide_the_dialect():
     (verdict,) = verdicts(orjson.dumps({**orjson.loads(START), "ts": None, "task": 3}) + b"\n")
     assert verdict.result.dialect == "kahn-agent"
     assert [p.pointer for p in verdict.result.problems] == ["/task", "/ts"]

@@ -48,14 +48,13 @@ def test_odd_is_accepted_with_its_finding(path):
 
 
 @pytest.mark.parametrize("path", samples.of("bad"), ids=samples.name_of)
-def test_bad_is_refused_at_its_place(path):
+def test_bad_is_refused_at_its_place_and_nowhere_else(path):
     check = checker(registry.dialect(samples.dialect_of(path)))
-    mark = samples.mark_of(path)
-    pointer = "/" + mark.replace(".", "/") if mark else ""
+    pointers = samples.pointers_of(path)
     for line in samples.lines_of(path):
         refusal = check(line)
         assert isinstance(refusal, Refusal), line
-        assert pointer in [problem.pointer for problem in refusal.problems], (line, refusal)
+        assert [problem.pointer for problem in refusal.problems] == pointers, (line, refusal)
         assert all(problem.message and problem.hint for problem in refusal.problems)
 
 

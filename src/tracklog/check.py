@@ -209,5 +209,5 @@ class _Validators:
         found = problems.of(validator.iter_errors(body), schema, body)
         if known or self.open:
             return found
-        kinds = list(self.dialect.kinds)
-        return (problems.unknown_kind(self.dialect.kind_key, body, kinds), *found)
+        unknown = problems.unknown_kind(self.dialect.kind_key, body, list(self.dialect.kinds))
+        return (unknown, *(each for each in found if each.pointer != unknown.pointer))
