@@ -160,6 +160,67 @@ def test_a_reader_that_leaves_early_is_no_error():
     assert len(done.stdout.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    "verb", ["check --json FILE", "check -v FILE", "dialects", "schema awf", "--help"]
+)
+def test_a_reader_that_left_is_told_apart_from_a_refused_line(verb, tmp_path):
+    """141, as a shell says it of any program whose reader left; and nothing is said about it."""
+    file = tmp_path / "events.jsonl"
+    file.write_bytes(START * 2000)
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "tracklog", *verb.replace("FILE", str(file)).split()],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        timeout=120,
+        check=False,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
+@pytest.mark.parametrize("verb", ["check FILE", "check --json FILE", "dialects", "--help"])
+def test_output_that_cannot_be_written_is_said_to_be_so(verb):
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "tracklog", *verb.replace("FILE", str(GOOD)).split()],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr.decode().splitlines() == [
+        "error: reading or writing failed: No space left on device",
+        "  check that it is there, whose it is, its mode, and the room on its disk",
+    ]
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_error(closed, tmp_path):
+    home, verb = tmp_path / "home", f"{sys.executable} -m tracklog"
+    for words in (f"check {GOOD}", f"record --json --home {home} {GOOD}", f"tail --home {home}"):
+        done = subprocess.run(
+            f"{verb} {words} {closed}", shell=True, capture_output=True, timeout=120, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, b""), words
+    if "<" in closed:
+        command = f"{verb} check {closed}"
+        done = subprocess.run(command, shell=True, capture_output=True, timeout=120, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_file_name_that_is_not_utf8_is_spelled(tmp_path):
+    file = os.path.join(os.fsencode(tmp_path), b"caf\xe9.jsonl")  # noqa: PTH118  # bytes
+    with open(file, "wb") as out:  # noqa: PTH123  # bytes
+        out.write(START)
+    judged, *found = objects(tracklog("check", "--json", os.fsdecode(file)))
+    assert judged["file"].endswith(r"caf\xe9.jsonl")
+    assert found[0]["file"] == judged["file"]
+
+
 def test_colours_are_for_terminals_only():
     assert b"\x1b[" not in tracklog("check", given=b"nope\n").stdout
     master, slave = pty.openpty()

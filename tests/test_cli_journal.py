@@ -392,3 +392,35 @@ def test_a_full_disk_is_said_and_nothing_acknowledged_is_lost(home, tmp_path):
         assert opened.journal.last >= len(acknowledged)
         opened.intake.admit([kahn()], "kahn-agent")
     assert tracklog(home, "verify").returncode == 0
+
+
+def test_a_full_disk_does_not_hide_what_was_kept_before(home, tmp_path):
+    script = (
+        "import resource, signal, sys; from tracklog.cli import main\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"
+        "main()"
+    )
+    few, many = tmp_path / "few.jsonl", tmp_path / "many.jsonl"
+    few.write_bytes(b"".join(kahn(n) + b"\n" for n in range(10)))
+    many.write_bytes(b"".join(kahn(n) + b"\n" for n in range(5000)))
+    done = subprocess.run(
+        [sys.executable, "-c", script, "record", few, many],
+        capture_output=True,
+        env={**os.environ, "TRACKLOG_HOME": str(home)},
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 2
+    kept, *error = done.stderr.decode().splitlines()
+    assert kept == "10 accepted, 0 duplicate, 0 refused, the last is record 10"
+    assert "nothing of this group was kept" in error[0]
+
+
+def test_an_unreadable_file_does_not_keep_the_others_out(home, tmp_path):
+    done = tracklog(home, "record", tmp_path / "nowhere", tmp_path, CONVERGES)
+    assert done.returncode == 2
+    first, second, last = done.stderr.decode().splitlines()
+    assert first == f"error: {tmp_path}/nowhere is not there; check the name"
+    assert second.endswith(f"is a directory; name the files in it: {tmp_path}/*.jsonl")
+    assert last == "8 accepted, 0 duplicate, 0 refused, the last is record 8"

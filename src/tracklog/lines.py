@@ -70,8 +70,18 @@ def groups(source: Source, cap: int = CAP) -> Iterator[list[Line]]:
         if size <= cap or not held:
             held.append(chunk[start:])
         elif len(held) > 1:
-            held[:] = [b"".join(held)[:BEGINNING]]
+            held[:] = [_beginning(held)]
         if group:
             yield group
     if size and (last := line(b"", whole=False)):
         yield last
+
+
+def _beginning(pieces: list[bytes]) -> bytes:
+    """The first bytes of what these make together, without making it."""
+    found = b""
+    for piece in pieces:
+        found += piece[: BEGINNING - len(found)]
+        if len(found) == BEGINNING:
+            break
+    return found

@@ -6,19 +6,47 @@ What is slow to import is imported inside it, so that `tracklog --version` stays
 
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import Any
 
 import click
 
 from tracklog import __version__
+from tracklog.cli._terminal import say_error
 from tracklog.errors import TracklogError
 
 USAGE = 2
+INTERRUPTED = 130
+READER_GONE = 141
+STDERR = 2
+
+
+class ReaderGone(Exception):
+    """The reader of our output went away, as `head` does; nothing is wrong on our side."""
+
+
+@contextmanager
+def _heard() -> Iterator[None]:
+    """Click would call a reader that left a failure, with the exit code of a refused line."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise ReaderGone from None
 
 
 class Verbs(click.Group):
     """The verbs of the folder, each read when it is asked for."""
+
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        with _heard():
+            return super().make_context(*arguments, **extra)
+
+    def invoke(self, ctx: click.Context) -> object:
+        with _heard():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         return sorted(
@@ -58,23 +86,66 @@ def tracklog() -> None:
 
 
 def main() -> None:
-    """Run the command line; exit codes are stable: 0 fine, 1 bad input found, 2 usage or I/O."""
+    """Run the command line; exit codes are stable.
+
+    0 fine, 1 bad input found, 2 usage or I/O, 130 interrupted, 141 the reader of our output left.
+    """
+    _open_streams()
+    code = _told(_run)
     try:
-        code = tracklog.main(standalone_mode=False)
+        sys.stdout.flush()
+    except OSError:
+        code = max(code, _told(sys.stdout.flush)) if code < USAGE else code
+        _give_up_output()
+    sys.exit(code)
+
+
+def _run() -> object:
+    try:
+        return tracklog.main(standalone_mode=False)
+    except SystemExit as stop:
+        return stop.code
+
+
+def _told(action: Callable[[], object]) -> int:
+    """The exit code of an action; what stopped it is said with what to do next."""
+    try:
+        code = action()
     except click.exceptions.Exit as stop:
         code = stop.exit_code
-    except click.ClickException as error:
+    except click.UsageError as error:
         error.show()
         code = USAGE
+    except click.ClickException as error:
+        say_error(error.message)
+        code = USAGE
     except TracklogError as error:
-        click.secho(f"error: {error.message}", fg="red", err=True)
-        if error.hint:
-            click.echo(f"  {error.hint}", err=True)
+        say_error(error.message, error.hint)
         code = USAGE
     except (KeyboardInterrupt, click.Abort):
-        code = 130
-    except BrokenPipeError:
-        # The reader went away, as `head` does; nothing is wrong on our side.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 141
-    sys.exit(code if isinstance(code, int) else 0)
+        code = INTERRUPTED
+    except (ReaderGone, BrokenPipeError):
+        _give_up_output()
+        code = READER_GONE
+    except OSError as error:
+        say_error(
+            f"{error.filename or 'reading or writing failed'}: {error.strerror or error}",
+            "check that it is there, whose it is, its mode, and the room on its disk",
+        )
+        code = USAGE
+    return code if isinstance(code, int) else 0
+
+
+def _open_streams() -> None:
+    """What the caller closed leads nowhere: else a file of the journal could get its number."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= STDERR:
+        pass
+    os.close(fd)
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115, PTH123  # open until we end
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123
+
+
+def _give_up_output() -> None:
+    """Nobody hears it any more: what is still to be flushed goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

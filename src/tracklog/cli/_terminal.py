@@ -2,12 +2,15 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
+
+if TYPE_CHECKING:
+    from tracklog.event import Problem
 
 BIG = 8 * 1024 * 1024
 """From this size on, reading a file shows its progress."""
@@ -19,22 +22,49 @@ class Unreadable(click.ClickException):
     exit_code = 2
 
 
+class Input:
+    """An input that is read; what goes wrong with it is told apart from what its reader does."""
+
+    def __init__(self, name: str, file: BinaryIO) -> None:
+        self.name, self.file = name, file
+
+    def read(self, size: int, /) -> bytes:
+        try:
+            return self.file.read(size)
+        except OSError as error:
+            raise _unreadable(self.name, error) from None
+
+    def fileno(self) -> int:
+        return self.file.fileno()
+
+
 @contextmanager
-def opened(name: str) -> Iterator[BinaryIO]:
+def opened(name: str) -> Iterator[Input]:
     """The input of that name, `-` being standard input; with a progress bar when it is big."""
     if name == "-":
-        yield sys.stdin.buffer
+        yield Input(named(name), sys.stdin.buffer)
         return
     path = Path(name)
     try:
-        if path.is_dir():
-            raise Unreadable(f"{name} is a directory; name the files in it: {name}/*.jsonl")
-        with path.open("rb") as file, _watched(file, path) as watched:
-            yield watched
-    except FileNotFoundError:
-        raise Unreadable(f"{name} is not there; check the name") from None
+        file = path.open("rb")
+    except IsADirectoryError:
+        said = f"{name} is a directory; name the files in it: {name}/*.jsonl"
+        raise Unreadable(said) from None
     except OSError as error:
-        raise Unreadable(f"{name} cannot be read: {error.strerror}") from None
+        raise _unreadable(name, error) from None
+    with file, _watched(file, path) as watched:
+        yield Input(name, watched)
+
+
+def _unreadable(name: str, error: OSError) -> Unreadable:
+    if isinstance(error, FileNotFoundError):
+        return Unreadable(f"{name} is not there; check the name")
+    return Unreadable(f"{name} cannot be read: {error.strerror}; check whose it is and its mode")
+
+
+def named(name: str) -> str:
+    """An input's name, for a person."""
+    return "standard input" if name == "-" else name
 
 
 def _watched(file: BinaryIO, path: Path) -> AbstractContextManager[BinaryIO]:
@@ -49,9 +79,38 @@ def _watched(file: BinaryIO, path: Path) -> AbstractContextManager[BinaryIO]:
 
 def put_json(value: Any) -> None:
     """One JSON object on a line of its own."""
+    sys.stdout.buffer.write(json_line(value))
+
+
+def json_line(value: Any) -> bytes:
+    """The same as bytes; a file name that is not UTF-8 is spelled with escapes."""
     import orjson  # noqa: PLC0415  # slow to import, not needed by every verb
 
-    sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE))
+    try:
+        return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
+    except orjson.JSONEncodeError:
+        readable = {k: spelled(v) if isinstance(v, str) else v for k, v in value.items()}
+        return orjson.dumps(readable, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def spelled(name: str) -> str:
+    """A file name as text that any program can read, whatever its bytes are."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def say_error(message: str, hint: str = "") -> None:
+    """What went wrong and what to do next, for a person."""
+    click.secho(f"error: {message}", fg="red", err=True)
+    if hint:
+        click.echo(f"  {hint}", err=True)
+
+
+def say_refused(place: str, problems: "Iterable[Problem]") -> None:
+    """A line that was refused, with every reason."""
+    click.secho(f"{place} refused", fg="red", err=True)
+    for problem in problems:
+        click.echo(f"  {problem.pointer or 'the line'}  {problem.message}", err=True)
+        click.echo(f"    {problem.hint}", err=True)
 
 
 def inputs(names: tuple[str, ...]) -> tuple[str, ...]:

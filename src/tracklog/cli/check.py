@@ -59,7 +59,7 @@ def command(
                         report.judged(result)
         except terminal.Unreadable as error:
             unread += 1
-            error.show()
+            terminal.say_error(error.message)
         else:
             report.close()
     report.end()
@@ -75,7 +75,7 @@ class _Words:
         self.counts: Counter[str] = Counter()
 
     def open(self, name: str) -> None:
-        self.name = "standard input" if name == "-" else name
+        self.name = terminal.named(name)
         self.counts.clear()
         self.named = False
 
@@ -109,7 +109,8 @@ class _Words:
             click.secho(self.name, bold=True)
             self.named = True
         place = "at end" if line is None else f"line {line}"
-        click.echo(f"  {place:<9} {click.style(f'{word:<8}', fg=colour)} {text}".rstrip())
+        word = click.style(f"{word:<8}" if text else word, fg=colour)
+        click.echo(f"  {place:<9} {word} {text}".rstrip())
 
     def close(self) -> None:
         accepted, refused, found = (self.counts.pop(k, 0) for k in ("accepted", "refused", "found"))
@@ -152,12 +153,10 @@ class _Json:
         terminal.put_json(said)
 
     def found(self, found: "Found") -> None:
-        import orjson  # noqa: PLC0415
-
         name, message, level = found.finding
         said = {"finding": name, "line": found.line, "message": message, "level": level}
         said |= {"file": self.name, "dialect": found.dialect, "run": found.run}
-        self.later.write(orjson.dumps(said, option=orjson.OPT_APPEND_NEWLINE))
+        self.later.write(terminal.json_line(said))
 
     def close(self) -> None:
         pass

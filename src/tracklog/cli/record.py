@@ -3,6 +3,7 @@
 import os
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from tracklog.cli import _home
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
+    from tracklog.home import Home
     from tracklog.intake import Verdict
 
 
@@ -49,29 +51,47 @@ def command(
     What is refused is kept aside with its reasons.
     """
     from tracklog import registry  # noqa: PLC0415  # the dialects are slow to import
-    from tracklog.lines import CAP, groups  # noqa: PLC0415
+    from tracklog.lines import CAP  # noqa: PLC0415
 
     if dialect:
         registry.dialect(dialect)
-    counts: Counter[str] = Counter()
-    last = 0
     names = terminal.inputs(files)
-    with _home.writing(home, durability=durability, cap=max_line or CAP) as opened:
-        for name in names:
-            with terminal.opened(name) as source:
-                raw = _Available(source.fileno()) if name == "-" else source
-                for group in groups(raw, opened.intake.cap):
-                    verdicts = opened.intake.admit_lines(group, dialect)
-                    for line, verdict in zip(group, verdicts, strict=True):
+    counts: Counter[str] = Counter()
+    unread = 0
+    try:
+        with _home.writing(home, durability=durability, cap=max_line or CAP) as opened:
+            for name in names:
+                try:
+                    for number, verdict in _kept(opened, name, dialect):
                         counts[verdict.verdict] += 1
-                        last = max(last, verdict.seq or 0)
-                        _report(name if files else None, line.number, verdict, as_json)
-                    sys.stdout.flush()
+                        counts["last"] = max(counts["last"], verdict.seq or 0)
+                        _report(name if files else None, number, verdict, as_json)
+                except terminal.Unreadable as error:
+                    unread += 1
+                    terminal.say_error(error.message)
+    finally:
+        if counts or not sys.exc_info()[0]:
+            _end(counts, as_json)  # also when it was stopped: what was told before stands
+    sys.exit(2 if unread else 1 if counts["refused"] else 0)
+
+
+def _kept(home: "Home", name: str, dialect: str | None) -> "Iterator[tuple[int, Verdict]]":
+    """What became of each line of an input, by its number, as soon as it is safe."""
+    from tracklog.lines import groups  # noqa: PLC0415  # slow to import
+
+    with terminal.opened(name) as source:
+        raw = _Available(source.fileno()) if name == "-" else source
+        for group in groups(raw, home.intake.cap):
+            for line, verdict in zip(group, home.intake.admit_lines(group, dialect), strict=True):
+                yield line.number, verdict
+            sys.stdout.flush()
+
+
+def _end(counts: "Counter[str]", as_json: bool) -> None:
     if not as_json:
-        kept = f", the last is record {last:,}" if counts["accepted"] else ""
+        kept = f", the last is record {counts['last']:,}" if counts["accepted"] else ""
         words = ", ".join(f"{counts[w]:,} {w}" for w in ("accepted", "duplicate", "refused"))
         click.echo(f"{words}{kept}", err=True)
-    sys.exit(1 if counts["refused"] else 0)
 
 
 class _Available:
@@ -95,8 +115,5 @@ def _report(name: str | None, number: int, verdict: "Verdict", as_json: bool) ->
             said["seq"] = verdict.seq
         terminal.put_json(said)
     elif verdict.problems:
-        place = f"{name}, line {number}" if name else f"line {number}"
-        click.secho(f"{place} refused", fg="red", err=True)
-        for problem in verdict.problems:
-            click.echo(f"  {problem.pointer or 'the line'}  {problem.message}", err=True)
-            click.echo(f"    {problem.hint}", err=True)
+        place = f"{terminal.named(name)}, line {number}" if name else f"line {number}"
+        terminal.say_refused(place, verdict.problems)
