@@ -56,7 +56,8 @@ def facts(event: Event) -> Iterator[Fact]:
                 what="step",
                 step=fact.step,
                 outcome=body["outcome"],
-                passed=fact.passed,
+                # RALPH-28: a prompt that was done badly did not pass.
+                passed=fact.passed and body["outcome"] in WORST_LAST[:2],
                 reason=fact.reason,
             )
         else:
