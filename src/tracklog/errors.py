@@ -21,6 +21,7 @@
     │   └── TranscriptFinished   its run has ended, and `resume` was not asked for
     ├── BadBackup            a copy that was not made
     ├── IndexUnusable        an index that can be neither read nor written now
+    │   ├── IndexUnwritable      an index whose folder or file may only be read
     │   └── IndexDamaged         an index whose bytes are not what was written; it is rebuilt
     ├── BadQuery             a question that is no SQL, would change something, or takes too long
     └── NotRecorded          an event that did not reach its transcript
@@ -109,6 +110,10 @@ class BadBackup(TracklogError):
 
 class IndexUnusable(TracklogError):
     """An index cannot be read or written as things are; the journal is not affected."""
+
+
+class IndexUnwritable(IndexUnusable):
+    """An index may not be written where it is to be; in memory it can."""
 
 
 class IndexDamaged(IndexUnusable):

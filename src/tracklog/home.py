@@ -13,9 +13,11 @@ from tracklog.blobs import Blobs
 from tracklog.check import understand
 from tracklog.dialects import Dialect
 from tracklog.dialects import tracklog as native
-from tracklog.errors import NoSuchRecord, NoSuchRun
+from tracklog.errors import IndexUnwritable, NoSuchRecord, NoSuchRun
 from tracklog.fact import Began, Ended, Fact, Noted
+from tracklog.folds import Fold
 from tracklog.frame import Record, Run, stamp
+from tracklog.index import Indexer
 from tracklog.intake import Intake, Redact
 from tracklog.journal import Journal
 from tracklog.lines import CAP
@@ -26,7 +28,7 @@ from tracklog.stores import Durability
 
 
 class Home:
-    """Opens what is there and makes what is not; read-only, it changes nothing."""
+    """Opens what is there and makes what is not; read-only, it changes nothing but its cache."""
 
     def __init__(
         self,
@@ -39,8 +41,11 @@ class Home:
         cap: int = CAP,
         segment_size: int | None = None,
         clock: Callable[[], float] = time.time,
+        folds: Iterable[Fold[Any]] | None = None,
+        index: str | None = None,
     ) -> None:
         self.path = Path(path).expanduser()
+        self._folds, self._index_url = folds, index or f"sqlite:{self.path / 'index.db'}"
         self.dialects = {each.name: each for each in dialects or registry.dialects()}
         self.clock = clock
         self._redact, self._cap = redact, cap
@@ -75,6 +80,16 @@ class Home:
     def blobs(self) -> Blobs:
         """Large values that were lifted out of lines."""
         return Blobs(self.path)
+
+    @cached_property
+    def index(self) -> Indexer:
+        """What the folds make of the journal: a cache, in memory where none can be written."""
+        try:
+            opened = registry.index(self._index_url)
+        except IndexUnwritable:
+            opened = registry.index("sqlite::memory:")
+        folds = registry.folds() if self._folds is None else self._folds
+        return Indexer(self.journal, opened, self.dialects.values(), folds)
 
     def runs(self) -> set[Run]:
         """Every run of which something is kept."""
@@ -111,6 +126,7 @@ class Home:
         erasure: Erasure = self.store.erase(seq, reason=reason, by=by, at=self._now())
         told = {"seq": seq, "reason": reason, "by": by}
         self._tell((family, run), Noted(label="erasure", data=told))
+        self.index.forget()
         return erasure
 
     def prune(self, older_than: float, *, open_too: bool = False, dry: bool = False) -> Pruning:
@@ -137,6 +153,8 @@ class Home:
             self.intake.marks.save()
         if "refused" in self.__dict__:
             self.refused.close()
+        if "index" in self.__dict__:
+            self.index.close()
         self.journal.close()
 
     def __enter__(self) -> Self:

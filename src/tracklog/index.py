@@ -127,10 +127,15 @@ class Indexer:
             self._clear()
         return self.catch_up(progress, patience)
 
-    def forget(self) -> None:
-        """Empties the index; it is built again when it is asked next."""
-        with self.index.turn(60):
-            self._clear()
+    def forget(self, patience: float = 10) -> bool:
+        """Empties the index, to be built again when it is asked next; whether it was its turn.
+
+        Whoever else is indexing finds out by itself that something was erased.
+        """
+        with self.index.turn(patience) as mine:
+            if mine:
+                self._clear()
+            return mine
 
     def state(self, fold: str, key: str) -> Any:
         """The state of a fold under a key; that before any fact when there is none."""

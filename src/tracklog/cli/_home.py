@@ -1,18 +1,23 @@
 """The home that a verb works on: --home, else TRACKLOG_HOME, else the user's own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from tracklog.cli._progress import progress_bar
 from tracklog.errors import TracklogError
 
 if TYPE_CHECKING:
+    from tracklog.event import Finding
     from tracklog.frame import Record
     from tracklog.home import Home
 
 DEFAULT = "~/.local/share/tracklog"
+MANY = 20_000
+"""From so many records on, catching up shows its progress."""
 DURABILITIES = ("sync", "interval", "lifecycle", "os")
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -45,13 +50,27 @@ def reading(home: Path) -> "Home":
     return Home(home, readonly=True)
 
 
+@contextmanager
+def asking(home: Path) -> "Iterator[Home]":
+    """A home whose index has caught up; what is to be said about that is said."""
+    with reading(home) as opened:
+        with progress_bar("indexing", MANY) as progress:
+            tell(opened.index.catch_up(progress))
+        yield opened
+
+
+def tell(findings: "Iterable[Finding]") -> None:
+    """Says what was surprising, where it does not mix with the answer."""
+    for finding in findings:
+        click.secho(f"{finding.name}: {finding.message}", fg="yellow", err=True)
+
+
 def writing(home: Path, **options: Any) -> "Home":
     """A home to be written to; what was surprising about opening it is said."""
     from tracklog.home import Home  # noqa: PLC0415  # slow to import
 
     opened = Home(home, **options)
-    for finding in opened.store.findings:
-        click.secho(f"{finding.name}: {finding.message}", fg="yellow", err=True)
+    tell(opened.store.findings)
     return opened
 
 

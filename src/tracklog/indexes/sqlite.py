@@ -5,6 +5,7 @@ Beside the file are SQLite's own `-wal` and `-shm`, and `.lock`, held by the one
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import sqlite3
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from tracklog.errors import BadQuery, IndexDamaged, IndexUnusable
+from tracklog.errors import BadQuery, IndexDamaged, IndexUnusable, IndexUnwritable
 from tracklog.event import Finding
 from tracklog.indexes import Answer, Change, Found, Words
 
@@ -59,6 +60,7 @@ class SqliteIndex:
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
         self._inode = 0
+        self._replaced = False
         with _told(self.path):
             self._writer = self._open()
 
@@ -86,7 +88,8 @@ class SqliteIndex:
         try:
             with _lock(self.path, until) as locked:
                 if locked:
-                    self._reopen_if_gone()
+                    with contextlib.suppress(IndexDamaged):  # shows again when it is asked
+                        self._prepare()
                 yield locked
         finally:
             self._turn.release()
@@ -109,7 +112,9 @@ class SqliteIndex:
             self._writer.execute("VACUUM")
             if self.path is not None:
                 self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                _aside(self.path).unlink(missing_ok=True)
+                if not self._replaced:
+                    _aside(self.path).unlink(missing_ok=True)
+            self._replaced = False
 
     def replace(self) -> str:
         with self._mutex, _told(self.path):
@@ -117,9 +122,11 @@ class SqliteIndex:
             if self.path is not None:
                 with contextlib.suppress(FileNotFoundError):
                     self.path.rename(_aside(self.path))
+                    self._replaced = True
                 for beside in ("-wal", "-shm"):
                     Path(f"{self.path}{beside}").unlink(missing_ok=True)
             self._writer = self._open()
+            self._prepare()
         return str(_aside(self.path)) if self.path else ""
 
     def load(self, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
@@ -192,15 +199,15 @@ class SqliteIndex:
             return [seq for (seq,) in ready.execute(ask, (asked, limit))]
 
     def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> Answer:
-        with self._asking(seconds) as asked:
-            try:
+        try:
+            with self._asking(seconds) as asked:
                 rows = asked.execute(sql)
                 if rows.description is None:
                     raise BadQuery("there is no question in it", "write SELECT … FROM …")
                 answer = rows.fetchmany(limit + 1)
                 columns = [column[0] for column in rows.description]
-            except (sqlite3.Error, sqlite3.Warning) as error:
-                raise self._refusal(error, seconds) from error
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise self._refusal(error, seconds) from error
         return Answer(columns, answer[:limit], len(answer) > limit)
 
     def close(self) -> None:
@@ -216,23 +223,23 @@ class SqliteIndex:
     def _open(self) -> sqlite3.Connection:
         if self.path is None:
             return _connect(":memory:")
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        os.close(os.open(self.path, flags, 0o600))
+        for each in (self.path, _beside(self.path)):
+            os.close(os.open(each, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         opened = _connect(f"file:{quote(str(self.path))}?mode=rw")
         self._inode = self.path.stat().st_ino
-        opened.execute("PRAGMA synchronous = NORMAL")
-        opened.execute("PRAGMA wal_autocheckpoint = 4000")
-        opened.execute("PRAGMA journal_size_limit = 67108864")
         return opened
 
-    def _reopen_if_gone(self) -> None:
-        """A file that was removed or put aside under us is none that anybody else will see."""
+    def _prepare(self) -> None:
+        """Makes sure that it is the file that others see, and that they can read meanwhile."""
         if self.path is None:
             return
         with self._mutex, _told(self.path):
             if not self.path.exists() or self.path.stat().st_ino != self._inode:
                 self._let_go()
                 self._writer = self._open()
+            self._writer.execute("PRAGMA synchronous = NORMAL")
+            self._writer.execute("PRAGMA wal_autocheckpoint = 4000")
+            self._writer.execute("PRAGMA journal_size_limit = 67108864")
             until = time.monotonic() + _BUSY
             while self._writer.execute("PRAGMA journal_mode").fetchone()[0] != b"wal":
                 # A reader that is just looking makes this fail at once, whatever the timeout.
@@ -300,7 +307,9 @@ class SqliteIndex:
                     connection = _connect(f"file:{quote(str(self.path))}?mode=ro")
                 stack.callback(connection.close)
             with _told(self.path):
-                if _ready(connection):  # a virtual table says what it is when first asked
+                # A virtual table declares itself when first asked, which nobody may do later on.
+                connection.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')")
+                if _ready(connection):
                     connection.execute("SELECT rowid FROM words LIMIT 0")
             connection.execute("PRAGMA query_only = 1")
             connection.text_factory = str
@@ -390,6 +399,11 @@ def _term(term: str) -> str:
     return _quoted(term.rstrip("*").replace("\0", " ")) + beginning
 
 
+def _beside(path: Path) -> Path:
+    """What the one who fills the index holds."""
+    return path.with_name(f"{path.name}.lock")
+
+
 def _aside(path: Path) -> Path:
     return path.with_name(f"{path.name}.damaged")
 
@@ -410,7 +424,10 @@ def _told(path: Path | None) -> Iterator[None]:
         raise IndexUnusable(f"{where} cannot be used: {error}", hint) from error
     except OSError as error:
         hint = "look at the disk's space and the folder's mode; the journal is not affected"
-        raise IndexUnusable(f"{where} cannot be used: {error.strerror}", hint) from error
+        readonly = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+        raise (IndexUnwritable if readonly else IndexUnusable)(
+            f"{where} cannot be used: {error.strerror}", hint
+        ) from error
 
 
 @contextlib.contextmanager
@@ -421,7 +438,7 @@ def _lock(path: Path | None, until: float) -> Iterator[bool]:
         return
     with _told(path):
         # A file of its own: closing any descriptor of the database would drop SQLite's locks.
-        fd = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = os.open(_beside(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         yield _locked(fd, until)
     finally:

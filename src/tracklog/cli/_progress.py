@@ -1,0 +1,25 @@
+"""How far something is, on a terminal."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+
+@contextmanager
+def progress_bar(word: str, least: int = 0) -> Iterator[Callable[[int, int], None]]:
+    """Shows how far something is, when somebody is looking and as much as that is left."""
+    shown: list[Callable[[int, int], None]] = []
+    with ExitStack() as stack:
+
+        def show(done: int, total: int) -> None:
+            if not shown and total - done >= least and sys.stderr.isatty():
+                from rich.console import Console  # noqa: PLC0415  # slow to import, seldom needed
+                from rich.progress import Progress  # noqa: PLC0415
+
+                bar = stack.enter_context(Progress(console=Console(stderr=True), transient=True))
+                task = bar.add_task(word)
+                shown.append(lambda done, total: bar.update(task, completed=done, total=total))
+            for update in shown:
+                update(done, total)
+
+        yield show

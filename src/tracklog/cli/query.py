@@ -1,0 +1,59 @@
+"""`tracklog query`: a question in SQL, which can change nothing."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tracklog.cli import _home
+from tracklog.cli import _terminal as terminal
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tracklog query "SELECT run, outcome FROM runs WHERE passed = 0"
+  tracklog query "SELECT name, count(*) AS n FROM findings GROUP BY name ORDER BY n DESC"
+  tracklog query "SELECT name FROM sqlite_schema WHERE type = 'view'"     (what can be asked)
+  tracklog query "SELECT * FROM tools" --json | jq""",
+)
+@click.argument("sql")
+@_home.home_option
+@click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True)
+@click.option("--seconds", type=click.FloatRange(min=0.1), default=10, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per row.")
+def command(sql: str, home: Path, limit: int, seconds: float, as_json: bool) -> None:
+    """Answer SQL from the index; each fold is a table, its state's fields are the columns.
+
+    Only one SELECT is answered: the index is opened so that nothing can be changed.
+    """
+    with _home.asking(home) as opened:
+        answer = opened.index.query(sql, limit=limit, seconds=seconds)
+    if as_json:
+        for row in answer.rows:
+            terminal.put_json(dict(zip(answer.columns, map(_json, row), strict=True)))
+        sys.stdout.flush()
+    else:
+        _table(answer.columns, answer.rows)
+    if answer.cut:
+        click.echo(f"only the first {limit:,} rows are shown; --limit shows more", err=True)
+
+
+def _json(value: Any) -> Any:
+    return value.hex() if isinstance(value, bytes) else value
+
+
+def _table(columns: list[str], rows: list[tuple[Any, ...]]) -> None:
+    if not rows:
+        click.echo("no rows", err=True)
+        return
+    texts = [columns] + [[_text(value) for value in row] for row in rows]
+    widths = [min(60, max(map(len, column))) for column in zip(*texts, strict=True)]
+    for n, row in enumerate(texts):
+        line = "  ".join(text[:60].ljust(width) for text, width in zip(row, widths, strict=True))
+        click.secho(line.rstrip(), bold=n == 0)
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else " ".join(str(_json(value)).split())

@@ -1,0 +1,677 @@
+"""The index: a cache that says the same however often it was interrupted, deleted or rebuilt."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sampling as samples
+from tracklog import registry
+from tracklog.check import checker
+from tracklog.errors import BadQuery, UnknownName
+from tracklog.event import Event
+from tracklog.fact import FACTS, Called, Fact, Noted, Said
+from tracklog.folds import Fold, Told, run_key
+from tracklog.home import Home
+from tracklog.index import Indexer, marked, spoken, terms
+from tracklog.journal import Entry, Journal
+from tracklog.replay import replay
+from tracklog.testing import Clock, IndexSuite, memory_journal
+
+
+@dataclass(slots=True)
+class Count:
+    n: int = 0
+    kinds: dict[str, int] = field(default_factory=dict)
+    last: str | None = None
+
+
+def count(state: Count, told: Told, fact: Fact) -> Count:
+    name = type(fact).__name__
+    state.n += 1
+    state.kinds[name] = state.kinds.get(name, 0) + 1
+    state.last = f"{told.seq} {told.kind} {told.at}"
+    return state
+
+
+COUNTS = Fold(
+    name="counts", about="How many facts?", State=Count, facts=FACTS,
+    key=lambda told, fact: run_key(told), step=count,
+)  # fmt: skip
+TOOLS = Fold(
+    name="by-tool", about="How often was each tool called?", State=Count, facts=(Called,),
+    key=lambda told, fact: fact.tool if fact.tool != "none" else None, step=count,
+)  # fmt: skip
+FOLDS = [COUNTS, TOOLS]
+DIALECTS = registry.dialects()
+
+
+def heard() -> list[Event]:
+    """Every event of the samples that the door lets in."""
+    checks = {dialect.name: checker(dialect) for dialect in DIALECTS}
+    events = [
+        checks[samples.dialect_of(path)](line)
+        for kind in ("good", "odd")
+        for path in samples.of(kind)
+        for line in samples.lines_of(path)
+    ]
+    return [event for event in events if isinstance(event, Event)]
+
+
+EVENTS = heard()
+
+
+def said(text: str, run: str = "r1", n: int = 1) -> Entry:
+    line = {
+        "id": f"{n:032x}", "run": run, "fact": "Said", "role": "user",
+        "blocks": [{"type": "text", "text": text}], "origin": {"writer": "t", "fidelity": "observed"},
+    }  # fmt: skip
+    return Entry("tracklog", "tracklog", run, orjson.dumps(line))
+
+
+def indexed(journal: Journal, place: object = ":memory:", folds=FOLDS) -> Indexer:
+    return Indexer(journal, registry.index(f"sqlite:{place}"), DIALECTS, folds)
+
+
+def whole(indexer: Indexer) -> dict:
+    """All that an index says."""
+    index = indexer.index
+    rows = index.query("SELECT fold, key, seq, state FROM states ORDER BY 1, 2", limit=10**6).rows
+    words = sorted({word for event in EVENTS[::20] for word in re.findall(r"\w+", str(event.body))})
+    return {
+        "cursor": index.cursor,
+        "states": rows,
+        "findings": index.findings(limit=10**6),
+        "words": {word: index.search([word], 10**6) for word in words[:100]},
+    }
+
+
+class TestSqliteFile(IndexSuite):
+    def open(self, where: Path):
+        return registry.index(f"sqlite:{where / 'index.db'}")
+
+
+class TestSqliteMemory(IndexSuite):
+    keeps = False
+
+    def open(self, where: Path):
+        return registry.index("sqlite::memory:")
+
+
+chunks = st.lists(st.integers(1, 60), min_size=1, max_size=12)
+journals = st.lists(st.sampled_from(EVENTS), min_size=1, max_size=120)
+
+
+@settings(max_examples=40, deadline=None)
+@given(journals, chunks, st.booleans())
+def test_an_index_that_grew_equals_one_that_was_rebuilt(tmp_path_factory, events, sizes, restarts):
+    """However the journal grew in between, and whether or not the process lived on."""
+    journal, place = memory_journal(), tmp_path_factory.mktemp("grown") / "index.db"
+    grown = indexed(journal, place)
+    for n, size in enumerate(sizes):
+        part = events[sum(sizes[:n]) : sum(sizes[:n]) + size]
+        journal.append(part)
+        assert grown.catch_up() == []
+        if restarts:
+            grown.close()
+            grown = indexed(journal, place)
+    rest = indexed(journal)
+    assert rest.catch_up() == []
+    assert whole(grown) == whole(rest)
+    assert grown.index.cursor == journal.last
+    assert grown.rebuild() == []
+    assert whole(grown) == whole(rest)
+    grown.close()
+
+
+@settings(max_examples=30, deadline=None)
+@given(journals, st.data())
+def test_replay_equals_the_live_state_at_that_moment(events, data):
+    journal = memory_journal()
+    until = data.draw(st.integers(1, len(events)))
+    journal.append(events[:until])
+    live = indexed(journal)
+    live.catch_up()
+    journal.append(events[until:] or [said("later")])
+    by_name = {dialect.name: dialect for dialect in DIALECTS}
+    for fold in FOLDS:
+        now = replay(fold, journal.records(), by_name, until=until)
+        assert now == dict(live.states(fold.name))
+    live.catch_up()
+    for fold in FOLDS:
+        assert replay(fold, journal.records(), by_name) == dict(live.states(fold.name))
+
+
+@settings(max_examples=10, deadline=None)
+@given(journals)
+def test_little_memory_changes_nothing(events):
+    """What was let go is read again, from the index or from the journal."""
+    journal = memory_journal()
+    roomy, cramped = indexed(journal), indexed(journal)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_STATES", "_WATCHED", "_BATCH_BYTES"):
+            patch.setattr(f"tracklog.index.{name}", 0)
+        patch.setattr("tracklog.index._BATCH", 7)
+        journal.append(events)
+        cramped.catch_up()
+    roomy.catch_up()
+    assert whole(cramped) == whole(roomy)
+
+
+def test_a_run_that_goes_on_after_a_restart_is_judged_with_its_past(tmp_path):
+    """The same findings as if nobody had stopped: a return whose call was heard long ago is fine."""
+    journal = memory_journal()
+    origin = {"writer": "t", "fidelity": "observed"}
+    lines = [
+        {"id": "1" * 32, "run": "r", "fact": "Called", "tool": "Read", "call_id": "c"},
+        {"id": "2" * 32, "run": "r", "fact": "Returned", "call_id": "c"},
+        {"id": "3" * 32, "run": "r", "fact": "Returned", "call_id": "c"},
+    ]
+    for line in lines:
+        made = orjson.dumps({**line, "origin": origin})
+        journal.append([Entry("tracklog", "tracklog", "r", made)])
+        index = indexed(journal, tmp_path / "index.db")
+        index.catch_up()
+        found = [(each.seq, each.finding.name) for each in index.findings()]
+        index.close()
+    assert found == [(3, "second-return")]
+
+
+def test_deleting_the_file_loses_nothing(tmp_path):
+    journal = memory_journal()
+    journal.append(EVENTS)
+    index = indexed(journal, tmp_path / "index.db")
+    index.catch_up()
+    before = whole(index)
+    for file in tmp_path.iterdir():
+        file.unlink()
+    journal.append([said("more")])
+    assert index.catch_up() == []  # by the process that had it open
+    index.close()
+    again = indexed(journal, tmp_path / "index.db")
+    again.catch_up()
+    after = whole(again)
+    again.close()
+    assert after["cursor"] == before["cursor"] + 1
+    assert after["findings"] == before["findings"]
+
+
+@pytest.mark.parametrize("damage", ["overwritten", "cut", "scribbled"])
+def test_a_damaged_index_is_put_aside_and_rebuilt_by_itself(tmp_path, damage):
+    journal, place = memory_journal(), tmp_path / "index.db"
+    journal.append(EVENTS)
+    index = indexed(journal, place)
+    index.catch_up()
+    before = whole(index)
+    index.close()
+    content = bytearray(place.read_bytes())
+    if damage == "overwritten":
+        place.write_bytes(b"this is no database" * 1000)
+    elif damage == "cut":
+        place.write_bytes(content[: len(content) // 2])
+    else:
+        for at in range(4096, len(content), 4096):
+            content[at : at + 64] = b"\xff" * 64
+        place.write_bytes(content)
+    journal.append([said("one more")])
+    again = indexed(journal, place)
+    news = again.catch_up()
+    after = whole(again)
+    again.close()
+    assert [each.name for each in news] == ["index-rebuilt"]
+    assert "damaged" in news[0].message
+    assert str(tmp_path / "index.db.damaged") in news[0].message
+    assert (tmp_path / "index.db.damaged").exists()
+    assert {**after, "cursor": 0, "states": [], "words": 0} == {**before, "cursor": 0, "states": [], "words": 0}  # fmt: skip
+    assert after["cursor"] == before["cursor"] + 1
+
+
+def test_damage_that_shows_when_it_is_asked_is_mended_too(tmp_path):
+    journal, place = memory_journal(), tmp_path / "index.db"
+    journal.append(EVENTS)
+    index = indexed(journal, place)
+    index.catch_up()
+    states = dict(index.states("counts"))
+    index.close()
+    content = bytearray(place.read_bytes())
+    for at in range(8192, len(content), 4096):
+        content[at : at + 64] = b"\xff" * 64
+    place.write_bytes(content)
+    again = indexed(journal, place)
+    assert dict(again.states("counts")) == states
+    assert again.search("test")
+    again.close()
+
+
+@pytest.mark.parametrize("change", ["fold", "state", "dialect", "version"])
+def test_a_changed_plug_or_version_means_a_rebuild_with_a_word_about_it(
+    tmp_path, monkeypatch, change
+):
+    journal, place = memory_journal(), tmp_path / "index.db"
+    journal.append(EVENTS[:50])
+    first = indexed(journal, place)
+    first.catch_up()
+    first.close()
+    folds, dialects = list(FOLDS), list(DIALECTS)
+    if change == "fold":
+        folds = [TOOLS]
+    elif change == "state":
+
+        @dataclass(slots=True)
+        class Other(Count):
+            more: int = 0
+
+        folds = [TOOLS, Fold(name="counts", about="", State=Other, facts=FACTS, key=COUNTS.key, step=count)]  # fmt: skip
+    elif change == "dialect":
+        dialects = [each for each in DIALECTS if each.name != EVENTS[0].dialect]
+    else:
+        monkeypatch.setattr("tracklog.index.__version__", "99.0")
+    index = Indexer(journal, registry.index(f"sqlite:{place}"), dialects, folds)
+    news = index.catch_up()
+    assert [each.name for each in news] == ["index-rebuilt"]
+    assert ("99.0" in news[0].message) == (change == "version")
+    assert index.catch_up() == []
+    index.close()
+
+
+def test_a_dialect_that_is_not_here_is_found_and_stops_nothing():
+    journal = memory_journal()
+    journal.append([Entry("klingon", "klingon", "r", b'{"a":1}'), said("hello")])
+    index = indexed(journal)
+    index.catch_up()
+    assert [each.finding.name for each in index.findings()] == ["unknown-dialect"]
+    assert len(index.search("hello")) == 1
+
+
+def test_a_fold_that_fails_is_found_and_stops_nothing():
+    def fail(state: Count, told: Told, fact: Said) -> Count:
+        state.n += 1
+        raise ZeroDivisionError
+
+    broken = Fold(name="broken", about="", State=Count, facts=(Said,), key=lambda told, fact: "k", step=fail)  # fmt: skip
+    journal = memory_journal()
+    journal.append([said("hello")])
+    index = indexed(journal, folds=[broken, COUNTS])
+    index.catch_up()
+    (found,) = index.findings()
+    assert (found.finding.name, found.finding.level) == ("not-understood", "error")
+    assert "broken" in found.finding.message
+    assert index.state("counts", "tracklog:r1").n == 1
+    assert index.state("broken", "k").n == 0
+
+
+def test_an_unknown_fold_is_answered_with_the_known_ones():
+    with pytest.raises(UnknownName) as caught:
+        indexed(memory_journal()).state("nope", "k")
+    assert "counts" in caught.value.hint
+
+
+def test_a_search_finds_what_was_said_and_nothing_else():
+    journal = memory_journal()
+    texts = ["the migration of the database failed", "Database fine", "migrations are hard"]
+    journal.append([said(text, n=n) for n, text in enumerate(texts, 1)])
+    index = indexed(journal)
+    index.catch_up()
+    assert [hit.record.seq for hit in index.search("database")] == [2, 1]
+    assert [hit.record.seq for hit in index.search('"the database"')] == [1]
+    assert [hit.record.seq for hit in index.search("migration*")] == [3, 1]
+    assert [hit.record.seq for hit in index.search("migration")] == [1]
+    assert [hit.text for hit in index.search("fine database")] == [texts[1]]
+    for nothing in ("nowhere", "tracklog", "user", "", '"', "database nowhere"):
+        assert index.search(nothing) == []
+
+
+def test_everything_that_is_said_can_be_found():
+    """A word of every field that the search covers, wherever the samples say it."""
+    journal = memory_journal()
+    journal.append(EVENTS)
+    index = indexed(journal)
+    index.catch_up()
+    for record in journal.records():
+        text = index.text(record)
+        for word in re.findall(r"\b[a-z]{4,}\b", text)[:3]:
+            assert record.seq in index.index.search([word], 10**6)
+
+
+def test_a_hit_is_marked_in_its_own_words():
+    assert marked("a Quick fox", ["quick"]) == [("a ", False), ("Quick", True), (" fox", False)]
+    assert marked("quickly", ["quick"]) == [("quickly", False)]
+    assert marked("quickly", ["quick*"]) == [("quickly", True)]
+    far = marked("x " * 500 + "needle" + " y" * 500, ["needle"])
+    assert ("needle", True) in far
+    assert sum(len(piece) for piece, _ in far) < 250
+    assert terms('one "two three" fo*') == ["one", "two three", "fo*"]
+
+
+def test_deep_and_odd_values_can_be_searched():
+    deep: object = "bottom"
+    for _ in range(5000):
+        deep = [deep]
+    assert spoken([Called(tool="t", call_id="c", input={"a": deep, "b": [1, None, "two"]})]) == "bottom\ntwo"  # fmt: skip
+    assert spoken([Noted(label="x", text=None)]) == ""
+
+
+WRITES = [
+    "INSERT INTO states VALUES('a', 'b', 1, '{}')",
+    "UPDATE meta SET value = 9",
+    "DELETE FROM states",
+    "REPLACE INTO meta VALUES('cursor', 9)",
+    "CREATE TABLE mine(a)",
+    "CREATE TEMP TABLE mine(a)",
+    "CREATE VIRTUAL TABLE mine USING fts5(a)",
+    "CREATE TRIGGER mine AFTER INSERT ON meta BEGIN SELECT 1; END",
+    "DROP TABLE states",
+    "ALTER TABLE states ADD COLUMN mine",
+    "ATTACH '{elsewhere}' AS elsewhere",
+    "DETACH main",
+    "VACUUM",
+    "VACUUM INTO '{elsewhere}'",
+    "REINDEX",
+    "ANALYZE",
+    "PRAGMA user_version = 9",
+    "PRAGMA query_only = 0",
+    "PRAGMA writable_schema = 1",
+    "PRAGMA journal_mode = DELETE",
+    "SELECT * FROM pragma_query_only(0)",
+    "SELECT load_extension('{elsewhere}')",
+    "SELECT fts3_tokenizer('simple')",
+    "INSERT INTO words(words) VALUES('delete-all')",
+    "BEGIN IMMEDIATE",
+    "COMMIT",
+    "SAVEPOINT mine",
+    "SELECT 1; DELETE FROM states",
+    "WITH a AS (SELECT 1) DELETE FROM states",
+    "EXPLAIN DELETE FROM states",
+    "",
+    "-- nothing",
+    "SELECT zeroblob(999999999)",
+]
+
+
+@pytest.mark.parametrize("where", ["file", "memory"])
+@pytest.mark.parametrize("sql", WRITES)
+def test_query_refuses_whatever_could_change_something(tmp_path, sql, where):
+    journal = memory_journal()
+    journal.append(EVENTS[:30])
+    index = indexed(journal, tmp_path / "index.db" if where == "file" else ":memory:")
+    index.catch_up()
+    before = whole(index)
+    with pytest.raises(BadQuery) as caught:
+        index.query(sql.replace("{elsewhere}", str(tmp_path / "elsewhere")))
+    assert caught.value.hint
+    assert whole(index) == before
+    assert not (tmp_path / "elsewhere").exists()
+    journal.append([said("still alive")])
+    assert index.catch_up() == []
+    assert index.search("alive")
+    index.close()
+
+
+@pytest.mark.parametrize("where", ["file", "memory"])
+def test_query_answers(tmp_path, where):
+    journal = memory_journal()
+    journal.append([said("hello", n=n) for n in range(1, 4)])
+    index = indexed(journal, tmp_path / "index.db" if where == "file" else ":memory:")
+    index.catch_up()
+    assert index.query("SELECT key, n, json_extract(kinds, '$.Said') FROM counts").rows == [
+        ("tracklog:r1", 3, 3)
+    ]
+    assert index.query("SELECT count(*) FROM by_tool").rows == [(0,)]
+    assert index.query("SELECT rowid FROM words WHERE words MATCH 'hello'").rows == [
+        (1,),
+        (2,),
+        (3,),
+    ]
+    assert index.query("SELECT value FROM json_each('[1,2]')").rows == [(1,), (2,)]
+    with pytest.raises(BadQuery, match="nope") as caught:
+        index.query("SELECT * FROM nope")
+    assert "counts" in caught.value.hint
+    index.close()
+
+
+def test_another_process_that_indexes_is_waited_for_and_then_said(tmp_path):
+    journal, place = memory_journal(), tmp_path / "index.db"
+    journal.append([said("first")])
+    index, other = indexed(journal, place), indexed(journal, place)
+    index.catch_up()
+    journal.append([said("second", n=2)])
+    with other.index.turn(1):
+        news = index.catch_up(patience=0.05)
+        assert [each.name for each in news] == ["index-behind"]
+        assert "as of record 1 of 2" in news[0].message
+        assert index.search("first")
+        assert not index.search("second")
+    assert index.catch_up() == []
+    assert index.search("second")
+    index.close()
+    other.close()
+
+
+ASKS = """
+import sys
+from tracklog.home import Home
+with Home(sys.argv[1], readonly=True) as home:
+    for _ in range(15):
+        home.index.catch_up()
+        for _, state in home.index.newest("runs", 5):
+            assert state.run
+        home.index.search("word")
+        home.index.query("SELECT count(*) FROM states")
+        home.index.findings()
+    home.journal.wait(299, 60)
+    while home.index.index.cursor < 300:
+        home.index.catch_up()
+    print(len(home.index.search("word", 1000)))
+"""
+
+
+def test_many_processes_index_and_ask_at_once(tmp_path):
+    """Nobody is told that it is locked, and all come to the same."""
+    with Home(tmp_path, durability="os") as home:
+        home.journal.append([said("a word", n=n) for n in range(1, 101)])
+        asking = [
+            subprocess.Popen(
+                [sys.executable, "-c", ASKS, str(tmp_path)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+            for _ in range(4)
+        ]
+        for n in range(101, 301):
+            home.journal.append([said("a word", run=f"r{n % 7}", n=n)])
+            if n % 20 == 0:
+                home.index.catch_up()
+        for each in asking:
+            out, err = each.communicate(timeout=120)
+            assert (each.returncode, out, err) == (0, b"300\n", b"")
+        home.index.catch_up()
+        grown = whole(home.index)
+        assert home.index.rebuild() == []
+        assert whole(home.index) == grown
+
+
+def test_threads_of_one_process_share_an_index(tmp_path):
+    journal = memory_journal()
+    index = indexed(journal, tmp_path / "index.db")
+    failed: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            for _ in range(20):
+                index.catch_up(patience=30)
+                index.search("word")
+        except BaseException as error:  # noqa: BLE001  # asserted below
+            failed.append(error)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for n in range(100):
+        journal.append([said("a word", n=n)])
+    for thread in threads:
+        thread.join()
+    index.catch_up()
+    assert failed == []
+    assert index.state("counts", "tracklog:r1").n == 100
+    index.close()
+
+
+def test_the_files_are_for_the_owner_alone(tmp_path):
+    with Home(tmp_path / "home") as home:
+        home.journal.append([said("hello")])
+        home.index.catch_up()
+        modes = {each.name: each.stat().st_mode & 0o777 for each in home.path.glob("index.db*")}
+    assert {"index.db", "index.db.lock"} <= modes.keys()
+    assert set(modes.values()) == {0o600}
+
+
+@pytest.fixture
+def somebody():
+    """Somebody who is not almighty, so that a mode means something."""
+    if os.geteuid() == 0:
+        os.seteuid(65534)
+        yield
+        os.seteuid(0)
+    else:
+        yield
+
+
+def test_a_home_that_may_only_be_read_is_answered_from_memory(tmp_path, request):
+    with Home(tmp_path / "home") as home:
+        home.journal.append([said("hello"), said("world", n=2)])
+    folders = [tmp_path / "home", *(tmp_path / "home").rglob("*")]
+    for folder in (*folders, *[each for each in tmp_path.parents if each.stat().st_mode & 0o700 == 0o700 and "pytest" in str(each)]):  # fmt: skip
+        folder.chmod(0o555 if folder in folders else 0o755)
+    tmp_path.chmod(0o755)
+    request.getfixturevalue("somebody")
+    with Home(tmp_path / "home", readonly=True) as home:
+        assert home.index.catch_up() == []
+        assert [hit.record.seq for hit in home.index.search("world")] == [2]
+    assert not list((tmp_path / "home").glob("index*"))
+
+
+def test_what_is_erased_is_in_no_byte_of_the_index(tmp_path):
+    with Home(tmp_path, clock=Clock()) as home:
+        home.intake.admit([said("the password is xyzzyplugh").line, said("fine", n=2).line])
+        home.index.catch_up()
+        assert home.index.search("xyzzyplugh")
+        home.erase("r1", 1, reason="leaked", by="me")
+        files = [each for each in tmp_path.rglob("*") if each.is_file()]
+        assert not [each for each in files if b"xyzzyplugh" in each.read_bytes()]
+        home.index.catch_up()
+        assert not home.index.search("xyzzyplugh")
+        assert home.index.search("fine")
+
+
+def test_an_erasure_is_noticed_by_whoever_indexed_before_it(tmp_path):
+    """Even if the one that erased knew nothing of this index."""
+    with Home(tmp_path, clock=Clock()) as home:
+        home.intake.admit([said("the password is xyzzy").line, said("fine", n=2).line])
+        mine = indexed(home.journal)
+        mine.catch_up()
+        home.erase("r1", 1, reason="leaked", by="me")
+        news = mine.catch_up()
+        assert [each.message for each in news] == ["the index was rebuilt: record 1 was erased"]
+        assert not mine.search("xyzzy")
+        assert mine.catch_up() == []
+        fresh = indexed(home.journal)
+        fresh.catch_up()
+        assert whole(fresh) == whole(mine)
+
+
+def test_an_erasure_that_never_was_rebuilds_nothing(tmp_path):
+    with Home(tmp_path, clock=Clock()) as home:
+        home.intake.admit([said("fine").line])
+        home.index.catch_up()
+        lie = {
+            "id": "a" * 32, "run": "r1", "fact": "Noted", "label": "erasure", "data": {"seq": 1},
+            "origin": {"writer": "t", "fidelity": "observed"},
+        }  # fmt: skip
+        home.intake.admit([orjson.dumps(lie)])
+        assert home.index.catch_up() == []
+
+
+def test_pruning_means_a_rebuild(tmp_path):
+    clock = Clock()
+    with Home(tmp_path, clock=clock, segment_size=1000) as home:
+        home.journal.append([said("old words", n=n) for n in range(20)])
+        home.index.catch_up()
+        assert home.index.search("old")
+        clock.start += 1_000_000
+        home.journal.append([said("new words", n=99)])
+        assert home.prune(1000, open_too=True).records
+        news = home.index.catch_up()
+        assert [each.message for each in news] == ["the index was rebuilt: records were pruned"]
+        assert not home.index.search("old")
+        assert home.index.search("new")
+
+
+def test_progress_is_told():
+    journal = memory_journal()
+    journal.append([said("hello", n=n) for n in range(12)])
+    told: list[tuple[int, int]] = []
+    indexed(journal).catch_up(lambda done, of: told.append((done, of)))
+    assert told == [(12, 12)]
+
+
+def tracklog(home: Path, *arguments: str, given: bytes = b""):
+    return subprocess.run(
+        [sys.executable, "-m", "tracklog", *arguments],
+        input=given,
+        capture_output=True,
+        env={**os.environ, "TRACKLOG_HOME": str(home)},
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_verbs_of_the_index(tmp_path):
+    home = tmp_path / "home"
+    lines = [b'{"ts":"2026-05-05T09:00:00.000Z"}', said("the kettle boils").line]
+    tracklog(home, "record", given=b"\n".join(lines))
+    found = tracklog(home, "search", "kettle")
+    assert b"the kettle boils" in found.stdout
+    (hit,) = map(orjson.loads, tracklog(home, "search", "kettle", "--json").stdout.splitlines())
+    assert (hit["seq"], hit["run"], hit["text"]) == (1, "r1", "the kettle boils")
+    assert b"nobody said" in tracklog(home, "search", "teapot").stderr
+    assert b"nothing surprising" in tracklog(home, "findings").stderr
+    assert tracklog(home, "rebuild").stdout == b"the index is at record 1 of 1\n"
+    asked = tracklog(home, "query", "SELECT run, last_seq FROM runs")
+    assert asked.stdout.split() == [b"run", b"last_seq", b"r1", b"1"]
+    row = orjson.loads(tracklog(home, "query", "SELECT run, 1.5 AS x FROM runs", "--json").stdout)
+    assert row == {"run": "r1", "x": 1.5}
+    refused = tracklog(home, "query", "DELETE FROM states")
+    assert refused.returncode == 2
+    assert b"only one SELECT" in refused.stderr
+    assert b"Traceback" not in refused.stderr
+
+
+def test_findings_are_told_with_their_place(tmp_path):
+    home = tmp_path / "home"
+    path = next(path for path in samples.of("odd") if samples.dialect_of(path) == "kahn-agent")
+    tracklog(home, "record", "--dialect", "kahn-agent", str(path))
+    found = [
+        orjson.loads(line) for line in tracklog(home, "findings", "--json").stdout.splitlines()
+    ]
+    assert samples.mark_of(path) in {each["name"] for each in found}
+    run = found[0]["run"]
+    assert samples.mark_of(path).encode() in tracklog(home, "findings", run).stdout
+
+
+def test_a_damaged_index_is_said_to_be_rebuilt_and_the_answer_comes_all_the_same(tmp_path):
+    home = tmp_path / "home"
+    tracklog(home, "record", given=said("the kettle boils").line)
+    assert tracklog(home, "search", "kettle").returncode == 0
+    (home / "index.db").write_bytes(b"no database" * 1000)
+    done = tracklog(home, "search", "kettle")
+    assert b"kettle" in done.stdout
+    assert b"index-rebuilt" in done.stderr
+    assert done.returncode == 0
