@@ -1,18 +1,25 @@
 """The verbs of the journal, as a person meets them: real processes, real files, real signals."""
 
+import contextlib
 import os
+import pty
 import random
 import signal
 import stat
 import subprocess
 import sys
+import termios
 import time
+import unicodedata
 from pathlib import Path
 
+import click
 import orjson
 import pytest
 
 import sampling as samples
+from tracklog.dialects import tracklog as native
+from tracklog.fact import Noted
 from tracklog.home import Home
 
 ROOT = Path(__file__).parents[1]
@@ -165,6 +172,87 @@ def test_tail_follows_what_another_process_records(home):
     assert process.stderr.read().strip() == b""
     process.stdout.close()
     process.stderr.close()
+
+
+def test_a_damaged_record_is_shown_as_such_and_hides_no_other(home):
+    tracklog(home, "record", given=b"\n".join(kahn(n) for n in range(4)))
+    (segment,) = (home / "journal").glob("*.jsonl")
+    lines = segment.read_bytes().splitlines(keepends=True)
+    lines[1] = lines[1].replace(b'"event":"tool', b'"event"~"tool')
+    segment.write_bytes(b"".join(lines))
+    for verb in (["events", "r1"], ["tail"]):
+        done = tracklog(home, *verb)
+        assert done.returncode == 0, done.stderr
+        rows = done.stdout.decode().splitlines()
+        assert ["damaged" in row for row in rows] == [False, True, False, False]
+        assert "`tracklog verify` says what was changed" in rows[1]
+        told = objects(tracklog(home, *verb, "--json"))
+        assert [each["seq"] for each in told] == [1, 2, 3, 4]
+        assert (told[1]["event"], told[1]["damaged"]) == (None, True)
+    kept = objects(tracklog(home, "tail", "--json", "--kind", "tool_invocation"))
+    assert [each["seq"] for each in kept] == [1, 3, 4]
+
+
+def noted(run: str, label: str) -> bytes:
+    return native.line(
+        Noted(label=label), id=f"{hash((run, label)):x}", run=run, at="2026-05-05T09:00:00.000Z",
+        origin={"writer": "cli", "fidelity": "observed"},
+    )  # fmt: skip
+
+
+def test_what_a_line_says_cannot_reach_the_terminal(home):
+    """No escape sequence, bell, line break or reversal of an emitter's is printed as such."""
+    sly = "\x1b[2J\x07\r\nrecord 7: proven\u202e"
+    given = noted(f"r{sly}", sly) + b"\n"
+    assert tracklog(home, "record", given=given).returncode == 0
+    checked = tracklog(home, "check", "-v", given=given).stdout
+    assert len(checked.splitlines()) == 3
+    for out in (checked, tracklog(home, "tail").stdout, tracklog(home, "events", "r").stdout):
+        assert out.decode().replace("\n", "").isprintable()
+        assert b"\\x1b[2J\\x07" in out
+    assert tracklog(home, "tail").stdout.count(b"\n") == 1
+    refused = tracklog(home, "record", given=given.replace(b'"Noted"', b'"\\u001b[2J"')).stderr
+    assert b"\x1b" not in refused
+    missing = tracklog(home, "events", f"x{sly}").stderr
+    assert b"\x1b" not in missing
+
+
+def on_terminal(columns: int, home, *arguments, given: bytes = b"", **env):
+    """What a terminal of that width gets to see."""
+    master, slave = pty.openpty()
+    termios.tcsetwinsize(slave, (24, columns))
+    reader = subprocess.Popen(
+        [sys.executable, "-m", "tracklog", *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=slave,
+        stderr=slave,
+        env={**os.environ, "TRACKLOG_HOME": str(home), "TERM": "xterm", **env},
+    )
+    os.close(slave)
+    reader.stdin.write(given)
+    reader.stdin.close()
+    seen = b""
+    with contextlib.suppress(OSError):  # the terminal's end is an error to its reader
+        while block := os.read(master, 65536):
+            seen += block
+    os.close(master)
+    reader.wait(timeout=60)
+    return seen.decode()
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_rows_do_not_run_over_on_a_terminal(home, columns):
+    run = "日本語のラン名前はとても長いです"
+    told = [noted(run, "x" * 300), noted("r" * 90, "日本" * 90), kahn(1)]
+    tracklog(home, "record", given=b"\n".join(told))
+    for verb in (["tail"], ["events", run], ["events", "rr"]):
+        rows = click.unstyle(on_terminal(columns, home, *verb)).splitlines()
+        assert len(rows) == (3 if verb == ["tail"] else 1)
+        for row in rows:
+            width = sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in row)
+            assert width <= max(columns, 63), row  # the columns before the words need their room
+    if columns == 80:
+        assert "tool_invocation" in rows[0] or "…" in rows[0]
 
 
 def test_an_unknown_run_is_answered_with_near_ones(home):

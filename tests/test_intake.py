@@ -325,3 +325,30 @@ def test_processes_that_tell_the_same_are_heard_once(tmp_path):
         kept = [orjson.loads(record.line)["id"] for record in journal.read(limit=10_000)]
     assert sorted(kept, key=int) == [str(n) for n in range(100)]
     assert all(each == told[0] for each in told)
+
+
+@pytest.mark.parametrize("damage", [(b'"kind":"', b'"kind"~"'), (b'{"id":"2"', b'~"id":"2"')])
+def test_a_damaged_record_keeps_nobody_out_of_its_run(tmp_path, damage):
+    """What can still be compared is; what was damaged and is told again is kept again."""
+    with Journal(FileStore(tmp_path)) as journal:
+        intake = intake_of(journal)
+        intake.admit([spoke("1"), spoke("2"), spoke("3")])
+        (segment,) = (tmp_path / "journal").glob("*.jsonl")
+        first, second, third = segment.read_bytes().splitlines(keepends=True)
+        segment.write_bytes(first + second.replace(*damage) + third)
+        for each in (intake, intake_of(journal)):  # one that remembers, and one that looks it up
+            assert words(each.admit([spoke("1"), spoke("3")])) == [
+                ("duplicate", 1),
+                ("duplicate", 3),
+            ]
+        assert words(intake_of(journal).admit([spoke("2")])) == [("accepted", 4)]
+        assert words(intake.admit([spoke("5")])) == [("accepted", 5)]
+
+
+def test_a_remembered_identity_whose_record_was_damaged_is_kept_again(tmp_path):
+    with Journal(FileStore(tmp_path)) as journal:
+        intake = intake_of(journal)
+        intake.admit([spoke("1"), spoke("2")])
+        (segment,) = (tmp_path / "journal").glob("*.jsonl")
+        segment.write_bytes(segment.read_bytes().replace(b'"id":"1"', b'"id"~"1"'))
+        assert words(intake.admit([spoke("1"), spoke("2")])) == [("accepted", 3), ("duplicate", 2)]

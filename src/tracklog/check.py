@@ -151,6 +151,14 @@ def understand(dialect: Dialect, line: bytes) -> Event:
     return Event(dialect.name, family, run, kind, at, id, actor, cause, body, line, tuple(odd))
 
 
+def understood(dialect: Dialect, line: bytes) -> Event | None:
+    """The same of a line that may have been damaged since; None when it makes no sense any more."""
+    try:
+        return understand(dialect, line)
+    except Exception:  # noqa: BLE001  # a dialect may stumble anywhere over what it never let in
+        return None
+
+
 def _word(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 

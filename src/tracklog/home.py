@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from tracklog import registry
 from tracklog.blobs import Blobs
-from tracklog.check import understand
+from tracklog.check import understood
 from tracklog.dialects import Dialect
 from tracklog.dialects import tracklog as native
 from tracklog.errors import IndexUnwritable, NoSuchRecord, NoSuchRun
@@ -110,10 +110,11 @@ class Home:
         raise NoSuchRun(f"there is no run {name!r} here", hint)
 
     def facts(self, record: Record) -> Iterator[Fact]:
-        """What a record means; nothing when it was erased or its dialect is not here."""
+        """What a record means; nothing when it was erased or damaged, or its dialect is not here."""
         dialect = self.dialects.get(record.dialect)
-        if dialect is not None and record.line:
-            yield from dialect.facts(understand(dialect, record.line))
+        event = understood(dialect, record.line) if dialect and record.line else None
+        if dialect is not None and event is not None:
+            yield from dialect.facts(event)
 
     def erase(self, name: str, seq: int, *, reason: str, by: str) -> Erasure:
         """Takes one record's bytes out of every place of this home, and puts that on record."""

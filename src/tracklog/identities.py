@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from tracklog.check import understand
+from tracklog.check import understood
 from tracklog.dialects import Dialect
 from tracklog.event import Event, Problem, Refusal
 from tracklog.frame import Record, Run
@@ -130,10 +130,15 @@ class Identities:
         if seq == PENDING:
             earlier = next(other for other in before if _same(event, other))
         else:
-            (record,) = self._journal.read(seq - 1, 1)
+            record = next(iter(self._journal.read(seq - 1, 1)), None)
+            if record is None or record.seq != seq:
+                return None  # it is damaged: what is told again is kept again
             if record.erased is not None:
                 return Known(seq)  # what was erased is not let in again
-            earlier = understand(dialect, record.line)
+            heard = understood(dialect, record.line)
+            if heard is None:
+                return None
+            earlier = heard
         equal = event.line == earlier.line
         if equal or digest(dialect, event.body) == digest(dialect, earlier.body):
             return Known(seq)
@@ -169,7 +174,8 @@ class Identities:
 
     def _note(self, dialect: Dialect, record: Record, known: dict[str, int]) -> None:
         if record.dialect == dialect.name and record.line:
-            id = understand(dialect, record.line).id
+            heard = understood(dialect, record.line)
+            id = heard and heard.id
             if id is not None and known.get(id, PENDING) == PENDING:
                 known[id] = record.seq
 

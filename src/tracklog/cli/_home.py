@@ -12,7 +12,6 @@ from tracklog.errors import TracklogError
 
 if TYPE_CHECKING:
     from tracklog.event import Finding
-    from tracklog.frame import Record
     from tracklog.home import Home
 
 DEFAULT = "~/.local/share/tracklog"
@@ -72,33 +71,3 @@ def writing(home: Path, **options: Any) -> "Home":
     opened = Home(home, **options)
     tell(opened.store.findings)
     return opened
-
-
-def shown(record: "Record", home: "Home") -> str:
-    """A record on one line, for a person."""
-    from tracklog.check import understand  # noqa: PLC0415
-
-    moment = record.received[:19].replace("T", " ")
-    head = f"{record.seq:>8}  {moment}  "
-    if record.erased is not None:
-        return f"{head}{click.style('erased', fg='red')}  {record.erased.reason}"
-    dialect = home.dialects.get(record.dialect)
-    if dialect is None:
-        return f"{head}{record.dialect}  run {record.run}"
-    event = understand(dialect, record.line)
-    said = " ".join(filter(None, (event.actor, _summary(dialect, event))))
-    name = click.style(f"{event.kind:<24}", bold=True)
-    return f"{head}{click.style(f'{record.run[:20]:<20}', fg='cyan')}  {name} {said}"[:400]
-
-
-def _summary(dialect: Any, event: Any) -> str:
-    """A few words of what an event means."""
-    words: list[str] = []
-    for fact in dialect.facts(event):
-        for key in ("task", "tool", "to", "outcome", "verdict", "text", "reason", "label"):
-            value = getattr(fact, key, None)
-            if isinstance(value, str) and value not in words:
-                words.append(value)
-        for block in getattr(fact, "blocks", ()):
-            words += [str(v) for k, v in block.items() if k in ("text", "thinking", "command")]
-    return " · ".join(word.replace("\n", " ")[:80] for word in words[:4])

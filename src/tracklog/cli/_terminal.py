@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
+from unicodedata import combining, east_asian_width
 
 import click
 
@@ -98,19 +99,51 @@ def spelled(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
+def plain(text: str) -> str:
+    """Text that cannot move the cursor, ring the bell or turn the line around."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def cells(text: str) -> int:
+    """The columns that a text takes on a terminal."""
+    return len(text) if text.isascii() else sum(map(_cells, text))
+
+
+def fitted(text: str, width: int) -> str:
+    """A text in so many columns: filled up, or cut with a sign of it."""
+    text = plain(text)
+    if cells(text) <= width:
+        return text + " " * (width - cells(text))
+    kept, used = "", 1
+    for character in text:
+        used += _cells(character)
+        if used > width:
+            break
+        kept += character
+    return f"{kept}…" + " " * (width - cells(kept) - 1) if width else ""
+
+
+def _cells(character: str) -> int:
+    if combining(character):
+        return 0
+    return 2 if east_asian_width(character) in "WF" else 1
+
+
 def say_error(message: str, hint: str = "") -> None:
     """What went wrong and what to do next, for a person."""
-    click.secho(f"error: {message}", fg="red", err=True)
+    click.secho(f"error: {plain(message)}", fg="red", err=True)
     if hint:
-        click.echo(f"  {hint}", err=True)
+        click.echo(f"  {plain(hint)}", err=True)
 
 
 def say_refused(place: str, problems: "Iterable[Problem]") -> None:
     """A line that was refused, with every reason."""
-    click.secho(f"{place} refused", fg="red", err=True)
+    click.secho(f"{plain(place)} refused", fg="red", err=True)
     for problem in problems:
-        click.echo(f"  {problem.pointer or 'the line'}  {problem.message}", err=True)
-        click.echo(f"    {problem.hint}", err=True)
+        click.echo(plain(f"  {problem.pointer or 'the line'}  {problem.message}"), err=True)
+        click.echo(plain(f"    {problem.hint}"), err=True)
 
 
 def inputs(names: tuple[str, ...]) -> tuple[str, ...]:

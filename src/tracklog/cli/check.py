@@ -81,28 +81,30 @@ class _Words:
 
     def judged(self, verdict: "Verdict") -> None:
         result = verdict.result
-        what = " ".join(filter(None, (result.dialect, result.kind)))
+        what = terminal.plain(" ".join(filter(None, (result.dialect, result.kind))))
         problems = getattr(result, "problems", ())
         if not problems:
             self.counts["accepted"] += 1
             self.counts[result.dialect or ""] += 1
             if self.verbose:
-                self._row(verdict.line, "accepted", "green", f"{what}  run {result.run}")
+                run = terminal.plain(f"run {result.run}")
+                self._row(verdict.line, "accepted", "green", f"{what}  {run}")
             return
         self.counts["refused"] += 1
         self.refused += 1
         self._row(verdict.line, "refused", "red", what)
         for problem in problems:
-            place = click.style(problem.pointer or "the line", bold=True)
-            click.echo(f"{'':21}{place}  {problem.message}")
-            click.echo(f"{'':23}{click.style(problem.hint, dim=True)}")
+            place = click.style(terminal.plain(problem.pointer) or "the line", bold=True)
+            click.echo(f"{'':21}{place}  {terminal.plain(problem.message)}")
+            click.echo(f"{'':23}{click.style(terminal.plain(problem.hint), dim=True)}")
 
     def found(self, found: "Found") -> None:
         self.counts["found"] += 1
         name, message, level = found.finding
         colour = {"error": "red", "warning": "yellow", "info": "cyan"}[level]
         where = f"  (run {found.run})" if found.line is None else ""
-        self._row(found.line, level, colour, f"{click.style(name, bold=True)}  {message}{where}")
+        said = terminal.plain(f"{message}{where}")
+        self._row(found.line, level, colour, f"{click.style(name, bold=True)}  {said}")
 
     def _row(self, line: int | None, word: str, colour: str, text: str) -> None:
         if not self.named:

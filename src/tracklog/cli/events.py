@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from tracklog.cli import _home
-from tracklog.cli import _terminal as terminal
+from tracklog.cli._records import printer
 
 
 @click.command(
@@ -29,23 +29,15 @@ def command(run: str, home: Path, after: int, raw: bool, as_json: bool, proof: P
 
     With --raw and --proof, contracts/tracklog_verify.py proves the lines without tracklog.
     """
-    import orjson  # noqa: PLC0415  # slow to import
-
     with _home.reading(home) as opened:
         found = opened.run(run)
-        out = sys.stdout.buffer
+        put = printer(opened, raw=raw, as_json=as_json, one_run=True)
         for record in opened.journal.records(after, run=found):
-            if raw:
-                if record.line:
-                    out.write(record.line + b"\n")
-            elif as_json:
-                event = orjson.Fragment(record.line or b"null")
-                head = {"seq": record.seq, "received": record.received, "dialect": record.dialect}
-                terminal.put_json({**head, "family": found[0], "run": found[1], "event": event})
-            else:
-                click.echo(_home.shown(record, opened))
-        out.flush()
+            put(record)
+        sys.stdout.buffer.flush()
     if proof is not None:
+        import orjson  # noqa: PLC0415  # slow to import
+
         from tracklog.verify import prove  # noqa: PLC0415
 
         proof.write_bytes(orjson.dumps(prove(home, found), option=orjson.OPT_APPEND_NEWLINE))

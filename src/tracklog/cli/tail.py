@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from tracklog.cli import _home
-from tracklog.cli import _terminal as terminal
+from tracklog.cli._records import printer
 
 
 @click.command(
@@ -37,11 +37,12 @@ def command(
     """Print the last records, of every run or of those that are asked for."""
     from collections import deque  # noqa: PLC0415
 
-    import orjson  # noqa: PLC0415  # slow to import
-
-    from tracklog.check import understand  # noqa: PLC0415
+    from tracklog import registry  # noqa: PLC0415  # slow to import
+    from tracklog.check import understood  # noqa: PLC0415
     from tracklog.frame import Record  # noqa: PLC0415
 
+    if dialect:
+        registry.dialect(dialect)
     with _home.reading(home) as opened:
         journal = opened.journal
         wanted = opened.run(run) if run else None
@@ -53,22 +54,10 @@ def command(
             if kind is None:
                 return True
             known = opened.dialects.get(record.dialect)
-            if known is None or not record.line:
-                return False
-            return understand(known, record.line).kind == kind
+            event = understood(known, record.line) if known and record.line else None
+            return event is not None and event.kind == kind
 
-        def put(record: Record) -> None:
-            if raw:
-                sys.stdout.buffer.write(record.line + b"\n")
-            elif as_json:
-                event = orjson.Fragment(record.line or b"null")
-                head = {"seq": record.seq, "received": record.received, "dialect": record.dialect}
-                terminal.put_json(
-                    {**head, "family": record.family, "run": record.run, "event": event}
-                )
-            else:
-                click.echo(_home.shown(record, opened))
-
+        put = printer(opened, raw=raw, as_json=as_json, one_run=wanted is not None)
         end = journal.last
         start = 0 if filtered else max(0, end - lines)
         found = (each for each in journal.records(start, wanted, through=end) if matches(each))

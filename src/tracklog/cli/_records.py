@@ -1,0 +1,94 @@
+"""Records as they are printed: a row for a person, the line itself, an object for a program."""
+
+import shutil
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tracklog.cli import _terminal as terminal
+
+if TYPE_CHECKING:
+    from tracklog.dialects import Dialect
+    from tracklog.event import Event
+    from tracklog.frame import Record
+    from tracklog.home import Home
+
+WIDE = 110
+"""Columns from which on a row has all its room; a pipe has it always."""
+MOST = 400
+
+
+def printer(
+    home: "Home", *, raw: bool, as_json: bool, one_run: bool = False
+) -> "Callable[[Record], None]":
+    """What puts a record out in the form that was asked for."""
+    if raw:
+        return _put_line
+    if as_json:
+        return lambda record: terminal.put_json(_object(record))
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return lambda record: click.echo(_row(record, home, width, one_run=one_run))
+
+
+def _put_line(record: "Record") -> None:
+    if record.line:
+        sys.stdout.buffer.write(record.line + b"\n")
+
+
+def _object(record: "Record") -> dict[str, Any]:
+    """The record as JSON; its line goes in as it is, unless it is no JSON any more."""
+    import orjson  # noqa: PLC0415  # slow to import
+
+    head = {"seq": record.seq, "received": record.received, "dialect": record.dialect}
+    head |= {"family": record.family, "run": record.run}
+    if not record.line:
+        return {**head, "event": None}
+    try:
+        orjson.loads(record.line)
+    except orjson.JSONDecodeError:
+        return {**head, "event": None, "damaged": True}
+    return {**head, "event": orjson.Fragment(record.line)}
+
+
+def _row(record: "Record", home: "Home", width: int | None, *, one_run: bool) -> str:
+    """A record on one line; on a terminal it does not run over."""
+    narrow = width is not None and width < WIDE
+    moment = record.received[:19].replace("T", " ")
+    head = f"{record.seq:>{6 if narrow else 8}}  {moment}  "
+    if not (narrow and one_run):
+        run = terminal.fitted(record.run, 12 if narrow else 20)
+        head += f"{click.style(run, fg='cyan')}  "
+    kind, said, look = _words(record, home)
+    head += f"{click.style(f'{terminal.plain(kind):<{18 if narrow else 24}}', **look)} "
+    room = MOST if width is None else width - terminal.cells(click.unstyle(head))
+    return head + terminal.fitted(said, max(room, 0)).rstrip()
+
+
+def _words(record: "Record", home: "Home") -> tuple[str, str, dict[str, Any]]:
+    """The kind of a record, a few words of what it means, and how the kind looks."""
+    from tracklog.check import understood  # noqa: PLC0415  # slow to import
+
+    if record.erased is not None:
+        return "erased", record.erased.reason, {"fg": "red"}
+    dialect = home.dialects.get(record.dialect)
+    if dialect is None:
+        return record.dialect, "no dialect of this name is here to read it", {"fg": "yellow"}
+    event = understood(dialect, record.line)
+    if event is None:
+        return "damaged", "`tracklog verify` says what was changed", {"fg": "red"}
+    said = " ".join(filter(None, (event.actor, _summary(dialect, event))))
+    return event.kind, said, {"bold": True}
+
+
+def _summary(dialect: "Dialect", event: "Event") -> str:
+    words: list[str] = []
+    for fact in dialect.facts(event):
+        for key in ("task", "tool", "to", "outcome", "verdict", "text", "reason", "label"):
+            value = getattr(fact, key, None)
+            if isinstance(value, str) and value not in words:
+                words.append(value)
+        for block in getattr(fact, "blocks", ()):
+            words += [str(v) for k, v in block.items() if k in ("text", "thinking", "command")]
+    return " · ".join(word.replace("\n", " ")[:80] for word in words[:4])
