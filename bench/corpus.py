@@ -102,12 +102,12 @@ DIALECTS = {
 }
 
 
-def corpus(count: int, seed: int = 1) -> list[tuple[str, bytes]]:
-    """That many (dialect, line), the dialects taking turns."""
-    rng = random.Random(seed)
+def corpus(count: int, seed: int = 1, start: int = 0) -> list[tuple[str, bytes]]:
+    """That many (dialect, line), the dialects taking turns; those from `start` on."""
+    rng = random.Random(seed + start)
     names = list(DIALECTS)
     lines = []
-    for n in range(count):
+    for n in range(start, start + count):
         name = names[n % len(names)]
         size = min(int(rng.lognormvariate(5.6, 0.7)), 1200)
         lines.append((name, orjson.dumps(DIALECTS[name](rng, n, _prose(rng, size)))))

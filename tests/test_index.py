@@ -185,6 +185,22 @@ def test_a_run_that_goes_on_after_a_restart_is_judged_with_its_past(tmp_path):
     assert found == [(3, "second-return")]
 
 
+@pytest.mark.parametrize("sizes", [(4,), (1, 1, 1, 1), (3, 1)])
+def test_an_identity_heard_in_another_run_is_found(tmp_path, sizes):
+    journal = memory_journal()
+    entries = [said("a"), said("b", run="r2", n=2), said("c", run="r3"), said("d", run="r2", n=4)]
+    for n, size in enumerate(sizes):
+        journal.append(entries[sum(sizes[:n]) : sum(sizes[:n]) + size])
+        index = indexed(journal, tmp_path / "index.db")
+        index.catch_up()
+        found = index.findings()
+        index.close()
+    assert [(each.seq, each.run, each.finding.name) for each in found] == [
+        (3, "r3", "id-in-another-run")
+    ]
+    assert "in run r1 before, in record 1" in found[0].finding.message
+
+
 def test_deleting_the_file_loses_nothing(tmp_path):
     journal = memory_journal()
     journal.append(EVENTS)
@@ -193,7 +209,7 @@ def test_deleting_the_file_loses_nothing(tmp_path):
     before = whole(index)
     for file in tmp_path.iterdir():
         file.unlink()
-    journal.append([said("more")])
+    journal.append([said("more", n=2**100)])
     assert index.catch_up() == []  # by the process that had it open
     index.close()
     again = indexed(journal, tmp_path / "index.db")
@@ -221,7 +237,7 @@ def test_a_damaged_index_is_put_aside_and_rebuilt_by_itself(tmp_path, damage):
         for at in range(4096, len(content), 4096):
             content[at : at + 64] = b"\xff" * 64
         place.write_bytes(content)
-    journal.append([said("one more")])
+    journal.append([said("one more", n=2**100)])
     again = indexed(journal, place)
     news = again.catch_up()
     after = whole(again)

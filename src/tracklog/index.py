@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
-from hashlib import sha256
+from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -295,10 +295,11 @@ class Indexer:
         for noted in batch.erasures:
             if self._was_erased(noted):
                 return noted
+        ids = self._new_ids(batch)
         self._load(batch)
         self._step(batch)
         cursor = records[-1].seq
-        self.index.apply(cursor, self._changes(batch), batch.findings, batch.words)
+        self.index.apply(cursor, self._changes(batch), batch.findings, batch.words, ids)
         self._at = cursor
         self._trim()
         return 0
@@ -316,6 +317,8 @@ class Indexer:
         if failed is not None:
             batch.find(record, failed)
         told = told_of(record, event)
+        if event.id is not None and dialect.policy.identity == "refuse":
+            batch.ids.append((_number(record.dialect, event.id), told))
         for fact in facts:
             kind = type(fact)
             for fold in self._listeners.get(kind, ()):
@@ -346,6 +349,29 @@ class Indexer:
         self._watched[key] = watch
         self._watching += 1
         return watch
+
+    def _new_ids(self, batch: "_Batch") -> dict[int, int]:
+        """The identities that were not heard before; one heard in another run is found."""
+        known = self.index.heard({id for id, _ in batch.ids})
+        new: dict[int, int] = {}
+        for id, told in batch.ids:
+            before = known.get(id) or new.setdefault(id, told.seq)
+            if before == told.seq:
+                continue
+            other = self._at_place(before)
+            if other is not None and other[:2] != (told.family, told.run) and other[2] == told.id:
+                said = f"{told.id} was heard in run {other[1]} before, in record {before}"
+                found = Finding("id-in-another-run", said, "warning")
+                batch.findings.append(Found(told.seq, told.family, told.run, found))
+        return new
+
+    def _at_place(self, seq: int) -> tuple[str, str, str | None] | None:
+        """The run and the identity of a record."""
+        for record in self.journal.read(seq - 1, 1):
+            event = event_of(record, self.dialects)
+            if record.seq == seq and isinstance(event, Event):
+                return record.family, record.run, event.id
+        return None
 
     def _was_erased(self, seq: int) -> bool:
         return any(
@@ -414,6 +440,7 @@ class _Batch:
         self.findings: list[Found] = []
         self.words: list[Words] = []
         self.erasures: list[int] = []
+        self.ids: list[tuple[int, Told]] = []
 
     def find(self, record: Record, finding: Finding) -> None:
         self.findings.append(Found(record.seq, record.family, record.run, finding))
@@ -508,6 +535,12 @@ def marked(text: str, wanted: Iterable[str], width: int = 200) -> list[tuple[str
         at = found.end()
     pieces += [(excerpt[at:], False), ("…" if begin + width < len(text) else "", False)]
     return [piece for piece in pieces if piece[0]]
+
+
+def _number(dialect: str, id: str) -> int:
+    """What an identity is kept as; two that are the same number are compared in the journal."""
+    digest = blake2b(f"{dialect} {id}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) >> 1
 
 
 def _parts(records: list[Record]) -> Iterator[list[Record]]:

@@ -210,6 +210,12 @@ class IndexSuite:
         assert index.findings() == [found]
         assert index.search(["world"]) == [3]
 
+    def test_identities_are_remembered(self, index: Index) -> None:
+        index.apply(3, [], ids={7: 1, 2**63 - 1: 3})
+        assert index.heard([7, 8, 2**63 - 1]) == {7: 1, 2**63 - 1: 3}
+        index.clear({}, {})
+        assert index.heard([7]) == {}
+
     def test_a_state_is_kept_once(self, index: Index) -> None:
         index.apply(1, [("runs", "a", 1, b'{"n":1}'), ("runs", "b", 1, b"{}")])
         index.apply(2, [("runs", "a", 2, b'{"n":2}')])

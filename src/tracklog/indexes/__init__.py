@@ -11,6 +11,7 @@ An index knows no fold and no dialect: what it keeps is made by `tracklog.index`
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from tracklog.event import Finding
@@ -75,14 +76,20 @@ class Index(Protocol):
     def load(self, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
         """The states of these folds and keys that are kept, as JSON."""
 
+    def heard(self, ids: Iterable[int]) -> dict[int, int]:
+        """The record of each of these identities that was applied before."""
+
     def apply(
         self,
         cursor: int,
         states: Iterable[Change],
         findings: Sequence[Found] = (),
         words: Iterable[Words] = (),
+        ids: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
-        """Keeps changed states, findings and words, and the new cursor: all or nothing."""
+        """Keeps changed states, findings, words and new identities (a number below 2^63, and its
+        record), and the new cursor: all or nothing.
+        """
 
     def states(
         self, fold: str, *, prefix: str = "", after: str = "", limit: int = 1000

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
@@ -32,6 +33,7 @@ _TABLES = (
     _FINDINGS,
     "CREATE INDEX findings_by_seq ON findings(seq)",
     "CREATE INDEX findings_by_run ON findings(family, run, seq)",
+    "CREATE TABLE ids(id INTEGER PRIMARY KEY, seq INTEGER)",
     # Contentless: the words' places are kept, the words themselves are in the journal.
     "CREATE VIRTUAL TABLE words USING fts5(text, content='', columnsize=0)",
     "INSERT INTO meta VALUES('cursor', 0)",
@@ -98,7 +100,7 @@ class SqliteIndex:
         with self._writing() as writer:
             for kind, name in writer.execute(
                 "SELECT type, name FROM sqlite_schema WHERE type = 'view' OR name IN"
-                " ('meta', 'states', 'findings', 'words')"
+                " ('meta', 'states', 'findings', 'ids', 'words')"
             ).fetchall():
                 writer.execute(f"DROP {_str(kind)} {_quoted(_str(name))}")
             for table in _TABLES:
@@ -141,12 +143,21 @@ class SqliteIndex:
                     found[key] = row[0]
             return found
 
+    def heard(self, ids: Iterable[int]) -> dict[int, int]:
+        with self._reading() as ready:
+            if ready is None:
+                return {}
+            ask = "SELECT seq FROM ids WHERE id = ?"
+            rows = ((id, ready.execute(ask, (id,)).fetchone()) for id in ids)
+            return {id: row[0] for id, row in rows if row is not None}
+
     def apply(
         self,
         cursor: int,
         states: Iterable[Change],
         findings: Sequence[Found] = (),
         words: Iterable[Words] = (),
+        ids: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
         with self._writing() as writer:
             writer.executemany(
@@ -162,6 +173,8 @@ class SqliteIndex:
                 ),
             )
             writer.executemany("INSERT INTO words(rowid, text) VALUES(?, ?)", words)
+            # In order, so that one page after the other is written.
+            writer.executemany("INSERT INTO ids VALUES(?, ?)", sorted(ids.items()))
             writer.execute("UPDATE meta SET value = ? WHERE name = 'cursor'", (cursor,))
 
     def states(
