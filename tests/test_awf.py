@@ -259,6 +259,18 @@ def test_fidelity_is_one_of_two_words(name, fidelity):
     assert set(tool) == (set() if known else {"/payload/fidelity"})
 
 
+@requirement("AWF-34")
+def test_the_contract_knows_the_two_words_and_no_third():
+    shapes = contract(awf.dialect)["$defs"].values()
+    words = [
+        shape["properties"]["fidelity"]["enum"]
+        for shape in shapes
+        if "fidelity" in shape["properties"]
+    ]
+    assert len(words) == len(BLOCKS) + 2  # opaque thinking, and the payload of a tool
+    assert all(pair == ["router", "agent_emitted"] for pair in words)
+
+
 @pytest.mark.parametrize(
     ("fidelity", "known_how"),
     [

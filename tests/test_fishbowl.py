@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema_rs import Draft202012Validator
 from pydantic import ValidationError
@@ -291,6 +291,10 @@ bodies = st.builds(
 
 @requirement("BOWL-61")
 @given(bodies)
+@example({**SPOKE, "mood": "grim"})
+@example({**SPOKE, "turn": True})
+@example({**SPOKE, "schema_version": True})
+@example({**SPOKE, "kind": "agent.spoke\n"})
 def test_door_and_model_give_the_same_verdict(body):
     schema = Draft202012Validator(schema_of(fishbowl.Frame), validate_formats=True)
     try:
