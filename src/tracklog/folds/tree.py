@@ -85,7 +85,8 @@ def answer(
     if root is not None:
         roots = [resolver(states)(root)]
     else:
-        every = dict.fromkeys([*states, *children])
+        heard_first = sorted(states, key=lambda key: (states[key].first_seq, key))
+        every = dict.fromkeys([*heard_first, *children])
         roots = [key for key in every if not parents.get(key)]
         reached = {branch.key for branch in _walk(roots, children, heard, states)}
         for key in every:  # a cycle has no first, so its earliest stands in
