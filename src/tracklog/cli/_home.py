@@ -32,16 +32,27 @@ def home_option(verb: F) -> F:
         show_envvar=True,
         metavar="DIR",
         type=click.Path(path_type=Path),
-        callback=lambda _context, _option, path: path.expanduser(),
+        callback=lambda _context, _option, path: _expanded(path),
         help="Where the record is kept.",
     )(verb)
+
+
+def _expanded(path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise click.BadParameter(
+            f"there is no home directory for {path.parts[0]}; write the path in full"
+        ) from None
 
 
 def reading(home: Path) -> "Home":
     """A home to be read; one that is not there is said to be so."""
     from tracklog.home import Home  # noqa: PLC0415  # slow to import
+    from tracklog.segments import check_format  # noqa: PLC0415
 
     if not (home / "journal").is_dir():
+        check_format(home)
         raise TracklogError(
             f"nothing is recorded at {home}",
             "`tracklog record` begins a record; --home or TRACKLOG_HOME names another place",
@@ -56,6 +67,15 @@ def asking(home: Path) -> "Iterator[Home]":
         with progress_bar("indexing", MANY) as progress:
             tell(opened.index.catch_up(progress))
         yield opened
+
+
+def now() -> str:
+    """The time, as records are stamped."""
+    import time  # noqa: PLC0415  # not needed by every verb
+
+    from tracklog.frame import stamp  # noqa: PLC0415
+
+    return stamp(time.time())
 
 
 def tell(findings: "Iterable[Finding]") -> None:

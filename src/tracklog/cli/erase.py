@@ -1,12 +1,14 @@
 """`tracklog erase`: take one record's bytes out, and leave that on record."""
 
 import getpass
+import os
 from pathlib import Path
 
 import click
 
 from tracklog.cli import _home
 from tracklog.cli import _terminal as terminal
+from tracklog.cli._terminal import plain
 
 
 @click.command(
@@ -30,9 +32,10 @@ def command(
     """
     _home.reading(home).close()
     with _home.writing(home) as opened:
-        if not yes:
-            click.confirm(f"erase record {seq} of {run} for good?", abort=True, err=True)
-        done = opened.erase(run, seq, reason=reason, by=by or getpass.getuser())
+        if not yes and not _confirmed(seq, run):
+            click.echo("nothing was erased; --yes does not ask", err=True)
+            raise click.Abort
+        done = opened.erase(run, seq, reason=reason, by=by or _user())
     if as_json:
         terminal.put_json(
             {"seq": done.seq, "run": done.run[1], "leaf": done.leaf, "also": done.also}
@@ -40,3 +43,18 @@ def command(
     else:
         also = f"; also in {', '.join(done.also)}" if done.also else ""
         click.echo(f"record {done.seq} is erased{also}")
+
+
+def _confirmed(seq: int, run: str) -> bool:
+    try:
+        return click.confirm(f"erase record {seq} of {plain(run)} for good?", err=True)
+    except click.Abort:
+        click.echo(err=True)  # the question has no line end
+        return False
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a user that has no name
+        return f"user {os.getuid()}"

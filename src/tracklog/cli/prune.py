@@ -10,6 +10,8 @@ from tracklog.cli import _home
 from tracklog.cli import _terminal as terminal
 
 UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+OLDEST = 100 * 365 * 86400
+"""Seconds; nothing here is a hundred years old."""
 
 
 class Age(click.ParamType[float]):
@@ -23,7 +25,12 @@ class Age(click.ParamType[float]):
         found = re.fullmatch(r"([0-9]+)([mhdw])", str(value))
         if found is None:
             self.fail(f"{value!r} is no age; write 30d, 12h, 90m or 8w", param, ctx)
-        return int(found[1]) * float(UNITS[found[2]])
+        seconds = int(found[1]) * UNITS[found[2]]
+        if seconds > OLDEST:
+            self.fail(
+                f"{value!r} is longer than anything is kept; write 30d, 12h or 8w", param, ctx
+            )
+        return float(seconds)
 
 
 @click.command(

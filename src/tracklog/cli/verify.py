@@ -45,7 +45,7 @@ def command(transcripts: tuple[Path, ...], home: Path, anchor: str | None, as_js
         terminal.put_json({**said, "notes": report.notes})
     else:
         for fault in report.faults:
-            click.secho(f"record {fault.seq}: {fault.why}", fg="red")
+            click.secho(str(fault), fg="red")
         for note in report.notes:
             click.echo(note)
         word = (

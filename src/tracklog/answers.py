@@ -1,0 +1,110 @@
+"""The questions that a fleet's owner asks, each a function of the same name as its verb.
+
+An answer is computed from what the folds keep; none of them reads the journal.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from tracklog import registry
+from tracklog.errors import NoSuchRecord
+from tracklog.folds import agents as agents_fold
+from tracklog.folds import audits as audits_fold
+from tracklog.folds import costs as costs_fold
+from tracklog.folds import inbox as inbox_fold
+from tracklog.folds import leaderboard as leaderboard_fold
+from tracklog.folds import loops as loops_fold
+from tracklog.folds import outcomes as outcomes_fold
+from tracklog.folds import run_of
+from tracklog.folds import runs as runs_fold
+from tracklog.folds import tools as tools_fold
+from tracklog.folds import tree as tree_fold
+from tracklog.home import Home
+from tracklog.index import Indexer
+from tracklog.replay import replay
+
+Row = dict[str, Any]
+
+
+def runs(index: Indexer, now: str, limit: int | None = 50) -> list[Row]:
+    """The runs, the latest heard first."""
+    kept = index.states("runs") if limit is None else index.newest("runs", limit)
+    return runs_fold.answer((state for _, state in kept), now)
+
+
+def show(index: Indexer, key: str, now: str) -> Row:
+    """One run: its row, its tools' loops and what it cost, sub-runs included."""
+    state = index.state("runs", key)
+    below = {branch.key for branch in tree(index, key)}
+    family, run = run_of(key)
+    loops = [each for each in _loops(index, key) if (each["family"], each["run"]) == (family, run)]
+    spent = costs_fold.answer(_all(index, "costs"), by="all", within=below | {key})
+    return {
+        **runs_fold.row(state, now),
+        "loops": loops,
+        "cost_with_sub_runs": spent[0] if spent else None,
+    }
+
+
+def show_at(home: Home, key: str, seq: int) -> Row:
+    """The same run as it was at a record, folded anew from the journal."""
+    fold = registry.fold("runs")
+    records = list(home.journal.records(run=run_of(key), through=seq))
+    states = replay(fold, records, home.dialects, until=seq)
+    if key not in states:
+        raise NoSuchRecord(f"the run had not begun at record {seq}", "ask for a later one")
+    return runs_fold.row(states[key], records[-1].received)
+
+
+def tree(index: Indexer, root: str | None = None) -> list[tree_fold.Branch]:
+    """The runs below one, or all of them: parents before children."""
+    known = (key for key, _ in index.states("runs"))
+    return tree_fold.answer(dict(index.states("tree")), root, known)
+
+
+def agents(index: Indexer) -> list[Row]:
+    """The agents over all their runs, the busiest first."""
+    return agents_fold.answer(_all(index, "agents"))
+
+
+def tools(index: Indexer, since: str | None = None) -> list[Row]:
+    """The tools, the most called first."""
+    return tools_fold.answer(_all(index, "tools"), since)
+
+
+def audits(index: Indexer, window: str, now: str) -> list[Row]:
+    """The audit checkpoints, the most flaky first."""
+    return audits_fold.answer(_all(index, "audits"), window, now)
+
+
+def outcomes(index: Indexer, now: str) -> Row:
+    """How the runs of the last 24 hours went."""
+    return outcomes_fold.answer(_all(index, "outcomes"), now)
+
+
+def inbox(index: Indexer, now: str) -> list[Row]:
+    """Who waits for a person, since when, and with what question."""
+    ended = {
+        (state.family, state.run)
+        for _, state in index.states("runs")
+        if runs_fold.ended_ms(state) is not None
+    }
+    return inbox_fold.answer(_all(index, "inbox"), now, ended)
+
+
+def leaderboard(index: Indexer) -> list[Row]:
+    """The contests that were won, the latest first."""
+    return leaderboard_fold.answer(_all(index, "leaderboard"))
+
+
+def costs(index: Indexer, by: str = "run") -> list[Row]:
+    """What was spent, by run, agent, model or provider."""
+    return costs_fold.answer(_all(index, "costs"), by=by)
+
+
+def _loops(index: Indexer, prefix: str) -> list[Row]:
+    return loops_fold.answer(state for _, state in index.states("loops", prefix))
+
+
+def _all(index: Indexer, fold: str) -> Iterable[Any]:
+    return (state for _, state in index.states(fold))
