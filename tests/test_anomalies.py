@@ -13,7 +13,7 @@ import pytest
 
 from failing import FailingDisk, HastyDisk, RememberingDisk, ShortDisk
 from soaking import SEED, SOAK
-from tracklog.errors import JournalFull, NotAppended, NotDurable, StoreBroken
+from tracklog.errors import BadFormat, JournalFull, NotAppended, NotDurable, StoreBroken
 from tracklog.journal import Entry, Journal
 from tracklog.segments import chain_path, firsts, segment_path
 from tracklog.stores.file import FileStore
@@ -421,10 +421,38 @@ def test_a_chain_that_cannot_be_made_anew_stops_the_writer_and_no_reader(tmp_pat
 
 
 def test_a_folder_that_cannot_be_made_is_told_with_its_remedy(tmp_path):
-    (tmp_path / "file").write_text("")
     with pytest.raises(StoreBroken, match="cannot be written") as error:
-        FileStore(tmp_path / "file" / "home")
+        FileStore(tmp_path / ("x" * 300))
     assert "owner and mode" in error.value.hint
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+@pytest.mark.parametrize("home", ["file", "file/home"])
+def test_a_file_in_the_place_of_a_home_is_told_with_its_remedy(tmp_path, home, readonly):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadFormat, match="a file is in its place") as error:
+        FileStore(tmp_path / home, readonly=readonly)
+    assert "name another place" in error.value.hint
+    assert (tmp_path / "file").read_text() == ""
+
+
+def test_a_lost_segment_is_told_and_what_its_chain_said_is_kept(tmp_path):
+    with Journal(FileStore(tmp_path, segment_size=300)) as journal:
+        for number in range(1, 8):
+            journal.append(entries(number))
+    last = firsts(tmp_path / "journal")[-1]
+    said = chain_path(tmp_path / "journal", last).read_bytes()
+    segment_path(tmp_path / "journal", last).unlink()
+    with Journal(FileStore(tmp_path, segment_size=300)) as journal:
+        (found,) = journal.findings
+        assert found.name == "segment-lost"
+        assert f"records {last} to 7 is gone" in found.message
+        (aside,) = (tmp_path / "quarantine").iterdir()
+        assert aside.read_bytes() == said
+        assert journal.append(entries(last)) == range(last, last + 1)
+    with Journal(FileStore(tmp_path)) as journal:
+        assert not journal.findings
+    assert verify(tmp_path).ok
 
 
 def test_a_seal_without_its_next_segment_is_finished_on_opening(tmp_path):

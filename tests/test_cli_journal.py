@@ -19,6 +19,7 @@ import pytest
 
 import sampling as samples
 from tracklog.dialects import tracklog as native
+from tracklog.doctor import doctor
 from tracklog.fact import Noted
 from tracklog.home import Home
 
@@ -226,7 +227,7 @@ def on_terminal(columns: int, home, *arguments, given: bytes = b"", **env):
         stdin=subprocess.PIPE,
         stdout=slave,
         stderr=slave,
-        env={**os.environ, "TRACKLOG_HOME": str(home), "TERM": "xterm", **env},
+        env={**os.environ, "TRACKLOG_HOME": str(home), "COLUMNS": str(columns), **env},
     )
     os.close(slave)
     reader.stdin.write(given)
@@ -512,3 +513,98 @@ def test_an_unreadable_file_does_not_keep_the_others_out(home, tmp_path):
     assert first == f"error: {tmp_path}/nowhere is not there; check the name"
     assert second.endswith(f"is a directory; name the files in it: {tmp_path}/*.jsonl")
     assert last == "8 accepted, 0 duplicate, 0 refused, the last is record 8"
+
+
+def test_a_home_of_a_newer_format_is_neither_read_nor_written(home, tmp_path):
+    tracklog(home, "record", CONVERGES)
+    (home / "format").write_text("2\n")
+    before = {path: path.stat().st_mtime_ns for path in home.rglob("*")}
+    for verb in (
+        ["tail"],
+        ["events", "agent-coder-1"],
+        ["verify"],
+        ["record", CONVERGES],
+        ["prune", "--older-than", "1d"],
+        ["erase", "agent-coder-1", 1, "--reason", "x", "--yes"],
+        ["follow", "--once", CONVERGES],
+        ["backup", tmp_path / "copy"],
+    ):
+        done = tracklog(home, *verb)
+        assert done.returncode == 2, verb
+        assert b"says '2', and this version knows format 1" in done.stderr, verb
+        assert b"use the version of tracklog that wrote this home" in done.stderr
+    (home_check,) = [
+        each for each in objects(tracklog(home, "doctor", "--json")) if each["name"] == "home"
+    ]
+    assert home_check["state"] == "error"
+    assert before == {path: path.stat().st_mtime_ns for path in home.rglob("*")}
+
+
+def test_a_home_that_is_a_file_is_said_to_be_so(home):
+    home.write_text("not a home")
+    for verb in (["tail"], ["verify"], ["record", CONVERGES], ["doctor"]):
+        done = tracklog(home, *verb)
+        assert b"a file is in its place" in done.stderr + done.stdout
+        assert b"name another place" in done.stderr + done.stdout
+        assert done.returncode == (1 if verb == ["doctor"] else 2)
+    assert home.read_text() == "not a home"
+
+
+def test_a_user_without_a_home_directory_is_told_to_write_the_path_in_full(home):
+    done = tracklog(home, "tail", "--home", "~nobody-of-this-name/x")
+    assert done.returncode == 2
+    assert b"write the path in full" in done.stderr
+
+
+@pytest.mark.parametrize(("given", "asked"), [(b"", 1), (b"n\n", 1), (b"y\n", 0)])
+def test_an_erasure_that_is_not_confirmed_erases_nothing(home, given, asked):
+    tracklog(home, "record", CONVERGES)
+    done = tracklog(home, "erase", "agent-coder-1", 3, "--reason", "x", given=given)
+    assert (done.returncode == 130, b"--yes does not ask" in done.stderr) == (asked, asked)
+    told = objects(tracklog(home, "events", "agent-coder-1", "--json"))
+    assert (told[2]["event"] is None) == (not asked)
+
+
+def test_an_age_beyond_measure_is_refused(home):
+    tracklog(home, "record", CONVERGES)
+    done = tracklog(home, "prune", "--older-than", "999999999999999999d")
+    assert done.returncode == 2
+    assert b"longer than anything is kept" in done.stderr
+
+
+def test_a_backup_that_cannot_be_made_says_why_and_leaves_nothing(home, tmp_path):
+    tracklog(home, "record", CONVERGES)
+    inside = tmp_path / "file" / "copy"
+    inside.parent.write_text("")
+    done = tracklog(home, "backup", inside)
+    assert done.returncode == 2
+    assert b"the copy was not made" in done.stderr
+    next((home / "journal").glob("*.chain")).unlink()
+    done = tracklog(home, "backup", tmp_path / "copy")
+    assert done.returncode == 2
+    assert b"the copy was not made" in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "home"]
+
+
+def checks(done):
+    return {each["name"]: each for each in objects(done)}
+
+
+def test_doctor_sees_a_missing_format_and_its_mend_mends_it(home):
+    tracklog(home, "record", CONVERGES)
+    (home / "format").unlink()
+    ill = tracklog(home, "doctor", "--json")
+    assert ill.returncode == 1
+    mend = checks(ill)["home"]["mend"].replace("tracklog", f"{sys.executable} -m tracklog", 1)
+    subprocess.run(mend, shell=True, check=True, capture_output=True)
+    assert tracklog(home, "doctor").returncode == 0
+
+
+def test_doctor_sees_a_home_that_cannot_be_written(home, monkeypatch):
+    """The answer of the operating system is given, since root may write anywhere."""
+    tracklog(home, "record", CONVERGES)
+    monkeypatch.setattr(os, "access", lambda path, _: path.name != "journal")
+    (seen,) = [check for check in doctor(home, time.time()) if check.name == "permissions"]
+    assert seen.state == "error"
+    assert seen.message == f"{home / 'journal'} cannot be read and written by you"
+    assert seen.mend == f"chmod -R u+rwX {home}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tracklog.errors import BadBackup
 from tracklog.segments import chain_path, segment_path
-from tracklog.verify import Head, snapshot, verify
+from tracklog.verify import Head, Report, snapshot, verify
 
 JOURNALS = ("journal", "refused")
 WHOLE = ("quarantine", "blobs")
@@ -23,9 +23,27 @@ def backup(home: Path, target: Path, progress: Callable[[int, int], None] | None
     if not (home / "format").exists():
         raise BadBackup(f"{home} is no home", "name the home with --home")
     making = target.with_name(f".{target.name}.making")
-    if making.exists():
-        shutil.rmtree(making)  # left by a copy that was cut short
-    making.mkdir(mode=0o700, parents=True)
+    try:
+        if making.exists():
+            shutil.rmtree(making)  # left by a copy that was cut short
+        making.mkdir(mode=0o700, parents=True)
+        report = _made(home, making, progress)
+        if target.exists():
+            target.rmdir()
+        making.rename(target)
+        _sync(target.parent)
+    except BaseException as error:
+        shutil.rmtree(making, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise BadBackup(
+                f"the copy was not made: {error.filename or target}: {error.strerror or error}",
+                "name a place with room that you may write to; `tracklog doctor` looks over the home",
+            ) from error
+        raise
+    return report.head
+
+
+def _made(home: Path, making: Path, progress: Callable[[int, int], None] | None) -> Report:
     shutil.copyfile(home / "format", making / "format")
     sizes = {name: snapshot(home / name) for name in JOURNALS if (home / name).is_dir()}
     total = sum(size + links for each in sizes.values() for size, links in each.values())
@@ -47,14 +65,10 @@ def backup(home: Path, target: Path, progress: Callable[[int, int], None] | None
     report = verify(making)
     if not report.ok:
         raise BadBackup(
-            f"the copy does not verify: record {report.faults[0].seq}: {report.faults[0].why}",
+            f"the copy does not verify: {report.faults[0]}",
             f"run `tracklog verify --home {home}`: the original may be damaged",
         )
-    if target.exists():
-        target.rmdir()
-    making.rename(target)
-    _sync(target.parent)
-    return report.head
+    return report
 
 
 def _copy(source: Path, target: Path, size: int) -> None:

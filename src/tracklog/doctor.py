@@ -1,16 +1,19 @@
 """Looks over a home: what is wrong, and the command that mends it."""
 
+import os
 import platform
 import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Literal, NamedTuple
 
 from tracklog import __version__
 from tracklog.errors import TracklogError
 from tracklog.frame import stamp
 from tracklog.home import Home
+from tracklog.segments import check_format
 from tracklog.verify import verify
 
 LOW = 1 << 30
@@ -30,10 +33,10 @@ class Check(NamedTuple):
 def doctor(home: Path, now: float) -> Iterator[Check]:
     """Every check, in order; a home that is not there is no error."""
     yield Check("version", "ok", f"tracklog {__version__}, Python {platform.python_version()}")
-    if not (home / "format").exists():
-        yield Check("home", "warning", f"nothing is recorded at {home} yet", "tracklog record")
+    here = _home(home)
+    yield here
+    if here.state != "ok":
         return
-    yield Check("home", "ok", str(home))
     yield _permissions(home)
     yield _space(home)
     try:
@@ -41,40 +44,73 @@ def doctor(home: Path, now: float) -> Iterator[Check]:
     except TracklogError as error:
         yield Check("chain", "error", error.message, error.hint)
         return
+    except OSError as error:
+        message = f"{error.filename} cannot be read: {error.strerror}"
+        yield Check("chain", "error", message, f"chmod -R u+rwX {quote(str(home))}")
+        return
     if report.ok:
-        yield Check("chain", "ok", f"{report.records:,} records, head {report.head}")
+        records = "1 record" if report.records == 1 else f"{report.records:,} records"
+        yield Check("chain", "ok", f"{records} proven")
+        yield from (Check("note", "ok", note) for note in report.notes)
     else:
-        first = report.faults[0]
-        message = f"record {first.seq}: {first.why}"
-        yield Check("chain", "error", message, f"tracklog verify --home {home}")
+        mend = f"tracklog verify --home {quote(str(home))}"
+        yield Check("chain", "error", str(report.faults[0]), mend)
     yield from _inside(home, now)
 
 
+def _home(home: Path) -> Check:
+    try:
+        if check_format(home):
+            return Check("home", "ok", str(home))
+    except TracklogError as error:
+        return Check("home", "error", error.message, error.hint)
+    if any((home / "journal").glob("*.jsonl")):
+        mend = f"tracklog record --home {quote(str(home))} </dev/null"
+        return Check("home", "error", f"{home / 'format'} is missing", mend)
+    return Check("home", "warning", f"nothing is recorded at {home} yet", "tracklog record")
+
+
 def _permissions(home: Path) -> Check:
-    loose = [
-        path
-        for path in (home, *home.rglob("*"))
-        if not path.is_symlink() and stat.S_IMODE(path.stat().st_mode) & 0o077
-    ]
+    loose, closed = [], []
+    for path in (home, *home.rglob("*")):
+        try:
+            mode = path.lstat().st_mode
+        except FileNotFoundError:
+            continue  # others write meanwhile
+        except PermissionError:
+            mode = 0
+        if not stat.S_ISLNK(mode) and stat.S_IMODE(mode) & 0o077:
+            loose.append(path)
+        if not os.access(path, os.R_OK | os.W_OK):
+            closed.append(path)
+    if closed:
+        message = f"{_paths(closed)} cannot be read and written by you"
+        return Check("permissions", "error", message, f"chmod -R u+rwX {quote(str(home))}")
     if not loose:
         return Check("permissions", "ok", "for the owner alone")
-    message = f"{len(loose)} files or folders can be read by others, the first {loose[0]}"
-    return Check("permissions", "warning", message, f"chmod -R go-rwx {home}")
+    message = f"{_paths(loose)} can be read by others"
+    return Check("permissions", "warning", message, f"chmod -R go-rwx {quote(str(home))}")
+
+
+def _paths(paths: list[Path]) -> str:
+    return str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1:,} more"
 
 
 def _space(home: Path) -> Check:
     free = shutil.disk_usage(home).free
-    message = f"{free / (1 << 30):,.1f} GiB free"
     if free > LOW:
-        return Check("space", "ok", message)
+        return Check("space", "ok", f"{free / (1 << 30):,.1f} GiB free")
+    message = f"the disk is nearly full: {free / (1 << 20):,.1f} MiB free"
     mend = "make room, or `tracklog prune --older-than 30d`"
-    return Check("space", "warning", f"the disk is nearly full: {message}", mend)
+    return Check("space", "warning", message, mend)
 
 
 def _inside(home: Path, now: float) -> Iterator[Check]:
     torn = [path for path in (home / "quarantine").glob("*") if path.is_file()]
     if torn:
-        message = f"{len(torn)} torn pieces were set aside"
+        message = (
+            "a piece was set aside" if len(torn) == 1 else f"{len(torn)} pieces were set aside"
+        )
         yield Check("quarantine", "warning", message, f"look into {home / 'quarantine'}")
     else:
         yield Check("quarantine", "ok", "nothing was ever torn")

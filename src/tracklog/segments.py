@@ -23,7 +23,7 @@ import orjson
 
 from tracklog import chain
 from tracklog.chain import Link
-from tracklog.errors import StoreBroken
+from tracklog.errors import BadFormat, StoreBroken
 from tracklog.frame import EVENT, Run, run_of, seq_of
 
 FORMAT = 1
@@ -47,6 +47,27 @@ def chain_path(folder: Path, first: int) -> Path:
 
 def runs_path(folder: Path, first: int) -> Path:
     return folder / f"{first:020d}.runs"
+
+
+def check_format(home: Path) -> bool:
+    """Whether a home says its format; one that this version cannot read is refused."""
+    path = home / "format"
+    try:
+        said = path.read_bytes()
+    except FileNotFoundError:
+        return False
+    except NotADirectoryError:
+        raise BadFormat(
+            f"{home} cannot be a folder: a file is in its place",
+            "name another place with --home or TRACKLOG_HOME",
+        ) from None
+    if said.strip() != b"%d" % FORMAT:
+        shown = said[:20].decode(errors="replace").strip()
+        raise BadFormat(
+            f"{path} says {shown!r}, and this version knows format {FORMAT}",
+            "use the version of tracklog that wrote this home, or a newer one",
+        )
+    return True
 
 
 def firsts(folder: Path) -> list[int]:

@@ -47,7 +47,11 @@ class Fault(NamedTuple):
     """A record that is not as it was recorded, and why."""
 
     seq: int
+    """0 when it is the home itself."""
     why: str
+
+    def __str__(self) -> str:
+        return f"record {self.seq}: {self.why}" if self.seq else self.why
 
 
 @dataclass
@@ -400,7 +404,7 @@ def prove(
     if not frames:
         raise NoSuchRecord(
             f"there is no record of run {run[1]!r} in family {run[0]!r} up to {goal.through}",
-            "`tracklog runs` lists the runs that there are",
+            "`tracklog tail` shows what is there",
         )
     numbers = sorted(frames)
     told: dict[str, Any] = {"format": FORMAT, "family": run[0], "run": run[1]}

@@ -15,13 +15,14 @@ import orjson
 
 from tracklog import chain
 from tracklog.disk import Disk, make_folders, write_all, write_file
-from tracklog.errors import BadFormat, JournalFull, NotAppended, NotDurable, StoreBroken
+from tracklog.errors import JournalFull, NotAppended, NotDurable, StoreBroken
 from tracklog.event import Finding
 from tracklog.frame import record, seq_of
 from tracklog.segments import (
     FORMAT,
     blocks,
     chain_path,
+    check_format,
     firsts,
     last_line,
     last_link,
@@ -61,12 +62,14 @@ class Writer:
         self._mutex = threading.Lock()
         self._exclusive = _Exclusive(self)
         try:
+            check_format(home)  # before anything is made in what may be no home
             make_folders(disk, self.folder)
             make_folders(disk, home / "quarantine")
             self._begin()
             self._exclude()
             try:
-                self._check_format()
+                if not check_format(home):
+                    write_file(disk, home / "format", b"%d\n" % FORMAT)
                 self._sweep()
                 disk.sync_folder(home)
                 self._recover()
@@ -178,20 +181,6 @@ class Writer:
         if self._lock >= 0:
             self.disk.unlock(self._lock)
 
-    def _check_format(self) -> None:
-        path = self.home / "format"
-        try:
-            said = path.read_bytes()
-        except FileNotFoundError:
-            write_file(self.disk, path, b"%d\n" % FORMAT)
-            return
-        if said.strip() != b"%d" % FORMAT:
-            shown = said[:20].decode(errors="replace").strip()
-            raise BadFormat(
-                f"{path} says {shown!r}, and this version knows format {FORMAT}",
-                "use the version of tracklog that wrote this home, or a newer one",
-            )
-
     def _sweep(self) -> None:
         """Removes what a crash left half-made."""
         for path in self.folder.glob("*.tmp"):
@@ -286,6 +275,7 @@ class Writer:
         """A new segment, on disk with its name before anything is written to it."""
         header = chain.opened(first - 1, before)
         links = chain_path(self.folder, first)
+        self._keep_orphan(first, links)
         fd = self.disk.open(links, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             write_all(self.disk, fd, header)
@@ -298,6 +288,18 @@ class Writer:
         self._open(first)
         self._end, self._chain_end = 0, len(header)
         self.through, self.chain = first - 1, before
+
+    def _keep_orphan(self, first: int, links: Path) -> None:
+        """Puts a chain aside that speaks of records whose segment is gone: it is all that is left."""
+        said = links.read_bytes() if links.exists() else b""
+        told = max((link.through for link in map(chain.read, said.splitlines()) if link), default=0)
+        if told >= first:
+            path = self.quarantine(f"{first:020d}-0.links", said)
+            self._find(
+                "segment-lost",
+                f"the segment of records {first} to {told} is gone, and these numbers are given "
+                f"anew; what its chain said of them is in {path}",
+            )
 
     def _open(self, first: int) -> None:
         self._let_go()
@@ -515,6 +517,6 @@ def _translated(error: OSError, writer: Writer) -> NotAppended:
             "this group was not kept; send it again, and look at the disk's health",
         )
     return StoreBroken(
-        f"{writer.folder} cannot be written: {said}",
+        f"{error.filename or writer.folder} cannot be written: {said}",
         "check the folder's owner and mode, and that its disk is mounted and healthy",
     )

@@ -14,7 +14,7 @@ from tracklog.disk import Disk
 from tracklog.errors import NotAppended, StoreBroken
 from tracklog.event import Finding
 from tracklog.retention import Erasure, Pruning, Tombstone
-from tracklog.segments import Reader, firsts
+from tracklog.segments import Reader, check_format, firsts
 from tracklog.stores import Durability, Make, Run
 from tracklog.writer import Writer
 
@@ -47,7 +47,9 @@ class FileStore:
         self.findings: list[Finding] = []
         self._timer: threading.Timer | None = None
         self._failed: Exception | None = None
-        if not readonly:
+        if readonly:
+            check_format(self.home)
+        else:
             self.writer = Writer(self.home, folder, segment_size, disk or Disk())
             self.findings = self.writer.findings
             if durability == "sync":
