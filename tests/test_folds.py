@@ -32,7 +32,17 @@ from tracklog.fact import (
     Said,
     Spent,
 )
-from tracklog.folds import Told, moment, quantile, row_key, rows_of, run_key, run_of
+from tracklog.folds import (
+    Told,
+    moment,
+    number,
+    quantile,
+    row_key,
+    rows_of,
+    run_key,
+    run_of,
+    text_of,
+)
 from tracklog.folds import agents as agents_
 from tracklog.folds import audits as audits_
 from tracklog.folds import calls as calls_
@@ -238,11 +248,13 @@ def test_money_and_tokens_of_a_run_are_counted_once():
             Spent(key="b", usage=usage, group="g"),
             Spent(key="c", usage={"input_tokens": 7}, group="g", whole=True),
             Spent(usage={"output_tokens": "many", "input_tokens": -1, "cached_tokens": True}),
+            Spent(usage={"output_tokens": 2}),
+            Spent(usage={"output_tokens": 2}),
             Spent(key="d", usage=usage, copied=True),
         ]
     )
     row = run_after(history)
-    assert (row["tokens_in"], row["tokens_out"], row["tokens_cached"]) == (17, 5, 4)
+    assert (row["tokens_in"], row["tokens_out"], row["tokens_cached"]) == (17, 9, 4)
     assert row["cost_usd"] == 0.2
 
 
@@ -284,8 +296,8 @@ def test_copied_history_is_shown_and_never_counted():
 def test_agents_have_five_buckets_and_escaped_is_not_aborted():
     outcomes = ["converged", "partial", "escaped", "escaped", "aborted"]
     lines = []
-    for number, outcome in enumerate(outcomes):
-        lines += [began(f"r{number}"), ended(f"r{number}", outcome=outcome)]
+    for place, outcome in enumerate(outcomes):
+        lines += [began(f"r{place}"), ended(f"r{place}", outcome=outcome)]
     history = read("kahn-agent", [*lines, began("r9")])
     (row,) = agents_.answer(play(agents_.fold, history).values())
     assert row["outcomes"] == {
@@ -308,6 +320,16 @@ def test_the_busiest_agent_comes_first_and_durations_are_interpolated():
     assert (busy["agent"], busy["p50_seconds"]) == ("busy", 2.5)
     assert busy["p95_seconds"] == pytest.approx(3.85)
     assert (lazy["agent"], lazy["p50_seconds"], lazy["mean_score"]) == ("lazy", None, None)
+
+
+def test_without_a_producers_word_a_duration_is_that_of_the_clock():
+    history = [
+        (told(1, at="2026-05-06T08:00:00.000Z"), Began(what="agent", agent="a")),
+        (told(2, at="2026-05-06T08:00:02.500Z"), Ended(what="agent", agent="a")),
+    ]
+    (row,) = agents_.in_runs(play(agents_.fold, history).values())
+    assert row["seconds"] == 2.5
+    assert run_after(history)["seconds"] == 2.5
 
 
 @pytest.mark.requirement("KAHN-44")
@@ -391,6 +413,24 @@ def test_the_same_id_told_twice_is_one_call_and_the_report_alone_counts():
     assert (row["tool_calls"], row["tool_failures"]) == (1, 1)
     (tool,) = tools_.answer(play(tools_.fold, twice).values())
     assert (tool["calls"], tool["failures"]) == (1, 1)
+
+
+def test_a_call_that_was_seen_from_end_to_end_takes_up_a_late_original():
+    history = numbered(
+        [
+            Called(tool="read", call_id="p1"),
+            Returned(call_id="p1", ok=False),
+            Returned(call_id="u1", ok=True),
+            ROUTER[0],
+            ROUTER[1],
+            *REPORT,
+        ]
+    )
+    row = run_after(history)
+    assert (row["tool_calls"], row["tool_failures"], row["open_calls"]) == (1, 1, 0)
+    (tool,) = tools_.answer(play(tools_.fold, history).values())
+    assert (tool["calls"], tool["failures"], tool["open"]) == (1, 1, 0)
+    assert len(calls_.answer(play(calls_.fold, history).values())) == 1
 
 
 def test_a_made_up_id_means_something_in_its_record_only():
@@ -937,6 +977,18 @@ def test_names_within_a_key_are_not_mistaken_for_each_other(names):
 )
 def test_times_are_read_however_a_dialect_spells_them(spelled, milliseconds):
     assert moment(spelled) == milliseconds
+
+
+def test_any_value_has_a_text():
+    deep = []
+    for _ in range(5000):
+        deep = [deep]
+    assert text_of("as it is") == "as it is"
+    assert text_of({"b": 1, "a": [None]}) == '{"a":[null],"b":1}'
+    assert text_of([10**30]) == f"[{10**30}]"
+    assert text_of(deep) == "(list)"
+    assert number(10**400) is None
+    assert number(True) is None
 
 
 def test_quantiles_lie_between_their_neighbours():

@@ -220,11 +220,12 @@ class Call:
 
 
 Calls = dict[str, Any]
-"""The calls of a run by name, as lists of a `Call`'s fields; a text is the name of the copy's original."""
+"""The calls of a run by name: a list of a `Call`'s fields; True once it was seen from end to end, so
+that nothing can change it; a text is the name of the original that this one is a copy of."""
 
 
-def join_call(calls: Calls, told: Told, fact: Called | Returned) -> tuple[list[Call], Call]:
-    """Joins one more telling of a call to the rest: what counted until now, and what counts now.
+def join_call(calls: Calls, told: Told, fact: Called | Returned) -> tuple[list[Call], list[Call]]:
+    """Joins one more telling of a call to the rest: what no longer counts, and what counts instead.
 
     Copies are known by their call id or by the provider's; of two tellings the one that was
     seen counts, whichever came first. A made-up id is forgotten once it has returned.
@@ -232,12 +233,17 @@ def join_call(calls: Calls, told: Told, fact: Called | Returned) -> tuple[list[C
     name = call_name(told, fact)
     while isinstance(original := calls.get(name), str):
         name = original
+    if original is True:
+        return [], []
     before = [Call(*original)] if original else []
     call = Call(*original) if original else Call(at=when(told))
     if isinstance(fact, Called):
         _called(call, told, fact)
         copy = f"={provider}" if (provider := word(fact.provider_call_id)) else name
         if copy != name and not isinstance(known := calls.get(copy), str):
+            if known is True:
+                calls[name] = copy
+                return before, []
             if known:
                 before.append(Call(*known))
                 _merge(call, before[-1])
@@ -246,9 +252,11 @@ def join_call(calls: Calls, told: Told, fact: Called | Returned) -> tuple[list[C
         _returned(call, told, fact)
     if fact.synthetic_id is True and not call.open:
         calls.pop(name, None)
+    elif call.called == call.returned == 0:
+        calls[name] = True
     else:
         calls[name] = [call.tool, call.called, call.at, call.returned, call.ok, call.micros]
-    return before, call
+    return before, [call]
 
 
 def _called(call: Call, told: Told, fact: Called) -> None:

@@ -81,6 +81,10 @@ class State:
     open_calls: int = 0
     spent: dict[str, list[Any]] = field(default_factory=dict)
     """Each spend's group, whether it is the whole of it, and its amounts."""
+    last_spent: str = ""
+    """The last spend that has neither key nor group: it can be told again in its own record only."""
+    sums: dict[str, int] = field(default_factory=dict)
+    """What all such spends before it come to."""
 
 
 def step(state: State, told: Told, fact: Fact) -> State:
@@ -185,14 +189,20 @@ def _ended(state: State, told: Told, fact: Ended) -> None:
 
 
 def _counted(state: State, told: Told, fact: Called | Returned) -> None:
-    before, call = join_call(state.calls, told, fact)
-    state.tool_calls += 1 - len(before)
-    state.tool_failures += call.failed - sum(each.failed for each in before)
-    state.open_calls += call.open - sum(each.open for each in before)
+    before, after = join_call(state.calls, told, fact)
+    for calls, one in ((before, -1), (after, 1)):
+        for call in calls:
+            state.tool_calls += one
+            state.tool_failures += one * call.failed
+            state.open_calls += one * call.open
 
 
 def _spent(state: State, told: Told, fact: Spent) -> None:
     name, known = spend_name(told, fact), amounts(fact)
+    if fact.key is None and fact.group is None and name != state.last_spent:
+        if state.last_spent:
+            _sum(state.sums, state.spent.pop(state.last_spent)[2])
+        state.last_spent = name
     if name not in state.spent or greater(known, state.spent[name][2]):
         state.spent[name] = [word(fact.group), fact.whole is True, known]
 
@@ -280,12 +290,16 @@ def _passed(state: State) -> bool | None:
 def _tokens(state: State) -> Mapping[str, int]:
     """The sums: in a group the whole spends replace the rest."""
     replaced = {group for group, whole, _ in state.spent.values() if whole and group is not None}
-    sums: dict[str, int] = {}
+    sums = dict(state.sums)
     for group, whole, known in state.spent.values():
         if whole or group not in replaced:
-            for key, amount in known.items():
-                sums[key] = add(sums.get(key, 0), amount)
+            _sum(sums, known)
     return sums
+
+
+def _sum(sums: dict[str, int], known: Mapping[str, int]) -> None:
+    for key, amount in known.items():
+        sums[key] = add(sums.get(key, 0), amount)
 
 
 fold = Fold(

@@ -25,10 +25,11 @@ class State:
 
 def step(state: State, told: Told, fact: Called | Returned) -> State:
     if fact.copied is not True:
-        before, call = join_call(state.calls, told, fact)
-        for each in before:
-            _count(state, each, -1)
-        _count(state, call, 1)
+        before, after = join_call(state.calls, told, fact)
+        for call in before:
+            _count(state, call, -1)
+        for call in after:
+            _count(state, call, 1)
     return state
 
 
