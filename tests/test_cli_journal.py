@@ -400,7 +400,7 @@ def test_follow_takes_what_is_new_and_only_that(home, tmp_path):
         {"file": str(folder / "a.jsonl"), "accepted": 1, "refused": 1},
         {"file": str(folder / "b.jsonl"), "accepted": 1},
     ]
-    assert b"line 2" in done.stderr or b"line 1" in done.stderr
+    assert b"a.jsonl, line 4 refused" in done.stderr
     assert objects(tracklog(home, "follow", "--once", "--json", folder)) == []
     (folder / "b.jsonl").write_bytes(kahn(7) + b"\n" + kahn(8) + b"\n")
     replaced = objects(tracklog(home, "follow", "--once", "--json", folder))
@@ -608,3 +608,53 @@ def test_doctor_sees_a_home_that_cannot_be_written(home, monkeypatch):
     assert seen.state == "error"
     assert seen.message == f"{home / 'journal'} cannot be read and written by you"
     assert seen.mend == f"chmod -R u+rwX {home}"
+
+
+def test_follow_goes_on_where_something_cannot_be_read(home, tmp_path):
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    os.mkfifo(runs / "pipe.jsonl")  # opening it would wait for a writer
+    (runs / "folder.jsonl").mkdir()
+    (runs / "gone.jsonl").symlink_to(tmp_path / "nowhere")
+    odd = os.path.join(os.fsencode(runs), b"caf\xe9.jsonl")  # noqa: PTH118  # bytes
+    for name in (runs / "good.jsonl", odd):
+        with open(name, "wb") as file:  # noqa: PTH123  # bytes
+            file.write(kahn(1) + b"\n")
+    done = tracklog(home, "follow", "--once", "--json", runs, timeout=30)
+    assert done.returncode == 0, done.stderr
+    assert [each["accepted"] for each in objects(done)] == [1, 1]
+    again = tracklog(home, "follow", "--once", runs)
+    assert again.stderr == b"0 accepted, 0 duplicate, 0 refused\n"
+    named = tracklog(home, "follow", "--once", runs / "pipe.jsonl", timeout=30)
+    assert named.returncode == 2
+    assert b"cannot be read: it is no regular file" in named.stderr
+
+
+def test_follow_tells_the_line_of_the_file_every_problem_and_its_hint(home, tmp_path):
+    runs = tmp_path / "runs.jsonl"
+    runs.write_bytes(kahn(1) + b"\n" + kahn(2) + b"\n")
+    tracklog(home, "follow", "--once", runs)
+    bad = orjson.loads(kahn(3)) | {"step": -1, "ok": "yes"}
+    with runs.open("ab") as file:
+        file.write(b"\n" + orjson.dumps(bad) + b"\n")
+    done = tracklog(home, "follow", "--once", runs)
+    assert done.returncode == 1
+    first, *reasons = done.stderr.decode().splitlines()
+    assert first == f"{runs}, line 4 refused"
+    assert [line.split()[0] for line in reasons if line.startswith("  /")] == ["/ok", "/step"]
+
+
+def test_follow_does_not_listen_to_itself(home, tmp_path):
+    (tmp_path / "runs.jsonl").write_bytes(kahn(1) + b"\nnope\n")
+    for _ in range(3):
+        done = tracklog(home, "follow", "--once", "--json", tmp_path)
+        assert {each["file"] for each in objects(done)} <= {str(tmp_path / "runs.jsonl")}
+    assert tracklog(home, "follow", "--once", home).stdout == b""
+
+
+def test_an_unknown_dialect_is_said_before_anything_is_read(home, tmp_path):
+    tracklog(home, "record", CONVERGES)
+    for verb in (["record", CONVERGES], ["follow", "--once", tmp_path], ["tail"]):
+        done = tracklog(home, *verb, "--dialect", "kahn-agnt")
+        assert done.returncode == 2
+        assert b"the dialects are: " in done.stderr

@@ -1,10 +1,12 @@
 """Brings files into a journal as they grow: transcripts, kahn archives, any JSONL of a dialect."""
 
+import os
+import stat
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from tracklog.intake import Intake, Verdict
 from tracklog.lines import Line, split
@@ -21,42 +23,77 @@ class Heard(NamedTuple):
     verdicts: list[Verdict]
 
 
+class Unheard(NamedTuple):
+    """A file that cannot be read; it is said once, and tried again."""
+
+    path: Path
+    why: str
+
+
 class Follower:
     """Watches folders and files; each file's place stands in the journal with its records.
 
     A file is known by its path and its first line: one that was replaced is read from its start.
+    What lies in `home` is our own, and is never listened to.
     """
 
-    def __init__(self, intake: Intake, paths: Sequence[Path], dialect: str | None = None) -> None:
+    def __init__(
+        self,
+        intake: Intake,
+        paths: Sequence[Path],
+        dialect: str | None = None,
+        home: Path | None = None,
+    ) -> None:
         self._intake = intake
         self._paths = paths
         self._dialect = dialect
+        self._home = home and home.resolve()
         self._places: dict[str, int] = {}
         self._sizes: dict[Path, int] = {}
+        self._counted: dict[str, tuple[int, int]] = {}
+        self._unheard: set[Path] = set()
 
-    def poll(self) -> Iterator[Heard]:
+    def poll(self) -> Iterator[Heard | Unheard]:
         """Whatever is new and whole since the last time; a line without its end is waited for."""
         for path in self._files():
             try:
-                size = path.stat().st_size
-                if self._sizes.get(path) != size:
-                    yield from self._read(path, size)
-                    self._sizes[path] = size
+                found = path.stat()
+                if self._sizes.get(path) == found.st_size:
+                    continue
+                if not stat.S_ISREG(found.st_mode):
+                    raise OSError(0, "it is no regular file")
+                yield from self._read(path, found.st_size)
+                self._sizes[path] = found.st_size
+                self._unheard.discard(path)
             except FileNotFoundError:
                 self._sizes.pop(path, None)  # gone: what was heard of it stays
+            except OSError as error:
+                if path not in self._unheard:
+                    yield Unheard(path, error.strerror or str(error))
+                self._unheard.add(path)
 
     def _files(self) -> list[Path]:
         found: list[Path] = []
         for path in self._paths:
-            found += sorted(path.rglob("*.jsonl")) if path.is_dir() else [path]
+            if not path.is_dir():
+                found.append(path)
+                continue
+            inside = sorted(each for each in path.rglob("*.jsonl") if each.is_file())
+            found += [each for each in inside if not self._own(each)] if self._own(path) else inside
         return found
+
+    def _own(self, path: Path) -> bool:
+        """Whether our home and that file or folder lie in one another."""
+        home, path = self._home, path.resolve()
+        return home is not None and (path == home or home in path.parents or path in home.parents)
 
     def _read(self, path: Path, size: int) -> Iterator[Heard]:
         with path.open("rb") as file:
             first = file.readline(1 << 16)
             if not first.endswith(b"\n") and len(first) < 1 << 16:
                 return  # its first line is still being written
-            source = f"file:{path.resolve()}#{sha256(first).hexdigest()[:16]}"
+            name = os.fsencode(path.resolve()).decode("utf-8", "backslashreplace")
+            source = f"file:{name}#{sha256(first).hexdigest()[:16]}"
             place = self._place(source)
             if place > size:
                 place = 0  # cut back: what is there now is read again
@@ -68,7 +105,12 @@ class Follower:
                 whole = block.rfind(b"\n") + 1
                 if not whole:
                     return
-                yield self._admit(path, source, place, block[:whole])
+                heard = self._admit(path, source, place, block[:whole])
+                if any(verdict.problems for verdict in heard.verdicts):
+                    before = self._lines_before(file, source, place)
+                    lines = [line._replace(number=line.number + before) for line in heard.lines]
+                    heard = heard._replace(lines=lines)
+                yield heard
                 place += whole
                 self._places[source] = place
 
@@ -76,6 +118,17 @@ class Follower:
         lines = list(split(BytesIO(block), self._intake.cap))
         mark = (source, place + len(block))
         return Heard(path, lines, self._intake.admit_lines(lines, self._dialect, mark=mark))
+
+    def _lines_before(self, file: BinaryIO, source: str, place: int) -> int:
+        """How many lines of a file end before that place; only a refusal wants to know."""
+        at, count = self._counted.get(source, (0, 0))
+        if at > place:
+            at, count = 0, 0
+        file.seek(at)
+        while at < place and (block := file.read(min(STEP, place - at))):
+            at, count = at + len(block), count + block.count(b"\n")
+        self._counted[source] = at, count
+        return count
 
     def _place(self, source: str) -> int:
         if source not in self._places:

@@ -4,18 +4,24 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tracklog.cli import _home
 from tracklog.cli import _terminal as terminal
 
+if TYPE_CHECKING:
+    from tracklog.follow import Heard
+
 
 @click.command(
     epilog="""\b
 Examples:
   tracklog follow storage/transcripts .kahn/archive
-  tracklog follow --once old-runs/""",
+  tracklog follow --once old-runs/
+\b
+Exit code: 0 all kept, 1 something refused, 2 usage or I/O.""",
 )
 @click.argument(
     "paths",
@@ -28,7 +34,14 @@ Examples:
 @click.option("--dialect", metavar="NAME", help="Read every line as this dialect.")
 @click.option("--once", is_flag=True, help="Take what is there, and stop.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per piece that was read.")
-@click.option("--every", type=click.FloatRange(min=0.05), default=0.5, show_default=True)
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0.05),
+    default=0.5,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often it looks.",
+)
 def command(
     paths: tuple[Path, ...],
     home: Path,
@@ -41,21 +54,23 @@ def command(
 
     Where each file got to is kept with its records: nothing is read twice, nothing is missed.
     """
-    from tracklog.follow import Follower  # noqa: PLC0415  # slow to import
+    from tracklog import registry  # noqa: PLC0415  # slow to import
+    from tracklog.follow import Follower, Unheard  # noqa: PLC0415
 
+    if dialect:
+        registry.dialect(dialect)
     counts: Counter[str] = Counter()
     with _home.writing(home) as opened:
-        follower = Follower(opened.intake, paths, dialect)
+        follower = Follower(opened.intake, paths, dialect, home)
         try:
             while True:
                 for heard in follower.poll():
-                    here: Counter[str] = Counter(each.verdict for each in heard.verdicts)
-                    counts += here
-                    _report(heard.path, here, as_json)
-                    for line, verdict in zip(heard.lines, heard.verdicts, strict=True):
-                        for problem in verdict.problems[:1]:
-                            place = f"{heard.path}, line {line.number}"
-                            click.secho(f"{place}: {problem.message}", fg="red", err=True)
+                    if isinstance(heard, Unheard):
+                        counts["unheard"] += 1
+                        said = f"{heard.path} cannot be read: {heard.why}"
+                        terminal.say_error(said, "check whose it is and its mode")
+                    else:
+                        counts += _report(heard, as_json)
                 if once:
                     break
                 time.sleep(every)
@@ -64,13 +79,19 @@ def command(
     if not as_json:
         words = ", ".join(f"{counts[w]:,} {w}" for w in ("accepted", "duplicate", "refused"))
         click.echo(words, err=True)
-    sys.exit(1 if counts["refused"] else 0)
+    sys.exit(2 if counts["unheard"] else 1 if counts["refused"] else 0)
 
 
-def _report(path: Path, counts: "Counter[str]", as_json: bool) -> None:
+def _report(heard: "Heard", as_json: bool) -> "Counter[str]":
+    """Tells what became of some lines of a file; how many met which fate."""
+    counts = Counter[str](each.verdict for each in heard.verdicts)
     if as_json:
-        terminal.put_json({"file": str(path), **counts})
+        terminal.put_json({"file": str(heard.path), **counts})
         sys.stdout.buffer.flush()
     else:
         words = ", ".join(f"{count:,} {word}" for word, count in counts.items())
-        click.echo(f"{path}: {words}")
+        click.echo(f"{terminal.plain(str(heard.path))}: {words or 'nothing but blank lines'}")
+    for line, verdict in zip(heard.lines, heard.verdicts, strict=True):
+        if verdict.problems:
+            terminal.say_refused(f"{heard.path}, line {line.number}", verdict.problems)
+    return counts
