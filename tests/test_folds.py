@@ -433,6 +433,22 @@ def test_a_call_that_was_seen_from_end_to_end_takes_up_a_late_original():
     assert len(calls_.answer(play(calls_.fold, history).values())) == 1
 
 
+def test_of_two_tellings_the_one_that_was_seen_names_the_tool():
+    seen = Called(tool="seen", call_id="p1")
+    told_ = Called(tool="told", call_id="u1", provider_call_id="p1", fidelity="reported")
+    for facts in ([seen, told_], [told_, seen]):
+        (tool,) = tools_.answer(play(tools_.fold, numbered(facts)).values())
+        assert (tool["tool"], tool["calls"], tool["open"]) == ("seen", 1, 1)
+
+
+def test_a_made_up_id_with_a_providers_id_beside_it_has_its_copy_known():
+    call = Called(tool="t", call_id="syn-0", synthetic_id=True, provider_call_id="p1")
+    end = Returned(call_id="syn-0", synthetic_id=True, ok=True)
+    history = [(told(1), call), (told(1), end), *((told(2), fact) for fact in REPORT)]
+    assert run_after(history)["tool_calls"] == 1
+    assert len(calls_.answer(play(calls_.fold, history).values())) == 1
+
+
 def test_a_made_up_id_means_something_in_its_record_only():
     call = Called(tool="t", call_id="syn-0", synthetic_id=True, input="x")
     end = Returned(call_id="syn-0", synthetic_id=True, ok=True, seconds=1)

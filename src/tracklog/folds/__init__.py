@@ -230,11 +230,11 @@ def join_call(calls: Calls, told: Told, fact: Called | Returned) -> tuple[list[C
     Copies are known by their call id or by the provider's; of two tellings the one that was
     seen counts, whichever came first. A made-up id is forgotten once it has returned.
     """
-    name = call_name(told, fact)
+    heard = name = call_name(told, fact)
     while isinstance(original := calls.get(name), str):
         name = original
-    if original is True:
-        return [], []
+    if original is True or (original is None and name != heard):
+        return [], []  # nothing can change it, or it has returned and was forgotten
     before = [Call(*original)] if original else []
     call = Call(*original) if original else Call(at=when(told))
     if isinstance(fact, Called):
@@ -275,7 +275,7 @@ def _returned(call: Call, told: Told, fact: Returned) -> None:
 
 
 def _merge(call: Call, copy: Call) -> None:
-    if copy.called < call.called or call.tool is None:
+    if copy.called < call.called:
         call.tool, call.called, call.at = copy.tool, copy.called, copy.at
     if copy.returned < call.returned:
         call.returned, call.ok, call.micros = copy.returned, copy.ok, copy.micros
