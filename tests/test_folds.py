@@ -1103,6 +1103,34 @@ ANSWERS = {
     "loops": lambda states: loops_.answer(states.values(), 1),
 }
 LAW = settings(max_examples=60)
+PAIRS = st.lists(
+    st.tuples(
+        st.integers(0, 3), st.sampled_from(["router", "agent"]), st.booleans(), st.booleans()
+    ),
+    max_size=14,
+)
+"""Which call, who tells it, whether it is the call or its end, and whether that went well."""
+
+
+def telling(number, who, is_end, ok):
+    """One of two tellings of a call: the router's with its own id, or the agent's."""
+    seen = who == "router"
+    told_ = {"call_id": f"{'u' if seen else 'p'}{number}"}
+    told_ |= {"tool": f"t{number % 2}", "fidelity": "observed" if seen else "reported"}
+    if is_end:
+        return Returned(**told_, ok=ok, seconds=1.0)
+    return Called(**told_, provider_call_id=f"p{number}" if seen else None)
+
+
+@given(pairs=PAIRS)
+def test_runs_tools_and_calls_agree_on_what_was_called(pairs):
+    history = numbered([telling(*pair) for pair in pairs])
+    rows = calls_.answer(play(calls_.fold, history).values())
+    tools = tools_.answer(play(tools_.fold, history).values())
+    (run,) = runs_after(history) or [{"tool_calls": 0, "tool_failures": 0, "open_calls": 0}]
+    counted = [len(rows), sum(row["ok"] is False for row in rows), sum(row["open"] for row in rows)]
+    assert [run["tool_calls"], run["tool_failures"], run["open_calls"]] == counted
+    assert [sum(row[key] for row in tools) for key in ("calls", "failures", "open")] == counted
 
 
 def test_every_fold_has_an_answer_that_is_held_to_the_laws():
