@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from hashlib import blake2b, sha256
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -35,7 +36,7 @@ from tracklog.folds import Fold, Told
 from tracklog.frame import Record, Run
 from tracklog.indexes import Answer, Change, Found, Index, Words
 from tracklog.journal import Journal
-from tracklog.replay import event_of, facts_of, key_of, step, thaw, told_of
+from tracklog.replay import event_of, facts_of, failure, thaw, told_of
 
 Progress = Callable[[int, int], None]
 """Told how far the index is, and how far the journal."""
@@ -299,6 +300,7 @@ class Indexer:
         self._load(batch)
         self._step(batch)
         cursor = records[-1].seq
+        batch.findings.sort(key=itemgetter(0))
         self.index.apply(cursor, self._changes(batch), batch.findings, batch.words, ids)
         self._at = cursor
         self._trim()
@@ -322,11 +324,13 @@ class Indexer:
         for fact in facts:
             kind = type(fact)
             for fold in self._listeners.get(kind, ()):
-                key = key_of(fold, told, fact)
-                if isinstance(key, str):
-                    batch.steps.append((fold, key, told, fact))
-                elif key is not None:
-                    batch.find(record, key)
+                try:
+                    key = fold.key(told, fact)
+                except Exception as error:  # noqa: BLE001  # one fold must not stop the others
+                    batch.find(record, failure(f"the fold {fold.name}", error))
+                    continue
+                if key is not None:
+                    batch.steps.append(((fold.name, key), fold, told, fact))
             if kind is Noted and fact.label == "erasure":  # type: ignore[attr-defined]  # a Noted
                 batch.note_erasure(record, fact, self._through)
         if self._words and (text := spoken(facts)):
@@ -383,7 +387,7 @@ class Indexer:
         """Brings the states that the batch needs into memory."""
         if self._whole:
             return
-        keys = {(fold.name, key) for fold, key, _, _ in batch.steps} - self._kept.keys()
+        keys = {each[0] for each in batch.steps} - self._kept.keys()
         for name, state in self.index.load(keys).items():
             try:
                 self._kept[name] = thaw(self.folds[name[0]], state)
@@ -392,16 +396,15 @@ class Indexer:
 
     def _step(self, batch: "_Batch") -> None:
         kept, changed = self._kept, batch.changed
-        for fold, key, told, fact in batch.steps:
-            name = (fold.name, key)
+        for name, fold, told, fact in batch.steps:
             before = kept.get(name)
-            after = step(fold, before, told, fact)
-            if type(after) is Finding:
-                batch.findings.append(Found(told.seq, told.family, told.run, after))
+            try:
+                kept[name] = fold.step(fold.State() if before is None else before, told, fact)
+            except Exception as error:  # noqa: BLE001  # one fold must not stop the others
+                found = failure(f"the fold {fold.name}", error)
+                batch.findings.append(Found(told.seq, told.family, told.run, found))
                 if before is None:
                     continue
-            else:
-                kept[name] = after
             changed[name] = told.seq
 
     def _changes(self, batch: "_Batch") -> Iterator[Change]:
@@ -435,7 +438,7 @@ class _Batch:
     """What a batch of records comes to."""
 
     def __init__(self) -> None:
-        self.steps: list[tuple[Fold[Any], str, Told, Fact]] = []
+        self.steps: list[tuple[tuple[str, str], Fold[Any], Told, Fact]] = []
         self.changed: dict[tuple[str, str], int] = {}
         self.findings: list[Found] = []
         self.words: list[Words] = []
@@ -477,8 +480,7 @@ class _Watch:
         try:
             self.state, found = dialect.rules(self.state, event)
         except Exception as error:  # noqa: BLE001  # one record must not stop the others
-            said = f"the rules of {dialect.name} failed here: {type(error).__name__}: {error}"
-            yield Finding("not-understood", said, "error")
+            yield failure(f"the dialect {dialect.name}", error)
         else:
             yield from found
 

@@ -1,7 +1,7 @@
 """What a fold's states were at any past moment: the same steps, over the same records."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import orjson
 
@@ -32,11 +32,12 @@ def replay(
         for told, fact in meaning(record, dialects):
             if not isinstance(fact, fold.facts):
                 continue
-            key = key_of(fold, told, fact)
-            if isinstance(key, str):
-                found = step(fold, states.get(key), told, fact)
-                if not isinstance(found, Finding):
-                    states[key] = found
+            try:
+                key = fold.key(told, fact)
+                if key is not None:
+                    states[key] = fold.step(states.get(key) or fold.State(), told, fact)
+            except Exception:  # noqa: BLE001, S112  # the index has it as a finding
+                continue
     return states
 
 
@@ -59,7 +60,7 @@ def event_of(record: Record, dialects: Mapping[str, Dialect]) -> Event | Finding
     try:
         return understand(dialect, record.line)
     except Exception as error:  # noqa: BLE001  # one record must not stop the others
-        return _failed(f"the dialect {record.dialect}", error)
+        return failure(f"the dialect {record.dialect}", error)
 
 
 def facts_of(dialect: Dialect, event: Event) -> tuple[list[Fact], Finding | None]:
@@ -68,7 +69,7 @@ def facts_of(dialect: Dialect, event: Event) -> tuple[list[Fact], Finding | None
     try:
         facts += dialect.facts(event)
     except Exception as error:  # noqa: BLE001  # one record must not stop the others
-        return facts, _failed(f"the dialect {dialect.name}", error)
+        return facts, failure(f"the dialect {dialect.name}", error)
     return facts, None
 
 
@@ -86,27 +87,12 @@ def told_of(record: Record, event: Event) -> Told:
     )
 
 
-def key_of(fold: Fold[Any], told: Told, fact: Fact) -> str | Finding | None:
-    """The state that a fact belongs to; a finding when the fold cannot say it."""
-    try:
-        return fold.key(told, fact)
-    except Exception as error:  # noqa: BLE001  # one fold must not stop the others
-        return _failed(f"the fold {fold.name}", error)
-
-
-def step(fold: Fold[S], state: S | None, told: Told, fact: Fact) -> S | Finding:
-    """The state after the fact; a finding when the fold cannot take it."""
-    try:
-        return fold.step(fold.State() if state is None else state, told, fact)
-    except Exception as error:  # noqa: BLE001  # one fold must not stop the others
-        return _failed(f"the fold {fold.name}", error)
-
-
 def thaw(fold: Fold[S], state: bytes) -> S:
     """A state, from the JSON that an index keeps."""
     return fold.State(**orjson.loads(state))
 
 
-def _failed(who: str, error: Exception) -> Finding:
+def failure(who: str, error: Exception) -> Finding:
+    """What is found when a plug raises, though no plug may."""
     said = f"{who} failed here: {type(error).__name__}: {error}"
     return Finding("not-understood", said, "error")

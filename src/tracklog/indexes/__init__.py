@@ -88,7 +88,7 @@ class Index(Protocol):
         ids: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
         """Keeps changed states, findings, words and new identities (a number below 2^63, and its
-        record), and the new cursor: all or nothing.
+        record), and the new cursor: all or nothing. Findings come in the order of their records.
         """
 
     def states(

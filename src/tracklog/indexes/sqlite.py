@@ -31,8 +31,7 @@ _TABLES = (
     _STATES,
     "CREATE INDEX states_by_seq ON states(fold, seq)",
     _FINDINGS,
-    "CREATE INDEX findings_by_seq ON findings(seq)",
-    "CREATE INDEX findings_by_run ON findings(family, run, seq)",
+    "CREATE INDEX findings_by_run ON findings(family, run)",
     "CREATE TABLE ids(id INTEGER PRIMARY KEY, seq INTEGER)",
     # Contentless: the words' places are kept, the words themselves are in the journal.
     "CREATE VIRTUAL TABLE words USING fts5(text, content='', columnsize=0)",
@@ -197,7 +196,7 @@ class SqliteIndex:
         with self._reading() as ready:
             if ready is None:
                 return []
-            rows = ready.execute(f"{ask} ORDER BY seq DESC, rowid LIMIT ?", (*(run or ()), limit))
+            rows = ready.execute(f"{ask} ORDER BY rowid DESC LIMIT ?", (*(run or ()), limit))
             return [
                 Found(seq, _str(family), _str(of), Finding(_str(name), _str(why), _str(level)))  # type: ignore[arg-type]  # a Level went in
                 for seq, family, of, name, level, why in rows
