@@ -51,6 +51,7 @@ TOOLS = Fold(
     key=lambda told, fact: fact.tool if fact.tool != "none" else None, step=count,
 )  # fmt: skip
 FOLDS = [COUNTS, TOOLS]
+ALL = [*FOLDS, *registry.folds()]
 DIALECTS = registry.dialects()
 
 
@@ -115,15 +116,15 @@ journals = st.lists(st.sampled_from(EVENTS), min_size=1, max_size=120)
 def test_an_index_that_grew_equals_one_that_was_rebuilt(tmp_path_factory, events, sizes, restarts):
     """However the journal grew in between, and whether or not the process lived on."""
     journal, place = memory_journal(), tmp_path_factory.mktemp("grown") / "index.db"
-    grown = indexed(journal, place)
+    grown = indexed(journal, place, ALL)
     for n, size in enumerate(sizes):
         part = events[sum(sizes[:n]) : sum(sizes[:n]) + size]
         journal.append(part)
         assert grown.catch_up() == []
         if restarts:
             grown.close()
-            grown = indexed(journal, place)
-    rest = indexed(journal)
+            grown = indexed(journal, place, ALL)
+    rest = indexed(journal, folds=ALL)
     assert rest.catch_up() == []
     assert whole(grown) == whole(rest)
     assert grown.index.cursor == journal.last
@@ -138,15 +139,15 @@ def test_replay_equals_the_live_state_at_that_moment(events, data):
     journal = memory_journal()
     until = data.draw(st.integers(1, len(events)))
     journal.append(events[:until])
-    live = indexed(journal)
+    live = indexed(journal, folds=ALL)
     live.catch_up()
     journal.append(events[until:] or [said("later")])
     by_name = {dialect.name: dialect for dialect in DIALECTS}
-    for fold in FOLDS:
+    for fold in ALL:
         now = replay(fold, journal.records(), by_name, until=until)
         assert now == dict(live.states(fold.name))
     live.catch_up()
-    for fold in FOLDS:
+    for fold in ALL:
         assert replay(fold, journal.records(), by_name) == dict(live.states(fold.name))
 
 
@@ -155,7 +156,7 @@ def test_replay_equals_the_live_state_at_that_moment(events, data):
 def test_little_memory_changes_nothing(events):
     """What was let go is read again, from the index or from the journal."""
     journal = memory_journal()
-    roomy, cramped = indexed(journal), indexed(journal)
+    roomy, cramped = indexed(journal, folds=ALL), indexed(journal, folds=ALL)
     with pytest.MonkeyPatch.context() as patch:
         for name in ("_STATES", "_WATCHED", "_BATCH_BYTES"):
             patch.setattr(f"tracklog.index.{name}", 0)
