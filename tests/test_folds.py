@@ -279,12 +279,14 @@ def test_copied_history_is_shown_and_never_counted():
         Ended(what="run", outcome="x", passed=False, copied=True),
         Spent(key="k", usage={"output_tokens": 1}, copied=True),
         Said(role="user", blocks=({"type": "text", "text": "hi"},), copied=True),
+        Linked(kind="sub-run", child="another runs child", copied=True),
     ]
     history = numbered(facts)
     row = run_after(history, lost_after=10**6)
     assert (row["status"], row["tool_calls"], row["tokens_out"]) == ("working", 0, None)
     assert play(costs_.fold, history) == {}
     assert play(loops_.fold, history) == {}
+    assert branches(history) == [("f:r", 0, False, False)]
     assert tools_.answer(play(tools_.fold, history).values()) == []
     (message,) = conversation_.answer(play(conversation_.fold, history).values())
     (call,) = calls_.answer(play(calls_.fold, history).values())

@@ -27,7 +27,7 @@ class State:
 def step(state: State, told: Told, fact: Fact) -> State:
     if not state.first_seq:
         state.family, state.run, state.first_seq = told.family, told.run, told.seq
-    if not isinstance(fact, Linked):
+    if not isinstance(fact, Linked) or fact.copied is True:
         return state
     kind = text_of(fact.kind)
     if kind in ("handoff", "message"):
