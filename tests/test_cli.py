@@ -118,6 +118,10 @@ def test_a_file_that_cannot_be_opened_is_said_to_be_so(tmp_path):
         (b"\n\n", "no lines"),
         (b'{"a":"\xff"}\n', "not UTF-8: byte 0xff"),
         (START[:30] + b"\0" + START[30:], "NUL bytes"),
+        (b"\0" * 40 + b"\n", "NUL bytes"),
+        (START.decode().replace("t", "日").encode("utf-16"), "iconv -f UTF-16"),
+        ((START * 2).decode().encode("utf-16-le"), "iconv -f UTF-16"),
+        ((START * 2).decode().encode("utf-16-be")[2:], "iconv -f UTF-16"),
         (b"\xef\xbb\xbf" + START, "a byte order mark was dropped"),
         (START.replace(b"\n", b"\r\n"), "1 accepted"),
         (START[:40], "torn"),
@@ -235,6 +239,33 @@ def test_colours_are_for_terminals_only():
     os.close(slave)
     assert b"\x1b[31m" in os.read(master, 65536)
     os.close(master)
+
+
+@pytest.mark.parametrize("wish", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_who_wants_no_colours_gets_none(wish):
+    master, slave = pty.openpty()
+    for arguments in (["check", "-"], ["events", "nobody", "--home", "/nowhere"]):
+        subprocess.run(
+            [sys.executable, "-m", "tracklog", *arguments],
+            input=b"nope\n",
+            stdout=slave,
+            stderr=slave,
+            env={**os.environ, **wish},
+            timeout=60,
+            check=False,
+        )
+    os.close(slave)
+    seen = os.read(master, 65536)
+    os.close(master)
+    assert b"refused" in seen
+    assert b"nothing is recorded at" in seen
+    assert b"\x1b[" not in seen
+
+
+def test_the_list_of_verbs_cuts_no_sentence():
+    said = tracklog("--help").stdout.decode()
+    assert "..." not in said.replace("VERB [ARGS]...", "")
+    assert "Tell for every line whether it is good" in said
 
 
 def test_every_verb_has_a_help_with_examples():

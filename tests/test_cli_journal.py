@@ -385,6 +385,30 @@ def test_repair_heals_and_keeps_the_original(tmp_path, home):
     assert tracklog(home, "repair", tmp_path / "gone").returncode == 2
 
 
+def test_repair_leaves_a_file_in_utf16_alone_and_says_how_to_convert_it(tmp_path, home):
+    file = tmp_path / "session.jsonl"
+    file.write_text(CONVERGES.read_text(), encoding="utf-16")
+    before = file.read_bytes()
+    done = tracklog(home, "repair", file)
+    assert done.returncode == 2
+    assert b"iconv -f UTF-16 -t UTF-8" in done.stderr
+    assert [file.read_bytes()] == [each.read_bytes() for each in tmp_path.iterdir()] == [before]
+
+
+def test_repair_says_in_words_what_it_did(tmp_path, home):
+    file = tmp_path / "session.jsonl"
+    lines = [b"\xef\xbb\xbf" + kahn(0) + b"\r", kahn(1) + kahn(2), b"\0", b'{"a":', kahn(3)]
+    file.write_bytes(b"\n".join(lines))
+    said = tracklog(home, "repair", file).stdout.decode().replace(f"{file}, ", "").splitlines()
+    assert said[:-1] == [
+        "line 1: healed: a byte order mark was dropped; its line end was CRLF",
+        "line 2: healed: 2 whole objects on a line that is not one object",
+        "line 3: set aside: 1 byte of NUL fill",
+        "line 4: set aside: not JSON: expecting value at character 5",
+        "line 5: healed: its line end was missing",
+    ]
+
+
 def test_follow_takes_what_is_new_and_only_that(home, tmp_path):
     folder = tmp_path / "runs"
     folder.mkdir()

@@ -60,9 +60,7 @@ class Follower:
                 found = path.stat()
                 if self._sizes.get(path) == found.st_size:
                     continue
-                if not stat.S_ISREG(found.st_mode):
-                    raise OSError(0, "it is no regular file")
-                yield from self._read(path, found.st_size)
+                yield from self._read(path, found)
                 self._sizes[path] = found.st_size
                 self._unheard.discard(path)
             except FileNotFoundError:
@@ -87,7 +85,10 @@ class Follower:
         home, path = self._home, path.resolve()
         return home is not None and (path == home or home in path.parents or path in home.parents)
 
-    def _read(self, path: Path, size: int) -> Iterator[Heard]:
+    def _read(self, path: Path, found: os.stat_result) -> Iterator[Heard]:
+        size = found.st_size
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(0, "it is no regular file")  # a pipe would have us wait for its writer
         with path.open("rb") as file:
             first = file.readline(1 << 16)
             if not first.endswith(b"\n") and len(first) < 1 << 16:

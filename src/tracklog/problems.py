@@ -20,6 +20,12 @@ def pointer(path: Iterable[str | int]) -> str:
 
 def unreadable(line: bytes, error: orjson.JSONDecodeError) -> Problem:
     """Why a line is no JSON at all."""
+    if is_utf16(line):
+        return Problem(
+            "",
+            "the line is UTF-16: every second byte is NUL",
+            "convert the file to UTF-8: iconv -f UTF-16 -t UTF-8 FILE",
+        )
     if b"\0" in line:
         return Problem(
             "",
@@ -45,6 +51,16 @@ def unreadable(line: bytes, error: orjson.JSONDecodeError) -> Problem:
     else:
         hint = "each line must be one JSON object, UTF-8, with no line break inside"
     return Problem("", f"not JSON: {error.msg} at character {error.pos}", hint)
+
+
+def is_utf16(line: bytes) -> bool:
+    """Whether bytes look like JSON in UTF-16; cut at a line end, one may be too many."""
+    text = line.removeprefix(b"\xff\xfe").removeprefix(b"\xfe\xff")
+    halves = text[::2], text[1::2]
+    return len(text) > 8 and any(
+        half.count(0) > 0.8 * len(half) and b"\0" not in other
+        for half, other in (halves, halves[::-1])
+    )
 
 
 def not_object(value: Any) -> Problem:

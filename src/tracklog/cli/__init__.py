@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from tracklog import __version__
-from tracklog.cli._terminal import say_error
+from tracklog.cli._terminal import colour, say_error
 from tracklog.errors import TracklogError
 
 USAGE = 2
@@ -62,6 +62,14 @@ class Verbs(click.Group):
         command: click.Command = module.command
         return command
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Each verb with the whole of its first sentence; click would cut it."""
+        verbs = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Verbs"):
+            formatter.write_dl(
+                [(name, verb.get_short_help_str(1000)) for name, verb in verbs if verb is not None]
+            )
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -78,6 +86,7 @@ class Verbs(click.Group):
 @click.group(
     cls=Verbs,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    subcommand_metavar="VERB [ARGS]...",
     epilog="`tracklog VERB --help` shows examples.",
 )
 @click.version_option(__version__, message="tracklog %(version)s")
@@ -102,7 +111,7 @@ def main() -> None:
 
 def _run() -> object:
     try:
-        return tracklog.main(standalone_mode=False)
+        return tracklog.main(standalone_mode=False, color=colour())
     except SystemExit as stop:
         return stop.code
 

@@ -131,9 +131,15 @@ def _cells(character: str) -> int:
     return 2 if east_asian_width(character) in "WF" else 1
 
 
+def colour() -> bool | None:
+    """False where colours are not wanted; else it depends on whether a terminal is there."""
+    unwanted = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return False if unwanted else None
+
+
 def say_error(message: str, hint: str = "") -> None:
     """What went wrong and what to do next, for a person."""
-    click.secho(f"error: {plain(message)}", fg="red", err=True)
+    click.secho(f"error: {plain(message)}", fg="red", err=True, color=colour())
     if hint:
         click.echo(f"  {plain(hint)}", err=True)
 

@@ -81,12 +81,23 @@ def _heal(raw: bytes, habit: Habit) -> Parsed:
     except (ValueError, RecursionError) as error:
         parts = [Part(body, piece) for body, piece in _glued(text.decode(), habit)]
         if parts:
-            message = f"{len(parts)} whole object(s) on a line that is not one object"
+            objects = "1 whole object" if len(parts) == 1 else f"{len(parts)} whole objects"
+            message = f"{objects} on a line that is not one object"
             return Parsed(parts, [*flaws, ("glued", message)])
-        return Parsed([], [*flaws, ("syntax", f"not JSON: {error}")])
+        return Parsed([], [*flaws, ("syntax", f"not JSON: {_why(error)}")])
     if not isinstance(value, dict):
         return Parsed([], [*flaws, ("not_object", f"{_kind(value)}, not an object")])
     return Parsed([Part(value, text)], flaws)
+
+
+def _why(error: ValueError | RecursionError) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg[:1].lower()}{error.msg[1:]} at character {error.pos}"
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
+
+
+def _bytes(count: int) -> str:
+    return "1 byte" if count == 1 else f"{count} bytes"
 
 
 def _readable(raw: bytes) -> tuple[bytes, list[tuple[str, str]]]:
@@ -96,9 +107,9 @@ def _readable(raw: bytes) -> tuple[bytes, list[tuple[str, str]]]:
     if b"\0" in raw:
         text = raw.strip(b"\0 \t\r")
         if fill := len(raw) - len(text):
-            flaws.append(("nul_fill", f"{fill} bytes of NUL fill"))
+            flaws.append(("nul_fill", f"{_bytes(fill)} of NUL fill"))
         if inner := text.count(b"\0"):
-            flaws.append(("nul", f"{inner} raw NUL byte(s), read as escapes"))
+            flaws.append(("nul", f"{_bytes(inner)} of raw NUL, read as escapes"))
             text = text.replace(b"\0", rb"\u0000")
     try:
         text.decode()

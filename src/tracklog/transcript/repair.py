@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from tracklog.disk import Disk, write_all
-from tracklog.errors import TranscriptLocked
+from tracklog.errors import TracklogError, TranscriptLocked
 from tracklog.lines import Line, split
+from tracklog.problems import is_utf16
 from tracklog.transcript.entry import loads
 from tracklog.transcript.healing import EVENTS, Habit, habit_of, parse
 from tracklog.transcript.state import is_locked
@@ -17,6 +18,13 @@ DISK = Disk()
 NO_CAP = 1 << 62
 SPLITTERS = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 """Characters that JSON allows raw in a string and at which a naive reader splits a line."""
+SAID = {
+    "bom": "a byte order mark was dropped",
+    "crlf": "its line end was CRLF",
+    "unterminated": "its line end was missing",
+    "splitter": "characters at which some readers split a line were escaped",
+}
+"""What is said of a flaw that has no message of its own."""
 JOINED = 100
 """Physical lines that one line with raw line breaks in its strings may span."""
 JOINED_BYTES = 1 << 22
@@ -72,6 +80,12 @@ def examine(path: str | Path) -> Report:
     """What `repair` would do; the file is only read."""
     path = Path(path)
     with path.open("rb") as file:
+        if is_utf16(file.readline(1 << 16)):
+            raise TracklogError(
+                f"{path} is UTF-16, which is not ours to mend line by line",
+                f"convert it first: iconv -f UTF-16 -t UTF-8 {path}",
+            )
+        file.seek(0)
         count, changes = 0, []
         for mended in mend(split(file, NO_CAP)):
             count += len(mended.lines)
@@ -131,7 +145,7 @@ def _mend_one(line: Line, habit: Habit) -> Mended:
         line.offset,
         action,
         tuple(names),
-        "; ".join(messages) or ", ".join(names),
+        "; ".join(messages + [SAID[name] for name in names if name in SAID]),
         tuple(split_free),
     )
 
