@@ -297,6 +297,18 @@ def test_schema_prints_a_schema_that_judges_its_samples(name):
                 assert validator.is_valid(orjson.loads(line)), (path, line)
 
 
+def test_an_interruption_while_it_starts_is_no_traceback(tmp_path):
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt  # somebody is quick\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "tracklog", "--version"],
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
 def test_version_says_the_version():
     assert tracklog("--version").stdout.decode() == f"tracklog {__version__}\n"
 
