@@ -281,13 +281,22 @@ def main(arguments):
             return 2
         anchor = int(through), chain
         arguments = arguments[:at] + arguments[at + 2 :]
-    if len(arguments) not in (1, 2):
-        print(__doc__, file=sys.stderr)
-        return 2
+    asked = "-h" in arguments or "--help" in arguments
+    if asked or len(arguments) not in (1, 2):
+        print(__doc__, file=sys.stdout if asked else sys.stderr)
+        return 0 if asked else 2
     try:
         fault, told = judge(arguments, anchor)
-    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        print(f"cannot be read: {error!r}", file=sys.stderr)
+    except OSError as error:
+        print(f"{error.filename or arguments[0]} cannot be read: {error.strerror}", file=sys.stderr)
+        return 2
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        print(
+            f"{arguments[-1]} is not what it should be: {error!r:.200}\n"
+            "  name a home, or a run and its proof, both of which this makes:\n"
+            "  tracklog events RUN --raw --proof PROOF.json > RUN.jsonl",
+            file=sys.stderr,
+        )
         return 2
     print(f"record {fault[0]}: {fault[1]}" if fault else told)
     return 1 if fault else 0
@@ -304,6 +313,8 @@ def judge(arguments, anchor):
         return check_proof(proof, lines, anchor), f"proven: {len(lines)} lines, head {head}"
     folder = os.path.join(arguments[0], "journal")
     folder = folder if os.path.isdir(folder) else arguments[0]
+    if not any(map(NAME.fullmatch, os.listdir(folder))):
+        raise ValueError("no journal is in this folder")
     journal = Journal(folder, anchor)
     fault = journal.check()
     told = f"verified: {journal.records} records, head {journal.through}:{journal.chain.hex()}"

@@ -396,6 +396,22 @@ class TestScript:
         assert self.run()[0] == 2
         assert self.run(tmp_path / "nowhere")[0] == 2
         assert self.run(tmp_path, "--anchor", "nonsense")[0] == 2
+        assert self.run("--help")[0] == 0
+
+    def test_a_folder_without_a_journal_is_no_proven_journal(self, tmp_path):
+        """Who names the wrong folder must not read that it is proven."""
+        code, said = self.run(tmp_path)
+        assert (code, "verified" in said) == (2, False)
+
+    @pytest.mark.parametrize(
+        "bad", [b"", b"[]", b'{"format":1}', b"\xff\x00", b'{"n":2}\n{"n":8}\n']
+    )
+    def test_a_file_that_is_no_proof_is_told_how_to_get_one(self, tmp_path, bad):
+        (tmp_path / "run.jsonl").write_bytes(b'{"n":2}\n')
+        (tmp_path / "proof.json").write_bytes(bad)
+        code, said = self.run(tmp_path / "run.jsonl", tmp_path / "proof.json")
+        assert code == 2
+        assert "tracklog events RUN --raw --proof PROOF.json > RUN.jsonl" in said
 
 
 def test_verifying_while_others_append_erase_and_prune_finds_no_fault(tmp_path):
