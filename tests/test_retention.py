@@ -9,7 +9,7 @@ import pytest
 
 from failing import FailingDisk, HastyDisk
 from tracklog.blobs import Blobs
-from tracklog.errors import BlobDamaged, NoSuchBlob, NoSuchRecord
+from tracklog.errors import BlobDamaged, NoSuchBlob, NoSuchRecord, StoreBroken
 from tracklog.journal import Entry, Erased, Journal
 from tracklog.segments import firsts
 from tracklog.stores.file import FileStore
@@ -84,6 +84,21 @@ class TestErase:
         assert second.append([Entry("spoken", "kin", "r", b"{}")]) == range(3, 4)
         assert first.append([Entry("spoken", "kin", "r", b"{}")]) == range(4, 5)
         assert verify(tmp_path).ok
+
+    def test_an_erasure_that_failed_elsewhere_is_finished_by_doing_it_again(self, tmp_path):
+        store = opened(tmp_path)
+        Journal(store, Clock()).append([Entry("spoken", "kin", "r", SECRET)])
+        (tmp_path / "quarantine" / "a.torn").mkdir()  # cannot be read as a file
+        (tmp_path / "quarantine" / "b.torn").write_bytes(SECRET)
+        with pytest.raises(StoreBroken, match=r"a\.torn"):
+            store.erase(1, reason="leaked key", by="me", at=AT)
+        (tmp_path / "quarantine" / "a.torn").rmdir()
+        assert not verify(tmp_path).ok
+        done = store.erase(1, reason="leaked key", by="me", at=AT)
+        assert done.also == ("quarantine/b.torn",)
+        assert SECRET not in everywhere(tmp_path)
+        report = verify(tmp_path)
+        assert (report.ok, report.erased) == (True, [1])
 
     def test_quarantine_and_refused_are_cleaned_too(self, tmp_path):
         store = opened(tmp_path)

@@ -82,8 +82,9 @@ def erase(writer: Writer, seq: int, stone: Tombstone) -> Erasure:
             leaf = chain.leaf(frame)
             put = tombstone(frame, leaf, stone.reason, stone.by, stone.at)
             writer.announce(seq, leaf, chain.leaf(put))
-            _replace(writer, path, offset, len(frame), put)
+            # The record goes last: while it is there, doing it again knows what to look for.
             also = tuple(_scrub(writer, found.line, stone))
+            _replace(writer, path, offset, len(frame), put)
         else:
             leaf, also = bytes.fromhex(found.erased.leaf), ()
     return Erasure(seq, (found.family, found.run), leaf.hex(), also)
