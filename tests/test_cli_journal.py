@@ -479,6 +479,24 @@ def test_doctor_says_what_is_wrong_and_how_to_mend_it(home):
     assert states["chain"] == ("error", f"tracklog verify --home {home}")
 
 
+def test_doctor_looks_at_the_index_and_knows_a_broken_one(home):
+    def index():
+        checks = objects(tracklog(home, "doctor", "--json"))
+        return next(each for each in checks if each["name"] == "index")
+
+    tracklog(home, "record", CONVERGES)
+    assert "not built yet" in index()["message"]
+    tracklog(home, "runs")
+    assert index()["message"] == "up to the last record, 8"
+    tracklog(home, "record", given=kahn() + b"\n")
+    assert index()["message"] == "up to record 8 of 9: it catches up when asked"
+    for path in home.glob("index.db*"):
+        path.write_bytes(b"nonsense" * 1000)
+    assert (index()["state"], index()["mend"]) == ("warning", "tracklog rebuild")
+    assert tracklog(home, "runs").returncode == 0
+    assert index()["state"] == "ok"
+
+
 def test_a_full_disk_is_said_and_nothing_acknowledged_is_lost(home, tmp_path):
     """A limit on the file's size stands in for a full disk: the write fails with EFBIG."""
     script = (

@@ -116,9 +116,22 @@ def _inside(home: Path, now: float) -> Iterator[Check]:
         yield Check("quarantine", "ok", "nothing was ever torn")
     with Home(home, readonly=True) as opened:
         last = opened.journal.read(opened.journal.last - 1, 1)
+        yield _index(opened)
     ahead = bool(last) and last[0].received > stamp(now + 60)
     if ahead:
         message = f"the last record was received at {last[0].received}, which is in the future"
         yield Check("clock", "error", message, "set this machine's clock")
     else:
         yield Check("clock", "ok", "not behind the last record")
+
+
+def _index(home: Home) -> Check:
+    if not (home.path / "index.db").exists():
+        return Check("index", "ok", "not built yet: the first question builds it")
+    try:
+        cursor, last = home.index.index.cursor, home.journal.last
+    except TracklogError as error:
+        return Check("index", "warning", error.message, "tracklog rebuild")
+    if cursor == last:
+        return Check("index", "ok", f"up to the last record, {last:,}")
+    return Check("index", "ok", f"up to record {cursor:,} of {last:,}: it catches up when asked")
