@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 TS := contracts/ts
 
-.PHONY: help setup run test test-python test-ts check derive soak proof bench lock clean
+.PHONY: help setup run test test-python test-ts cover check derive soak proof bench lock clean
 
 help:  ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -32,10 +32,14 @@ run: .venv/.ready  ## Check a sample flight of every dialect, and show what is o
 test: test-python test-ts  ## Run all tests.
 
 test-python: setup
-	$(BIN)/pytest -n 2 --cov --cov-report=
+	$(BIN)/pytest -n 2
 
 test-ts: setup
 	cd $(TS) && npm run --silent check && npm test --silent
+
+cover: setup  ## Run the Python tests with coverage, but for the test that interrupts: it can hang the tracer.
+	$(BIN)/pytest -n 2 --cov --cov-report=term-missing:skip-covered --deselect \
+		tests/test_recorder.py::test_an_interrupt_at_any_moment_leaves_whole_lines_no_gap_and_a_recorder_that_goes_on
 
 check: setup  ## Lint, types, architecture, derived files.
 	$(BIN)/ruff check .
