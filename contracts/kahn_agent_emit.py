@@ -22,6 +22,7 @@ import os
 import re
 import stat
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -317,9 +318,14 @@ class Appender:
         if not stat.S_ISREG(status.st_mode) or not status.st_size:
             return False
         try:
-            with open(path, "rb") as file:
-                file.seek(-1, os.SEEK_END)
-                return file.read(1) != b"\n"
+            with open(path, "rb", buffering=0) as file:
+                before = -1
+                while (end := file.seek(-1, os.SEEK_END)) != before:
+                    if file.read(1) == b"\n":
+                        return False
+                    before = end
+                    time.sleep(0.02)  # another writer may be in the middle of its line
+                return True
         except OSError:  # it cannot be read: a blank line is the lesser harm
             return True
 

@@ -139,9 +139,14 @@ class FileSink:
         if not stat.S_ISREG(status.st_mode) or not status.st_size:
             return False
         try:
-            with open(path, "rb") as file:
-                file.seek(-1, os.SEEK_END)
-                return file.read(1) != b"\n"
+            with open(path, "rb", buffering=0) as file:
+                before = -1
+                while (end := file.seek(-1, os.SEEK_END)) != before:
+                    if file.read(1) == b"\n":
+                        return False
+                    before = end
+                    time.sleep(0.02)  # another writer may be in the middle of its line
+                return True
         except OSError:  # it cannot be read: a blank line is the lesser harm
             return True
 
