@@ -13,7 +13,7 @@ VOCABULARY = {"tracklog.event", "tracklog.fact", "tracklog.errors"}
 SHELLS = ("cli", "collector", "hosts")
 """The rooms that may know processes, sockets, environment and exit codes."""
 
-PLUGS = ("dialects", "folds", "stores", "indexes", "importers", "exporters", "hosts")
+PLUGS = ("dialects", "folds", "stores", "indexes", "importers", "exporters", "hosts", "providers")
 CROSSINGS = {
     ("tracklog.dialects.ralph", "tracklog.dialects.kahn_ci"),  # a profile builds on its base
 }
@@ -22,8 +22,13 @@ SPEAKERS = {
     "tracklog.transcript": "awf",
     "tracklog.fanout": "awf",
     "tracklog.home": "tracklog",  # an operator's acts, on record
+    "tracklog.importers": "tracklog",
+    "tracklog.importing": "tracklog",
 }
 """Who may write which dialect, outside the dialect's own file."""
+
+QUESTIONS = {"tracklog.answers", "tracklog.diff", "tracklog.fleet", "tracklog.why"}
+"""What answers from the folds."""
 
 IMPURE = {"os", "sys", "io", "time", "random", "secrets", "uuid", "pathlib", "asyncio", "socket"}
 IMPURE |= {"subprocess", "threading", "tempfile", "shutil", "logging"}
@@ -78,11 +83,12 @@ def test_imports_point_inward(name):
         target = other.split(".")
         if room(name) in PLUGS and room(name) != "hosts":
             own = f"tracklog.{room(name)}"
-            inside = len(parts) > 2 and other.startswith(f"{own}.{parts[2]}")
+            shared = other.startswith(f"{own}._")  # what the folder's plugs have in common
+            inside = shared or (len(parts) > 2 and other.startswith(f"{own}.{parts[2]}"))
             spoken = SPEAKERS.get(own) == target[-1] and room(other) == "dialects"
             allowed = other in VOCABULARY | {own} or (name, other) in CROSSINGS
             assert allowed or inside or spoken or other in LIBRARY, f"{name} imports {other}"
-        elif name == "tracklog.answers" and room(other) == "folds":
+        elif name in QUESTIONS and room(other) == "folds":
             continue  # the questions know their folds
         elif room(other) in PLUGS and len(target) > 2:
             assert speaks(name) == target[2] or room(name) in SHELLS, f"{name} imports {other}"
@@ -92,6 +98,7 @@ def test_imports_point_inward(name):
 
 LIBRARY = {"tracklog.lines", "tracklog.blobs", "tracklog.disk", "tracklog.frame", "tracklog.chain"}
 LIBRARY |= {"tracklog.segments", "tracklog.writer", "tracklog.retention"}
+LIBRARY |= {"tracklog.transcript.healing"}
 """Plain tools that importers and stores may use: they know no plug."""
 
 
@@ -115,7 +122,11 @@ def test_there_are_no_import_cycles():
 
 @pytest.mark.parametrize(
     "name",
-    sorted(n for n in MODULES if room(n) in ("event", "fact", "errors", "dialects", "folds")),
+    sorted(
+        name
+        for name in MODULES
+        if room(name) in ("event", "fact", "errors", "dialects", "folds", "providers")
+    ),
 )
 def test_the_core_is_pure(name):
     tops = {each.split(".")[0] for each in imports(name)}

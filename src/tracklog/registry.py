@@ -8,12 +8,16 @@ from types import ModuleType
 from typing import Any
 
 import tracklog.dialects
+import tracklog.exporters
 import tracklog.folds
+import tracklog.importers
 import tracklog.indexes
 import tracklog.stores
 from tracklog.dialects import Dialect
 from tracklog.errors import BadPlug, UnknownName
+from tracklog.exporters import Exporter
 from tracklog.folds import Fold
+from tracklog.importers import Importer
 from tracklog.indexes import Index
 from tracklog.stores import Store
 
@@ -23,6 +27,7 @@ def _files(folder: ModuleType) -> dict[str, str]:
     return {
         module.name.replace("_", "-"): f"{folder.__name__}.{module.name}"
         for module in iter_modules(folder.__path__)
+        if not module.name.startswith("_")
     }
 
 
@@ -86,6 +91,65 @@ def fold(name: str) -> Fold[Any]:
 def folds() -> list[Fold[Any]]:
     """Every fold, by name."""
     return [fold(name) for name in fold_names()]
+
+
+def importer_names() -> list[str]:
+    """Every importer that can be asked for, without reading any of them."""
+    return sorted(_files(tracklog.importers) | _outside(tracklog.importers))
+
+
+@cache
+def importer(name: str) -> Importer:
+    """The importer of that name."""
+    files = _files(tracklog.importers)
+    if name in files:
+        plug = getattr(import_module(files[name]), "importer", None)
+    elif name in (outside := _outside(tracklog.importers)):
+        plug = outside[name].load()
+    else:
+        raise UnknownName(
+            f"there is no importer {name!r}", f"the importers are: {', '.join(importer_names())}"
+        )
+    if not isinstance(plug, Importer) or plug.name != name:
+        raise BadPlug(
+            f"the importer {name!r} is not an Importer of that name",
+            f"its file must end with `importer = Importer(name={name!r}, ...)`",
+        )
+    return plug
+
+
+def importers() -> list[Importer]:
+    """Every importer, by name."""
+    return [importer(name) for name in importer_names()]
+
+
+def exporter_names() -> list[str]:
+    """Every format that a run can be written in, without reading any of them."""
+    return sorted(_files(tracklog.exporters) | _outside(tracklog.exporters))
+
+
+@cache
+def exporter(name: str) -> Exporter:
+    """The exporter of that name."""
+    files = _files(tracklog.exporters)
+    if name in files:
+        plug = getattr(import_module(files[name]), "exporter", None)
+    elif name in (outside := _outside(tracklog.exporters)):
+        plug = outside[name].load()
+    else:
+        known = ", ".join(exporter_names())
+        raise UnknownName(f"there is no format {name!r}", f"the formats are: {known}")
+    if not isinstance(plug, Exporter) or plug.name != name:
+        raise BadPlug(
+            f"the exporter {name!r} is not an Exporter of that name",
+            f"its file must end with `exporter = Exporter(name={name!r}, ...)`",
+        )
+    return plug
+
+
+def exporters() -> list[Exporter]:
+    """Every exporter, by name."""
+    return [exporter(name) for name in exporter_names()]
 
 
 def store_names() -> list[str]:

@@ -1,0 +1,268 @@
+"""Writes what a source tells as native lines, each with its origin and an id that stays."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from tracklog.dialects import tracklog as native
+from tracklog.event import Body
+from tracklog.fact import Fact, Fidelity, Noted
+from tracklog.importers._lifting import MEDIA, Lift, Put, hashed
+from tracklog.importers._records import DAMAGED, Raw
+from tracklog.importers._report import Report
+
+ROOM = 1 << 20
+"""Bytes of a line, from which on its largest part is lifted out."""
+
+_BIG = ("data", "output", "input", "extra", "error", "context", "evidence", "answer", "usage")
+"""Fields that may be any JSON, and so may be lifted out whole."""
+
+
+class Teller:
+    """Tells facts of one source; the lines wait in `lines` until they are taken."""
+
+    def __init__(
+        self,
+        writer: str,
+        mapping: str,
+        path: str,
+        *,
+        put: Put = hashed,
+        report: Report | None = None,
+        kept: dict[str, Any] | None = None,
+    ) -> None:
+        self.writer = writer
+        self.mapping = mapping
+        self.path = path
+        self.report = report if report is not None else Report()
+        self.lift = Lift(put, self._count_lifted)
+        self.lines: list[bytes] = []
+        self.size = 0
+        """Bytes of the lines that wait."""
+        self.run = ""
+        """The run that is told of."""
+        kept = kept if kept is not None else {}
+        self.equals: dict[str, int] = kept.setdefault("equals", {})
+        """How many records without time and key were equal, by the beginning of their hash."""
+        self.keys: dict[str, str] = kept.setdefault("keys", {})
+        """What others may find this source by, and the run it stands for."""
+        self.runs: dict[str, int] = kept.setdefault("runs", {})
+        """The runs that were told of, and how many lines."""
+        self._raw: Raw | None = None
+        self._n = 0
+        self._hash = self._k = ""
+        self._origin: dict[str, Any] = {}
+
+    def _count_lifted(self, media_type: str) -> None:
+        self.report.lifted[media_type] += 1
+
+    def about(self, raw: Raw, *, key: Any = None, bare: bool = False, lift: bool = True) -> Any:
+        """Begins to tell of a record; its value, with everything long in it lifted out.
+
+        `key` is the record's own at its source. A `bare` record has neither time nor key, so equal
+        ones are told apart by how many stood before.
+        """
+        if raw is self._raw:  # what was amiss with it is told already
+            self._origin |= {"record": key} if key else {}
+            return raw.value if not lift or len(raw.data) <= MEDIA else self.lift.value(raw.value)
+        self._raw, self._n, self._k = raw, 0, "0"
+        canonical = raw.data
+        if raw.exact:
+            canonical = orjson.dumps(raw.value, option=orjson.OPT_SORT_KEYS)
+        self._hash = sha256(canonical).hexdigest()
+        if bare:
+            before = self.equals.get(self._hash[:16], 0)
+            self.equals[self._hash[:16]] = before + 1
+            self._k = str(before)
+        self._origin = {
+            "writer": self.writer,
+            "fidelity": "reconstructed",
+            "mapping": self.mapping,
+            "path": self.path,
+            "offset": raw.offset,
+            "raw": sha256(raw.data).hexdigest(),
+        }
+        if key is not None and key != "":
+            self._origin["record"] = key
+        if not lift or len(raw.data) <= MEDIA:
+            return raw.value
+        return self.lift.value(raw.value)
+
+    def mark(self) -> dict[str, Any]:
+        """The record that is told of, as JSON, to tell more of it later."""
+        return {"hash": self._hash, "k": self._k, "n": self._n, "origin": self._origin}
+
+    def again(self, mark: Mapping[str, Any]) -> None:
+        """Goes on telling of a record that was marked."""
+        self._raw, self._hash, self._k, self._n = None, mark["hash"], mark["k"], mark["n"]
+        self._origin = dict(mark["origin"])
+
+    def tell(
+        self,
+        fact: Fact,
+        *,
+        at: str | None = None,
+        run: str | None = None,
+        cause: str | None = None,
+        extra: Mapping[str, Any] | None = None,
+        fidelity: Fidelity | None = None,
+        n: int | None = None,
+        **origin: Any,
+    ) -> str:
+        """Tells one fact of the record; its line's id. `n` is its place, if not the next one."""
+        run = run or self.run
+        place = self._n if n is None else n
+        self._n = place + 1
+        parts = f"{self.writer}\n{self.mapping}\n{run}\n{self._hash}\n{self._k}\n{place}"
+        id = sha256(parts.encode("utf-8", "replace")).hexdigest()[:32]
+        source = self._origin
+        if fidelity or origin:
+            source = {**source, **origin}
+            source["fidelity"] = fidelity or source["fidelity"]
+        said = native.body_of(fact)
+        body: Body = {"id": id, "run": run}
+        if at is not None:
+            body["at"] = at
+        body["fact"] = said.pop("fact")
+        body |= said
+        if cause:
+            body["cause"] = cause
+        if extra:
+            body["extra"] = extra
+        body["origin"] = source
+        self._put(body, run)
+        return id
+
+    def flaws(self, raw: Raw) -> None:
+        """Tells what was amiss with a record, and keeps the bytes of one that cannot be read."""
+        for name, words in raw.flaws:
+            self.report.repaired[name] += 1
+            found: dict[str, Any] = {"name": name, "bytes": len(raw.data)}
+            if raw.value is DAMAGED and raw.data:
+                found["kept"] = self.lift.blob(
+                    raw.data,
+                    "application/octet-stream",
+                    raw.data[:100].decode("utf-8", "replace"),
+                )
+            self.tell(Noted(label="finding", kind=name, text=words, data=found))
+
+    def unknown(self, kind: str, value: Any, **more: Any) -> None:
+        """Keeps a record of a type that the mapping does not know, whole."""
+        self.report.unknown[kind] += 1
+        self.tell(Noted(label=kind or "record", kind=kind, data=value), **more)
+
+    def take(self) -> list[bytes]:
+        """The lines that wait; they wait no longer."""
+        lines, self.lines, self.size = self.lines, [], 0
+        return lines
+
+    def _put(self, body: Body, run: str) -> None:
+        line = _dumped(body)
+        if len(line) > ROOM:
+            line = _dumped(self._lighter(body))
+        self.runs[run] = self.runs.get(run, 0) + 1
+        self.lines.append(line)
+        self.size += len(line)
+
+    def _lighter(self, body: Body) -> Body:
+        """A line whose largest parts are lifted out, until the rest has room."""
+        body = dict(body)
+        for size, key in sorted(
+            ((len(_dumped(body[k])), k) for k in _BIG if k in body), reverse=True
+        ):
+            if size > ROOM // 8:
+                body[key] = self.lift.whole(body[key])
+            if len(_dumped(body)) <= ROOM:
+                return body
+        for key in ("text", "task", "reason"):
+            if isinstance(body.get(key), str) and len(body[key]) > ROOM // 8:
+                lifted = self.lift.text(body[key])
+                body["extra"] = {**body.get("extra", {}), key: lifted}
+                body[key] = f"{body[key][:500]}…"
+        if isinstance(blocks := body.get("blocks"), list | tuple) and len(_dumped(blocks)) > ROOM:
+            body["blocks"] = [
+                {"type": "stream", "provider_type": "blocks", "chunk": self.lift.whole(blocks)}
+            ]
+        return body
+
+
+def _dumped(value: Any) -> bytes:
+    return orjson.dumps(value, default=str)
+
+
+def word(value: Any) -> str | None:
+    """A text that says something; None for anything else."""
+    return value if isinstance(value, str) and value else None
+
+
+def count(value: Any) -> int | None:
+    """A count, also when it is spelled as text; None for anything else."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**53:
+        return None
+    return value
+
+
+def seconds(value: Any, per: float = 1) -> float | None:
+    """A duration in seconds, given in units of which `per` make one; None for anything else."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:
+        return None
+    return value / per
+
+
+_UTC = re.compile(
+    r"([0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01]))"
+    r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?Z"
+)
+
+
+def moment(value: Any) -> str | None:
+    """A time as lines have it: UTC, as fine as it was given; None for what is no time.
+
+    Numbers are seconds since 1970, or milliseconds where they would be far in the future.
+    """
+    if isinstance(value, str):
+        found = _UTC.fullmatch(value)
+        if found and _is_day(found[1]):
+            return value
+        return _converted(value)
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e14:
+        scaled = value / 1000 if value > 1e11 else value
+        return _spelled(datetime.fromtimestamp(scaled, UTC))
+    return None
+
+
+@lru_cache(64)
+def _is_day(day: str) -> bool:
+    try:
+        datetime.fromisoformat(day)
+    except ValueError:
+        return False
+    return True
+
+
+def _converted(text: str) -> str | None:
+    try:
+        found = datetime.fromisoformat(text)
+        found = found if found.tzinfo else found.replace(tzinfo=UTC)
+        return _spelled(found.astimezone(UTC))
+    except (ValueError, OverflowError):
+        return None
+
+
+def _spelled(time: datetime) -> str:
+    said = time.isoformat(timespec="microseconds")[:26].rstrip("0").rstrip(".")
+    return f"{said}Z"
