@@ -1,5 +1,6 @@
 """The home that a verb works on: --home, else TRACKLOG_HOME, else the user's own."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 DEFAULT = "~/.local/share/tracklog"
 MANY = 20_000
 """From so many records on, catching up shows its progress."""
+MOST_COMPLETED = 200
+"""Names that a shell is offered."""
 DURABILITIES = ("sync", "interval", "lifecycle", "os")
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -44,6 +47,28 @@ def _expanded(path: Path) -> Path:
         raise click.BadParameter(
             f"there is no home directory for {path.parts[0]}; write the path in full"
         ) from None
+
+
+def run_argument(name: str = "run", *, required: bool = True) -> Callable[[F], F]:
+    """The argument that names a run; a shell can complete it."""
+
+    def add(verb: F) -> F:
+        return click.argument(name, required=required, shell_complete=_runs)(verb)
+
+    return add
+
+
+def _runs(ctx: click.Context, _option: click.Parameter, begun: str) -> list[str]:
+    """The runs whose names begin so; nothing where there is no home, for a shell asks silently."""
+    path = ctx.params.get("home") or os.environ.get("TRACKLOG_HOME") or DEFAULT
+    try:
+        with reading(_expanded(Path(path))) as home:
+            runs = home.runs()
+    except (TracklogError, click.ClickException, OSError):
+        return []
+    names = {run for _, run in runs} | {":".join(run) for run in runs}
+    found = sorted(name for name in names if name.startswith(begun) and name.isprintable())
+    return found[:MOST_COMPLETED]
 
 
 def reading(home: Path) -> "Home":

@@ -1,6 +1,7 @@
 """What the verbs share: opening inputs, JSON lines, progress on a terminal."""
 
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -104,6 +105,11 @@ def plain(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def width() -> int | None:
+    """The columns of the terminal that is written to; None for a pipe or a file, which has room."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def cells(text: str) -> int:

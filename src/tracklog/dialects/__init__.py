@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -84,6 +84,21 @@ class Policy:
     """Whether the door's redact hook may touch its lines."""
 
 
+class Source(NamedTuple):
+    """What an event was made from, where one source may be read more than once."""
+
+    writer: str
+    names: tuple[str, ...]
+    """The records of the source: of a run's events that a writer made from one of them,
+    those of the newest version count."""
+    version: tuple[tuple[int, str], ...] = ()
+    """Of the writer's mapping; a newer one is greater."""
+    content: str | None = None
+    """A mark of what the record held, where another content under one name corrects it."""
+    back: str | None = None
+    """The record that was taken back, with what followed it."""
+
+
 @dataclass(slots=True)
 class Scene:
     """Where the next sentence of a conversion will stand, and what its speaker remembers."""
@@ -105,6 +120,10 @@ def _no_tolerance(body: Body) -> tuple[Body, list[Finding]]:
 
 def _nothing_left(_state: Any) -> list[Finding]:
     return []
+
+
+def _own_name(event: Event) -> tuple[str, ...]:
+    return () if event.id is None else (event.id,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,8 +154,12 @@ class Dialect:
     tolerate: Callable[[Body], tuple[Body, list[Finding]]] = _no_tolerance
     """The named reading tolerances: the body as it is understood, and a finding for each.
     A body that needs none is returned as it is."""
+    source: Callable[[Event], Source | None] | None = None
+    """What an event was made from, in a dialect that retells what others wrote."""
     rest: Callable[[Any], list[Finding]] = _nothing_left
     """What is still amiss in a run's state when nothing more comes."""
+    names: Callable[[Event], tuple[str, ...]] = _own_name
+    """What another event's `cause` may call it: its identity, and what else it goes by."""
     contract: str | None = None
     """The file in contracts/schemas/ that is derived from `kinds`; None where none is."""
     documents: Mapping[str, type[BaseModel]] = field(default_factory=dict)

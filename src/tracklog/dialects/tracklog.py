@@ -1,8 +1,10 @@
 """tracklog: the native dialect, one line per fact, for what has no dialect of its own."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from hashlib import sha256
 from typing import Annotated, Any, Literal, Self
 
@@ -18,6 +20,7 @@ from tracklog.dialects import (
     Seconds,
     Shape,
     Share,
+    Source,
     on_the_calendar,
     share,
     text,
@@ -380,6 +383,14 @@ def read(body: Body) -> Envelope:
     )
 
 
+def names(event: Event) -> tuple[str, ...]:
+    """The id of the line, and the keys that its record has at its source."""
+    origin = event.body.get("origin")
+    record = origin.get("record") if isinstance(origin, dict) else None
+    keys = record if isinstance(record, list) else [record]
+    return tuple(key for key in (event.id, *keys) if isinstance(key, str))
+
+
 def _fields(fact: type[Fact]) -> dict[str, tuple[str, bool]]:
     """The fields of a fact by their key on a line, and whether each is a tuple."""
     return {
@@ -401,6 +412,40 @@ def facts(event: Event) -> Iterator[Fact]:
         if key in body
     }
     yield fact(**said, fidelity=body["origin"]["fidelity"])
+
+
+SPAN = re.compile("[0-9a-f]{32}/[0-9a-f]{16}")
+"""The key of a span, which is sent again with another content when it is corrected."""
+
+
+def source(event: Event) -> Source | None:
+    """The source record is known by its own key, else by the hash of its bytes."""
+    body, origin = event.body, event.body["origin"]
+    record = origin.get("record") or origin.get("raw")
+    back = _taken_back(body) if event.kind == "Noted" else None
+    if record is None and back is None:
+        return None
+    corrected = None
+    if isinstance(record, str):
+        names: tuple[str, ...] = (record,)
+        corrected = origin.get("raw") if SPAN.fullmatch(record) else None
+    else:
+        names = tuple(record or ())
+    return Source(origin["writer"], names, _version(origin.get("mapping", "")), corrected, back)
+
+
+def _taken_back(body: Body) -> str | None:
+    said = body.get("data")
+    if body["label"] != "withdrawn" or not isinstance(said, dict):
+        return None
+    return text(said.get("from"))
+
+
+@lru_cache(maxsize=256)
+def _version(mapping: int | str) -> tuple[tuple[int, str], ...]:
+    """A mapping's version, so that 10 is newer than 9 and 1.10 newer than 1.9."""
+    parts = re.findall("[0-9]+|[^0-9]+", str(mapping))
+    return tuple((int(part), "") if part[0] in "0123456789" else (-1, part) for part in parts)
 
 
 def body_of(fact: Fact) -> Body:
@@ -526,6 +571,7 @@ dialect = Dialect(
     facts=facts,
     rules=rules,
     rest=rest,
+    names=names,
     say=say,
     contract="tracklog",
 )

@@ -1,0 +1,117 @@
+"""`tracklog why`: what led to an event, and what came of it."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tracklog.cli import _home
+from tracklog.cli import _terminal as terminal
+
+if TYPE_CHECKING:
+    from tracklog.why import Step, Why
+
+NEAR = 12
+"""Steps that are shown at either end of a long way, unless all are asked for."""
+TIE = 17
+"""Columns for what ties a step to its cause."""
+ENDS = {
+    "prompt": "",
+    "start": "nothing that was heard caused this; no prompt was heard before it",
+    "unseen": "the way back ends here: a cause was not seen",
+}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tracklog why agent-coder-1 412
+  tracklog why agent-coder-1 412 --all
+  tracklog why kahn:nightly 97 --json | jq '.back[-1].words'
+\b
+`tracklog events RUN` shows the numbers of a run's records.""",
+)
+@_home.run_argument()
+@click.argument("seq", type=click.IntRange(min=1))
+@_home.home_option
+@click.option("--all", "whole", is_flag=True, help="Show every step, however many there are.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(run: str, seq: int, home: Path, whole: bool, as_json: bool) -> None:
+    """Tell what led to record SEQ of RUN, from the prompt on, and what came of it.
+
+    Each step says what ties it to its cause: an id that was named (call, question, message,
+    cause), a handoff, a sub-run, or only the order: an agent acts upon what it was told last.
+    """
+    from tracklog.why import why  # noqa: PLC0415  # slow to import
+
+    with _home.asking(home) as opened:
+        answer = why(opened, ":".join(opened.run(run)), seq)
+    if as_json:
+        terminal.put_json(asdict(answer))
+    else:
+        _put(answer, whole=whole)
+
+
+def _put(answer: "Why", *, whole: bool) -> None:
+    if ENDS[answer.ends]:
+        click.secho(ENDS[answer.ends], fg="yellow")
+    for unseen in answer.unseen:
+        click.secho(terminal.plain(f"record {unseen.seq}: {unseen.message}"), fg="yellow")
+    back = answer.back[::-1]
+    ties = [None, *(step.how for step in back)]
+    show = _Rows()
+    chain = [*zip(back, ties, strict=False), (answer.record, ties[-1])]
+    rows = [(step, how or ("prompt" if step.prompt else "start")) for step, how in chain]
+    for n in _shown(len(rows) - 1, whole):
+        show.row(*rows[n]) if n is not None else show.gap(len(rows) - 1)
+    show.row(*rows[-1], mark="▶", fg="cyan", bold=True)
+    for n in _shown(len(answer.forward), whole):
+        if n is None:
+            show.gap(len(answer.forward))
+        else:
+            step = answer.forward[n]
+            show.row(step, step.how or "", of=step.of)
+    if not answer.forward:
+        click.secho("nothing that was heard came of it", dim=True)
+
+
+def _shown(count: int, whole: bool) -> list[int | None]:
+    """Which of so many steps are shown; None stands for those between."""
+    if whole or count <= 2 * NEAR + 1:
+        return list(range(count))
+    return [*range(NEAR), None, *range(count - NEAR, count)]
+
+
+class _Rows:
+    """A step on one row: its place, its time, what ties it to its cause, and what happened."""
+
+    def __init__(self) -> None:
+        self.width = terminal.width()
+        self.above: tuple[str, str, str] | None = None
+        self.seq: int | None = None
+
+    def row(
+        self, step: "Step", how: str, *, of: int | None = None, mark: str = "", **look: bool | str
+    ) -> None:
+        moment = step.at or step.received
+        where = (moment[:10], step.family, step.run)
+        if where != self.above:
+            self.above = where
+            said = f"{'':>12}{moment[:10]}  {step.family}:{step.run}"
+            click.secho(self._cut(said), dim=True)
+        tie = how if of in (None, self.seq) else f"{how} ← {of}"
+        self.seq = step.seq
+        head = f"{mark:<2}{step.seq:>8}  {moment[11:19]:<8}  {tie:<{TIE}}  "
+        agent = f"{step.agent}: " if step.agent else ""
+        said = self._cut(f"{agent}{step.words or step.kind}", len(head))
+        click.echo(terminal.plain(head) + click.style(said, **look))  # type: ignore[arg-type]  # click's own names
+
+    def gap(self, count: int) -> None:
+        said = f"… {count - 2 * NEAR:,} more between; --all shows them"
+        click.secho(self._cut(f"{'':>12}{said}"), dim=True)
+
+    def _cut(self, text: str, used: int = 0) -> str:
+        if self.width is None:
+            return terminal.plain(text)
+        return terminal.fitted(text, max(8, self.width - used)).rstrip()
