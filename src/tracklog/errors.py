@@ -14,6 +14,10 @@
     ├── NoSuchRun            a name that no run has, or more than one
     ├── NoSuchRecord         a number that no record has, or has any more
     ├── NoSuchBlob           a hash that no blob has
+    ├── NotAnswered          an answer that was not given to whoever asked
+    │   ├── NoSuchQuestion       nobody asked that, or more than one did
+    │   ├── AlreadyAnswered      somebody was quicker
+    │   └── TooLate              the question has expired, or its run has ended
     ├── BlobDamaged          a blob whose bytes are not those that were put
     ├── NotOpened            a transcript that was not opened for writing
     │   ├── UnsafeTranscript     its name, its kind, its owner or its mode is not safe
@@ -34,6 +38,8 @@
 
 A line that does not pass the door is no exception: it is a `Refusal`, and it is returned.
 """
+
+from collections.abc import Sequence
 
 
 class TracklogError(Exception):
@@ -98,6 +104,27 @@ class NoSuchRecord(TracklogError):
 
 class NoSuchBlob(TracklogError):
     """A blob was asked for that is not kept here."""
+
+
+class NotAnswered(TracklogError):
+    """An answer was not recorded."""
+
+
+class NoSuchQuestion(NotAnswered):
+    """Nobody asked a question of that name, or more than one run did."""
+
+
+class AlreadyAnswered(NotAnswered):
+    """The question was answered before, by somebody else or in other words."""
+
+    def __init__(self, message: str, hint: str = "", *, by: Sequence[str], seq: int) -> None:
+        super().__init__(message, hint)
+        self.by, self.seq = list(by), seq
+        """Who won, as far as they said, and the record of their answer."""
+
+
+class TooLate(NotAnswered):
+    """Nobody waits for that answer any more: the question expired, or its run ended."""
 
 
 class BlobDamaged(TracklogError):

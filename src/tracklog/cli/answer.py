@@ -1,0 +1,61 @@
+"""`tracklog answer`: a person answers an agent that waits."""
+
+import getpass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tracklog.cli import _home
+from tracklog.cli import _terminal as terminal
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tracklog inbox
+  tracklog answer q-17 'use port 8080'
+  tracklog answer q-17 --run kahn:agent-coder-1 --value '{"approve": true}'""",
+)
+@click.argument("question", metavar="ID")
+@click.argument("text", required=False)
+@_home.home_option
+@click.option("--value", metavar="JSON", help="Any JSON, in the place of TEXT.")
+@click.option("--by", metavar="NAME", help="Who answers.  [default: the user's name]")
+@click.option("--run", metavar="RUN", help="The run that asks, where several ask under this id.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(
+    question: str,
+    text: str | None,
+    home: Path,
+    value: str | None,
+    by: str | None,
+    run: str | None,
+    as_json: bool,
+) -> None:
+    """Answer the question ID with TEXT; the first answer counts.
+
+    It goes straight into the record: an agent that waits at a collector of the same home gets it.
+    """
+    import orjson  # noqa: PLC0415  # slow to import
+
+    from tracklog.collector import operator  # noqa: PLC0415
+
+    if (text is None) == (value is None):
+        raise click.UsageError("give TEXT or --value, and not both")
+    answer: Any = text
+    if value is not None:
+        try:
+            answer = orjson.loads(value)
+        except orjson.JSONDecodeError as error:
+            raise click.UsageError(f"--value is no JSON: {error}") from None
+    _home.reading(home).close()
+    with _home.writing(home) as opened:
+        asked, given = operator.give(
+            opened, question, answer, by=by or getpass.getuser(), run=run, writer="cli"
+        )
+    if as_json:
+        of = {name: asked[name] for name in ("family", "run", "question_id")}
+        terminal.put_json({**given._asdict(), **of})
+    else:
+        click.echo(f"recorded as {given.seq}: {asked['agent'] or asked['run']} can go on")

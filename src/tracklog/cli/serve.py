@@ -1,0 +1,109 @@
+"""`tracklog serve`: the collector."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tracklog.cli import _home
+from tracklog.errors import TracklogError
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tracklog serve
+  tracklog serve --home ./record --port 4400
+  curl -H 'Content-Type: application/x-ndjson' --data-binary @flight.jsonl \\
+    http://127.0.0.1:4318/api/events/kahn-agent
+  curl -N http://127.0.0.1:4318/api/stream?after=0
+\b
+The token is read from TRACKLOG_TOKEN, or from the file that TRACKLOG_TOKEN_FILE names.
+Where there is one, it is asked for, on this machine too; beyond it there must be one.""",
+)
+@_home.home_option
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=4318,
+    show_default=True,
+    help="0 takes any that is free.",
+)
+@click.option(
+    "--durability",
+    type=click.Choice(_home.DURABILITIES),
+    default="sync",
+    show_default=True,
+    help="What an answer promises: see docs/promises.md.",
+)
+@click.option(
+    "--allow-host", multiple=True, metavar="NAME", help="A name this machine is asked for by."
+)
+@click.option(
+    "--max-body",
+    type=click.IntRange(min=1),
+    metavar="BYTES",
+    help="Of one request, unpacked.  [default: 64 MiB]",
+)
+@click.option("--max-line", type=click.IntRange(min=1), metavar="BYTES", help="The line cap.")
+@click.option(
+    "--max-rate",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Events in a second, over all clients; 0 for any number.",
+)
+def command(
+    home: Path,
+    host: str,
+    port: int,
+    durability: Any,
+    allow_host: tuple[str, ...],
+    max_body: int | None,
+    max_line: int | None,
+    max_rate: int,
+) -> None:
+    """Listen for lines, keep them, show them live and answer questions, until Ctrl-C."""
+    from tracklog.collector import guard, logs, server  # noqa: PLC0415  # slow to import
+    from tracklog.collector.app import Collector  # noqa: PLC0415
+    from tracklog.collector.limits import Limits  # noqa: PLC0415
+
+    token = _token()
+    if token is None and not guard.is_loopback(host):
+        raise TracklogError(
+            f"{host} can be reached from other machines, and there is no token",
+            "set TRACKLOG_TOKEN or TRACKLOG_TOKEN_FILE, or listen on 127.0.0.1",
+        )
+    options: dict[str, Any] = {"events_per_second": max_rate}
+    options |= {"body": max_body} if max_body else {}
+    options |= {"line": max_line} if max_line else {}
+    limits = Limits(**options)
+    with server.listen(host, port) as bound:
+        opened = _home.writing(home, durability=durability, cap=limits.line)
+        hosts = (*allow_host, host)
+        collector = Collector(opened, limits=limits, guard=guard.Guard(token, hosts))
+        address, taken = bound.getsockname()[:2]
+        shown = f"[{address}]" if ":" in address else address
+        where = f"http://{shown}:{taken}"
+
+        def ready() -> None:
+            click.echo(f"tracklog is at {where} and keeps its record in {home}")
+            logs.say("info", "listening", url=where, home=str(home), durability=durability)
+
+        server.serve(collector, bound, ready)
+
+
+def _token() -> str | None:
+    """From the environment or from a file, never from the arguments, which everybody can see."""
+    path = os.environ.get("TRACKLOG_TOKEN_FILE")
+    token = os.environ.get("TRACKLOG_TOKEN")
+    if path:
+        token = Path(path).read_text().strip()
+    if token is not None and not token.strip():
+        raise TracklogError(
+            "the token is empty",
+            "set TRACKLOG_TOKEN to a long random word, or unset it: `openssl rand -hex 32`",
+        )
+    return token

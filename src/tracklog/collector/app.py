@@ -1,0 +1,125 @@
+"""The collector as an ASGI application: each request is found, guarded, read and answered."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from tracklog.collector import logs
+from tracklog.collector.bodies import Held
+from tracklog.collector.desk import Desk
+from tracklog.collector.guard import Guard
+from tracklog.collector.limits import Limits
+from tracklog.collector.metrics import Counts
+from tracklog.collector.routes import ROUTES
+from tracklog.collector.routing import Call, Route, Router
+from tracklog.collector.stream import Hub
+from tracklog.collector.trouble import ClientGone, Trouble, trouble_of
+from tracklog.errors import TracklogError
+
+if TYPE_CHECKING:
+    from tracklog.home import Home
+
+_THREADS = 64  # posts that are admitted at once, and so synced together
+
+
+class Rate:
+    """Lets so many events pass in a second, two seconds' worth at once."""
+
+    def __init__(self, per_second: int) -> None:
+        self.per_second = per_second
+        self._left = 2.0 * per_second
+        self._at = time.monotonic()
+
+    def take(self, count: int) -> None:
+        if not self.per_second:
+            return
+        now = time.monotonic()
+        most = 2.0 * self.per_second
+        self._left = min(most, self._left + (now - self._at) * self.per_second)
+        self._at = now
+        if self._left <= 0:
+            seconds = max(1, round(-self._left / self.per_second + 1))
+            raise Trouble(
+                429,
+                f"more than {self.per_second:,} events in a second",
+                f"send it again in {seconds} s; nothing of it was kept",
+                headers={"Retry-After": str(seconds)},
+            )
+        self._left -= count  # a batch larger than the burst passes, and is waited for afterwards
+
+
+class Collector:
+    """One home, and everything that a request needs."""
+
+    def __init__(
+        self, home: "Home", *, limits: Limits | None = None, guard: Guard | None = None
+    ) -> None:
+        self.home = home
+        self.limits = limits or Limits()
+        self.guard = guard or Guard()
+        self.held = Held(self.limits)
+        self.rate = Rate(self.limits.events_per_second)
+        self.hub = Hub(home, self.limits)
+        self.desk = Desk(home)
+        self.counts = Counts()
+        self.router = Router(ROUTES)
+        self.door = ThreadPoolExecutor(_THREADS, "door")
+        self.inline = home.store.durability == "os"
+        """Without a disk to wait for, a thread costs more than what it would do."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["type"] == "http", "nothing else is served"
+        headers = dict(scope["headers"])
+        call = Call(scope, receive, send, headers)
+        path, status = "other", 0
+
+        async def counted(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        try:
+            self.guard.check_host(headers)
+            route, call.names = self.router.find(scope["method"], scope["raw_path"])
+            path = route.path
+            if path == "/api/stream":
+                status = 200
+            else:
+                call.send = counted
+            response = await self._answered(route, call)
+        except Trouble as trouble:
+            response = trouble.response()
+        except TracklogError as error:
+            response = trouble_of(error).response()
+            if response.status_code >= 500:
+                logs.say("error", error.message, route=path, hint=error.hint)
+        except ClientGone:
+            return
+        except Exception as error:  # noqa: BLE001  # the client is told, the log says where
+            logs.say_failure("a request failed", error, route=path, method=scope["method"])
+            response = Trouble(
+                500, "something went wrong here", "the server's log says what"
+            ).response()
+        if response is not None:
+            status = response.status_code
+            await response(scope, receive, send)
+        self.counts.requests[scope["method"][:10], path, status] += 1
+
+    async def _answered(self, route: Route, call: Call) -> Response | None:
+        if route.takes:
+            self.guard.check_origin(call.headers)
+        if not route.free:
+            self.guard.check_token(call.headers)
+        if route.takes:
+            self.guard.check_type(call.headers, route.takes)
+        call.given = route.read(call.scope["query_string"])
+        return await route.endpoint(self, call)
+
+    def close(self) -> None:
+        """After the last request: what was begun is finished, and the home is let go."""
+        self.door.shutdown()
+        self.desk.close()
+        self.home.close()

@@ -1,0 +1,158 @@
+"""The bytes that a client sends, unpacked, and never more of them than the limit."""
+
+import asyncio
+import zlib
+from typing import TYPE_CHECKING
+
+from tracklog.collector.trouble import ClientGone, Trouble
+
+if TYPE_CHECKING:
+    from starlette.types import Receive
+
+    from tracklog.collector.limits import Limits
+
+ENCODINGS = ("gzip", "zstd")
+_INLINE = 16 << 10  # packed bytes that are unpacked at once; more are given to a thread
+_DRAINED = 4  # times the limit that is read and dropped, so that a client hears why
+
+
+class Held:
+    """How many bytes of requests are in memory, over all clients."""
+
+    def __init__(self, limits: "Limits") -> None:
+        self.limits = limits
+        self.now = 0
+
+    def take(self, size: int) -> None:
+        if self.now + size > self.limits.held:
+            raise Trouble(
+                429,
+                "too much is being sent at once",
+                "send it again in a second, in smaller requests",
+                headers={"Retry-After": "1", "Connection": "close"},
+            )
+        self.now += size
+
+
+async def read(receive: "Receive", headers: dict[bytes, bytes], held: Held) -> bytes:
+    """The body of a request; the caller gives back to `held` what is its size."""
+    limit = held.limits.body
+    encoding = headers.get(b"content-encoding", b"identity").strip().lower()
+    if encoding in (b"", b"identity", b"gzip", b"x-gzip", b"zstd"):
+        message = await receive()
+        if message["type"] == "http.request" and not message["more_body"]:
+            packed: bytes = message["body"]
+            if len(packed) > limit:
+                raise _too_large(limit)
+            held.take(len(packed))
+        else:
+            packed = await _gathered(receive, message, headers, held)
+    else:
+        raise Trouble(
+            415,
+            f"the encoding {encoding.decode('latin-1')!r} is not known",
+            "send it as it is, or packed with gzip or zstd",
+            headers={"Accept-Encoding": ", ".join(ENCODINGS)},
+        )
+    if encoding in (b"", b"identity"):
+        return packed
+    size = len(packed)
+    held.now -= size
+    unpack = _unzstd if encoding == b"zstd" else _gunzip
+    if size <= _INLINE:
+        body = unpack(packed, limit)
+    else:
+        body = await asyncio.to_thread(unpack, packed, limit)
+    held.take(len(body))
+    return body
+
+
+async def _gathered(
+    receive: "Receive", message: "object", headers: dict[bytes, bytes], held: Held
+) -> bytes:
+    """The pieces of a body, put together; what is too large is read to its end and dropped."""
+    limit = held.limits.body
+    declared = headers.get(b"content-length", b"0")
+    fits = not declared.isdigit() or int(declared) <= limit
+    pieces: list[bytes] = []
+    size = 0
+    try:
+        while True:
+            assert isinstance(message, dict)
+            if message["type"] != "http.request":
+                raise ClientGone  # noqa: TRY301  # what was held is given back below
+            piece = message.get("body", b"")
+            size += len(piece)
+            if size > limit:
+                fits = False
+            if fits:
+                held.take(len(piece))
+                pieces.append(piece)
+            elif pieces:
+                held.now -= sum(map(len, pieces))
+                pieces.clear()
+            if not message.get("more_body", False) or size > _DRAINED * limit:
+                break
+            message = await receive()
+    except BaseException:
+        held.now -= sum(map(len, pieces))
+        raise
+    if not fits:
+        raise _too_large(limit)
+    return b"".join(pieces)
+
+
+def _too_large(limit: int) -> Trouble:
+    return Trouble(
+        413,
+        f"the body is larger than {limit:,} bytes, measured unpacked",
+        "send it in several requests",
+        headers={"Connection": "close"},
+    )
+
+
+def _unreadable(what: str) -> Trouble:
+    return Trouble(400, f"the body is not {what}", "pack it again, whole")
+
+
+def _gunzip(packed: bytes, limit: int) -> bytes:
+    """Stops at the limit, however much is still to come."""
+    pieces: list[bytes] = []
+    size = 0
+    while packed:
+        member = zlib.decompressobj(wbits=31)
+        try:
+            while packed and not member.eof:
+                piece = member.decompress(packed, limit + 1 - size)
+                packed = member.unconsumed_tail
+                size += len(piece)
+                pieces.append(piece)
+                if size > limit:
+                    raise _too_large(limit)
+                if not piece and not packed:
+                    break
+        except zlib.error:
+            raise _unreadable("gzip") from None
+        if not member.eof:
+            raise _unreadable("whole gzip")
+        packed = member.unused_data
+    return b"".join(pieces)
+
+
+def _unzstd(packed: bytes, limit: int) -> bytes:
+    import zstandard  # noqa: PLC0415  # most clients do without
+
+    reader = zstandard.ZstdDecompressor(max_window_size=1 << 25).stream_reader(
+        packed, read_across_frames=True
+    )
+    pieces: list[bytes] = []
+    size = 0
+    try:
+        while piece := reader.read(min(1 << 20, limit + 1 - size)):
+            size += len(piece)
+            pieces.append(piece)
+            if size > limit:
+                raise _too_large(limit)
+    except zstandard.ZstdError:
+        raise _unreadable("zstd") from None
+    return b"".join(pieces)

@@ -1,0 +1,59 @@
+"""Answers from the index, which one thread at a time brings up to the journal's end."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from tracklog.home import Home
+
+T = TypeVar("T")
+PATIENCE = 5.0
+"""Seconds that a question waits for the index; then it is answered as of where the index is."""
+
+
+class Desk:
+    """Any number of questions that come at once are served by one catching up."""
+
+    def __init__(self, home: "Home") -> None:
+        self.home = home
+        self._indexing = ThreadPoolExecutor(1, "index")
+        self._asking = ThreadPoolExecutor(4, "ask")
+        self._now: asyncio.Task[None] | None = None
+        self._next: asyncio.Task[None] | None = None
+
+    async def ask(self, question: Callable[[], T]) -> T:
+        """What a function says that reads the index, once that is up to date."""
+        await asyncio.wait({self._caught_up()}, timeout=PATIENCE)
+        return await self.run(question)
+
+    async def run(self, question: Callable[[], T]) -> T:
+        """The same of a function that does not need the index to be up to date."""
+        return await asyncio.get_running_loop().run_in_executor(self._asking, question)
+
+    def close(self) -> None:
+        self._indexing.shutdown(cancel_futures=True)
+        self._asking.shutdown(cancel_futures=True)
+
+    def _caught_up(self) -> "asyncio.Task[None]":
+        """Done when everything is indexed that was recorded before this was asked."""
+        loop = asyncio.get_running_loop()
+        if self._now is None or self._now.done():
+            self._now = loop.create_task(self._catch_up())
+            return self._now
+        if self._next is None or self._next.done():
+            self._next = loop.create_task(self._after(self._now))
+        return self._next
+
+    async def _after(self, running: "asyncio.Task[None]") -> None:
+        await asyncio.wait({running})
+        self._now = asyncio.current_task()
+        self._next = None
+        await self._catch_up()
+
+    async def _catch_up(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._indexing, self._index)
+
+    def _index(self) -> None:
+        self.home.index.catch_up()  # opened here, by the first who asks

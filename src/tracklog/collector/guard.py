@@ -1,0 +1,123 @@
+"""Who may ask: the Host header, the Origin, the content type and the token, in this order.
+
+A page elsewhere on the web can make a browser send requests to this machine; it can choose
+neither the Host header, nor hide its Origin, nor send JSON without asking first.
+"""
+
+import hmac
+import ipaddress
+import socket
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+
+from tracklog.collector.trouble import Trouble
+
+Headers = Mapping[bytes, bytes]
+
+COOKIE = "tracklog"
+_SEND_JSON = "say what it is: `Content-Type: application/x-ndjson`, or `application/json`"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches that address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Guard:
+    """Lets a request pass, or raises what its client is told."""
+
+    def __init__(self, token: str | None = None, hosts: Iterable[str] = ()) -> None:
+        self._token = None if token is None else _digest(token)
+        self._hosts = {"localhost", socket.gethostname().lower(), *(h.lower() for h in hosts)}
+        self._known: set[bytes] = set()
+
+    @property
+    def asks_for_token(self) -> bool:
+        return self._token is not None
+
+    def check_host(self, headers: Headers) -> None:
+        """Against names that somebody else made to point here: only ours and bare addresses."""
+        host = headers.get(b"host", b"")
+        if host in self._known:
+            return
+        name = host.decode("latin-1").strip().lower()
+        if name.startswith("["):
+            name = name[1:].partition("]")[0]
+        else:
+            name = name.rpartition(":")[0] if ":" in name else name
+        if name not in self._hosts and not _is_address(name):
+            raise Trouble(
+                421,
+                "the Host header names another machine",
+                "ask for it by address, or start `tracklog serve --allow-host NAME`",
+            )
+        if len(self._known) < 1024:
+            self._known.add(host)
+
+    def check_origin(self, headers: Headers) -> None:
+        """A page elsewhere must not write here."""
+        origin = headers.get(b"origin")
+        site = headers.get(b"sec-fetch-site", b"none")
+        own = (b"http://" + headers.get(b"host", b""), b"https://" + headers.get(b"host", b""))
+        if (origin is not None and origin not in own) or site in (b"cross-site", b"same-site"):
+            raise Trouble(
+                403, "a page of another origin may not write here", "ask from this server's pages"
+            )
+
+    def check_type(self, headers: Headers, allowed: frozenset[bytes]) -> None:
+        """What a form of another page can send is refused, and so is what says nothing."""
+        kind = headers.get(b"content-type", b"")
+        if kind not in allowed and kind.partition(b";")[0].strip().lower() not in allowed:
+            said = kind.decode("latin-1")
+            raise Trouble(415, f"the content type {said!r} is not taken here", _SEND_JSON)
+
+    def check_token(self, headers: Headers) -> None:
+        """Only with the token, where there is one."""
+        if self._token is None:
+            return
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() == b"bearer" and hmac.compare_digest(
+            _digest(given.strip().decode("latin-1")), self._token
+        ):
+            return
+        if hmac.compare_digest(_cookie(headers), self.cookie()):
+            return
+        raise Trouble(
+            401,
+            "this server asks for its token",
+            "send `Authorization: Bearer …` with what TRACKLOG_TOKEN was set to there",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+
+    def knows(self, token: str) -> bool:
+        """Whether that is the token."""
+        return self._token is not None and hmac.compare_digest(_digest(token), self._token)
+
+    def cookie(self) -> str:
+        """What a browser shows instead of the token, which it never holds."""
+        return sha256(b"tracklog cookie " + (self._token or b"")).hexdigest()
+
+
+def _digest(token: str) -> bytes:
+    return sha256(token.encode()).digest()
+
+
+def _cookie(headers: Headers) -> str:
+    for part in headers.get(b"cookie", b"").decode("latin-1").split(";"):
+        name, _, value = part.strip().partition("=")
+        if name == COOKIE and value.isascii():
+            return value
+    return ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,94 @@
+"""Questions and their answers over HTTP; what an answer is stands in `operator.py`."""
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from starlette.responses import Response
+
+from tracklog import answers
+from tracklog.collector import bodies, operator
+from tracklog.collector.trouble import Trouble, json_response
+from tracklog.errors import AlreadyAnswered, NoSuchQuestion
+from tracklog.frame import stamp
+
+if TYPE_CHECKING:
+    from tracklog.collector.app import Collector
+    from tracklog.collector.operator import Given
+    from tracklog.collector.routing import Call
+
+_LOOK = 5.0  # seconds after which a waiting question is looked at again, news or not
+
+
+async def listed(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint
+    home = collector.home
+    now = stamp(home.clock())
+    return json_response(await collector.desk.ask(lambda: answers.inbox(home.index, now)))
+
+
+async def answer(collector: "Collector", call: "Call") -> Response:
+    """Records an answer, once."""
+    said = await _said(collector, call)
+    home, run, question = collector.home, call.given["run"], call.names["question"]
+    by = said.get("by", "operator")
+    if not isinstance(by, str) or not 0 < len(by) <= 256:
+        raise Trouble(400, "/by is no name", "a string of 1 to 256 characters")
+    if "answer" not in said:
+        raise Trouble(400, "/answer is missing", 'send {"answer": …, "by": "your name"}')
+    try:
+        asked, given = await collector.desk.run(
+            lambda: operator.give(home, question, said["answer"], by=by, run=run)
+        )
+    except AlreadyAnswered as error:
+        raise Trouble(409, error.message, error.hint, by=error.by, seq=error.seq) from None
+    collector.hub.poke()
+    names = {name: asked[name] for name in ("family", "run", "question_id")}
+    return json_response({**_told(given), **names})
+
+
+async def wait(collector: "Collector", call: "Call") -> Response:
+    """The answer, as soon as there is one or when the wait is over."""
+    home, run, question = collector.home, call.given["run"], call.names["question"]
+    patience = call.given["wait"]
+    until = time.monotonic() + patience
+    names = {run, run.partition(":")[2] or run} if run else set()
+    with collector.hub.news_of(*names) as news:
+        while True:
+            news.clear()
+            try:
+                given = await collector.desk.run(lambda: _given(home, question, run))
+            except NoSuchQuestion:
+                if not patience:
+                    raise
+                given = None
+            if given is not None:
+                return json_response(_told(given))
+            left = min(_LOOK, until - time.monotonic())
+            if left <= 0 or collector.hub.stopping:
+                return Response(status_code=204)
+            try:
+                async with asyncio.timeout(left):
+                    await news.wait()
+            except TimeoutError:
+                continue
+
+
+def _given(home: Any, question: str, run: str | None) -> "Given | None":
+    return operator.given(home, operator.question(home, question, run))
+
+
+def _told(given: "Given") -> dict[str, Any]:
+    return {"seq": given.seq, "answer": given.answer, "by": given.by, "at": given.at}
+
+
+async def _said(collector: "Collector", call: "Call") -> dict[str, Any]:
+    body = await bodies.read(call.receive, call.headers, collector.held)
+    collector.held.now -= len(body)
+    try:
+        said = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise Trouble(400, f"the body is no JSON: {error}", "send one JSON object") from None
+    if not isinstance(said, dict):
+        raise Trouble(400, "the body is no JSON object", 'send {"answer": …, "by": "your name"}')
+    return said

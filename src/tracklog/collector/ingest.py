@@ -1,0 +1,138 @@
+"""Lines come in: `POST /api/events/{dialect}`, a bare ASGI route because every event passes it."""
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from tracklog.collector import bodies
+from tracklog.collector.trouble import Trouble
+from tracklog.lines import BOM
+
+if TYPE_CHECKING:
+    from starlette.types import Send
+
+    from tracklog.collector.app import Collector
+    from tracklog.collector.routing import Call
+    from tracklog.intake import Verdict
+
+TYPES = frozenset(
+    f"application/{name}".encode()
+    for name in ("x-ndjson", "ndjson", "jsonl", "x-jsonlines", "json", "json-seq", "octet-stream")
+)
+"""None of these can be sent by a form of another page."""
+
+_INLINE = 256 << 10  # bytes that are admitted without a thread, where no disk is waited for
+_JSON = (b"content-type", b"application/json")
+
+
+async def ingest(collector: "Collector", call: "Call") -> None:
+    """Admits a body's lines and tells what became of them."""
+    held = collector.held
+    dialect = call.names.get("dialect")
+    if dialect is not None and dialect not in collector.home.dialects:
+        known = ", ".join(sorted(collector.home.dialects))
+        raise Trouble(404, f"there is no dialect {dialect!r}", f"the dialects are: {known}")
+    body = await bodies.read(call.receive, call.headers, held)
+    try:
+        lines, blank = cut(body)
+        collector.rate.take(len(lines))
+        key = call.given["batch"] or _header(call, b"idempotency-key")
+        if collector.inline and len(body) <= _INLINE:
+            verdicts = collector.home.intake.admit(lines, dialect, batch=key)
+        else:
+            verdicts = await asyncio.get_running_loop().run_in_executor(
+                collector.door, lambda: collector.home.intake.admit(lines, dialect, batch=key)
+            )
+    finally:
+        held.now -= len(body)
+    collector.hub.poke()
+    collector.counts.lines(dialect, verdicts)
+    verbose = call.given["verbose"]
+    await _send(call.send, answer(verdicts, blank, body, verbose=verbose))
+
+
+def cut(body: bytes) -> tuple[list[bytes], list[int]]:
+    """The lines of a body, and the numbers of those that were blank; a CR at an end is transport."""
+    lines = body.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    if lines and lines[0].startswith(BOM):
+        lines[0] = lines[0][3:]
+    if b"\r" in body:
+        lines = [line.removesuffix(b"\r") for line in lines]
+    blank = [n for n, line in enumerate(lines, 1) if not line or line.isspace()]
+    if blank:
+        lines = [line for line in lines if line and not line.isspace()]
+    return lines, blank
+
+
+def answer(
+    verdicts: "list[Verdict]", blank: list[int], body: bytes, *, verbose: bool = False
+) -> bytes:
+    """Counts, the last number, and a verdict for each line that was not plainly accepted."""
+    counts = Counter(verdict[0] for verdict in verdicts)
+    if counts["accepted"] == len(verdicts) and not verbose:
+        last: Any = verdicts[-1].seq if verdicts else None
+        if last is not None:
+            return b'{"accepted":%d,"duplicate":0,"refused":0,"last_seq":%d,"verdicts":[]}' % (
+                len(verdicts),
+                last,
+            )
+    said: dict[str, Any] = {name: counts[name] for name in ("accepted", "duplicate", "refused")}
+    said["last_seq"] = max((each.seq for each in verdicts if each.seq is not None), default=None)
+    said["verdicts"] = [
+        _told(number, verdict)
+        for number, verdict in zip(_numbers(len(verdicts), blank), verdicts, strict=True)
+        if verbose or verdict.verdict != "accepted"
+    ]
+    if counts["refused"] and (hint := _pretty(body)):
+        said["hint"] = hint
+    return orjson.dumps(said)
+
+
+def _told(number: int, verdict: "Verdict") -> dict[str, Any]:
+    said: dict[str, Any] = {"line": number, "verdict": verdict.verdict}
+    if verdict.problems:
+        said["problems"] = [problem._asdict() for problem in verdict.problems]
+    else:
+        said["seq"] = verdict.seq
+    return said
+
+
+def _numbers(count: int, blank: list[int]) -> "list[int] | range":
+    """The numbers of the lines in the body, blank ones counted."""
+    if not blank:
+        return range(1, count + 1)
+    gone = set(blank)
+    return [n for n in range(1, count + len(blank) + 1) if n not in gone]
+
+
+def _pretty(body: bytes) -> str:
+    """A word for who sent one document over many lines, or an array."""
+    start = body.removeprefix(BOM).lstrip()[:1]
+    if start not in (b"{", b"["):
+        return ""
+    try:
+        whole = orjson.loads(body.removeprefix(BOM))
+    except orjson.JSONDecodeError:
+        return ""
+    if isinstance(whole, list):
+        return "the body is a JSON array; send one object per line (`jq -c '.[]'` makes it so)"
+    if b"\n" in body.strip():
+        return "the body is pretty-printed; send each object on one line (`jq -c .` makes it so)"
+    return ""
+
+
+def _header(call: "Call", name: bytes) -> str | None:
+    value = call.headers.get(name, b"").decode("latin-1").strip()
+    if len(value) > 256:
+        raise Trouble(400, "the batch key is longer than 256 characters", "send a shorter one")
+    return value or None
+
+
+async def _send(send: "Send", body: bytes) -> None:
+    size = (b"content-length", b"%d" % len(body))
+    await send({"type": "http.response.start", "status": 200, "headers": [_JSON, size]})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -1,0 +1,31 @@
+"""What one client may ask of the collector, so that none can take it from the others."""
+
+from dataclasses import dataclass
+
+from tracklog.lines import CAP
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Sizes are in bytes, times in seconds."""
+
+    body: int = 64 << 20
+    """Of one request, measured after decompression."""
+    line: int = CAP
+    header: int = 64 << 10
+    held: int = 256 << 20
+    """Of all request bodies that are in memory at once; who comes then is asked to come again."""
+    connections: int = 4096
+    events_per_second: int = 0
+    """Over all clients, with a burst of two seconds; 0 for as many as the disk takes."""
+    header_seconds: float = 10
+    """From the first byte of a request to the end of its header, and of a connection to its first."""
+    silent_seconds: float = 20
+    """Between two pieces of a request's body."""
+    body_seconds: float = 300
+    """For a whole request to arrive."""
+    stalled_seconds: float = 30
+    """That a watcher may leave its buffer full, before it is closed; it comes back and resumes."""
+    heartbeat_seconds: float = 15
+    wait_seconds: float = 60
+    """That an answer may be waited for in one request."""

@@ -1,0 +1,52 @@
+"""What the collector says about itself: one JSON object per line on standard error.
+
+Never a header, a query or a body: there the secrets are.
+"""
+
+import logging
+import sys
+import time
+import traceback
+from typing import Any
+
+import orjson
+
+from tracklog.frame import stamp
+
+
+def say(level: str, what: str, **more: Any) -> None:
+    """One line; who closed our standard error is not told."""
+    line = {"at": stamp(time.time()), "level": level, "event": what, **more}
+    try:
+        sys.stderr.write(orjson.dumps(line, default=str).decode() + "\n")
+        sys.stderr.flush()
+    except OSError:
+        pass  # nobody reads it
+
+
+def say_failure(what: str, error: BaseException, **more: Any) -> None:
+    """Something that should not have happened, with the place where it did."""
+    trace = "".join(traceback.format_exception(error, limit=-8))
+    say("error", what, error=repr(error)[:500], trace=trace, **more)
+
+
+class Handler(logging.Handler):
+    """What libraries log, in the same form."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            say_failure(record.getMessage().strip(), error, logger=record.name)
+        else:
+            say(record.levelname.lower(), record.getMessage().strip(), logger=record.name)
+
+
+def take_over() -> None:
+    """From here on what uvicorn and asyncio have to say is said here."""
+    for name in ("uvicorn", "uvicorn.error", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers = [Handler()] if name != "uvicorn.error" else []
+        logger.setLevel(logging.ERROR)
+        logger.propagate = name == "uvicorn.error"
+    logging.getLogger("uvicorn.access").handlers = []
+    logging.getLogger("uvicorn.access").propagate = False

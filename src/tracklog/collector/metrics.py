@@ -1,0 +1,50 @@
+"""What is counted, and how Prometheus reads it."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tracklog.intake import Verdict
+
+Sample = tuple[tuple[tuple[str, str], ...], float]
+"""Labels and a value."""
+
+
+class Counts:
+    """Since the server started."""
+
+    def __init__(self) -> None:
+        self.began = time.time()
+        self.verdicts: Counter[tuple[str, str]] = Counter()
+        self.requests: Counter[tuple[str, str, int]] = Counter()
+
+    def lines(self, dialect: str | None, verdicts: "list[Verdict]") -> None:
+        of = dialect or "any"
+        if verdicts and verdicts[0][0] == "accepted" == verdicts[-1][0]:
+            accepted = sum(each[0] == "accepted" for each in verdicts)
+            self.verdicts[of, "accepted"] += accepted
+            if accepted == len(verdicts):
+                return
+            verdicts = [each for each in verdicts if each[0] != "accepted"]
+        for verdict in verdicts:
+            self.verdicts[of, verdict[0]] += 1
+
+
+class Metric:
+    """One family of the exposition format."""
+
+    def __init__(self, name: str, kind: str, about: str, samples: Iterable[Sample]) -> None:
+        self.name, self.kind, self.about, self.samples = f"tracklog_{name}", kind, about, samples
+
+    def __str__(self) -> str:
+        lines = [f"# HELP {self.name} {self.about}", f"# TYPE {self.name} {self.kind}"]
+        for labels, value in self.samples:
+            said = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels)
+            lines.append(f"{self.name}{f'{{{said}}}' if said else ''} {value:.15g}")
+        return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,0 +1,48 @@
+"""What whoever runs the collector asks of it."""
+
+import time
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+
+from tracklog import __version__
+from tracklog.collector.metrics import Metric
+from tracklog.collector.trouble import json_response
+
+if TYPE_CHECKING:
+    from tracklog.collector.app import Collector
+    from tracklog.collector.routing import Call
+
+
+async def health(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint
+    """Fine until it stops; what is recorded is not told, because anybody may ask."""
+    if collector.hub.stopping:
+        return json_response({"status": "stopping"}, 503)
+    return json_response({"status": "ok", "version": __version__})
+
+
+async def metrics(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint
+    """The numbers, as Prometheus reads them."""
+    counts, hub, journal = collector.counts, collector.hub, collector.home.journal
+    verdicts = [
+        ((("dialect", dialect), ("verdict", verdict)), float(count))
+        for (dialect, verdict), count in sorted(counts.verdicts.items())
+    ]
+    requests = [
+        ((("method", method), ("route", route), ("status", str(status))), float(count))
+        for (method, route, status), count in sorted(counts.requests.items())
+    ]
+    told = [
+        Metric("lines_total", "counter", "Lines that came in over HTTP.", verdicts),
+        Metric("requests_total", "counter", "Requests that were answered.", requests),
+        Metric("streams", "gauge", "Watchers that are connected.", [((), hub.watching)]),
+        Metric(
+            "streams_closed_total", "counter", "Watchers that read nothing.", [((), hub.closed)]
+        ),
+        Metric("held_bytes", "gauge", "Request bodies in memory.", [((), collector.held.now)]),
+        Metric("journal_first", "gauge", "The first record kept.", [((), journal.first)]),
+        Metric("journal_last", "gauge", "The last record.", [((), journal.last)]),
+        Metric("uptime_seconds", "gauge", "Since the start.", [((), time.time() - counts.began)]),
+    ]
+    text = "".join(map(str, told))
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")

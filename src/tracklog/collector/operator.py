@@ -1,0 +1,121 @@
+"""The person in the loop: a question is found, answered once, and the answer handed over.
+
+The state is the journal's. An answer is a line of the native dialect whose identity is made of
+the question's, so that the door itself lets only the first one in, whoever else answers at the
+same moment, here or in another process.
+"""
+
+from typing import Any, NamedTuple
+
+import orjson
+
+from tracklog import answers
+from tracklog.dialects import tracklog as native
+from tracklog.errors import AlreadyAnswered, NoSuchQuestion, TooLate
+from tracklog.fact import Answered
+from tracklog.frame import stamp
+from tracklog.home import Home
+
+Row = dict[str, Any]
+
+
+class Given(NamedTuple):
+    """An answer as it stands in the journal."""
+
+    answer: Any
+    by: str | None
+    at: str
+    seq: int
+
+
+def question(home: Home, id: str, run: str | None = None) -> Row:
+    """The question of that id; `run` (an id, or `family:run`) says which, where several have it."""
+    home.index.catch_up(patience=10)
+    rows = [
+        row
+        for row in answers.inbox(home.index, stamp(home.clock()))
+        if row["question_id"] == id
+        and row["state"] != "unasked"
+        and run in (None, row["run"], f"{row['family']}:{row['run']}")
+    ]
+    live = [row for row in rows if row["state"] == "open"] or rows
+    if len(live) == 1:
+        return live[0]
+    if live:
+        names = ", ".join(f"{row['family']}:{row['run']}" for row in live[:5])
+        raise NoSuchQuestion(
+            f"{len(live)} runs ask {id!r}", f"say which with --run (or ?run=): {names}"
+        )
+    where = f" in run {run!r}" if run else ""
+    raise NoSuchQuestion(
+        f"nobody asks {id!r}{where}", "`tracklog inbox` (or GET /api/inbox) lists the questions"
+    )
+
+
+def give(
+    home: Home, id: str, answer: Any, *, by: str, run: str | None = None, writer: str = "collector"
+) -> tuple[Row, Given]:
+    """Records the answer to a question, unless it was answered or can no longer be."""
+    asked = question(home, id, run)
+    if asked["state"] == "answered":
+        return asked, _same(home, asked, answer, by)
+    _check_open(asked)
+    family, name = asked["family"], asked["run"]
+    now = stamp(home.clock())
+    source = orjson.dumps([family, name, id, asked["asked_seq"]])
+    line = native.line(
+        Answered(question_id=id, answer=answer, by=by, agent=asked["agent"]),
+        id=native.line_id("answer", "1", name, source),
+        run=name,
+        at=now,
+        family=None if family == native.dialect.family else family,
+        origin={"writer": writer, "fidelity": "observed"},
+    )
+    (verdict,) = home.intake.admit([line], native.dialect.name)
+    if verdict.verdict == "refused":
+        again = question(home, id, f"{family}:{name}")
+        return again, _same(home, again, answer, by)
+    assert verdict.seq is not None
+    return asked, _given(home, verdict.seq)
+
+
+def given(home: Home, asked: Row) -> Given | None:
+    """The answer to a question, whole, or None while it can still come; else `TooLate`."""
+    if asked["state"] != "answered":
+        _check_open(asked)
+        return None
+    return _given(home, asked["answered_seq"])
+
+
+def _check_open(asked: Row) -> None:
+    if asked["state"] == "expired":
+        raise TooLate(
+            f"{asked['question_id']!r} has expired", "the agent went on without an answer"
+        )
+    if asked["state"] == "abandoned":
+        raise TooLate(f"the run {asked['run']!r} has ended", "nobody waits for an answer any more")
+
+
+def _same(home: Home, asked: Row, answer: Any, by: str) -> Given:
+    """The answer that won, when it is this one told again; else `AlreadyAnswered`."""
+    won = given(home, asked)
+    assert won is not None
+    if (won.answer, won.by) == (answer, by):
+        return won
+    who = won.by or "the agent itself"
+    raise AlreadyAnswered(
+        f"{asked['question_id']!r} was answered before, by {who}",
+        "the first answer counts; the agent has it",
+        by=[won.by] if won.by else [],
+        seq=won.seq,
+    )
+
+
+def _given(home: Home, seq: int) -> Given:
+    """From the record itself: the fold keeps only the beginning of an answer."""
+    for record in home.journal.read(seq - 1, 1):
+        for fact in home.facts(record):
+            if isinstance(fact, Answered):
+                return Given(fact.answer, fact.by, record.received, seq)
+        return Given(None, None, record.received, seq)  # erased since
+    return Given(None, None, "", seq)

@@ -1,0 +1,162 @@
+"""What the verbs of the command line answer, over HTTP: the same functions, the same JSON."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from starlette.responses import Response
+
+from tracklog import answers, frame
+from tracklog.collector.stream import ALL, wanted
+from tracklog.collector.trouble import Trouble, json_response
+from tracklog.frame import seq_of, stamp
+from tracklog.index import marked, terms
+
+if TYPE_CHECKING:
+    from tracklog.collector.app import Collector
+    from tracklog.collector.routing import Call
+    from tracklog.home import Home
+    from tracklog.index import Indexer
+
+_SCANNED = 100_000  # records that one page of a filtered reading looks at
+_PAGE = 16 << 20  # bytes of frames in one page
+
+
+async def _told(collector: "Collector", ask: "Callable[[Indexer], Any]") -> Response:
+    """The answer, and as of which record it is."""
+    home = collector.home
+    rows = await collector.desk.ask(lambda: orjson.dumps(ask(home.index)))
+    cursor = await collector.desk.run(lambda: home.index.index.cursor)
+    return Response(rows, 200, {"Tracklog-Cursor": str(cursor)}, "application/json")
+
+
+def _now(collector: "Collector") -> str:
+    return stamp(collector.home.clock())
+
+
+async def runs(collector: "Collector", call: "Call") -> Response:
+    limit, now = call.given["limit"], _now(collector)
+    return await _told(collector, lambda index: answers.runs(index, now, limit))
+
+
+async def show(collector: "Collector", call: "Call") -> Response:
+    home, at, now = collector.home, call.given["at"], _now(collector)
+    key = f"{call.names['family']}:{call.names['run']}"
+    if at is not None:
+        return json_response(await collector.desk.run(lambda: answers.show_at(home, key, at)))
+    return await _told(collector, lambda index: answers.show(index, _known(index, key), now))
+
+
+async def tree(collector: "Collector", call: "Call") -> Response:
+    if not call.names:
+        return await _told(collector, answers.tree)
+    key = f"{call.names['family']}:{call.names['run']}"
+    return await _told(collector, lambda index: answers.tree(index, _known(index, key)))
+
+
+async def agents(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint
+    return await _told(collector, answers.agents)
+
+
+async def tools(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint
+    return await _told(collector, answers.tools)
+
+
+async def audits(collector: "Collector", call: "Call") -> Response:
+    window, now = call.given["window"], _now(collector)
+    return await _told(collector, lambda index: answers.audits(index, window, now))
+
+
+async def outcomes(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint
+    now = _now(collector)
+    return await _told(collector, lambda index: answers.outcomes(index, now))
+
+
+async def leaderboard(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001
+    return await _told(collector, answers.leaderboard)
+
+
+async def costs(collector: "Collector", call: "Call") -> Response:
+    by = call.given["by"]
+    return await _told(collector, lambda index: answers.costs(index, by))
+
+
+async def findings(collector: "Collector", call: "Call") -> Response:
+    name, limit, home = call.given["run"], call.given["limit"], collector.home
+
+    def ask(index: "Indexer") -> list[dict[str, Any]]:
+        run = None if name is None else home.run(name)
+        return [
+            {
+                "seq": seq,
+                "family": family,
+                "run": of,
+                "name": found.name,
+                "level": found.level,
+                "message": found.message,
+            }
+            for seq, family, of, found in index.findings(run, limit)
+        ]
+
+    return await _told(collector, ask)
+
+
+async def search(collector: "Collector", call: "Call") -> Response:
+    text, limit = call.given["q"], call.given["limit"]
+
+    def ask(index: "Indexer") -> list[dict[str, Any]]:
+        return [
+            {
+                "seq": record.seq,
+                "received": record.received,
+                "dialect": record.dialect,
+                "family": record.family,
+                "run": record.run,
+                "excerpt": "".join(piece for piece, _ in marked(said, terms(text))),
+                "text": said,
+            }
+            for record, said in index.search(text, limit)
+        ]
+
+    return await _told(collector, ask)
+
+
+async def events(collector: "Collector", call: "Call") -> Response:
+    home, given = collector.home, call.given
+    return await collector.desk.run(
+        lambda: Response(_page(home, given), media_type="application/json")
+    )
+
+
+def _page(home: "Home", given: dict[str, Any]) -> bytes:
+    """Frames as they stand in the journal, from where the reader is, as many as fit."""
+    after, limit = given["after"], given["limit"]
+    asked = wanted(home, given["run"], given["dialect"], given["kind"])
+    if asked.run is not None and not asked.run[0]:
+        home.run(given["run"])  # says that there is none, and what is near
+    found: list[bytes] = []
+    size = scanned = 0
+    last = home.journal.last
+    while len(found) < limit and size < _PAGE and scanned < _SCANNED:
+        frames = home.store.read(after, min(1000, limit), asked.run)
+        if not frames:
+            after = max(after, last) if after <= last else after
+            break
+        for each in frames:
+            scanned += 1
+            record = frame.record(each)
+            after = max(after, seq_of(each))
+            if record is not None and (asked == ALL or asked.matches(record, home)):
+                found.append(each)
+                size += len(each)
+                if len(found) >= limit or size >= _PAGE:
+                    break
+    head = b'{"first":%d,"last":%d,"next":%d,"events":[' % (home.journal.first, last, after)
+    return head + b",".join(found) + b"]}"
+
+
+def _known(index: "Indexer", key: str) -> str:
+    """The key of a run of which something was heard."""
+    if not index.state("runs", key).run:
+        raise Trouble(404, f"there is no run {key!r} here", "GET /api/runs lists them")
+    return key

@@ -1,0 +1,331 @@
+"""The one table of what can be asked over HTTP: it mounts the routes and tells of them."""
+
+from typing import Any
+
+from tracklog.collector import inbox, ingest, operations, questions, stream
+from tracklog.collector.routing import Param, Route
+
+JSON = frozenset({b"application/json"})
+
+
+def _rows(about: str) -> dict[str, Any]:
+    return {"type": "array", "description": about, "items": {"type": "object"}}
+
+
+AFTER = Param(name="after", about="Only behind this record.", kind="integer", least=0)
+RUN = Param(name="run", about="Only this run: its id, the beginning of it, or `family:run`.")
+DIALECT = Param(name="dialect", about="Only this dialect.")
+KIND = Param(name="kind", about="Only this kind of event.")
+_PROBLEM = {
+    "type": "object",
+    "required": ["pointer", "message", "hint"],
+    "properties": {name: {"type": "string"} for name in ("pointer", "message", "hint")},
+}
+_VERDICT = {
+    "type": "object",
+    "required": ["line", "verdict"],
+    "properties": {
+        "line": {"type": "integer", "minimum": 1, "description": "Counted from 1."},
+        "verdict": {"enum": ["accepted", "duplicate", "refused"]},
+        "seq": {"type": "integer", "description": "Its number, or the one it had before."},
+        "problems": {"type": "array", "items": _PROBLEM},
+    },
+}
+_ADMITTED = {
+    "type": "object",
+    "required": ["accepted", "duplicate", "refused", "last_seq", "verdicts"],
+    "properties": {
+        "accepted": {"type": "integer"},
+        "duplicate": {"type": "integer"},
+        "refused": {"type": "integer"},
+        "last_seq": {
+            "type": ["integer", "null"],
+            "description": "The highest number that any of these lines has.",
+        },
+        "verdicts": {"type": "array", "items": _VERDICT},
+        "hint": {"type": "string", "description": "When the body is no NDJSON."},
+    },
+}
+_NOT_ADMITTED = {
+    404: "There is no such dialect.",
+    409: "The batch key stood for another batch before.",
+    413: "The body is too large, measured unpacked; nothing of it was kept.",
+    415: "The content type or the encoding is not taken here.",
+    429: "Too much at once; `Retry-After` says when to come again.",
+    503: "The disk did not take it; nothing was acknowledged. Keep it and send it again.",
+}
+_BATCH = (
+    Param(
+        name="batch",
+        about="A key of the sender's for this batch (or the header `Idempotency-Key`): "
+        "sent again under the same key it is told as duplicate, and kept once.",
+    ),
+    Param(name="verbose", about="A verdict for every line.", kind="boolean", default=False),
+)
+_ANSWER = {
+    "type": "object",
+    "required": ["answer"],
+    "properties": {
+        "answer": {"description": "Any JSON."},
+        "by": {"type": "string", "description": "Who answers.", "maxLength": 256},
+    },
+}
+_ASKER = Param(name="run", about="The run that asks, or `family:run`, where several ask that.")
+_ANSWERED = {
+    "type": "object",
+    "required": ["seq", "answer", "by", "at"],
+    "properties": {
+        "seq": {"type": "integer", "description": "The record of the answer."},
+        "answer": {"description": "Any JSON."},
+        "by": {"type": ["string", "null"]},
+        "at": {"type": "string"},
+    },
+}
+_LIMIT = Param(
+    name="limit", about="At most so many.", kind="integer", least=1, most=10_000, default=50
+)
+_LINES = {"type": "string", "description": "One JSON object per line."}
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="POST",
+        path="/api/events/{dialect}",
+        about="Keep lines of one dialect. Each line is judged alone: one that is refused does not "
+        "hold up the others. An answer of 200 means that what was accepted is as durable as the "
+        "server promises.",
+        endpoint=ingest.ingest,
+        params=_BATCH,
+        takes=ingest.TYPES,
+        body=_LINES,
+        schema=_ADMITTED,
+        answers=_NOT_ADMITTED,
+    ),
+    Route(
+        method="POST",
+        path="/api/events",
+        about="Keep lines of any dialect, each recognised by itself.",
+        endpoint=ingest.ingest,
+        params=_BATCH,
+        takes=ingest.TYPES,
+        body=_LINES,
+        schema=_ADMITTED,
+        answers=_NOT_ADMITTED,
+    ),
+    Route(
+        method="GET",
+        path="/api/events",
+        about="Read records, oldest first. `next` is the `after` of the next page; at the end it "
+        "is `last`.",
+        endpoint=questions.events,
+        params=(
+            Param(name="after", about=AFTER.about, kind="integer", least=0, default=0),
+            RUN,
+            DIALECT,
+            KIND,
+            Param(
+                name="limit",
+                about="At most so many.",
+                kind="integer",
+                least=1,
+                most=10_000,
+                default=1000,
+            ),
+        ),
+        schema={
+            "type": "object",
+            "required": ["first", "last", "next", "events"],
+            "properties": {
+                "first": {"type": "integer", "description": "The first record still kept."},
+                "last": {"type": "integer"},
+                "next": {"type": "integer"},
+                "events": {"type": "array", "items": {"type": "object"}},
+            },
+        },
+        answers={404: "There is no such run or dialect."},
+    ),
+    Route(
+        method="GET",
+        path="/api/stream",
+        about="Watch live, as server-sent events. The `id` is the record's number, the data its "
+        "frame as it stands in the journal; `heartbeat` events carry the journal's last number. "
+        "`Last-Event-ID` (or `after`) replays what was missed; without either it begins now. "
+        "`gap` {after, next} is told only when what is behind `after` is not kept any more, "
+        "`reset` {after, last} when the journal is shorter than the cursor.",
+        endpoint=stream.stream,
+        params=(AFTER, RUN, DIALECT, KIND),
+        gives="text/event-stream",
+        answers={404: "There is no such dialect."},
+        waits=True,
+    ),
+    Route(
+        method="GET",
+        path="/api/runs",
+        about="The runs, the latest heard first.",
+        endpoint=questions.runs,
+        params=(_LIMIT,),
+        schema=_rows("What `tracklog runs --json` prints."),
+    ),
+    Route(
+        method="GET",
+        path="/api/runs/{family}/{run}",
+        about="One run: status, outcome, agents, tools, tokens, cost, loops.",
+        endpoint=questions.show,
+        params=(Param(name="at", about="As it was at this record.", kind="integer", least=1),),
+        schema={"type": "object"},
+        answers={404: "There is no such run, or it had not begun at that record."},
+    ),
+    Route(
+        method="GET",
+        path="/api/runs/{family}/{run}/tree",
+        about="The run and those below it, parents before children.",
+        endpoint=questions.tree,
+        schema=_rows("What `tracklog tree RUN --json` prints."),
+        answers={404: "There is no such run."},
+    ),
+    Route(
+        method="GET",
+        path="/api/tree",
+        about="All runs, parents before children.",
+        endpoint=questions.tree,
+        schema=_rows("What `tracklog tree --json` prints."),
+    ),
+    Route(
+        method="GET",
+        path="/api/agents",
+        about="The agents over all their runs, the busiest first.",
+        endpoint=questions.agents,
+        schema=_rows("What `tracklog agents --json` prints."),
+    ),
+    Route(
+        method="GET",
+        path="/api/tools",
+        about="The tools, the most called first.",
+        endpoint=questions.tools,
+        schema=_rows("What `tracklog tools --json` prints."),
+    ),
+    Route(
+        method="GET",
+        path="/api/audits",
+        about="The audit checkpoints, the most flaky first.",
+        endpoint=questions.audits,
+        params=(
+            Param(name="window", about="Of when.", options=("24h", "7d", "all"), default="24h"),
+        ),
+        schema=_rows("What `tracklog audits --json` prints."),
+    ),
+    Route(
+        method="GET",
+        path="/api/outcomes",
+        about="How the runs of the last 24 hours went.",
+        endpoint=questions.outcomes,
+        schema={"type": "object"},
+    ),
+    Route(
+        method="GET",
+        path="/api/leaderboard",
+        about="The contests that were won, the latest first.",
+        endpoint=questions.leaderboard,
+        schema=_rows("What `tracklog leaderboard --json` prints."),
+    ),
+    Route(
+        method="GET",
+        path="/api/costs",
+        about="What was spent, the dearest first.",
+        endpoint=questions.costs,
+        params=(
+            Param(
+                name="by",
+                about="Summed up by what.",
+                options=("run", "agent", "model", "provider", "all"),
+                default="run",
+            ),
+        ),
+        schema=_rows("What `tracklog costs --json` prints."),
+    ),
+    Route(
+        method="GET",
+        path="/api/findings",
+        about="What was surprising and kept, the newest first.",
+        endpoint=questions.findings,
+        params=(RUN, _LIMIT),
+        schema=_rows("What `tracklog findings --json` prints."),
+        answers={404: "There is no such run."},
+    ),
+    Route(
+        method="GET",
+        path="/api/search",
+        about="The records in which all these words were said, the newest first.",
+        endpoint=questions.search,
+        params=(
+            Param(
+                name="q",
+                about='Words, "words in quotes", or beginnings*.',
+                required=True,
+            ),
+            _LIMIT,
+        ),
+        schema=_rows("What `tracklog search --json` prints."),
+    ),
+    Route(
+        method="GET",
+        path="/api/inbox",
+        about="Who waits for a person, since when, with what question; the open ones first.",
+        endpoint=inbox.listed,
+        schema=_rows("What `tracklog inbox --json` prints."),
+    ),
+    Route(
+        method="POST",
+        path="/api/inbox/{question}/answer",
+        about="Answer a question, by its `question_id`. The first answer counts; the same one "
+        "sent again by the same person is told as before.",
+        endpoint=inbox.answer,
+        params=(_ASKER,),
+        takes=JSON,
+        body=_ANSWER,
+        schema=_ANSWERED,
+        answers={
+            404: "Nobody asks that, or several runs do and `run` does not say which.",
+            409: "It was answered before; `by` and `seq` say who won.",
+            410: "The question has expired, or its run has ended.",
+            413: "The body is too large.",
+            415: "The content type is not JSON.",
+            429: "Too much at once.",
+            503: "The disk did not take it; nothing was recorded.",
+        },
+    ),
+    Route(
+        method="GET",
+        path="/api/inbox/{question}/answer",
+        about="Wait for the answer to a question. A question that is not known yet may still be "
+        "on its way, so it is waited for as well.",
+        endpoint=inbox.wait,
+        params=(
+            _ASKER,
+            Param(
+                name="wait",
+                about="Seconds.",
+                kind="number",
+                least=0,
+                most=60,
+                default=0,
+            ),
+        ),
+        schema=_ANSWERED,
+        answers={
+            204: "There is no answer yet; ask again.",
+            404: "Nobody asks that (only without `wait`), or several runs do.",
+            410: "The question has expired, or its run has ended.",
+        },
+        waits=True,
+    ),
+    Route(
+        method="GET",
+        path="/healthz",
+        about="Whether the server takes lines.",
+        endpoint=operations.health,
+        schema={"type": "object", "required": ["status"]},
+        answers={503: "It is stopping."},
+        free=True,
+    ),
+)

@@ -1,0 +1,161 @@
+"""The shapes of a route: what it is asked with, and how its path is found."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from tracklog.collector.trouble import Trouble
+
+if TYPE_CHECKING:
+    from tracklog.collector.app import Collector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Param:
+    """What may stand behind the question mark."""
+
+    name: str
+    about: str
+    kind: str = "string"
+    """string, integer, number or boolean."""
+    default: Any = None
+    least: float | None = None
+    most: float | None = None
+    options: tuple[str, ...] = ()
+    required: bool = False
+
+    def read(self, text: str | None) -> Any:
+        if text is None:
+            if self.required:
+                raise Trouble(400, f"{self.name} is missing", f"add ?{self.name}=…: {self.about}")
+            return self.default
+        if self.kind == "string":
+            if self.options and text not in self.options:
+                raise self._wrong(text, f"one of {', '.join(self.options)}")
+            return text
+        if self.kind == "boolean":
+            if text not in ("0", "1", "true", "false"):
+                raise self._wrong(text, "true or false")
+            return text in ("1", "true")
+        try:
+            value = int(text) if self.kind == "integer" else float(text)
+        except ValueError:
+            raise self._wrong(text, f"a {self.kind}") from None
+        if len(text) > 18 or not text.isascii():
+            raise self._wrong(text, f"a {self.kind} of at most 18 digits")
+        least, most = self.least, self.most
+        if not ((least is None or value >= least) and (most is None or value <= most)):
+            raise self._wrong(text, f"from {self.least} to {self.most}")
+        return value
+
+    def _wrong(self, text: str, wanted: str) -> Trouble:
+        return Trouble(400, f"{self.name} is {text[:50]!r}", f"it must be {wanted}")
+
+
+@dataclass(slots=True)
+class Call:
+    """One request, on its way to its route."""
+
+    scope: Scope
+    receive: Receive
+    send: Send
+    headers: dict[bytes, bytes]
+    names: dict[str, str] = field(default_factory=dict)
+    """What the path says, by the names in the route's braces."""
+    given: dict[str, Any] = field(default_factory=dict)
+    """What the query says, every parameter of the route with its default."""
+
+
+Endpoint = Callable[["Collector", Call], Awaitable[Response | None]]
+"""Answers by a response, or by itself and with None."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One thing that can be asked."""
+
+    method: str
+    path: str
+    about: str
+    """The first sentence is the title."""
+    endpoint: Endpoint
+    params: tuple[Param, ...] = ()
+    takes: frozenset[bytes] = frozenset()
+    """The content types of a body; a route that takes none writes nothing."""
+    body: Mapping[str, Any] = field(default_factory=dict)
+    """The schema of the body."""
+    gives: str = "application/json"
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    """The schema of a good answer."""
+    answers: Mapping[int, str] = field(default_factory=dict)
+    """What other statuses than 200 mean here."""
+    free: bool = False
+    """Whether it is answered without the token."""
+    waits: bool = False
+    """Whether it may stay open: a stream, a long poll."""
+
+    def read(self, query: bytes) -> dict[str, Any]:
+        """What the query says of each parameter; of one that is said twice, the last."""
+        if not query:
+            return {param.name: param.read(None) for param in self.params}
+        said = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
+        unknown = sorted(said.keys() - {param.name for param in self.params})
+        if unknown:
+            known = ", ".join(param.name for param in self.params) or "none"
+            raise Trouble(400, f"there is no parameter {unknown[0][:50]!r}", f"there is: {known}")
+        return {param.name: param.read(said.get(param.name)) for param in self.params}
+
+
+class Router:
+    """Finds the route of a path, cut at slashes before anything is unquoted: a run may hold one."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self.routes = routes
+        self._fixed: dict[bytes, dict[str, Route]] = {}
+        self._named: dict[int, list[tuple[list[bytes], dict[str, Route]]]] = {}
+        for route in routes:
+            path = route.path.encode()
+            if b"{" not in path:
+                self._fixed.setdefault(path, {})[route.method] = route
+                continue
+            parts = path.split(b"/")
+            known = self._named.setdefault(len(parts), [])
+            for pattern, methods in known:
+                if pattern == parts:
+                    methods[route.method] = route
+                    break
+            else:
+                known.append((parts, {route.method: route}))
+
+    def find(self, method: str, path: bytes) -> tuple[Route, dict[str, str]]:
+        methods = self._fixed.get(path)
+        if methods is not None:
+            return _of(methods, method), {}
+        parts = path.split(b"/")
+        for pattern, methods in self._named.get(len(parts), ()):
+            pairs = list(zip(pattern, parts, strict=True))
+            if all(want == part or (want[:1] == b"{" and part) for want, part in pairs):
+                names = {want: part for want, part in pairs if want[:1] == b"{"}
+                return _of(methods, method), {
+                    want[1:-1].decode(): _unquoted(part) for want, part in names.items()
+                }
+        raise Trouble(404, "there is nothing here", "GET /api/openapi.json says what there is")
+
+
+def _of(methods: dict[str, Route], method: str) -> Route:
+    route = methods.get("GET" if method == "HEAD" else method)
+    if route is None:
+        allowed = ", ".join(sorted({*methods, *(["HEAD"] if "GET" in methods else [])}))
+        raise Trouble(405, f"{method} is not done here", allowed, headers={"Allow": allowed})
+    return route
+
+
+def _unquoted(part: bytes) -> str:
+    try:
+        return unquote(part.decode("ascii"), errors="strict")
+    except UnicodeDecodeError:
+        raise Trouble(400, "the path is not UTF-8", "quote its bytes with %") from None

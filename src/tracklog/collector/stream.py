@@ -1,0 +1,373 @@
+"""Live: `GET /api/stream`, server-sent events whose ids are the journal's own numbers.
+
+One reader, the hub, reads what is new once, writes it down once, and hands the same bytes to all
+who are abreast. Who lags is left out, reads for itself from the journal, and joins again.
+The writer knows nothing of any of them.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import orjson
+
+from tracklog import frame
+from tracklog.check import understood
+from tracklog.collector.protocol import EXTENSION, Connection
+from tracklog.collector.trouble import Trouble
+from tracklog.errors import NoSuchRun
+from tracklog.frame import Record, Run, seq_of
+
+if TYPE_CHECKING:
+    from tracklog.collector.app import Collector
+    from tracklog.collector.limits import Limits
+    from tracklog.collector.routing import Call
+    from tracklog.home import Home
+
+_POLL = 0.025  # seconds between two looks at what another process may have written
+_BLOCK = 1000  # records that are written down together
+_FULL = 256 << 10  # bytes that a watcher may leave unread before it is left out
+_REST = 0.025  # seconds that the hub rests after a delivery, at most, so that others get their turn
+_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+    (b"x-content-type-options", b"nosniff"),
+]
+
+
+class Wanted(NamedTuple):
+    """What a watcher wants to hear; everything, if nothing is said."""
+
+    run: Run | None = None
+    """A family of "" stands for any."""
+    dialect: str | None = None
+    kind: str | None = None
+
+    def matches(self, record: Record, home: "Home") -> bool:
+        if self.run is not None and (
+            self.run[1] != record.run or self.run[0] not in ("", record.family)
+        ):
+            return False
+        if self.dialect is not None and self.dialect != record.dialect:
+            return False
+        if self.kind is None:
+            return True
+        known = home.dialects.get(record.dialect)
+        event = understood(known, record.line) if known and record.line else None
+        return event is not None and event.kind == self.kind
+
+
+ALL = Wanted()
+
+
+def wanted(home: "Home", run: str | None, dialect: str | None, kind: str | None) -> Wanted:
+    """What was asked for by name; a run may be named before it begins."""
+    if dialect is not None and dialect not in home.dialects:
+        known = ", ".join(sorted(home.dialects))
+        raise Trouble(404, f"there is no dialect {dialect!r}", f"the dialects are: {known}")
+    if run is None:
+        return Wanted(None, dialect, kind)
+    try:
+        return Wanted(home.run(run), dialect, kind)
+    except NoSuchRun:
+        families = {each.family for each in home.dialects.values()}
+        family, colon, name = run.partition(":")
+        found = (family, name) if colon and family in families else ("", run)
+        return Wanted(found, dialect, kind)
+
+
+class Watcher:
+    """One who watches, and the number up to which it was told everything."""
+
+    __slots__ = ("connection", "cursor", "gone", "left", "wanted", "write")
+
+    def __init__(self, connection: Connection, wanted: Wanted, cursor: int) -> None:
+        self.connection, self.wanted, self.cursor = connection, wanted, cursor
+        self.write: Callable[[bytes], None] = connection.transport.write
+        self.left = asyncio.Event()
+        self.gone = False
+        connection.transport.set_write_buffer_limits(_FULL)
+        connection.on_lost = self._lost
+
+    def _lost(self) -> None:
+        self.gone = True
+        self.left.set()
+
+    def tell(self, said: bytes) -> None:
+        if said and not self.gone:
+            self.write(chunk(said))
+
+    async def drain(self, seconds: float) -> None:
+        """Until there is room again; one that makes none is closed, and will resume."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.connection.flow.drain()
+        except TimeoutError:
+            self.connection.transport.abort()
+            self.gone = True
+
+
+class Hub:
+    """Hands on what is new, as long as somebody wants it."""
+
+    def __init__(self, home: "Home", limits: "Limits") -> None:
+        self.home, self.limits = home, limits
+        self.cursor = 0
+        """The record up to which all who are abreast were told everything."""
+        self.watching = 0
+        self.closed = 0
+        """Watchers that were closed because they read nothing."""
+        self.stopping = False
+        self._abreast: dict[Wanted, dict[Watcher, None]] = {}
+        self._runs: dict[str, set[asyncio.Event]] = {}
+        self._heard = 0
+        self._poked = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def poke(self) -> None:
+        """There may be something new; without it the hub looks by itself a moment later."""
+        self._poked.set()
+
+    async def serve(self, watcher: Watcher) -> None:
+        """Everything behind the watcher's cursor, and what comes, until one of us leaves."""
+        self.watching += 1
+        try:
+            while not (watcher.gone or self.stopping):
+                if not self._join(watcher):
+                    await self._replay(watcher)
+                    continue
+                await watcher.left.wait()
+                watcher.left.clear()
+                if not watcher.gone and not self.stopping:
+                    await watcher.drain(self.limits.stalled_seconds)
+                    self.closed += watcher.gone
+        finally:
+            self.watching -= 1
+            self._leave(watcher)
+
+    @contextlib.contextmanager
+    def news_of(self, *runs: str) -> Iterator[asyncio.Event]:
+        """An event that is set whenever something is recorded of these runs; of any, if none."""
+        event, names = asyncio.Event(), runs or ("",)
+        if not self._runs:
+            self._heard = self.home.journal.last
+        for name in names:
+            self._runs.setdefault(name, set()).add(event)
+        self._begin()
+        try:
+            yield event
+        finally:
+            for name in names:
+                self._runs[name].discard(event)
+                if not self._runs[name]:
+                    del self._runs[name]
+
+    async def stop(self) -> None:
+        """Lets all watchers go."""
+        self.stopping = True
+        for watchers in list(self._abreast.values()):
+            for watcher in list(watchers):
+                watcher.left.set()
+        for events in self._runs.values():
+            for event in events:
+                event.set()
+        self._poked.set()
+        if self._task is not None:
+            await self._task
+
+    def _begin(self) -> None:
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def _join(self, watcher: Watcher) -> bool:
+        """Whether the watcher is abreast now; one that lags only a little is told the rest."""
+        journal = self.home.journal
+        if watcher.cursor + 1 < journal.first or journal.last - watcher.cursor > _BLOCK:
+            return False
+        if not self._abreast:
+            self.cursor = watcher.cursor
+        while self.cursor < watcher.cursor:
+            if not self._deliver():
+                self.cursor = watcher.cursor  # it has heard of records that are not here
+        while watcher.cursor < self.cursor:
+            frames = self._read(watcher.cursor, self.cursor - watcher.cursor)
+            if not frames:
+                return False
+            watcher.tell(self._told(watcher.wanted, frames))
+            watcher.cursor = seq_of(frames[-1])
+        self._abreast.setdefault(watcher.wanted, {})[watcher] = None
+        self._begin()
+        return True
+
+    def _leave(self, watcher: Watcher) -> None:
+        group = self._abreast.get(watcher.wanted)
+        if group is not None and watcher in group:
+            del group[watcher]
+            if not group:
+                del self._abreast[watcher.wanted]
+
+    async def _replay(self, watcher: Watcher) -> None:
+        """The next block from the journal, for one who is behind."""
+        journal = self.home.journal
+        first, after = journal.first, watcher.cursor
+        if after + 1 < first:
+            watcher.tell(gap(after, first))
+            watcher.cursor = first - 1
+            return
+        run = watcher.wanted.run
+        one = run if run and run[0] else None
+        last = journal.last
+        frames = await asyncio.to_thread(self._read, after, _BLOCK, one)
+        if frames:
+            said = await asyncio.to_thread(self._told, watcher.wanted, frames)
+            watcher.tell(said)
+            watcher.cursor = seq_of(frames[-1])
+        else:
+            watcher.cursor = max(after, last)
+        if not watcher.gone:
+            await watcher.drain(self.limits.stalled_seconds)
+            self.closed += watcher.gone
+
+    async def _run(self) -> None:
+        """Reads on as long as anybody is abreast or waits for news."""
+        beat = time.monotonic()
+        while (self._abreast or self._runs) and not self.stopping:
+            began = time.monotonic()
+            moved = self._deliver() if self._abreast else False
+            moved = self._spread_news() or moved
+            if moved:
+                await asyncio.sleep(0)  # the sockets are written when the loop comes round
+                await asyncio.sleep(min(_REST, 2 * (time.monotonic() - began)))
+            else:
+                self._poked.clear()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_POLL):
+                        await self._poked.wait()
+            if began - beat >= self.limits.heartbeat_seconds:
+                beat = began
+                self._share(ALL, heartbeat(self.cursor, self.home.journal.last), everyone=True)
+
+    def _deliver(self) -> bool:
+        """Reads the next block and hands it to all who are abreast; False at the end."""
+        before, journal = self.cursor, self.home.journal
+        frames = self._read(before, _BLOCK)
+        if not frames:
+            return False
+        first = seq_of(frames[0])
+        told = b""
+        if first > before + 1 and journal.first > before + 1:
+            told = gap(before, journal.first)
+        self.cursor = seq_of(frames[-1])
+        for wanted in list(self._abreast):
+            self._share(wanted, told + self._told(wanted, frames), before=before)
+        return True
+
+    def _share(
+        self, wanted: Wanted, said: bytes, *, before: int | None = None, everyone: bool = False
+    ) -> None:
+        """The same bytes for all who want the same; who has no room left reads for itself."""
+        if not said:
+            return
+        shared = chunk(said)
+        groups = list(self._abreast.values()) if everyone else [self._abreast[wanted]]
+        for group in groups:
+            full = []
+            for watcher in group:
+                if watcher.connection.flow.write_paused:
+                    full.append(watcher)
+                else:
+                    watcher.write(shared)
+            for watcher in full:
+                watcher.cursor = self.cursor if before is None else before
+                self._leave(watcher)
+                watcher.left.set()
+
+    def _spread_news(self) -> bool:
+        if not self._runs:
+            return False
+        frames = self._read(self._heard, _BLOCK)
+        names = {run[1] for each in frames if (run := frame.run_of(each))}
+        for name in names | {""} if names else ():
+            for event in self._runs.get(name, ()):
+                event.set()
+        if frames:
+            self._heard = seq_of(frames[-1])
+        return bool(frames)
+
+    def _read(self, after: int, limit: int, run: Run | None = None) -> list[bytes]:
+        """Frames behind a number that can be told: no line can forge a field of the stream."""
+        while True:
+            frames = self.home.store.read(after, limit, run)
+            good = [each for each in frames if b"\r" not in each and seq_of(each) > after]
+            if good or not frames:
+                return good
+            limit *= 2
+
+    def _told(self, wanted: Wanted, frames: list[bytes]) -> bytes:
+        if wanted != ALL:
+            frames = [
+                each
+                for each in frames
+                if (record := frame.record(each)) and wanted.matches(record, self.home)
+            ]
+        return b"".join([b"id: %d\ndata: %b\n\n" % (seq_of(each), each) for each in frames])
+
+
+def chunk(said: bytes) -> bytes:
+    """Bytes as HTTP carries a body whose length is not known."""
+    return b"%x\r\n%b\r\n" % (len(said), said)
+
+
+def heartbeat(cursor: int, last: int) -> bytes:
+    """That we live, how far this watcher was told everything, and where the journal ends."""
+    return b'event: heartbeat\nid: %d\ndata: {"last":%d}\n\n' % (cursor, max(cursor, last))
+
+
+def gap(after: int, first: int) -> bytes:
+    """What is behind `after` is not kept any more; the next record is `first`."""
+    said = orjson.dumps({"after": after, "next": first})
+    return b"event: gap\nid: %d\ndata: %b\n\n" % (first - 1, said)
+
+
+async def stream(collector: "Collector", call: "Call") -> None:
+    """Replays from the cursor that is asked for, then tells what comes."""
+    connection: Connection | None = call.scope.get("extensions", {}).get(EXTENSION)
+    assert connection is not None, "streams are served by our own protocol"
+    hub, journal, given = collector.hub, collector.home.journal, call.given
+    asked = await asyncio.to_thread(
+        wanted, collector.home, given["run"], given["dialect"], given["kind"]
+    )
+    last = journal.last
+    after = _cursor(call)
+    begin = b"retry: 1000\n\n"
+    if after is None:
+        after = last
+    elif after > last:
+        # Another home stands here, or one that lost its end: the watcher must not wait for ever.
+        begin += b"event: reset\nid: %d\ndata: %b\n\n" % (
+            last,
+            orjson.dumps({"after": after, "last": last}),
+        )
+        after = last
+    await call.send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+    if call.scope["method"] != "HEAD":
+        watcher = Watcher(connection, asked, after)
+        watcher.tell(begin + heartbeat(after, last))
+        await hub.serve(watcher)
+        if watcher.gone:
+            return
+    await call.send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _cursor(call: "Call") -> int | None:
+    """Where a browser stopped, else where the client wants to begin; None for now."""
+    said = call.headers.get(b"last-event-id", b"").strip()
+    if not said:
+        after: int | None = call.given["after"]
+        return after
+    if not said.isdigit() or len(said) > 18:
+        raise Trouble(400, "Last-Event-ID is no number", "it is the `id` of the last event heard")
+    return int(said)

@@ -1,0 +1,62 @@
+"""What a client is told when its request is not done: a status, what is wrong, and what to do."""
+
+from collections.abc import Mapping
+
+import orjson
+from starlette.responses import Response
+
+from tracklog import errors
+
+
+class Trouble(Exception):
+    """A request that ends here."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        hint: str = "",
+        *,
+        headers: Mapping[str, str] | None = None,
+        **more: object,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.message, self.hint = status, message, hint
+        self.headers, self.more = headers, more
+
+    def response(self) -> Response:
+        said = {"error": self.message, "hint": self.hint, **self.more}
+        return json_response(said, self.status, self.headers)
+
+
+class ClientGone(Exception):
+    """The client went away before it was answered."""
+
+
+def json_response(
+    value: object, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """A value as JSON."""
+    return Response(orjson.dumps(value), status, headers, "application/json")
+
+
+_STATUS: Mapping[type[errors.TracklogError], int] = {
+    errors.UnknownName: 404,
+    errors.NoSuchRun: 404,
+    errors.NoSuchRecord: 404,
+    errors.NoSuchBlob: 404,
+    errors.NoSuchQuestion: 404,
+    errors.AlreadyAnswered: 409,
+    errors.KeyReused: 409,
+    errors.TooLate: 410,
+    errors.BadQuery: 400,
+    errors.NotAppended: 503,
+    errors.IndexUnusable: 503,
+}
+
+
+def trouble_of(error: errors.TracklogError) -> Trouble:
+    """What went wrong in the library, as the client is told it."""
+    status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 500)
+    again = {"Retry-After": "5"} if status == 503 else None
+    return Trouble(status, error.message, error.hint, headers=again)
