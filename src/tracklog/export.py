@@ -1,0 +1,250 @@
+"""A run written in someone else's format, from its records alone.
+
+The records are read as often as a format needs, so a long run is never held in memory whole.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tracklog import registry
+from tracklog.dialects import Dialect
+from tracklog.event import Event, Finding
+from tracklog.exporters import Exporter, Flight, Heard, Options, Spend, span_of
+from tracklog.fact import Asked, Began, Fact, Spent
+from tracklog.folds import DOLLAR, Told, run_of, spend_name
+from tracklog.folds import costs as costs_fold
+from tracklog.folds import runs as runs_fold
+from tracklog.folds import tree as tree_fold
+from tracklog.frame import Record, Run
+from tracklog.home import Home
+from tracklog.loss import Report
+from tracklog.replay import event_of, facts_of, failure, told_of
+
+Records = Callable[[Run], Iterable[Record]]
+"""The records of a run from the first on, as often as they are asked for."""
+
+
+def export(
+    flight: Flight, format: str, options: Mapping[str, str] | None = None
+) -> Iterator[bytes]:
+    """The flight in that format, piece by piece; the same bytes whenever it is asked for."""
+    exporter = registry.exporter(format)
+    return exporter.write(flight, exporter.chosen(options))
+
+
+def losses(flight: Flight, format: str, options: Mapping[str, str] | None = None) -> Report:
+    """What becomes of each field of the flight in that format."""
+    exporter = registry.exporter(format)
+    return exporter.losses(flight, exporter.chosen(options))
+
+
+def chosen(format: str, options: Mapping[str, str] | None = None) -> tuple[Exporter, Options, str]:
+    """The exporter, its options filled in, and the media type of what it will write."""
+    exporter = registry.exporter(format)
+    filled = exporter.chosen(options)
+    return exporter, filled, exporter.type_of(filled)
+
+
+def flight_of(home: Home, run: Run, through: int | None = None) -> Flight:
+    """A run of a home with the runs below it; its index has to have caught up."""
+    states = dict(home.index.states("tree"))
+    return flight(
+        run,
+        lambda each: home.journal.records(run=each, through=through),
+        home.dialects,
+        states,
+    )
+
+
+def flight(
+    run: Run,
+    records: Records,
+    dialects: Mapping[str, Dialect],
+    tree: Mapping[str, tree_fold.State] | None = None,
+) -> Flight:
+    """A run and the runs below it, as far as the tree knows them."""
+    states = tree or {}
+    children, parents = tree_fold.links(states)
+    root = _root(":".join(run), parents)
+    return _flight(run, root, records, dialects, states, children, parents, {":".join(run)})
+
+
+def _root(key: str, parents: tree_fold.Links) -> Run:
+    seen = {key}
+    while above := [parent for parent in parents.get(key, {}) if parent not in seen]:
+        key = above[0]
+        seen.add(key)
+    return run_of(key)
+
+
+def _flight(
+    run: Run,
+    root: Run,
+    records: Records,
+    dialects: Mapping[str, Dialect],
+    states: Mapping[str, tree_fold.State],
+    children: tree_fold.Links,
+    parents: tree_fold.Links,
+    seen: set[str],
+) -> Flight:
+    key = ":".join(run)
+    below = []
+    for child in children.get(key, {}):
+        if child not in seen and child in states:
+            seen.add(child)
+            one = _flight(run_of(child), root, records, dialects, states, children, parents, seen)
+            below.append(replace(one, parent=run, call=_call(states, key, child)))
+    above = next(iter(parents.get(key, {})), None)
+    survey = _Survey(run, dialects)
+    for record in records(run):
+        survey.hear(record)
+    counted = survey.counted()
+    return Flight(
+        family=run[0],
+        run=run[1],
+        root=root,
+        heard=lambda: hear(records(run), dialects, counted),
+        summary=survey.summary(),
+        opening=survey.opening,
+        spends=tuple(counted.values()),
+        findings=tuple(survey.rest()),
+        stepped=survey.stepped,
+        asks=survey.asks,
+        trace=survey.trace,
+        parent=run_of(above) if above else None,
+        call=_call(states, above, key) if above else None,
+        below=tuple(below),
+    )
+
+
+def _call(states: Mapping[str, tree_fold.State], parent: str, child: str) -> str | None:
+    """The call with which a run began another, whichever of the two told it."""
+    resolve = tree_fold.resolver(states)
+    for key, end, other in ((parent, "child", child), (child, "parent", parent)):
+        for _, told, named, _, call in states[key].links if key in states else ():
+            if call and told == end and resolve(named) == other:
+                return str(call)
+    return None
+
+
+def hear(
+    records: Iterable[Record], dialects: Mapping[str, Dialect], counted: Mapping[str, Spend]
+) -> Iterator[Heard]:
+    """The records, understood one after the other; what cannot be is there all the same."""
+    rules = _Rules(dialects)
+    for record in records:
+        event = event_of(record, dialects)
+        if not isinstance(event, Event):
+            found = (event,) if event is not None else ()
+            yield Heard(record, None, findings=found, identity=str(record.seq))
+            continue
+        dialect = dialects[record.dialect]
+        facts, trouble = facts_of(dialect, event)
+        findings = [*event.odd, *rules.hear(dialect, event), *([trouble] if trouble else [])]
+        unique = dialect.policy.identity == "refuse" and event.id
+        yield Heard(
+            record,
+            event,
+            tuple(facts),
+            tuple(findings),
+            str(event.id) if unique else str(record.seq),
+            dialect.names(event),
+            _spent_here(told_of(record, event), facts, counted),
+        )
+
+
+def _spent_here(told: Told, facts: list[Fact], counted: Mapping[str, Spend]) -> dict[int, Spend]:
+    """Which of the facts are spends that count, and are heard here for the first time."""
+    found = {}
+    for place, fact in enumerate(facts):
+        if isinstance(fact, Spent) and fact.copied is not True:
+            spend = counted.get(_spot(told.seq, spend_name(told, fact)))
+            if spend is not None:
+                found[place] = spend
+    return found
+
+
+def _spot(seq: int, name: str) -> str:
+    return f"{seq} {name}"
+
+
+class _Rules:
+    """Each dialect's state of the run."""
+
+    def __init__(self, dialects: Mapping[str, Dialect]) -> None:
+        self.dialects = dialects
+        self.states: dict[str, Any] = {}
+
+    def hear(self, dialect: Dialect, event: Event) -> list[Finding]:
+        try:
+            self.states[dialect.name], found = dialect.rules(self.states.get(dialect.name), event)
+            return list(found)
+        except Exception as error:  # noqa: BLE001  # one record must not stop the others
+            return [failure(f"the dialect {dialect.name}", error)]
+
+    def rest(self) -> Iterator[Finding]:
+        for name, state in self.states.items():
+            yield from self.dialects[name].rest(state)
+
+
+class _Survey:
+    """What has to be known of a run before its first line is written."""
+
+    def __init__(self, run: Run, dialects: Mapping[str, Dialect]) -> None:
+        self.dialects, self.rules = dialects, _Rules(dialects)
+        self.state = runs_fold.State(family=run[0], run=run[1])
+        self.spends: dict[str, costs_fold.State] = {}
+        self.opening: dict[str, Any] = {}
+        self.trace: str | None = None
+        self.asks = self.stepped = False
+
+    def hear(self, record: Record) -> None:
+        event = event_of(record, self.dialects)
+        if not isinstance(event, Event):
+            return
+        dialect, told = self.dialects[record.dialect], told_of(record, event)
+        self.rules.hear(dialect, event)
+        if self.trace is None and (span := span_of(dialect.names(event))):
+            self.trace = span[0]
+        for fact in facts_of(dialect, event)[0]:
+            self.state = runs_fold.step(self.state, told, fact)
+            self.asks = self.asks or isinstance(fact, Asked)
+            if isinstance(fact, Spent):
+                self._spend(told, fact)
+            elif isinstance(fact, Began):
+                self._open(fact)
+
+    def _spend(self, told: Told, fact: Spent) -> None:
+        key = costs_fold.key(told, fact)
+        if key is not None:
+            known = self.spends.get(key) or costs_fold.State()
+            self.spends[key] = costs_fold.step(known, told, fact)
+
+    def _open(self, fact: Began) -> None:
+        if fact.what == "step":
+            self.stepped = True
+            return
+        for name in ("agent", "task", "model", "software", "host", "cwd", "git"):
+            value = getattr(fact, name)
+            if value is not None:
+                self.opening.setdefault(name, value)
+
+    def counted(self) -> dict[str, Spend]:
+        return {
+            _spot(each.seq, each.key): Spend(
+                each.agent,
+                each.provider,
+                each.model,
+                each.calls,
+                {name: amount for name, amount in each.amounts.items() if name != "cost"},
+                each.amounts["cost"] / DOLLAR if "cost" in each.amounts else None,
+            )
+            for each in costs_fold.counted(self.spends.values())
+        }
+
+    def summary(self) -> dict[str, Any]:
+        return runs_fold.row(self.state, self.state.last_received)
+
+    def rest(self) -> Iterator[Finding]:
+        return self.rules.rest()

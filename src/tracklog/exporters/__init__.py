@@ -1,0 +1,417 @@
+"""One foreign format per file, written from a run.
+
+To write another: a file here that ends with `exporter = Exporter(...)`.
+Its `write` is a pure function of a flight: exporting twice gives the same bytes.
+Its `fates` say what becomes of each field of each fact; a test holds them to it.
+The folder is the registry; an outside package offers its `Exporter` under `tracklog.exporters`.
+What several formats need to agree on stands here: times, texts, copies of a call, a model's turns.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import orjson
+
+from tracklog.errors import UnknownName
+from tracklog.event import Event, Finding
+from tracklog.fact import Block, Called, Fact, Returned, Said, Spent
+from tracklog.frame import Record, Run
+from tracklog.loss import Fate, Report
+
+MAPPING = "1"
+"""The version of our mappings, stamped into what is written."""
+
+
+class Spend(NamedTuple):
+    """A spend that counts, at the place where it was heard first."""
+
+    agent: str | None
+    provider: str | None
+    model: str | None
+    calls: int | None
+    amounts: Mapping[str, int]
+    """Tokens by kind; what is not known is absent."""
+    cost_usd: float | None
+
+
+class Heard(NamedTuple):
+    """A record, understood."""
+
+    record: Record
+    event: Event | None
+    """None when it was erased or damaged, or its dialect is not here."""
+    facts: tuple[Fact, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    identity: str = ""
+    """The event's own identity where its dialect keeps one unique, else the journal's number."""
+    names: tuple[str, ...] = ()
+    """What other events may call it; among them its key at a foreign source."""
+    spends: Mapping[int, Spend] = {}
+    """The spends that count here, by the place of their fact."""
+
+    @property
+    def seq(self) -> int:
+        return self.record.seq
+
+    @property
+    def at(self) -> str:
+        """When it happened, in UTC: by the emitter's clock, else when it was received."""
+        return utc(self.event.at if self.event else None) or self.record.received
+
+    @property
+    def kind(self) -> str:
+        return self.event.kind if self.event else "erased" if self.record.erased else "damaged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flight:
+    """A run that is to be written, with the runs below it."""
+
+    family: str
+    run: str
+    root: Run
+    """The run at the top of its tree; itself where no parent is known."""
+    heard: Callable[[], Iterator[Heard]]
+    """Its records from the first on; may be asked for more than once."""
+    summary: Mapping[str, Any]
+    """What the fold over its records says: status, outcome, agents, tokens, cost, seconds."""
+    opening: Mapping[str, Any] = field(default_factory=dict)
+    """What its beginning told: agent, task, model, software, host."""
+    spends: tuple[Spend, ...] = ()
+    """What it spent itself, sub-runs not included."""
+    findings: tuple[Finding, ...] = ()
+    """What is still amiss at its end."""
+    stepped: bool = False
+    """Whether it is made of steps that begin and end."""
+    asks: bool = False
+    """Whether a person is asked in it."""
+    trace: str | None = None
+    """Its trace id where it came in with one."""
+    call: str | None = None
+    """The call of its parent that began it."""
+    parent: Run | None = None
+    below: tuple["Flight", ...] = ()
+    proof: Mapping[str, Any] | None = None
+    """The head of the chain that its records were proven against, where they were."""
+
+    def __iter__(self) -> Iterator["Flight"]:
+        """This flight and all below it, parents first."""
+        yield self
+        for child in self.below:
+            yield from child
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """Something that a user may choose about a format."""
+
+    about: str
+    choices: tuple[str, ...] = ()
+    """What it may be; anything where nothing is listed."""
+    usual: str = ""
+
+
+Options = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exporter:
+    """The shape of an exporter."""
+
+    name: str
+    about: str
+    media_type: str
+    suffix: str
+    """What the name of a file in this format ends with."""
+    write: Callable[[Flight, Options], Iterator[bytes]]
+    fates: Callable[[Options], Mapping[str, Fate]]
+    """What becomes of each field, as `Fact.field`; what is not listed is dropped."""
+    cut: Callable[[Heard, Options], bool] = lambda _heard, _options: False
+    """Whether a record does not fit, so that only its place is told."""
+    options: Mapping[str, Option] = field(default_factory=dict)
+    media_types: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Other media types, by the option and the choice that ask for them."""
+
+    def chosen(self, given: Mapping[str, str] | None = None) -> Options:
+        """The options with what was not given filled in; refuses what cannot be chosen."""
+        for name, value in (given or {}).items():
+            if name not in self.options:
+                known = ", ".join(self.options) or "none"
+                raise UnknownName(f"{self.name} has no option {name!r}", f"it has: {known}")
+            choices = self.options[name].choices
+            if choices and value not in choices:
+                raise UnknownName(
+                    f"{name} of {self.name} cannot be {value!r}", f"choose {' or '.join(choices)}"
+                )
+        return {name: option.usual for name, option in self.options.items()} | dict(given or {})
+
+    def type_of(self, options: Options) -> str:
+        """The media type of what is written with these options."""
+        chosen = (self.media_types.get(choice) for choice in options.items())
+        return next(filter(None, chosen), self.media_type)
+
+    def losses(self, flight: Flight, options: Options) -> Report:
+        """What becomes of each field of the flight in this format."""
+        report, fates = Report(), self.fates(options)
+        for each in flight if fates.get("sub-run") == "kept" else (flight,):
+            for heard in each.heard():
+                if heard.event is None and heard.record.line:
+                    report.add(heard.kind, "line", fates.get("unreadable", "dropped"))
+                cut = self.cut(heard, options)
+                for fact in heard.facts:
+                    for name in (f"{type(fact).__name__}.{name}" for name in plain(fact)):
+                        report.add(
+                            heard.kind, name, "dropped" if cut else fates.get(name, "dropped")
+                        )
+        for name, fate in fates.items():
+            if fate == "synthesised":
+                report.add("(all)", name, fate)
+        return report
+
+
+def every(fate: Fate, facts: tuple[type[Fact], ...]) -> dict[str, Fate]:
+    """One fate for every field of these facts."""
+    return {
+        f"{fact.__name__}.{item.name.rstrip('_')}": fate for fact in facts for item in fields(fact)
+    }
+
+
+def some(fate: Fate, fact: type[Fact], names: str) -> dict[str, Fate]:
+    """One fate for some fields of a fact, their names in one text."""
+    return {f"{fact.__name__}.{name}": fate for name in names.split()}
+
+
+def plain(fact: Fact) -> dict[str, Any]:
+    """What a fact says, and nothing that it does not, under the names that its line has."""
+    said = {}
+    for item in fields(fact):
+        value = getattr(fact, item.name)
+        if value is not None and (item.default is MISSING or value != item.default):
+            said[item.name.rstrip("_")] = value
+    return said
+
+
+def dumps(value: Any) -> bytes:
+    """Any JSON value as bytes, however deep it is and however great its numbers."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def text_of(value: Any) -> str:
+    """A string as it is, anything else as JSON."""
+    return value if isinstance(value, str) else dumps(value).decode()
+
+
+def words_of(block: Block) -> str:
+    """What a block says in words; where they were lifted out, what is left of them."""
+    for key in ("text", "thinking", "command", "chunk"):
+        if key in block:
+            value = block[key]
+            lifted = blob_of(value)
+            return str(lifted.get("preview") or "") if lifted else text_of(value)
+    return "" if "opaque" in block else text_of(dict(block))
+
+
+def blob_of(value: Any) -> Mapping[str, Any] | None:
+    """What is known of a value that was lifted out: its hash, size and media type."""
+    lifted = value.get("$blob") if isinstance(value, Mapping) else None
+    return lifted if isinstance(lifted, Mapping) and "sha256" in lifted else None
+
+
+def blob_path(blob: Mapping[str, Any]) -> str:
+    """Where a blob stands below a home; a hash that is none leads nowhere."""
+    name = str(blob["sha256"])
+    kept = name if re.fullmatch("[0-9a-f]{64}", name) else "unknown"
+    return f"blobs/sha256/{kept[:2]}/{kept}"
+
+
+_MOMENT = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]+))?"
+    r"(Z|z|[+-][0-9]{2}:[0-9]{2})"
+)
+
+
+@lru_cache(maxsize=4096)
+def utc(at: str | None) -> str | None:
+    """A time in UTC, as fine as it was given to nine digits; None where there is none."""
+    found = _MOMENT.fullmatch(at or "")
+    if found is None:
+        return None
+    day, clock, fraction, zone = found.groups()
+    if zone not in ("Z", "z", "+00:00", "-00:00"):
+        try:
+            moved = datetime.fromisoformat(f"{day}T{clock}{zone}")
+            there = (moved - (moved.utcoffset() or moved - moved)).isoformat()
+        except (ValueError, OverflowError):
+            return None
+        day, clock = there[:10], there[11:19]
+    return f"{day}T{clock}" + (f".{fraction[:9]}" if fraction else "") + "Z"
+
+
+@lru_cache(maxsize=4096)
+def nanoseconds(at: str) -> int:
+    """A time of `utc` in nanoseconds since 1970; 0 before that."""
+    whole, _, fraction = at.removesuffix("Z").partition(".")
+    try:
+        # The seconds are added by hand: the last minute of a day may have 61.
+        minute = datetime.fromisoformat(f"{whole[:16]}:00+00:00")
+    except ValueError:
+        return 0
+    seconds = int(minute.timestamp()) + int(whole[17:19])
+    return max(seconds * 10**9 + int(f"{fraction:0<9}"[:9]), 0)
+
+
+class Calls:
+    """Knows the copies of a call: the first telling of it, and of its return, is written."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._returned: set[str] = set()
+
+    def called(self, heard: Heard, fact: Called) -> str | None:
+        """The name of a call that is heard for the first time; None for a copy."""
+        name = self.name(heard, fact)
+        provider = fact.provider_call_id
+        known = self._names.get(name) or (self._names.get(provider) if provider else None)
+        for each in filter(None, (name, provider)):
+            self._names.setdefault(each, known or name)
+        return None if known else name
+
+    def returned(self, heard: Heard, fact: Returned) -> str | None:
+        """The name of a call that returns for the first time; None for a copy."""
+        name = self._names.get(given := self.name(heard, fact), given)
+        if name in self._returned:
+            return None
+        self._returned.add(name)
+        return name
+
+    def name(self, heard: Heard, fact: Called | Returned) -> str:
+        """The call's own id; one that was made up means something in its record only."""
+        return f"{fact.call_id}#{heard.seq}" if fact.synthetic_id is True else str(fact.call_id)
+
+
+@dataclass(slots=True)
+class Turn:
+    """What a model did in one go: what it thought and said, the calls it made, what it took."""
+
+    first: Heard
+    last: Heard
+    agent: str | None
+    step: str | None
+    message_id: str | None = None
+    said: list[Said] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
+    spends: list[Spend] = field(default_factory=list)
+    over: bool = False
+    """Something came back to the model, so what follows is another turn."""
+
+    @property
+    def spoke(self) -> bool:
+        """A model was heard, not only its calls."""
+        return bool(self.said or self.spends)
+
+
+VOICES = ("assistant", "thought", "belief")
+"""The roles in which a model speaks."""
+OPEN_TURNS = 256
+"""How many turns may be open at once, one per agent and step."""
+
+
+class Turns:
+    """Gathers the turns of a run's models from its facts."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str | None, str | None], Turn] = {}
+        self._over: list[Turn] = []
+
+    def said(self, heard: Heard, fact: Said) -> Turn:
+        """The turn in which a model said this."""
+        now = self._now(fact)
+        if now is None or not self._joins(now, heard, fact.message_id):
+            now = self._begin(heard, fact)
+        now.message_id = now.message_id or fact.message_id
+        now.said.append(fact)
+        now.last = heard
+        return now
+
+    def called(self, heard: Heard, fact: Called, name: str) -> Turn:
+        """The turn in which a model made this call."""
+        now = self._now(fact)
+        if now is None or (now.over and not self._together(now, heard)):
+            now = self._begin(heard, fact)
+        now.calls.append(name)
+        now.last = heard
+        return now
+
+    def spent(self, heard: Heard, fact: Spent, spend: Spend) -> Turn:
+        """The turn that took this."""
+        now = self._now(fact)
+        if now is None or not self._takes(now, heard, fact):
+            now = self._begin(heard, fact)
+        now.spends.append(spend)
+        now.last = heard
+        return now
+
+    def interrupted(self, fact: Fact) -> None:
+        """Something came back, or somebody else spoke."""
+        now = self._now(fact)
+        if now is not None:
+            now.over = True
+
+    def finished(self, *, all: bool = False) -> list[Turn]:
+        """The turns to which nothing can be added any more, each told once."""
+        done, self._over = self._over, []
+        if all:
+            done += self._open.values()
+            self._open = {}
+        return done
+
+    def _now(self, fact: Fact) -> Turn | None:
+        return self._open.get((fact.agent, fact.step))
+
+    def _begin(self, heard: Heard, fact: Fact) -> Turn:
+        key = (fact.agent, fact.step)
+        if key in self._open or len(self._open) >= OPEN_TURNS:
+            self._over.append(self._open.pop(key if key in self._open else next(iter(self._open))))
+        self._open[key] = Turn(heard, heard, fact.agent, fact.step)
+        return self._open[key]
+
+    def _together(self, now: Turn, heard: Heard) -> bool:
+        """One record tells of one turn, and so do the spans that bear one name."""
+        return now.last.seq == heard.seq or bool(_foreign(now.first) & _foreign(heard))
+
+    def _joins(self, now: Turn, heard: Heard, message: str | None) -> bool:
+        if self._together(now, heard):
+            return True
+        if message is not None and now.message_id is not None:
+            return message == now.message_id
+        # A thought goes with what is said next.
+        return not now.over and not now.spends and all(s.role == "thought" for s in now.said)
+
+    def _takes(self, now: Turn, heard: Heard, fact: Spent) -> bool:
+        if self._together(now, heard) or (fact.key is not None and fact.key == now.message_id):
+            return True
+        models = {said.model for said in now.said if said.model} | {fact.model or ""} - {""}
+        return now.spoke and not now.spends and len(models) < 2
+
+
+_SPAN = re.compile(r"(?!0{32})[0-9a-f]{32}/(?!0{16})[0-9a-f]{16}")
+
+
+def span_of(names: tuple[str, ...]) -> tuple[str, str] | None:
+    """The trace and the span that a record came in with, where it did."""
+    for name in names:
+        if _SPAN.fullmatch(name):
+            return name[:32], name[33:]
+    return None
+
+
+def _foreign(heard: Heard) -> set[str]:
+    return {name for name in heard.names if _SPAN.fullmatch(name)}

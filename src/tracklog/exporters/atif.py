@@ -1,0 +1,349 @@
+"""atif: the run as an agent trajectory, ATIF v1.7, with its sub-runs inside."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tracklog.exporters import (
+    MAPPING,
+    VOICES,
+    Calls,
+    Exporter,
+    Flight,
+    Heard,
+    Options,
+    Spend,
+    Turn,
+    Turns,
+    blob_of,
+    blob_path,
+    dumps,
+    every,
+    plain,
+    some,
+    text_of,
+    words_of,
+)
+from tracklog.fact import (
+    Answered,
+    Asked,
+    Began,
+    Block,
+    Called,
+    Decided,
+    Ended,
+    Fact,
+    Linked,
+    Moved,
+    Noted,
+    Returned,
+    Said,
+    Spent,
+)
+from tracklog.loss import Fate
+
+VERSION = "ATIF-v1.7"
+IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+Step = dict[str, Any]
+
+
+def write(flight: Flight, _options: Options) -> Iterator[bytes]:
+    # A result stands in the step of its call, however late it came: the document is made whole.
+    yield dumps(_trajectory(flight)) + b"\n"
+
+
+def _trajectory(flight: Flight) -> dict[str, Any]:
+    steps = _Steps(flight)
+    for heard in flight.heard():
+        for place, fact in enumerate(heard.facts):
+            steps.tell(heard, place, fact)
+    below = [_trajectory(child) for child in flight.below]
+    opening = flight.opening
+    software = opening.get("software") or {}
+    agents = flight.summary.get("agents") or ()
+    name = opening.get("agent") or software.get("name") or (agents[0] if agents else flight.family)
+    agent: dict[str, Any] = {
+        "name": str(name),
+        "version": str(software.get("version") or "unknown"),
+    }
+    if opening.get("model"):
+        agent["model_name"] = str(opening["model"])
+    more = {key: opening[key] for key in ("software", "host", "cwd", "git") if key in opening}
+    if more:
+        agent["extra"] = {"tracklog": more}
+    own = _metrics(flight.spends)
+    told: dict[str, Any] = {
+        "schema_version": VERSION,
+        "session_id": flight.root[1],
+        "trajectory_id": flight.run,
+        "agent": agent,
+        "steps": steps.numbered(),
+        "final_metrics": _totals(own, below, len(steps.steps)),
+        "extra": {"tracklog": {"mapping": MAPPING, "family": flight.family, **_outcome(flight)}},
+    }
+    return told | ({"subagent_trajectories": below} if below else {})
+
+
+def _outcome(flight: Flight) -> dict[str, Any]:
+    keys = ("status", "outcome", "passed", "score", "seconds", "title")
+    return {key: flight.summary[key] for key in keys if flight.summary.get(key) is not None}
+
+
+def _totals(own: dict[str, Any], below: list[dict[str, Any]], steps: int) -> dict[str, Any]:
+    """What the run and all below it took; the split stands beside it."""
+    names = {
+        "prompt_tokens": "total_prompt_tokens",
+        "completion_tokens": "total_completion_tokens",
+        "cached_tokens": "total_cached_tokens",
+        "cost_usd": "total_cost_usd",
+    }
+    totals: dict[str, Any] = {}
+    split: dict[str, Any] = {}
+    for ours, theirs in names.items():
+        inner = [each["final_metrics"][theirs] for each in below if theirs in each["final_metrics"]]
+        if ours in own or inner:
+            totals[theirs] = own.get(ours, 0) + sum(inner)
+            if below:
+                split |= {f"root_{ours}": own.get(ours, 0), f"subagent_{ours}": sum(inner)}
+    totals["total_steps"] = steps
+    return totals | ({"extra": split} if split else {})
+
+
+def _metrics(spends: tuple[Spend, ...] | list[Spend]) -> dict[str, Any]:
+    names = {
+        "input_tokens": "prompt_tokens",
+        "output_tokens": "completion_tokens",
+        "cached_tokens": "cached_tokens",
+    }
+    found: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
+    for spend in spends:
+        for name, amount in spend.amounts.items():
+            place, key = (found, names[name]) if name in names else (extra, name)
+            place[key] = place.get(key, 0) + amount
+        if spend.cost_usd is not None:
+            found["cost_usd"] = found.get("cost_usd", 0.0) + spend.cost_usd
+        if spend.provider:
+            extra["provider"] = spend.provider
+    return found | ({"extra": {"tracklog": extra}} if extra else {})
+
+
+class _Steps:
+    """The steps of one trajectory, in the order in which each began."""
+
+    def __init__(self, flight: Flight) -> None:
+        self.flight = flight
+        self.steps: list[Step] = []
+        self.calls, self.turns = Calls(), Turns()
+        self.turned: dict[int, tuple[Turn, Step]] = {}
+        self.owner: dict[str, Step] = {}
+        """The step that made a call."""
+        self.children = {child.call: child for child in flight.below if child.call}
+
+    def tell(self, heard: Heard, place: int, fact: Fact) -> None:
+        match fact:
+            case Said(role=role) if role in VOICES:
+                self._say(heard, fact)
+            case Said():
+                self.turns.interrupted(fact)
+                self._hear(heard, fact)
+            case Called():
+                self._call(heard, fact)
+            case Returned():
+                self._return(heard, fact)
+            case Spent() if place in heard.spends:
+                self._spend(heard, fact, heard.spends[place])
+            case Spent():
+                pass  # told before, or counted elsewhere
+            case Began(what="run") if plain(fact).keys() <= {"what", "task", "agent", "model"}:
+                if fact.task and not self.steps:
+                    self._system(heard, fact)
+            case _:
+                self._system(heard, fact)
+
+    def numbered(self) -> list[Step]:
+        """The steps with their numbers; a trajectory has at least one."""
+        steps = self.steps or [{"source": "system", "message": ""}]
+        return [{"step_id": number, **step} for number, step in enumerate(steps, 1)]
+
+    def _new(self, heard: Heard, source: str, **extra: Any) -> Step:
+        told = {"seq": heard.seq, "dialect": heard.record.dialect}
+        told |= {key: value for key, value in extra.items() if value is not None}
+        step: Step = {"timestamp": heard.at, "source": source, "message": ""}
+        if heard.event is None or heard.event.at is None:
+            del step["timestamp"]
+        self.steps.append(step | {"extra": {"tracklog": told}})
+        return self.steps[-1]
+
+    def _of(self, heard: Heard, turn: Turn) -> Step:
+        """The step of a model's turn."""
+        if id(turn) not in self.turned:
+            step = self._new(heard, "agent", agent=turn.agent, step=turn.step)
+            self.turned[id(turn)] = turn, step
+        return self.turned[id(turn)][1]
+
+    def _say(self, heard: Heard, fact: Said) -> None:
+        step = self._of(heard, self.turns.said(heard, fact))
+        extra = step["extra"]["tracklog"]
+        for block in fact.blocks:
+            thought = fact.role == "thought" or block.get("type") == "thinking"
+            words = words_of(block)
+            if thought:
+                step["reasoning_content"] = _joined(step.get("reasoning_content", ""), words)
+            elif (image := _image(block)) is not None:
+                parts = step["message"] or []
+                if isinstance(parts, str):
+                    parts = [{"type": "text", "text": parts}]
+                step["message"] = [*parts, image]
+            elif isinstance(step["message"], list):
+                step["message"].append({"type": "text", "text": words})
+            else:
+                step["message"] = _joined(step["message"], words)
+            if _beyond(block):
+                extra.setdefault("blocks", []).append(dict(block))
+        if fact.model:
+            step["model_name"] = str(fact.model)
+        if fact.copied:
+            step["is_copied_context"] = True
+        told = {key: value for key, value in plain(fact).items() if key in SAID}
+        extra |= told if fact.role == "belief" else {k: v for k, v in told.items() if k != "role"}
+
+    def _hear(self, heard: Heard, fact: Said) -> None:
+        source = "user" if fact.role == "user" else "system"
+        told = {key: value for key, value in plain(fact).items() if key in (*SAID, "agent", "step")}
+        step = self._new(heard, source, **told)
+        images = [image for block in fact.blocks if (image := _image(block)) is not None]
+        words = [words_of(block) for block in fact.blocks if _image(block) is None]
+        step["message"] = "\n\n".join(filter(None, words))
+        if images:
+            step["message"] = [{"type": "text", "text": each} for each in words if each] + images
+        kept = [dict(block) for block in fact.blocks if _beyond(block)]
+        if kept:
+            step["extra"]["tracklog"]["blocks"] = kept
+        if fact.copied:
+            step["is_copied_context"] = True
+
+    def _call(self, heard: Heard, fact: Called) -> None:
+        name = self.calls.called(heard, fact)
+        if name is None:
+            return
+        step = self._of(heard, self.turns.called(heard, fact, name))
+        call: Step = {"tool_call_id": name, "function_name": str(fact.tool)}
+        told = {key: value for key, value in plain(fact).items() if key not in CALL}
+        if isinstance(fact.input, Mapping):
+            call["arguments"] = dict(fact.input)
+        elif fact.input is None:
+            call["arguments"] = {}
+        else:
+            call["arguments"] = {"value": fact.input}
+            told["arguments_form"] = "value"
+        if told:
+            call["extra"] = {"tracklog": told}
+        step.setdefault("tool_calls", []).append(call)
+        self.owner[name] = step
+
+    def _return(self, heard: Heard, fact: Returned) -> None:
+        self.turns.interrupted(fact)
+        name = self.calls.returned(heard, fact)
+        if name is None:
+            return
+        told = {key: value for key, value in plain(fact).items() if key not in RETURN}
+        told |= {"seq": heard.seq, "at": heard.at}
+        content = "" if fact.output is None else text_of(fact.output)
+        if blob_of(fact.output):
+            told["output"] = fact.output
+            content = str((blob_of(fact.output) or {}).get("preview") or "")
+        result: Step = {"content": content or ("" if fact.error is None else text_of(fact.error))}
+        step = self.owner.get(name)
+        if step is not None:
+            result = {"source_call_id": name, **result}
+            if child := self.children.get(fact.call_id):
+                ref = {"trajectory_id": child.run, "session_id": child.root[1]}
+                result["subagent_trajectory_ref"] = [ref]
+        else:
+            told["call_id"] = fact.call_id
+            step = self._new(heard, "system", agent=fact.agent, step=fact.step)
+        result["extra"] = {"tracklog": told}
+        step.setdefault("observation", {"results": []})["results"].append(result)
+
+    def _spend(self, heard: Heard, fact: Spent, spend: Spend) -> None:
+        if not (spend.model or spend.amounts.keys() & {"input_tokens", "output_tokens"}):
+            self._system(heard, fact)
+            return
+        turn = self.turns.spent(heard, fact, spend)
+        step = self._of(heard, turn)
+        step["metrics"] = _metrics(turn.spends)
+        calls = [each.calls if each.calls is not None else 1 for each in turn.spends]
+        if sum(calls):
+            step["llm_call_count"] = sum(calls)
+        if spend.model:
+            step.setdefault("model_name", str(spend.model))
+
+    def _system(self, heard: Heard, fact: Fact) -> None:
+        """What is neither said nor called, as a step of its own."""
+        told = plain(fact)
+        kind = type(fact).__name__
+        step = self._new(heard, "system", fact=kind, **told)
+        words = [told.get(key) for key in ("task", "text", "reason", "outcome", "to", "label")]
+        step["message"] = next((each for each in words if isinstance(each, str)), kind)
+        if isinstance(fact, Noted) and fact.label == "compaction":
+            step["extra"]["context_management"] = {"type": "compaction", "boundary": "replace"}
+        if isinstance(fact, Linked) and fact.kind == "sub-run" and fact.child is not None:
+            self._refer(step, fact)
+
+    def _refer(self, step: Step, fact: Linked) -> None:
+        """A sub-run that no call began is referred to where it was linked."""
+        named = fact.child.get("run") if isinstance(fact.child, Mapping) else fact.child
+        for child in self.flight.below:
+            if child.run == named and not child.call:
+                ref = {"trajectory_id": child.run, "session_id": child.root[1]}
+                result = {"content": "", "subagent_trajectory_ref": [ref]}
+                step["observation"] = {"results": [result]}
+
+
+SAID = ("role", "message_id", "to", "stop_reason", "injected", "fidelity")
+CALL = ("tool", "call_id", "input")
+RETURN = ("call_id", "output")
+
+
+def _joined(before: str, words: str) -> str:
+    return f"{before}\n\n{words}" if before and words else before or words
+
+
+def _image(block: Block) -> dict[str, Any] | None:
+    """An image that was lifted out, as a part that names its file; never its bytes."""
+    lifted = blob_of(block.get("chunk"))
+    if lifted is None or lifted.get("media_type") not in IMAGES:
+        return None
+    source = {"media_type": lifted["media_type"], "path": blob_path(lifted)}
+    return {"type": "image", "source": source}
+
+
+def _beyond(block: Block) -> bool:
+    """Whether a block says more than its words."""
+    return not ({"type", "text"} >= block.keys() or {"type", "thinking"} >= block.keys()) or any(
+        blob_of(value) for value in block.values()
+    )
+
+
+def fates(_options: Options) -> dict[str, Fate]:
+    return (
+        every("carried", (Ended, Moved, Decided, Asked, Answered, Linked, Noted, Called, Returned))
+        | every("carried", (Said, Began))
+        | some("kept", Began, "task model agent")
+        | some("kept", Called, "tool call_id input")
+        | some("kept", Returned, "call_id output")
+        | some("kept", Said, "role blocks model copied")
+        | some("kept", Spent, "model usage cost_usd calls")
+        | some("carried", Spent, "agent step provider")
+        | {"sub-run": "kept"}
+    )
+
+
+exporter = Exporter(
+    name="atif",
+    about="ATIF v1.7: the run as an agent trajectory, with its sub-runs inside.",
+    media_type="application/json",
+    suffix=".atif.json",
+    write=write,
+    fates=fates,
+)

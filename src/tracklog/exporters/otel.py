@@ -1,0 +1,822 @@
+"""otel: the run as OpenTelemetry spans with the GenAI conventions, as an OTLP request.
+
+Ids are derived from the run, so exporting twice overwrites; what came in by OTLP keeps its own.
+"""
+
+import re
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from tracklog.exporters import (
+    MAPPING,
+    VOICES,
+    Calls,
+    Exporter,
+    Flight,
+    Heard,
+    Option,
+    Options,
+    Turn,
+    Turns,
+    blob_of,
+    blob_path,
+    dumps,
+    every,
+    nanoseconds,
+    plain,
+    some,
+    span_of,
+    text_of,
+)
+from tracklog.fact import (
+    Answered,
+    Asked,
+    Began,
+    Block,
+    Called,
+    Decided,
+    Ended,
+    Fact,
+    Linked,
+    Moved,
+    Noted,
+    Returned,
+    Said,
+    Spent,
+)
+from tracklog.loss import Fate
+
+SCHEMA_URLS = {
+    "1.41": "https://opentelemetry.io/schemas/1.41.0",
+    "1.42": "https://opentelemetry.io/schemas/gen-ai/1.42.0",
+}
+INTERNAL, CLIENT = 1, 3
+OK, ERROR = 1, 2
+UNSET_OUTCOMES = ("partial", "escaped")
+"""Outcomes that are neither a success nor a failure."""
+BATCH = 100
+"""Spans that are written in one piece."""
+
+
+def trace_id(family: str, root: str) -> str:
+    """The trace of a run: that of the run at the top of its tree."""
+    return _id(16, family, root)
+
+
+def span_id(family: str, run: str, role: str, key: str = "") -> str:
+    """The span of a run, a step, a model's turn or a tool's call."""
+    return _id(8, family, run, role, key)
+
+
+def _id(size: int, *parts: str) -> str:
+    digest = sha256("\n".join(parts).encode("utf-8", "surrogatepass")).digest()[:size]
+    # All zero would be invalid there.
+    return (digest if any(digest) else digest[:-1] + b"\1").hex()
+
+
+Values = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Span:
+    """A span, until it is written."""
+
+    id: str
+    name: str
+    kind: int
+    parent: str | None
+    trace: str
+    first: Heard
+    last: Heard
+    values: Values = field(default_factory=dict)
+    events: list[tuple[int, str, Values]] = field(default_factory=list)
+    links: list[tuple[str, str]] = field(default_factory=list)
+    code: int = 0
+    message: str | None = None
+
+
+def write(flight: Flight, options: Options) -> Iterator[bytes]:
+    encode = _Protobuf if options["encoding"] == "protobuf" else _Json
+    encoding = encode(SCHEMA_URLS[options["generation"]])
+    trace = flight.trace or trace_id(*flight.root)
+    yield from encoding.begin()
+    yield from _written(flight, trace, _above(flight), encoding, options)
+    yield from encoding.end()
+
+
+def _above(flight: Flight) -> str | None:
+    """The span that a run hangs below when its parent is known and not written here."""
+    if flight.parent is None:
+        return None
+    role = "run" if flight.call is None else "tool"
+    return span_id(*flight.parent, role, flight.call or "")
+
+
+def _written(
+    flight: Flight, trace: str, above: str | None, encoding: "_Encoding", options: Options
+) -> Iterator[bytes]:
+    run = _Run(flight, trace, above, options)
+    yield from encoding.open(_resource(flight))
+    batch: list[Span] = []
+    for span in run.spans():
+        batch.append(span)
+        if len(batch) == BATCH:
+            yield from encoding.spans(batch)
+            batch = []
+    yield from encoding.spans(batch)
+    yield from encoding.close()
+    for child in flight.below:
+        hangs = run.tools.get(child.call or "", run.id)
+        yield from _written(child, child.trace or trace, hangs, encoding, options)
+
+
+def _resource(flight: Flight) -> Values:
+    agents = flight.summary.get("agents") or ()
+    software = flight.opening.get("software") or {}
+    name = agents[0] if len(agents) == 1 else software.get("name") or flight.family
+    values: Values = {"service.name": str(name)}
+    if flight.opening.get("host"):
+        values["service.instance.id"] = str(flight.opening["host"])
+    return values
+
+
+class _Run:
+    """The spans of one run, each given away as soon as it has ended."""
+
+    def __init__(self, flight: Flight, trace: str, above: str | None, options: Options) -> None:
+        self.flight, self.trace, self.above = flight, trace, above
+        self.content = options["content"] == "yes"
+        self.newer = options["generation"] == "1.42"
+        self.id = span_id(flight.family, flight.run, "run")
+        self.agents = tuple(flight.summary.get("agents") or ())
+        self.wanted = {child.call for child in flight.below if child.call}
+        self.tools: dict[str, str] = {}
+        """The spans of the calls that began a sub-run."""
+        self.root: Span | None = None
+        self.ended = self.spoke = False
+        self.steps: dict[tuple[str | None, str], Span] = {}
+        self.counts: dict[str, int] = {}
+        self.calls, self.turns = Calls(), Turns()
+        self.open: dict[str, Span] = {}
+        self.heard: list[dict[str, Any]] = []
+        """What a model heard since its last turn."""
+        self.inputs: dict[int, list[dict[str, Any]]] = {}
+        self.taken: set[str] = set()
+        self.done: list[Span] = []
+
+    def spans(self) -> Iterator[Span]:
+        for heard in self.flight.heard():
+            if self.root is None:
+                self._begin(heard)
+            assert self.root is not None
+            self.root.last = heard
+            for place, fact in enumerate(heard.facts):
+                self._tell(heard, place, fact)
+            self._finish_turns(self.turns.finished())
+            yield from self._taken()
+        if self.root is not None:
+            self._end()
+        yield from self._taken()
+
+    def _taken(self) -> list[Span]:
+        done, self.done = self.done, []
+        return done
+
+    def _begin(self, heard: Heard) -> None:
+        """The run's own span; where it came in by OTLP, its beginning knows the id."""
+        flight, agent = self.flight, self.flight.opening.get("agent")
+        if agent is None and len(self.agents) == 1:
+            agent = self.agents[0]
+        task = str(flight.opening.get("task") or "")
+        acts = agent is not None or (self.agents and not flight.stepped)
+        operation = "invoke_agent" if acts else "invoke_workflow"
+        values: Values = {"gen_ai.operation.name": operation}
+        name = agent if acts else task if re.fullmatch(r"[\w.:/-]{1,64}", task) else None
+        if name:
+            values["gen_ai.agent.name" if acts else "gen_ai.workflow.name"] = name
+        providers = {spend.provider for spend in flight.spends if spend.provider}
+        software = flight.opening.get("software") or {}
+        if acts and not self.newer:
+            values["gen_ai.provider.name"] = next(iter(sorted(providers)), "unknown")
+            if software.get("version"):
+                values["gen_ai.agent.version"] = str(software["version"])
+        values["gen_ai.conversation.id"] = flight.root[1]
+        for key in ("model", "software", "cwd", "git", *(("task",) if self.content else ())):
+            if flight.opening.get(key) is not None:
+                values[f"tracklog.{key}"] = text_of(flight.opening[key])
+        title = f"{operation} {name}" if name else operation
+        self.root = Span(self.id, title, INTERNAL, self.above, self.trace, heard, heard, values)
+        if self.above is not None and flight.parent is not None:
+            self.root.links.append((self.trace, self.above))
+
+    def _tell(self, heard: Heard, place: int, fact: Fact) -> None:
+        match fact:
+            case Began() if self._is_whole(fact):
+                self._adopt(heard)
+            case Began():
+                self._begin_step(heard, fact)
+            case Ended() if self._is_whole(fact):
+                self.ended = True
+                self._judge(self._whole(), fact)
+            case Ended():
+                self._end_step(heard, fact)
+            case Called():
+                self._call(heard, fact)
+            case Returned():
+                self._return(heard, fact)
+            case Said(role=role) if role in VOICES:
+                self._turn(heard, self.turns.said(heard, fact))
+            case Said():
+                self.turns.interrupted(fact)
+                self._hear(fact.role, [_part(block) for block in fact.blocks])
+            case Spent() if place in heard.spends and _priced(heard, place):
+                self._turn(heard, self.turns.spent(heard, fact, heard.spends[place]))
+            case _:
+                self._note(heard, fact)
+
+    def _whole(self) -> Span:
+        assert self.root is not None
+        return self.root
+
+    def _is_whole(self, fact: Began | Ended) -> bool:
+        """Whether it is the run itself that began or ended: a lone agent's life is the run's."""
+        return fact.what == "run" or (fact.what == "agent" and len(self.agents) < 2)
+
+    def _adopt(self, heard: Heard) -> None:
+        root = self._whole()
+        if (own := self._own(heard)) is not None and not self.spoke:
+            root.trace, root.id = own
+            self.id = root.id
+            root.parent = _parent(heard) or root.parent
+        self.spoke = True
+
+    def _own(self, heard: Heard) -> tuple[str, str] | None:
+        """The ids that a record came in with, unless another span has them already."""
+        own = span_of(heard.names)
+        if own is None or own[1] in self.taken:
+            return None
+        self.taken.add(own[1])
+        return own
+
+    def _span(
+        self, heard: Heard, role: str, key: str, name: str, kind: int, above: str | None
+    ) -> Span:
+        own = self._own(heard)
+        if own is not None:
+            return Span(own[1], name, kind, _parent(heard), own[0], heard, heard)
+        made = span_id(self.flight.family, self.flight.run, role, key)
+        return Span(made, name, kind, above or self.id, self._whole().trace, heard, heard)
+
+    def _above(self, agent: str | None, step: str | None) -> str:
+        """The innermost open span that something belongs to."""
+        return self._enclosing(agent, step).id
+
+    def _enclosing(self, agent: str | None, step: str | None) -> Span:
+        inner = self.steps.get((None, step)) if step is not None else None
+        outer = self.steps.get((agent, "")) if agent is not None else None
+        return inner or outer or self._whole()
+
+    def _begin_step(self, heard: Heard, fact: Began) -> None:
+        agent = fact.agent if fact.what == "agent" else None
+        path = f"agent/{agent}" if agent is not None else fact.step or fact.agent or ""
+        place = (agent, "") if agent is not None else (None, path)
+        if place in self.steps:
+            self._close(self.steps.pop(place), heard)
+        self.counts[path] = self.counts.get(path, 0) + 1
+        key = path if self.counts[path] == 1 else f"{path}#{self.counts[path]}"
+        title = f"invoke_agent {agent}" if agent is not None else path or "step"
+        above = self._enclosing(fact.agent, None).id if agent is None else self.id
+        span = self._span(heard, "step", key, title, INTERNAL, above)
+        if agent is not None:
+            span.values |= {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": agent}
+        self._describe(span, fact, "what")
+        self.steps[place] = span
+
+    def _end_step(self, heard: Heard, fact: Ended) -> None:
+        agent = fact.agent if fact.what == "agent" else None
+        place = (agent, "") if agent is not None else (None, fact.step or fact.agent or "")
+        span = self.steps.pop(place, None)
+        if span is None:
+            self._note(heard, fact)
+            return
+        self._judge(span, fact)
+        self._close(span, heard)
+
+    def _judge(self, span: Span, fact: Ended | Returned) -> None:
+        passed = fact.ok if isinstance(fact, Returned) else fact.passed
+        outcome = None if isinstance(fact, Returned) else fact.outcome
+        if passed is False and outcome not in UNSET_OUTCOMES:
+            reason = None if isinstance(fact, Returned) else fact.reason
+            span.code = ERROR
+            span.message = text_of(fact.error) if fact.error is not None else reason or outcome
+            span.values["error.type"] = str(_type_of(fact.error) or outcome or "_OTHER")
+        elif passed is True:
+            span.code = OK
+        self._describe(span, fact, "what call_id output error")
+        if fact.error is not None:
+            span.values["tracklog.error"] = text_of(fact.error)
+
+    def _describe(self, span: Span, fact: Fact, told: str) -> None:
+        span.values |= self._values(fact, told)
+
+    def _values(self, fact: Fact, told: str = "") -> Values:
+        """What a fact says, in our own namespace; content only where it is wanted."""
+        hidden = set(told.split()) | (set() if self.content else CONTENT)
+        return {
+            f"tracklog.{name}": value
+            if isinstance(value, str | bool | int | float)
+            else text_of(value)
+            for name, value in plain(fact).items()
+            if name not in hidden
+        }
+
+    def _call(self, heard: Heard, fact: Called) -> None:
+        name = self.calls.called(heard, fact)
+        if name is None:
+            self._adopt_call(heard, fact)
+            return
+        self._turn(heard, self.turns.called(heard, fact, name))
+        above = self.open.get(fact.parent_call_id or "")
+        hangs = above.id if above else self._above(fact.agent, fact.step)
+        made = span_id(self.flight.family, self.flight.run, "tool", name)
+        inside = any(isinstance(each, Said | Spent) for each in heard.facts)
+        own = None if inside or self._in_a_turn(heard) else self._own(heard)
+        span = Span(
+            own[1] if own else made,
+            f"execute_tool {fact.tool}",
+            INTERNAL,
+            _parent(heard) if own else hangs,
+            own[0] if own else self._whole().trace,
+            heard,
+            heard,
+            {
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": str(fact.tool),
+                "gen_ai.tool.call.id": name,
+            },
+        )
+        self._describe(span, fact, "tool call_id input")
+        if self.content and fact.input is not None:
+            span.values["gen_ai.tool.call.arguments"] = text_of(fact.input)
+        self.open[name] = span
+
+    def _in_a_turn(self, heard: Heard) -> bool:
+        """Whether a model's message tells of a call, which then has a span of its own elsewhere."""
+        own = span_of(heard.names)
+        return own is not None and own[1] in self.taken
+
+    def _adopt_call(self, heard: Heard, fact: Called) -> None:
+        """A copy of a call that knows the ids of its span."""
+        span = self.open.get(self.calls.name(heard, fact))
+        if span is not None and (own := self._own(heard)) is not None:
+            span.trace, span.id = own
+            span.parent = _parent(heard) or span.parent
+            span.first = heard
+
+    def _return(self, heard: Heard, fact: Returned) -> None:
+        self.turns.interrupted(fact)
+        name = self.calls.returned(heard, fact)
+        span = None if name is None else self.open.pop(name, None)
+        if name is not None and self.content and fact.output is not None:
+            answer = {"type": "tool_call_response", "id": name, "response": fact.output}
+            self._hear("tool", [answer])
+        if span is None:
+            self._note(heard, fact)
+            return
+        self._judge(span, fact)
+        if self.content and fact.output is not None:
+            span.values["gen_ai.tool.call.result"] = text_of(fact.output)
+        self._close(span, heard)
+
+    def _hear(self, role: str, parts: list[dict[str, Any]]) -> None:
+        if self.content:
+            self.heard.append({"role": role, "parts": parts})
+
+    def _turn(self, heard: Heard, turn: Turn) -> None:
+        """What a model heard belongs to the turn that follows."""
+        if self.heard:
+            known = self.inputs.setdefault(id(turn), [])
+            known += self.heard
+            self.heard = []
+        self._finish_turns(self.turns.finished())
+        if turn.spoke and (own := span_of(turn.first.names)):
+            self.taken.add(own[1])
+
+    def _finish_turns(self, turns: Iterable[Turn]) -> None:
+        for turn in turns:
+            inputs = self.inputs.pop(id(turn), [])
+            if turn.spoke:
+                self.done.append(self._chat(turn, inputs))
+            elif inputs:
+                self.heard[:0] = inputs
+
+    def _chat(self, turn: Turn, inputs: list[dict[str, Any]]) -> Span:
+        models = [said.model for said in turn.said] + [spend.model for spend in turn.spends]
+        model = next(filter(None, models), None)
+        asked = model or self.flight.opening.get("model")
+        providers = [spend.provider for spend in turn.spends if spend.provider]
+        own = span_of(turn.first.names)
+        made = span_id(self.flight.family, self.flight.run, "model", str(turn.first.seq))
+        above = self._above(turn.agent, turn.step)
+        values: Values = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": providers[0] if providers else "unknown",
+            "gen_ai.conversation.id": self.flight.root[1],
+        }
+        if asked:
+            values["gen_ai.request.model"] = str(asked)
+        if model:
+            values["gen_ai.response.model"] = str(model)
+        if turn.message_id and turn.first.event and turn.message_id != turn.first.event.id:
+            values["gen_ai.response.id"] = turn.message_id
+        reasons = [str(said.stop_reason) for said in turn.said if said.stop_reason]
+        if reasons:
+            values["gen_ai.response.finish_reasons"] = reasons[-1:]
+        if turn.agent:
+            values["gen_ai.agent.name"] = turn.agent
+        if turn.step:
+            values["tracklog.step"] = turn.step
+        values |= self._usage(turn)
+        if self.content:
+            values |= self._messages(turn, inputs, reasons)
+        title = f"chat {asked}" if asked else "chat"
+        return self._sealed(
+            Span(
+                own[1] if own else made,
+                title,
+                CLIENT,
+                _parent(turn.first) if own else above,
+                own[0] if own else self._whole().trace,
+                turn.first,
+                turn.last,
+                values,
+            )
+        )
+
+    def _usage(self, turn: Turn) -> Values:
+        names = dict(TOKENS)
+        if self.newer:
+            names["cache_write_tokens"] = "gen_ai.usage.cache_write.input_tokens"
+        values: Values = {}
+        for spend in turn.spends:
+            for ours, theirs in names.items():
+                if ours in spend.amounts:
+                    values[theirs] = values.get(theirs, 0) + spend.amounts[ours]
+            if spend.cost_usd is not None:
+                values["tracklog.cost_usd"] = values.get("tracklog.cost_usd", 0.0) + spend.cost_usd
+            if spend.calls is not None:
+                values["tracklog.calls"] = values.get("tracklog.calls", 0) + spend.calls
+        return values
+
+    def _messages(self, turn: Turn, inputs: list[dict[str, Any]], reasons: list[str]) -> Values:
+        values: Values = {}
+        system = [part for each in inputs if each["role"] == "system" for part in each["parts"]]
+        others = [each for each in inputs if each["role"] != "system"]
+        if system:
+            values["gen_ai.system_instructions"] = text_of(system)
+        if others:
+            values["gen_ai.input.messages"] = text_of(others)
+        parts = [_part(block, said.role) for said in turn.said for block in said.blocks]
+        for name in turn.calls:
+            called = self.open.get(name)
+            tool = called.values["gen_ai.tool.name"] if called else "unknown"
+            parts.append({"type": "tool_call", "id": name, "name": tool})
+        if parts:
+            message: dict[str, Any] = {"role": "assistant", "parts": parts}
+            if not self.newer:
+                message["finish_reason"] = reasons[-1] if reasons else "stop"
+            values["gen_ai.output.messages"] = text_of([message])
+        return values
+
+    def _note(self, heard: Heard, fact: Fact) -> None:
+        """What has no span of its own is an event on the one that it happened in."""
+        span = self._enclosing(fact.agent, fact.step)
+        moment = nanoseconds(heard.at)
+        if isinstance(fact, Decided) and (fact.name or fact.score is not None):
+            judged = self.open.get(fact.about or "") or span
+            values: Values = {"gen_ai.evaluation.name": fact.name or "score"}
+            if fact.score is not None:
+                values["gen_ai.evaluation.score.value"] = float(fact.score)
+            if fact.verdict is not None:
+                values["gen_ai.evaluation.score.label"] = text_of(fact.verdict)
+            if fact.reason is not None:
+                values["gen_ai.evaluation.explanation"] = str(fact.reason)
+            values |= self._values(fact, "name score verdict reason")
+            values["tracklog.seq"] = heard.seq
+            judged.events.append((moment, "gen_ai.evaluation.result", values))
+            return
+        name = f"tracklog.{type(fact).__name__.lower()}"
+        values = self._values(fact) | {"tracklog.seq": heard.seq}
+        span.events.append((moment, name, values))
+
+    def _close(self, span: Span, heard: Heard) -> None:
+        span.last = heard
+        self.done.append(self._sealed(span))
+
+    def _sealed(self, span: Span) -> Span:
+        """The span with what every span has."""
+        first, last = span.first, span.last
+        span.values |= {
+            "tracklog.run.id": self.flight.run,
+            "tracklog.dialect": first.record.dialect,
+            "tracklog.seq": [first.seq, last.seq],
+        }
+        span.values.setdefault("tracklog.fidelity", _fidelity(first))
+        if nanoseconds(last.at) < nanoseconds(first.at):
+            span.values["tracklog.received"] = [first.record.received, last.record.received]
+        if first.event is not None and first.event.at is None:
+            span.values["tracklog.clock"] = "received"
+        return span
+
+    def _end(self) -> None:
+        root = self._whole()
+        last = root.last
+        self._finish_turns(self.turns.finished(all=True))
+        for span in [*self.open.values(), *self.steps.values()]:
+            if span.name.startswith("execute_tool"):
+                span.values["tracklog.dangling"] = True
+            else:
+                span.values["tracklog.unfinished"] = True
+            self._close(span, last)
+        if not (self.ended or self.flight.summary.get("ended")):
+            root.values["tracklog.unfinished"] = True
+        for finding in self.flight.findings:
+            values = {"tracklog.label": finding.name, "tracklog.text": finding.message}
+            root.events.append((nanoseconds(last.at), "tracklog.finding", values))
+        self.done.append(self._sealed(root))
+
+
+CONTENT = {"data", "answer", "evidence", "context", "input", "output", "blocks", "task"}
+"""Fields that hold what was said or done, not that it was."""
+TOKENS = {
+    "input_tokens": "gen_ai.usage.input_tokens",
+    "output_tokens": "gen_ai.usage.output_tokens",
+    "cached_tokens": "gen_ai.usage.cache_read.input_tokens",
+    "cache_write_tokens": "gen_ai.usage.cache_creation.input_tokens",
+    "reasoning_tokens": "gen_ai.usage.reasoning.output_tokens",
+    "total_tokens": "tracklog.usage.total_tokens",
+}
+
+
+def _priced(heard: Heard, place: int) -> bool:
+    """Whether a spend is a model's: a run's total alone is not."""
+    spend = heard.spends[place]
+    return bool(spend.model or spend.amounts.keys() & {"input_tokens", "output_tokens"})
+
+
+def _fidelity(heard: Heard) -> str:
+    return next((str(fact.fidelity) for fact in heard.facts), "observed")
+
+
+def _parent(heard: Heard) -> str | None:
+    """The span that a record's cause names."""
+    cause = heard.event.cause if heard.event else None
+    found = span_of((cause,)) if cause else None
+    return found[1] if found else None
+
+
+def _type_of(error: Any) -> Any:
+    return error.get("code") or error.get("type") if isinstance(error, Mapping) else None
+
+
+def _part(block: Block, role: str = "") -> dict[str, Any]:
+    """A content block as a part of a message; what was lifted out is named, never inlined."""
+    for key in ("text", "thinking", "chunk", "command"):
+        lifted = blob_of(block.get(key))
+        if lifted is not None:
+            kind = str(lifted.get("media_type") or "")
+            modality = kind.partition("/")[0]
+            part = {
+                "type": "uri",
+                "modality": modality if modality in ("image", "audio", "video") else "document",
+                "uri": blob_path(lifted),
+            }
+            return part | ({"mime_type": kind} if kind else {})
+    match block.get("type"):
+        case "thinking":
+            return {"type": "reasoning", "content": text_of(block.get("thinking", ""))}
+        case "text":
+            kind = "reasoning" if role == "thought" else "text"
+            return {"type": kind, "content": text_of(block.get("text", ""))}
+    return dict(block)
+
+
+class _Encoding:
+    """How spans become bytes."""
+
+    def __init__(self, schema_url: str) -> None:
+        self.schema_url = schema_url
+
+    def begin(self) -> Iterator[bytes]:
+        yield from ()
+
+    def open(self, resource: Values) -> Iterator[bytes]:
+        self.resource = resource
+        yield from ()
+
+    def spans(self, spans: list[Span]) -> Iterator[bytes]:
+        raise NotImplementedError
+
+    def close(self) -> Iterator[bytes]:
+        yield from ()
+
+    def end(self) -> Iterator[bytes]:
+        yield from ()
+
+
+SCOPE = {"tracklog.export.mapping": MAPPING}
+
+
+class _Json(_Encoding):
+    """OTLP as JSON: ids in hex, 64-bit integers as text."""
+
+    begun = False
+
+    def begin(self) -> Iterator[bytes]:
+        yield b'{"resourceSpans":['
+
+    def open(self, resource: Values) -> Iterator[bytes]:
+        scope = {"name": "tracklog", "attributes": _pairs(SCOPE)}
+        told = dumps({"attributes": _pairs(resource)})
+        yield b'%b{"resource":%b,"schemaUrl":%b,"scopeSpans":[{"scope":%b,"schemaUrl":%b,"spans":[' % (
+            b"," if self.begun else b"", told, dumps(self.schema_url), dumps(scope),
+            dumps(self.schema_url),
+        )  # fmt: skip  # one template and what fills it
+        self.begun, self.between = True, b""
+
+    def spans(self, spans: list[Span]) -> Iterator[bytes]:
+        for span in spans:
+            yield self.between + dumps(_told(span))
+            self.between = b",\n"
+
+    def close(self) -> Iterator[bytes]:
+        yield b"]}]}"
+
+    def end(self) -> Iterator[bytes]:
+        yield b"]}\n"
+
+
+def _told(span: Span) -> dict[str, Any]:
+    told: dict[str, Any] = {"traceId": span.trace, "spanId": span.id}
+    if span.parent and span.parent != span.id:
+        told["parentSpanId"] = span.parent
+    told |= {
+        "name": span.name,
+        "kind": span.kind,
+        "startTimeUnixNano": str(nanoseconds(span.first.at)),
+        "endTimeUnixNano": str(nanoseconds(span.last.at)),
+        "attributes": _pairs(span.values),
+    }
+    if span.events:
+        told["events"] = [
+            {"timeUnixNano": str(moment), "name": name, "attributes": _pairs(values)}
+            for moment, name, values in span.events
+        ]
+    if span.links:
+        told["links"] = [{"traceId": trace, "spanId": other} for trace, other in span.links]
+    message = {"message": span.message} if span.message else {}
+    return told | ({"status": {**message, "code": span.code}} if span.code else {})
+
+
+def _pairs(values: Values) -> list[dict[str, Any]]:
+    return [{"key": key, "value": _value(value)} for key, value in values.items()]
+
+
+def _value(value: Any) -> dict[str, Any]:
+    match value:
+        case bool():
+            return {"boolValue": value}
+        case int() if -(2**63) <= value < 2**63:
+            return {"intValue": str(value)}
+        case float() | int():
+            return {"doubleValue": float(value)}
+        case list():
+            return {"arrayValue": {"values": [_value(each) for each in value]}}
+    return {"stringValue": str(value)}
+
+
+class _Protobuf(_Encoding):
+    """OTLP as protobuf: what is repeated may come in pieces, so each piece is whole."""
+
+    def spans(self, spans: list[Span]) -> Iterator[bytes]:
+        if not spans:
+            return
+        resource = _field(1, _attributes(1, self.resource))
+        scope = _field(1, _string(1, "tracklog") + _attributes(3, SCOPE))
+        url = _string(3, self.schema_url)
+        inner = scope + b"".join(_field(2, _encoded(span)) for span in spans) + url
+        yield _field(1, resource + _field(2, inner) + url)
+
+
+def _varint(number: int) -> bytes:
+    number &= 2**64 - 1
+    found = bytearray()
+    while number > 127:
+        found.append(number & 127 | 128)
+        number >>= 7
+    found.append(number)
+    return bytes(found)
+
+
+def _field(number: int, value: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(value)) + value
+
+
+def _string(number: int, value: str) -> bytes:
+    return _field(number, value.encode("utf-8", "replace"))
+
+
+def _number(number: int, value: int) -> bytes:
+    return _varint(number << 3) + _varint(value)
+
+
+def _fixed(number: int, value: int) -> bytes:
+    return _varint(number << 3 | 1) + struct.pack("<Q", value)
+
+
+def _attributes(number: int, values: Values) -> bytes:
+    return b"".join(
+        _field(number, _string(1, key) + _field(2, _any(value))) for key, value in values.items()
+    )
+
+
+def _any(value: Any) -> bytes:
+    match value:
+        case bool():
+            return _number(2, value)
+        case int() if -(2**63) <= value < 2**63:
+            return _number(3, value)
+        case float() | int():
+            return _varint(4 << 3 | 1) + struct.pack("<d", float(value))
+        case list():
+            return _field(5, b"".join(_field(1, _any(each)) for each in value))
+    return _string(1, str(value))
+
+
+def _encoded(span: Span) -> bytes:
+    parts = [_field(1, bytes.fromhex(span.trace)), _field(2, bytes.fromhex(span.id))]
+    if span.parent and span.parent != span.id:
+        parts.append(_field(4, bytes.fromhex(span.parent)))
+    parts += [
+        _string(5, span.name),
+        _number(6, span.kind),
+        _fixed(7, nanoseconds(span.first.at)),
+        _fixed(8, nanoseconds(span.last.at)),
+        _attributes(9, span.values),
+    ]
+    for moment, name, values in span.events:
+        parts.append(_field(11, _fixed(1, moment) + _string(2, name) + _attributes(3, values)))
+    for trace, other in span.links:
+        parts.append(_field(13, _field(1, bytes.fromhex(trace)) + _field(2, bytes.fromhex(other))))
+    if span.code:
+        message = _string(2, span.message) if span.message else b""
+        parts.append(_field(15, message + _number(3, span.code)))
+    return b"".join(parts)
+
+
+def fates(options: Options) -> dict[str, Fate]:
+    content: Fate = "kept" if options["content"] == "yes" else "dropped"
+    events = every("carried", (Moved, Decided, Asked, Answered, Linked, Noted))
+    return (
+        events
+        | some("carried", Noted, "kind label text")
+        | dict.fromkeys(("Noted.data", "Answered.answer", "Decided.evidence"), _or(content))
+        | dict.fromkeys(("Linked.context", "Began.task"), _or(content))
+        | some("kept", Decided, "name score verdict reason")
+        | some("kept", Began, "what agent step host model")
+        | some("carried", Began, "software cwd git fidelity")
+        | every("carried", (Ended,))
+        | some("kept", Ended, "what passed")
+        | every("carried", (Called,))
+        | some("kept", Called, "tool call_id")
+        | every("carried", (Returned,))
+        | some("kept", Returned, "call_id ok")
+        | dict.fromkeys(("Called.input", "Returned.output", "Said.blocks", "Said.role"), content)
+        | some("kept", Said, "agent step model stop_reason message_id fidelity")
+        | some("kept", Spent, "agent step provider model usage fidelity")
+        | some("carried", Spent, "cost_usd calls")
+        | {"sub-run": "kept"}
+    )
+
+
+def _or(content: Fate) -> Fate:
+    return "carried" if content == "kept" else "dropped"
+
+
+exporter = Exporter(
+    name="otel",
+    about="OpenTelemetry spans with the GenAI conventions, as an OTLP request.",
+    media_type="application/json",
+    media_types={("encoding", "protobuf"): "application/x-protobuf"},
+    suffix=".otlp.json",
+    write=write,
+    fates=fates,
+    options={
+        "generation": Option("The version of the GenAI conventions.", ("1.41", "1.42"), "1.41"),
+        "content": Option("What was said, and what tools got and gave.", ("no", "yes"), "no"),
+        "encoding": Option("How the request is encoded.", ("json", "protobuf"), "json"),
+    },
+)

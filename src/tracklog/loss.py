@@ -1,0 +1,43 @@
+"""What became of each field when a run was told in other words."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Fate = Literal["kept", "carried", "dropped", "synthesised"]
+FATES: tuple[Fate, ...] = ("kept", "carried", "dropped", "synthesised")
+
+
+@dataclass(slots=True)
+class Report:
+    """How often each field was kept, carried in an extension, dropped, or synthesised."""
+
+    counts: Counter[tuple[str, str, Fate]] = field(default_factory=Counter)
+    """By the kind of event, the field, and its fate."""
+
+    def add(self, kind: str, field: str, fate: Fate, times: int = 1) -> None:
+        self.counts[kind, field, fate] += times
+
+    @property
+    def lossless(self) -> bool:
+        """Nothing was dropped, and nothing is there that the source did not give."""
+        return not any(fate in ("dropped", "synthesised") for _, _, fate in self.counts)
+
+    def totals(self) -> dict[str, int]:
+        """How many fields had each fate."""
+        sums = Counter[str]()
+        for (_, _, fate), times in self.counts.items():
+            sums[fate] += times
+        return {fate: sums[fate] for fate in FATES}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per kind and field: how often each fate befell it."""
+        table: dict[tuple[str, str], dict[str, Any]] = {}
+        for (kind, name, fate), times in sorted(self.counts.items()):
+            empty = {"kind": kind, "field": name, **dict.fromkeys(FATES, 0)}
+            table.setdefault((kind, name), empty)[fate] = times
+        return list(table.values())
+
+    def told(self) -> dict[str, Any]:
+        """The whole of it as JSON."""
+        return {"lossless": self.lossless, "totals": self.totals(), "fields": self.rows()}
