@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 
 from tracklog import __version__
-from tracklog.dialects import Dialect
+from tracklog.dialects import Dialect, Source
 from tracklog.errors import IndexDamaged, IndexUnusable, UnknownName
 from tracklog.event import Event, Finding
 from tracklog.fact import (
@@ -32,11 +32,11 @@ from tracklog.fact import (
     Returned,
     Said,
 )
-from tracklog.folds import Fold, Told
+from tracklog.folds import Fold, Sums, Told, is_of, rows_of, run_of, summed
 from tracklog.frame import Record, Run
 from tracklog.indexes import Answer, Change, Found, Index, Words
 from tracklog.journal import Journal
-from tracklog.replay import event_of, facts_of, failure, thaw, told_of
+from tracklog.replay import Retold, event_of, facts_of, failure, source_of, thaw, told_of
 
 Progress = Callable[[int, int], None]
 """Told how far the index is, and how far the journal."""
@@ -46,6 +46,7 @@ T = TypeVar("T")
 _ATTEMPTS = 5  # at building an index, each undone by something else that happened
 _BATCH = 5000  # records that are applied together
 _BATCH_BYTES = 16 << 20  # and no more than this of them, but for the last
+_STEPS = 20_000  # facts of a run that is folded anew, held at once
 _STATES = 16 << 20  # bytes of JSON whose states stay in memory from one batch to the next
 _WATCHED = 100_000  # events whose runs' rules stay in memory
 _SPOKEN: Mapping[type[Fact], tuple[str, ...]] = {
@@ -62,6 +63,10 @@ _SPOKEN: Mapping[type[Fact], tuple[str, ...]] = {
     Noted: ("text",),
 }
 """What of a fact can be searched for."""
+_REST = "rest:"
+"""Beside the folds: the runs of which something is amiss if nothing more comes."""
+_SUMS = "sums:"
+"""Before a fold's name: what its states of all runs come to."""
 _NAMES = {"type", "fidelity", "tool_id", "tool_name", "provider_type", "media_type"}
 """Keys of a content block that say what it is, not what was said."""
 
@@ -160,9 +165,26 @@ class Indexer:
         found = self._asked(lambda: self.index.newest(fold, limit))
         return [(key, thaw(plug, state)) for key, state in found]
 
+    def sums(self, fold: str, after: str = "") -> Iterator[tuple[str, dict[str, int]]]:
+        """What a fold's states of all runs come to, in rows by key, those behind `after`."""
+        self._fold(fold)
+        while page := self._page(_SUMS + fold, "", after):
+            yield from ((key, orjson.loads(row)) for key, row in page)
+            after = page[-1][0]
+
     def findings(self, run: Run | None = None, limit: int = 1000) -> list[Found]:
         """The newest findings first, of one run if asked."""
         return self._asked(lambda: self.index.findings(run, limit))
+
+    def unfinished(self, limit: int = 1000) -> list[Run]:
+        """The runs of which something is amiss if nothing more comes, the latest heard first."""
+        found = self._asked(lambda: self.index.newest(_REST, limit))
+        return [run_of(key) for key, _ in found]
+
+    def rest(self, run: Run) -> list[Found]:
+        """What is amiss in a run if nothing more comes, read from its own records."""
+        watch, last = self._recall(run, self.index.cursor)
+        return [Found(last, *run, found) for found in watch.rest(self.dialects)]
 
     def search(self, text: str, limit: int = 50) -> list[Hit]:
         """The records in which all these words were said, the newest first.
@@ -285,88 +307,176 @@ class Indexer:
         self._kept: dict[tuple[str, str], Any] = {}
         self._sizes: dict[tuple[str, str], int] = {}
         self._size = 0
-        self._watched: dict[tuple[str, str, str], _Watch] = {}
+        self._watched: dict[Run, _Watch] = {}
         self._watching = 0
 
     def _apply(self, records: list[Record]) -> int:
         """Applies a batch; or nothing, and the number of a record that was erased meanwhile."""
         batch = _Batch()
         for record in records:
-            self._understand(record, batch)
+            self._hear(record, batch)
         for noted in batch.erasures:
             if self._was_erased(noted):
                 return noted
-        ids = self._new_ids(batch)
+        cursor = records[-1].seq
+        for run in batch.anew:
+            self._fold_anew(run, cursor, batch)
         self._load(batch)
         self._step(batch)
-        cursor = records[-1].seq
+        ids = self._new_ids(batch)
         batch.findings.sort(key=itemgetter(0))
-        self.index.apply(cursor, self._changes(batch), batch.findings, batch.words, ids)
+        changes = [*self._changes(batch), *self._sums(batch), *self._rests(batch)]
+        told = (batch.findings, batch.words, ids, batch.silent, batch.anew)
+        self.index.apply(cursor, changes, *told)
         self._at = cursor
         self._trim()
         return 0
 
-    def _understand(self, record: Record, batch: "_Batch") -> None:
+    def _hear(self, record: Record, batch: "_Batch") -> None:
+        """Takes one more record into account."""
         event = event_of(record, self.dialects)
         if not isinstance(event, Event):
             if event is not None:
                 batch.find(record, event)
             return
         dialect = self.dialects[record.dialect]
-        for found in self._watch(record, dialect).hear(dialect, event):
-            batch.find(record, found)
+        watch = self._watch(record)
+        source = None if dialect.source is None else source_of(dialect, event)
+        if source is not None and watch.retold.hear(record.seq, source):
+            batch.anew[record.family, record.run] = None
+        facts = self._understand(record, dialect, event, source, watch, batch)
+        for fact in facts:
+            if type(fact) is Noted and fact.label == "erasure":
+                batch.note_erasure(record, fact, self._through)
+        if self._words and (text := spoken(facts)):
+            batch.words.append(Words(record.seq, text))
+
+    def _understand(
+        self,
+        record: Record,
+        dialect: Dialect,
+        event: Event,
+        source: Source | None,
+        watch: "_Watch",
+        batch: "_Batch",
+    ) -> list[Fact]:
+        """What a record means: to the rules, and to the folds that listen, unless it counts no more."""
         facts, failed = facts_of(dialect, event)
+        told = told_of(record, event)
+        if event.id is not None and dialect.policy.elsewhere is not None:
+            batch.ids.append((_number(record.dialect, event.id), told))
+        if source is not None:
+            if not watch.retold.counts(source):
+                batch.silent.append(record.seq)
+                return facts
+            if watch.retold.is_back(record.seq, source):
+                told = told._replace(withdrawn=True)
+            if (corrected := watch.retold.corrected(record.seq, source)) is not None:
+                batch.find(record, corrected)
+        for found in watch.hear(dialect, event):
+            batch.find(record, found)
         if failed is not None:
             batch.find(record, failed)
-        told = told_of(record, event)
-        if event.id is not None and dialect.policy.identity == "refuse":
-            batch.ids.append((_number(record.dialect, event.id), told))
+        batch.heard[record.family, record.run] = record.seq
+        steps = batch.steps
         for fact in facts:
-            kind = type(fact)
-            for fold in self._listeners.get(kind, ()):
+            for fold in self._listeners.get(type(fact), ()):
                 try:
                     key = fold.key(told, fact)
                 except Exception as error:  # noqa: BLE001  # one fold must not stop the others
                     batch.find(record, failure(f"the fold {fold.name}", error))
                     continue
                 if key is not None:
-                    batch.steps.append(((fold.name, key), fold, told, fact))
-            if kind is Noted and fact.label == "erasure":  # type: ignore[attr-defined]  # a Noted
-                batch.note_erasure(record, fact, self._through)
-        if self._words and (text := spoken(facts)):
-            batch.words.append(Words(record.seq, text))
+                    steps.append(((fold.name, key), fold, told, fact))
+        return facts
 
-    def _watch(self, record: Record, dialect: Dialect) -> "_Watch":
-        """What the rules remember of a record's run; read again when it went cold."""
-        key = record[2:5]
-        watch = self._watched.pop(key, None)
+    def _fold_anew(self, run: Run, through: int, batch: "_Batch") -> None:
+        """Forgets what a run's states were and folds it once more, now that it reads differently."""
+        batch.forget(run)
+        for name, json in self._states_of(run):
+            before = self._kept.pop(name, None)
+            self._size -= self._sizes.pop(name, 0)
+            batch.changed[name] = 0
+            sums = self.folds[name[0]].sums
+            if sums is not None:
+                batch.before[name] = sums(before or self._thawed(name, json))
+        watch = self._watched[run]
+        watch.begin_again()
+        for record in self.journal.records(run=run, through=through):
+            event = event_of(record, self.dialects)
+            if isinstance(event, Event):
+                dialect = self.dialects[record.dialect]
+                source = source_of(dialect, event)
+                self._understand(record, dialect, event, source, watch, batch)
+            elif event is not None:
+                batch.find(record, event)
+            if len(batch.steps) > _STEPS:
+                self._load(batch)
+                self._step(batch)
+
+    def _states_of(self, run: Run) -> Iterator[tuple[tuple[str, str], bytes]]:
+        """Every state of a run that the index keeps."""
+        whole, rows = ":".join(run), rows_of(*run)
+        yield from self.index.load((fold, whole) for fold in self.folds).items()
+        for fold in self.folds:
+            after = ""
+            while page := self.index.states(fold, prefix=rows, after=after):
+                for key, state in page:
+                    yield (fold, key), state
+                after = page[-1][0]
+
+    def _watch(self, record: Record) -> "_Watch":
+        """What is remembered of a record's run; read again when it went cold."""
+        run = (record.family, record.run)
+        watch = self._watched.pop(run, None)
         if watch is None:
-            watch = _Watch()
-            run = (record.family, record.run)
-            if not self._whole:
-                for earlier in self.journal.records(run=run, through=record.seq - 1):
-                    event = event_of(earlier, self.dialects)
-                    if earlier.dialect == record.dialect and isinstance(event, Event):
-                        for _ in watch.hear(dialect, event):
-                            pass  # found when it was first heard
+            watch = _Watch() if self._whole else self._recall(run, record.seq - 1)[0]
             self._watching += watch.count
-        self._watched[key] = watch
+        self._watched[run] = watch
         self._watching += 1
         return watch
+
+    def _recall(self, run: Run, through: int) -> "tuple[_Watch, int]":
+        """What is to be remembered of a run as of a record, and the run's last record until then."""
+        watch = _Watch()
+        last, settled = self._recall_into(watch, run, through, hear=True)
+        if not settled:
+            watch.begin_again()
+            self._recall_into(watch, run, through, hear=False)
+        return watch, last
+
+    def _recall_into(
+        self, watch: "_Watch", run: Run, through: int, *, hear: bool
+    ) -> tuple[int, bool]:
+        last, settled = 0, True
+        for record in self.journal.records(run=run, through=through):
+            event, last = event_of(record, self.dialects), record.seq
+            if not isinstance(event, Event):
+                continue
+            dialect = self.dialects[record.dialect]
+            source = source_of(dialect, event)
+            if source is not None:
+                if hear and watch.retold.hear(record.seq, source):
+                    settled = False
+                if not watch.retold.counts(source):
+                    continue
+            for _ in watch.hear(dialect, event):
+                pass  # found when it was first heard
+        return last, settled
 
     def _new_ids(self, batch: "_Batch") -> dict[int, int]:
         """The identities that were not heard before; one heard in another run is found."""
         known = self.index.heard({id for id, _ in batch.ids})
         new: dict[int, int] = {}
-        for id, told in batch.ids:
+        for id, told in sorted(batch.ids, key=lambda each: each[1].seq):
             before = known.get(id) or new.setdefault(id, told.seq)
             if before == told.seq:
                 continue
             other = self._at_place(before)
             if other is not None and other[:2] != (told.family, told.run) and other[2] == told.id:
                 said = f"{told.id} was heard in run {other[1]} before, in record {before}"
-                found = Finding("id-in-another-run", said, "warning")
-                batch.findings.append(Found(told.seq, told.family, told.run, found))
+                name = self.dialects[told.dialect].policy.elsewhere or ""
+                batch.findings.append(Found(told.seq, told.family, told.run, Finding(name, said)))
         return new
 
     def _at_place(self, seq: int) -> tuple[str, str, str | None] | None:
@@ -384,21 +494,28 @@ class Indexer:
         )
 
     def _load(self, batch: "_Batch") -> None:
-        """Brings the states that the batch needs into memory."""
+        """Brings the states that the batch needs into memory; those of a run anew are none."""
         if self._whole:
             return
-        keys = {each[0] for each in batch.steps} - self._kept.keys()
+        keys = {name for name, _, _, _ in batch.steps} - self._kept.keys() - batch.changed.keys()
         for name, state in self.index.load(keys).items():
-            try:
-                self._kept[name] = thaw(self.folds[name[0]], state)
-            except (ValueError, TypeError) as error:
-                raise IndexDamaged(f"the state {name} is none: {error}") from error
+            self._kept[name] = self._thawed(name, state)
+
+    def _thawed(self, name: tuple[str, str], state: bytes) -> Any:
+        try:
+            return thaw(self.folds[name[0]], state)
+        except (ValueError, TypeError) as error:
+            raise IndexDamaged(f"the state {name} is none: {error}") from error
 
     def _step(self, batch: "_Batch") -> None:
         kept, changed = self._kept, batch.changed
         for name, fold, told, fact in batch.steps:
             before = kept.get(name)
+            if fold.sums is not None and name not in batch.before:
+                batch.before[name] = {} if before is None else fold.sums(before)
             try:
+                if before is None and not is_of(name[1], told):
+                    raise ValueError(f"the key {name[1]!r} is not of the run")  # noqa: TRY301  # found like any failure of it
                 kept[name] = fold.step(fold.State() if before is None else before, told, fact)
             except Exception as error:  # noqa: BLE001  # one fold must not stop the others
                 found = failure(f"the fold {fold.name}", error)
@@ -406,16 +523,46 @@ class Indexer:
                 if before is None:
                     continue
             changed[name] = told.seq
+        batch.steps.clear()
 
     def _changes(self, batch: "_Batch") -> Iterator[Change]:
         kept, sizes, dumps = self._kept, self._sizes, orjson.dumps
         for name in sorted(batch.changed):
-            state = kept.pop(name)
+            state = kept.pop(name, None)
+            if state is None:
+                yield (*name, 0, b"")  # of a run that was folded anew, which has it no more
+                continue
             kept[name] = state  # what was used last is let go last
             json = dumps(state)
             self._size += len(json) - sizes.get(name, 0)
             sizes[name] = len(json)
             yield (*name, batch.changed[name], json)
+
+    def _sums(self, batch: "_Batch") -> Iterator[Change]:
+        """What the states of all runs come to, after what those of this batch add and take away."""
+        added: dict[str, list[Sums]] = {}
+        for name, before in batch.before.items():
+            fold, state = self.folds[name[0]], self._kept.get(name)
+            added.setdefault(fold.name, []).append(_less(before))
+            if state is not None and fold.sums is not None:
+                added[fold.name].append(fold.sums(state))
+        for fold_name, sums in added.items():
+            table = _SUMS + fold_name
+            changed = summed(sums)
+            known = self.index.load((table, key) for key in changed)
+            before = {key: orjson.loads(row) for (_, key), row in known.items()}
+            after = summed([before, changed])
+            for key in sorted(changed):
+                yield (table, key, 0, orjson.dumps(after[key]) if key in after else b"")
+
+    def _rests(self, batch: "_Batch") -> Iterator[Change]:
+        """Notes of which runs something is amiss if nothing more comes."""
+        for run, seq in batch.heard.items():
+            watch = self._watched[run]
+            amiss = len(watch.rest(self.dialects))
+            if amiss or watch.amiss:
+                yield (_REST, ":".join(run), seq, orjson.dumps({"n": amiss}) if amiss else b"")
+            watch.amiss = amiss
 
     def _trim(self) -> None:
         """Lets go of what was not needed for longest."""
@@ -428,10 +575,11 @@ class Indexer:
                 self._size -= self._sizes.pop(name, 0)
         if self._watching > _WATCHED:
             self._whole = False
-            for key in list(self._watched):
+            self._watching = sum(watch.count for watch in self._watched.values())
+            for run in list(self._watched):
                 if self._watching <= _WATCHED // 2:
                     break
-                self._watching -= self._watched.pop(key).count
+                self._watching -= self._watched.pop(run).count
 
 
 class _Batch:
@@ -440,13 +588,28 @@ class _Batch:
     def __init__(self) -> None:
         self.steps: list[tuple[tuple[str, str], Fold[Any], Told, Fact]] = []
         self.changed: dict[tuple[str, str], int] = {}
+        self.before: dict[tuple[str, str], Sums] = {}
+        """What the states of folds with sums added before this batch."""
         self.findings: list[Found] = []
         self.words: list[Words] = []
         self.erasures: list[int] = []
         self.ids: list[tuple[int, Told]] = []
+        self.heard: dict[Run, int] = {}
+        """The runs that said something that counts, and where last."""
+        self.silent: list[int] = []
+        """The records that no longer count."""
+        self.anew: dict[Run, None] = {}
+        """The runs of which something that was heard before reads differently now."""
 
     def find(self, record: Record, finding: Finding) -> None:
         self.findings.append(Found(record.seq, record.family, record.run, finding))
+
+    def forget(self, run: Run) -> None:
+        """Takes back what a run comes to, because it is folded anew."""
+        self.steps = [each for each in self.steps if each[2][2:4] != run]
+        self.findings = [each for each in self.findings if each[1:3] != run]
+        self.ids = [each for each in self.ids if each[1][2:4] != run]
+        self.heard.pop(run, None)
 
     def note_erasure(self, record: Record, noted: Any, through: int) -> None:
         """An erasure that was put on record after this index was begun concerns it."""
@@ -456,33 +619,57 @@ class _Batch:
 
 
 class _Watch:
-    """What the rules of a dialect remember of a run.
+    """What is remembered of a run: by the rules of its dialects, and of how often it was told.
 
     The door stores an identity once, or, where it keeps conflicts, a second line only if it
     differs: so that an identity is heard again is all there is to find out.
     """
 
-    __slots__ = ("count", "ids", "state")
+    __slots__ = ("amiss", "count", "ids", "retold", "states")
 
     def __init__(self) -> None:
-        self.state: Any = None
-        self.ids: set[str] = set()
+        self.retold = Retold()
+        self.amiss = -1
+        """How much was amiss if nothing more came; not known at first."""
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """Forgets what the rules remember."""
+        self.states: dict[str, Any] = {}
+        self.ids: set[tuple[str, str]] = set()
         self.count = 0
 
     def hear(self, dialect: Dialect, event: Event) -> Iterator[Finding]:
         self.count += 1
         yield from event.odd
         if event.id is not None and dialect.policy.identity == "keep":
-            if event.id in self.ids:
+            if (dialect.name, event.id) in self.ids:
                 message = f"{event.id} was heard before with another line"
                 yield Finding(dialect.policy.reused, message, "error")
-            self.ids.add(event.id)
+            self.ids.add((dialect.name, event.id))
         try:
-            self.state, found = dialect.rules(self.state, event)
+            state, found = dialect.rules(self.states.get(dialect.name), event)
         except Exception as error:  # noqa: BLE001  # one record must not stop the others
             yield failure(f"the dialect {dialect.name}", error)
         else:
+            self.states[dialect.name] = state
             yield from found
+
+    def rest(self, dialects: Mapping[str, Dialect]) -> list[Finding]:
+        """What is amiss if nothing more comes."""
+        found: list[Finding] = []
+        for name, state in self.states.items():
+            try:
+                found += dialects[name].rest(state)
+            except Exception as error:  # noqa: BLE001  # one dialect must not stop the others
+                found.append(failure(f"the dialect {name}", error))
+        return found
+
+
+def _less(sums: Sums) -> Sums:
+    return {
+        key: {name: -amount for name, amount in amounts.items()} for key, amounts in sums.items()
+    }
 
 
 def spoken(facts: Iterable[Fact]) -> str:

@@ -1,16 +1,17 @@
 """What a fold's states were at any past moment: the same steps, over the same records."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import orjson
 
 from tracklog.check import understand
-from tracklog.dialects import Dialect
+from tracklog.dialects import Dialect, Source
 from tracklog.event import Event, Finding
 from tracklog.fact import Fact
 from tracklog.folds import Fold, Told
-from tracklog.frame import Record
+from tracklog.frame import Record, Run
 
 S = TypeVar("S")
 
@@ -25,11 +26,38 @@ def replay(
 
     What was erased since, or is in a dialect that is not here, says nothing.
     """
+    heard = [record for record in records if until is None or record.seq <= until]
+    tellings: dict[Run, Retold] = defaultdict(Retold)
+    states, settled = _folded(fold, heard, dialects, tellings, hear=True)
+    return states if settled else _folded(fold, heard, dialects, tellings, hear=False)[0]
+
+
+def _folded(
+    fold: Fold[S],
+    records: Iterable[Record],
+    dialects: Mapping[str, Dialect],
+    tellings: Mapping[Run, "Retold"],
+    *,
+    hear: bool,
+) -> tuple[dict[str, S], bool]:
+    """The states, and whether no record made an earlier one read differently."""
     states: dict[str, S] = {}
+    settled = True
     for record in records:
-        if until is not None and record.seq > until:
-            break
-        for told, fact in meaning(record, dialects):
+        event = event_of(record, dialects)
+        if not isinstance(event, Event):
+            continue
+        dialect, told = dialects[record.dialect], told_of(record, event)
+        source = source_of(dialect, event)
+        if source is not None:
+            retold = tellings[record.family, record.run]
+            if hear and retold.hear(record.seq, source):
+                settled = False
+            if not retold.counts(source):
+                continue
+            if retold.is_back(record.seq, source):
+                told = told._replace(withdrawn=True)
+        for fact in facts_of(dialect, event)[0]:
             if not isinstance(fact, fold.facts):
                 continue
             try:
@@ -38,7 +66,80 @@ def replay(
                     states[key] = fold.step(states.get(key) or fold.State(), told, fact)
             except Exception:  # noqa: BLE001, S112  # the index has it as a finding
                 continue
-    return states
+    return states, settled
+
+
+class Retold:
+    """Which events of a run count, when its source was read more than once.
+
+    Of the events made from one record of the source those of the newest mapping count, and of
+    a record that was corrected those of the last content, in whatever order they were heard.
+    """
+
+    __slots__ = ("_backs", "_known")
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], _Known] = {}
+        self._backs: list[tuple[int, Source]] = []
+
+    def hear(self, seq: int, source: Source) -> bool:
+        """Takes an event into account; whether one that was heard before reads differently now."""
+        changed = False
+        for name in source.names:
+            of = (source.writer, name)
+            known = self._known.get(of)
+            held = () if source.content is None else (source.content,)
+            if known is None or source.version > known.version:
+                changed |= known is not None
+                self._known[of] = _Known(source.version, seq, seq, held)
+            elif source.version == known.version and held and held[0] not in known.contents:
+                changed |= bool(known.contents)
+                self._known[of] = known._replace(contents=known.contents + held, since=seq)
+        if source.back is not None:
+            self._backs.append((seq, source))
+            changed = True
+        return changed
+
+    def counts(self, source: Source) -> bool:
+        """Whether an event that was heard is one of those that count."""
+        for name in source.names:
+            known = self._known[source.writer, name]
+            if known.version != source.version:
+                return False
+            if source.content is not None and known.contents[-1] != source.content:
+                return False
+        return True
+
+    def is_back(self, seq: int, source: Source) -> bool:
+        """Whether what an event tells was taken back by a later one."""
+        return bool(self._backs) and any(
+            by.writer == source.writer
+            and self.counts(by)
+            and (known := self._known.get((by.writer, by.back or ""))) is not None
+            and known.first <= seq < at
+            for at, by in self._backs
+        )
+
+    def corrected(self, seq: int, source: Source) -> Finding | None:
+        """What is found at the first event of a record that was sent with another content."""
+        for name in source.names:
+            known = self._known[source.writer, name]
+            if len(known.contents) > 1 and known.since == seq:
+                said = f"{name} was told before with another content; this one counts"
+                return Finding("corrected", said, "info")
+        return None
+
+
+class _Known(NamedTuple):
+    """What is known of one record of a source."""
+
+    version: tuple[tuple[int, str], ...]
+    first: int
+    """The first event of this version."""
+    since: int
+    """The first event of the last content."""
+    contents: tuple[str, ...]
+    """Each content once, in the order in which they came."""
 
 
 def meaning(record: Record, dialects: Mapping[str, Dialect]) -> Iterator[tuple[Told, Fact]]:
@@ -71,6 +172,14 @@ def facts_of(dialect: Dialect, event: Event) -> tuple[list[Fact], Finding | None
     except Exception as error:  # noqa: BLE001  # one record must not stop the others
         return facts, failure(f"the dialect {dialect.name}", error)
     return facts, None
+
+
+def source_of(dialect: Dialect, event: Event) -> Source | None:
+    """What an event was made from, as far as its dialect can say it."""
+    try:
+        return None if dialect.source is None else dialect.source(event)
+    except Exception:  # noqa: BLE001  # a source that cannot be read is none
+        return None
 
 
 def told_of(record: Record, event: Event) -> Told:

@@ -572,6 +572,7 @@ dialect = Dialect(
     rules=rules,
     rest=rest,
     names=names,
+    source=source,
     say=say,
     contract="tracklog",
 )

@@ -9,7 +9,7 @@ What several folds need to agree on stands here: keys, amounts, times, the joini
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -37,6 +37,8 @@ class Told(NamedTuple):
     cause: str | None
     dialect: str
     """To be shown, never to be switched on."""
+    withdrawn: bool = False
+    """It was taken back later: shown, not counted as said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +53,32 @@ class Fold(Generic[S]):
     facts: tuple[type[Fact], ...]
     """The facts that it listens to."""
     key: Callable[[Told, Any], str | None]
-    """The state that a fact belongs to; None when it belongs to none."""
+    """The state that a fact belongs to, by `run_key` or `row_key`; None when it belongs to none.
+    A state is its run's own, so that a run can be folded anew when its source is read better."""
     step: Callable[[S, Told, Any], S]
     """The state after the fact; owns the state. Sums are integers, so that order changes nothing."""
+    sums: Callable[[S], "Sums"] | None = None
+    """What a state adds to the rows that all runs share, by the row's key: the index keeps the sum,
+    so that a question about many runs reads few rows."""
+
+
+Sums = Mapping[str, Mapping[str, int]]
+"""Integers by name, in rows by key."""
+
+
+def summed(every: Iterable[Sums]) -> dict[str, dict[str, int]]:
+    """The sum of what many states add; what comes to nothing is left out."""
+    rows: dict[str, dict[str, int]] = {}
+    for sums in every:
+        for key, amounts in sums.items():
+            row = rows.setdefault(key, {})
+            for name, amount in amounts.items():
+                row[name] = row.get(name, 0) + amount
+    return {key: kept for key, row in rows.items() if (kept := _nonzero(row))}
+
+
+def _nonzero(row: Mapping[str, int]) -> dict[str, int]:
+    return {name: amount for name, amount in row.items() if amount}
 
 
 def run_key(told: Told) -> str:
@@ -70,6 +95,11 @@ def run_of(key: str) -> tuple[str, str]:
 def row_key(told: Told, *names: str) -> str:
     """The key of one row among many of a run; names are cut apart by a mark that none holds."""
     return MARK.join([run_key(told), *names]) if _plain(told, names) else _masked(told, names)
+
+
+def is_of(key: str, told: Told) -> bool:
+    """Whether a key is that of a run, or of one of its rows."""
+    return key == run_key(told) or key.startswith(rows_of(told.family, told.run))
 
 
 def rows_of(family: str, run: str) -> str:

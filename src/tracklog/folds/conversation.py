@@ -24,6 +24,8 @@ class State:
     stop_reason: str | None = None
     injected: bool = False
     copied: bool = False
+    withdrawn: bool = False
+    """It was taken back: shown, not counted as said."""
     seq: int = 0
     at_ms: int = 0
     parts: list[dict[str, Any]] = field(default_factory=list)
@@ -46,6 +48,7 @@ def apply_message(state: State, told: Told, fact: Said) -> State:
         state.agent, state.to, state.step = word(fact.agent), word(fact.to), word(fact.step)
         state.model, state.stop_reason = word(fact.model), short(fact.stop_reason)
         state.injected, state.copied = fact.injected is True, fact.copied is True
+        state.withdrawn = told.withdrawn
         state.seq, state.at_ms = told.seq, when(told)
     elif told.seq != state.seq and fact.fidelity != "reconstructed":
         return state
@@ -79,6 +82,7 @@ def answer(states: Iterable[State]) -> list[dict[str, Any]]:
             "stop_reason": state.stop_reason,
             "injected": state.injected,
             "copied": state.copied,
+            "withdrawn": state.withdrawn,
             "seq": state.seq,
             "at_ms": state.at_ms,
             "parts": state.parts,

@@ -31,7 +31,7 @@ def step(state: State, told: Told, fact: Fact) -> State:
         case Noted(label="setup", data=Mapping() as setup):
             state.seed = short(setup.get("seed")) or state.seed
             state.scene = state.seed if state.scene in (None, state.goal) else state.scene
-        case Said() if words := short(said_in(fact.blocks)):
+        case Said() if not told.withdrawn and (words := short(said_in(fact.blocks))):
             _said(state, told, fact, words)
         case Decided() if fact.verdict is not None:
             # A verdict that was also spoken is a verdict, not a note.

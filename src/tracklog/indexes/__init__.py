@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, Protocol
 from tracklog.event import Finding
 
 Change = tuple[str, str, int, bytes]
-"""A state that changed: fold, key, the record that changed it last, and the state as JSON."""
+"""A state that changed: fold, key, the record that changed it last, and the state as JSON;
+empty when there is none any more."""
 
 
 class Found(NamedTuple):
@@ -86,9 +87,14 @@ class Index(Protocol):
         findings: Sequence[Found] = (),
         words: Iterable[Words] = (),
         ids: Mapping[int, int] = MappingProxyType({}),
+        silent: Iterable[int] = (),
+        anew: Iterable[tuple[str, str]] = (),
     ) -> None:
         """Keeps changed states, findings, words and new identities (a number below 2^63, and its
         record), and the new cursor: all or nothing. Findings come in the order of their records.
+
+        The words of `silent` records are not found any more. Of the runs that were folded `anew`
+        the findings that were kept before are forgotten first.
         """
 
     def states(

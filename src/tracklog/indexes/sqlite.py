@@ -31,13 +31,15 @@ _TABLES = (
     _STATES,
     "CREATE INDEX states_by_seq ON states(fold, seq)",
     _FINDINGS,
-    "CREATE INDEX findings_by_run ON findings(family, run)",
+    "CREATE INDEX findings_by_run ON findings(family, run, seq)",
+    "CREATE INDEX findings_by_seq ON findings(seq)",
+    "CREATE TABLE silent(seq INTEGER PRIMARY KEY)",
     "CREATE TABLE ids(id INTEGER PRIMARY KEY, seq INTEGER)",
     # Contentless: the words' places are kept, the words themselves are in the journal.
     "CREATE VIRTUAL TABLE words USING fts5(text, content='', columnsize=0)",
     "INSERT INTO meta VALUES('cursor', 0)",
 )
-_FORMAT = 1  # in user_version: 0 is an empty file
+_FORMAT = 2  # in user_version: 0 is an empty file
 _BUSY = 30.0  # seconds; what others hold, they hold for milliseconds
 _IDLE = 4  # connections for readers that are kept open
 _DAMAGED = (11, 26)  # SQLITE_CORRUPT, SQLITE_NOTADB
@@ -99,7 +101,7 @@ class SqliteIndex:
         with self._writing() as writer:
             for kind, name in writer.execute(
                 "SELECT type, name FROM sqlite_schema WHERE type = 'view' OR name IN"
-                " ('meta', 'states', 'findings', 'ids', 'words')"
+                " ('meta', 'states', 'findings', 'ids', 'silent', 'words')"
             ).fetchall():
                 writer.execute(f"DROP {_str(kind)} {_quoted(_str(name))}")
             for table in _TABLES:
@@ -157,13 +159,27 @@ class SqliteIndex:
         findings: Sequence[Found] = (),
         words: Iterable[Words] = (),
         ids: Mapping[int, int] = MappingProxyType({}),
+        silent: Iterable[int] = (),
+        anew: Iterable[tuple[str, str]] = (),
     ) -> None:
+        gone: list[tuple[str, str]] = []
+
+        def kept() -> Iterator[Change]:
+            for fold, key, seq, state in states:
+                if state:
+                    yield fold, key, seq, state
+                else:
+                    gone.append((fold, key))
+
         with self._writing() as writer:
             writer.executemany(
                 "INSERT INTO states VALUES(?, ?, ?, CAST(? AS TEXT)) ON CONFLICT DO UPDATE"
                 " SET seq = excluded.seq, state = excluded.state",
-                states,
+                kept(),
             )
+            writer.executemany("DELETE FROM states WHERE fold = ? AND key = ?", gone)
+            writer.executemany("DELETE FROM findings WHERE family = ? AND run = ?", anew)
+            writer.executemany("INSERT OR IGNORE INTO silent VALUES(?)", ((seq,) for seq in silent))
             writer.executemany(
                 "INSERT INTO findings VALUES(?, ?, ?, ?, ?, ?)",
                 (
@@ -196,7 +212,9 @@ class SqliteIndex:
         with self._reading() as ready:
             if ready is None:
                 return []
-            rows = ready.execute(f"{ask} ORDER BY rowid DESC LIMIT ?", (*(run or ()), limit))
+            rows = ready.execute(
+                f"{ask} ORDER BY seq DESC, rowid DESC LIMIT ?", (*(run or ()), limit)
+            )
             return [
                 Found(seq, _str(family), _str(of), Finding(_str(name), _str(why), _str(level)))  # type: ignore[arg-type]  # a Level went in
                 for seq, family, of, name, level, why in rows
@@ -207,7 +225,10 @@ class SqliteIndex:
         with self._reading() as ready:
             if ready is None or not asked:
                 return []
-            ask = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT ?"
+            ask = (
+                "SELECT rowid FROM words WHERE words MATCH ? AND rowid NOT IN silent"
+                " ORDER BY rowid DESC LIMIT ?"
+            )
             return [seq for (seq,) in ready.execute(ask, (asked, limit))]
 
     def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> Answer:
