@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 import sampling as samples
 from tracklog import registry
-from tracklog.check import Found, Verdict, check, checker, door_for, recognise, upcast
+from tracklog.check import (
+    Found,
+    Verdict,
+    batch_checker,
+    check,
+    checker,
+    door_for,
+    recognise,
+    upcast,
+)
 from tracklog.dialects import Dialect, Policy, Shape
 from tracklog.event import Event, Problem, Refusal
 from tracklog.lines import split
@@ -247,6 +256,30 @@ def upcast_v1_v2(body):
 
 
 @pytest.mark.requirement("BOWL-60")
+@given(
+    st.sampled_from([dialect.name for dialect in registry.dialects()]),
+    st.lists(
+        st.sampled_from(
+            [
+                line
+                for kind in ("good", "bad", "odd")
+                for p in samples.of(kind)
+                for line in samples.lines_of(p)
+            ]
+        )
+        | st.sampled_from([b"", b"7", b"[]", b"{}", b'{"a":\r1}', b'{"event":[]}', b"\xff"]),
+        max_size=6,
+    ),
+)
+def test_lines_checked_together_are_judged_as_if_each_were_alone(name, lines):
+    dialect = registry.dialect(name)
+    alone = list(map(checker(dialect), lines))
+    together = batch_checker(dialect)
+    assert together(lines) == alone
+    good = [event.line for event in alone if isinstance(event, Event)]
+    assert together(good) == list(map(checker(dialect), good))
+
+
 def test_an_old_version_is_read_through_its_upcaster_and_its_line_is_kept():
     line = b'{"v":1,"name":"ada"}'
     event = checker(made())(line)

@@ -3,7 +3,9 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from tracklog.check import understood
 from tracklog.dialects import Dialect
@@ -18,6 +20,8 @@ KEPT = 1_000_000
 Key = tuple[str, str, str]
 """Dialect, family and run."""
 
+Stretch = tuple[Key, int]
+
 PENDING = 0
 """Stands for the number of an event that is being appended."""
 
@@ -31,8 +35,10 @@ class Known(NamedTuple):
 Outcome = int | Known | Refusal
 """The number that a new event got, the one that a known event has, or why it is refused."""
 
-Fresh = list[tuple[int, dict[str, int], str]]
-"""The new identities of a list of events: place in the list, what is known of the run, id."""
+Fresh = list[tuple[dict[str, int], Sequence[str], Sequence[int]]]
+"""The new identities of a list of events: what is known of a run, new ids, places in the list."""
+
+_KEY, _ID = itemgetter(slice(3)), itemgetter(5)
 
 
 class Identities:
@@ -46,9 +52,10 @@ class Identities:
     ) -> None:
         self._journal = journal
         self._dialects = dialects
-        self._identified = {
+        self.named = {
             name for name, dialect in dialects.items() if dialect.policy.identity != "none"
         }
+        """The dialects whose events have an identity."""
         self._mutex = threading.Lock()
         self._hot: OrderedDict[Key, dict[str, int]] = OrderedDict()
         self._count = 0
@@ -58,39 +65,68 @@ class Identities:
         self._absorbed = journal.last
         """Up to here, whatever was appended is either ours or was looked at."""
 
-    def decide(self, events: Sequence[Event]) -> tuple[list[Outcome | None], Fresh]:
+    def stretches(self, events: Sequence[Event]) -> list[Stretch]:
+        """The runs of these events, in order, with how many follow each other in each."""
+        return [(key, len(list(group))) for key, group in groupby(map(_KEY, events))]
+
+    def decide(
+        self, events: Sequence[Event], stretches: Iterable[Stretch]
+    ) -> tuple[list[Outcome | None], Fresh]:
         """For each event None when it is to be appended, and which identities are new by that."""
         decided: list[Outcome | None] = [None] * len(events)
         fresh: Fresh = []
-        key: Key = ("", "", "")
-        known: dict[str, int] = {}
-        for n, event in enumerate(events):
-            id = event[5]
-            if id is None or event[0] not in self._identified:
+        end = 0
+        for key, count in stretches:
+            begin, end = end, end + count
+            if key[0] not in self.named:
                 continue
-            if event[2] != key[2] or event[:3] != key:
-                key = event[:3]
-                known = self._run(key)
-            if id not in known:
-                known[id] = PENDING
-                fresh.append((n, known, id))
+            known = self._run(key)
+            new = dict.fromkeys(map(_ID, events[begin:end]), PENDING)
+            if len(new) == count and None not in new and known.keys().isdisjoint(new):
+                known.update(new)
+                fresh.append((known, list(new), range(begin, end)))
             else:
-                decided[n] = self._compare(event, known[id], events[:n])
+                self._decide_each(events, range(begin, end), known, decided, fresh)
         return decided, fresh
+
+    def _decide_each(
+        self,
+        events: Sequence[Event],
+        places: range,
+        known: dict[str, int],
+        decided: list[Outcome | None],
+        fresh: Fresh,
+    ) -> None:
+        """The same for events of one run of which some are known, or have no identity."""
+        new_ids: list[str] = []
+        new_places: list[int] = []
+        fresh.append((known, new_ids, new_places))
+        for n in places:
+            id = events[n].id
+            if id is None:
+                continue
+            if id in known:
+                decided[n] = self._compare(events[n], known[id], events[:n])
+            else:
+                known[id] = PENDING
+                new_ids.append(id)
+                new_places.append(n)
 
     def settle(
         self, events: Sequence[Event], decided: list[Outcome | None], fresh: Fresh, seqs: range
     ) -> list[Outcome]:
         """The same list with the numbers that the new ones got, which are known from now on."""
         numbers = iter(seqs)
-        settled = [next(numbers) if outcome is None else outcome for outcome in decided]
-        for n, known, id in fresh:
-            seq = settled[n]
-            assert isinstance(seq, int)
-            known[id] = seq
+        settled: list[Any]
+        if len(seqs) == len(decided):
+            settled = list(numbers)
+        else:
+            settled = [next(numbers) if outcome is None else outcome for outcome in decided]
+        for known, ids, places in fresh:
+            known.update(zip(ids, map(settled.__getitem__, places), strict=True))
         with self._mutex:
-            self._count += len(fresh)
-        if Known(PENDING) in settled:
+            self._count += sum(len(ids) for _, ids, _ in fresh)
+        if len(seqs) < len(decided) and Known(PENDING) in settled:
             for n, outcome in enumerate(settled):
                 if outcome == Known(PENDING):
                     settled[n] = Known(self._first(events[n], events, settled))
@@ -98,20 +134,22 @@ class Identities:
 
     def give_up(self, fresh: Fresh) -> None:
         """The events were not appended after all."""
-        for _, known, id in fresh:
-            if known.get(id) == PENDING:
-                del known[id]
+        for known, ids, _ in fresh:
+            for id in ids:
+                if known.get(id) == PENDING:
+                    del known[id]
 
     def guard(self, fresh: Fresh, count: int) -> Callable[[int], bool]:
         """Asked when nobody can append any more: is what was new still new?"""
 
         def still_new(first: int) -> bool:
             with self._mutex:
+                new = True
                 if first <= self._absorbed:
                     self._absorbed = first - 1  # what was to stand there was taken back
                 elif first > self._absorbed + 1:
                     self._absorb(first)
-                new = all(known[id] == PENDING for _, known, id in fresh)
+                    new = all(known[id] == PENDING for known, ids, _ in fresh for id in ids)
                 if new:
                     self._absorbed = first + count - 1
                 return new

@@ -6,15 +6,17 @@ Whatever arrives, by pipe, by HTTP, from a file or from a host, is admitted here
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from itertools import repeat
+from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from tracklog import problems
-from tracklog.check import Check, checker, door_for
+from tracklog.check import CheckAll, batch_checker, door_for
 from tracklog.dialects import Dialect
 from tracklog.errors import KeyReused, Overtaken
 from tracklog.event import Event, Problem, Refusal
 from tracklog.fact import Began, Ended
-from tracklog.identities import Identities, Known, Outcome
+from tracklog.identities import Identities, Known, Outcome, Stretch
 from tracklog.journal import Journal, Mark
 from tracklog.lines import CAP, Line
 from tracklog.marks import Marks
@@ -24,6 +26,7 @@ Redact = Callable[[bytes], tuple[bytes, Sequence[str]]]
 """From a line to what may be kept of it, and the names of what was taken out; () for nothing."""
 
 STRIPES = 64
+_DIALECT, _RUN, _KIND = itemgetter(0), itemgetter(2), itemgetter(3)
 
 
 class Verdict(NamedTuple):
@@ -64,10 +67,11 @@ class Intake:
         self._redact = redact
         self._lifecycle = lifecycle
         self._dialects = {dialect.name: dialect for dialect in dialects}
-        self._checks: dict[str | None, Check] = {
-            name: checker(dialect) for name, dialect in self._dialects.items()
+        self._checks: dict[str | None, CheckAll] = {
+            name: batch_checker(dialect) for name, dialect in self._dialects.items()
         }
-        self._checks[None] = door_for(self._dialects.values())
+        any_of_them = door_for(self._dialects.values())
+        self._checks[None] = lambda lines: list(map(any_of_them, lines))
         self._identities = Identities(journal, self._dialects, journal.runs)
         self._stripes = [threading.Lock() for _ in range(STRIPES)]
 
@@ -89,9 +93,10 @@ class Intake:
         lines = list(lines)
         results = self._judged(lines, self._checks[dialect])
         redacted = self._redacted(results) if self._redact else {}
-        events = [result for result in results if type(result) is Event]
-        with self._alone(events, batch):
-            kept = self._keep(events, redacted, batch, mark)
+        events: list[Event] = [result for result in results if type(result) is Event]
+        stretches = self._identities.stretches(events)
+        with self._alone(stretches, batch):
+            kept = self._keep(events, stretches, redacted, batch, mark)
         verdicts = _verdicts(results, kept)
         if self._refused is not None:
             refused = [
@@ -117,12 +122,13 @@ class Intake:
             self._refused.keep([(line.data, refusal)])
         return Verdict("refused", None, refusal.problems)
 
-    def _judged(self, lines: list[bytes], check: Check) -> list[Event | Refusal]:
+    def _judged(self, lines: list[bytes], check: CheckAll) -> list[Event | Refusal]:
         cap = self.cap
         if max(map(len, lines), default=0) <= cap:
-            return list(map(check, lines))
+            return check(lines)
+        fitting = iter(check([line for line in lines if len(line) <= cap]))
         return [
-            check(line) if len(line) <= cap else Refusal((problems.too_long(len(line), cap),))
+            next(fitting) if len(line) <= cap else Refusal((problems.too_long(len(line), cap),))
             for line in lines
         ]
 
@@ -137,7 +143,7 @@ class Intake:
             if self._dialects[event.dialect].policy.redactable:
                 line, names = self._redact(event.line)
                 if names:
-                    again = self._checks[event.dialect](line)
+                    (again,) = self._checks[event.dialect]([line])
                     results[n] = again
                     if isinstance(again, Refusal):
                         continue
@@ -145,9 +151,10 @@ class Intake:
             place += 1
         return taken
 
-    def _alone(self, events: list[Event], batch: str | None) -> ExitStack:
+    def _alone(self, stretches: list[Stretch], batch: str | None) -> ExitStack:
         """Nobody else admits to the same runs, or under the same key, meanwhile."""
-        names = {(event.family, event.run) for event in events if event.id is not None}
+        named = self._identities.named
+        names = {key[1:] for key, _ in stretches if key[0] in named}
         if batch:
             names.add(("batch", batch))
         stack = ExitStack()
@@ -158,6 +165,7 @@ class Intake:
     def _keep(
         self,
         events: list[Event],
+        stretches: list[Stretch],
         redacted: dict[int, Sequence[str]],
         batch: str | None,
         mark: Mark | None,
@@ -165,7 +173,7 @@ class Intake:
         while True:
             if batch is not None and (known := self.marks.place(_named(batch))):
                 return _again(known.through, known.seq, len(events), batch)
-            decided, fresh = self._identities.decide(events)
+            decided, fresh = self._identities.decide(events, stretches)
             new = [n for n, known in enumerate(decided) if known is None]
             entries = events if len(new) == len(events) else [events[n] for n in new]
             sent = (_named(batch), len(new)) if batch else mark
@@ -210,12 +218,10 @@ def _again(count: int, first: int, now: int, batch: str) -> list[Outcome]:
 
 def _verdicts(results: Sequence[Event | Refusal], kept: list[Outcome]) -> list[Verdict]:
     """What is told of each line; the case that all are new is the common one, and is quick."""
-    new = tuple.__new__  # one for every line: the constructor costs three times as much
     if len(kept) == len(results) and set(map(type, kept)) <= {int}:
-        return [
-            new(Verdict, ("accepted", seq, (), event[0], event[3], event[2]))
-            for seq, event in zip(kept, results, strict=True)
-        ]
+        what = (map(part, results) for part in (_DIALECT, _KIND, _RUN))
+        told = zip(repeat("accepted"), kept, repeat(()), *what)
+        return list(map(tuple.__new__, repeat(Verdict), told))
     left = iter(kept)
     return [_verdict(each, next(left) if isinstance(each, Event) else each) for each in results]
 

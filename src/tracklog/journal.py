@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
+from itertools import groupby, repeat
 from operator import attrgetter, itemgetter
 from typing import NamedTuple, Protocol
 
@@ -61,7 +61,7 @@ class Journal:
         self.findings: deque[Finding] = deque(store.findings, maxlen=1000)
         """What was surprising: on opening, and in what was read since."""
         self._clock = clock
-        self._heads: dict[tuple[object, ...], bytes] = {}
+        self._heads: dict[tuple[str, str, str], bytes] = {}
         self._mutex = threading.Lock()
         self._waiting: deque[_Batch] = deque()
         self._led = False
@@ -187,21 +187,25 @@ class Journal:
         mark: Mark | None,
     ) -> "_Batch":
         lines = list(map(_LINE, entries))
-        known, key = self._heads.get, _NAMES
-        heads = [known(key(entry)) or self._head(entry) for entry in entries]
+        heads = [
+            (self._heads.get(names) or self._head(names), len(list(alike)))
+            for names, alike in groupby(map(_NAMES, entries))
+        ]
         if 10 in b"".join(lines):  # LF as a number is found ten times as fast
             raise BadLine("a line holds a line end", "cut the source at its line ends first")
-        for place in {*(redacted or ()), *((0,) if mark else ())}:
-            entry, names = entries[place], (redacted or {}).get(place, ())
-            sent = mark if place == 0 else None
-            heads[place] = frame.head(entry.dialect, entry.family, entry.run, names, sent)
+        if redacted or mark:
+            each = [head for head, count in heads for _ in range(count)]
+            for place in {*(redacted or ()), 0}:
+                entry, names = entries[place], (redacted or {}).get(place, ())
+                sent = mark if place == 0 else None
+                each[place] = frame.head(entry.dialect, entry.family, entry.run, names, sent)
+            heads = [(head, 1) for head in each]
         return _Batch(heads, lines, lifecycle)
 
-    def _head(self, entry: Heard) -> bytes:
+    def _head(self, names: tuple[str, str, str]) -> bytes:
         if len(self._heads) >= 1 << 16:
             self._heads.clear()
-        made = frame.head(entry.dialect, entry.family, entry.run)
-        self._heads[_NAMES(entry)] = made
+        made = self._heads[names] = frame.head(*names)
         return made
 
     def _queue(self, batch: "_Batch") -> bool:
@@ -307,12 +311,12 @@ class Journal:
             if batch.guard is not None and not batch.guard(first):
                 batch.error = Overtaken("another writer was quicker", "judge the lines again")
                 continue
-            stamped = {head: received + head for head in set(batch.heads)}
-            after = first + len(batch.lines)
-            numbers = [b'{"seq":%d' % seq for seq in range(first, after)]
-            middles = map(stamped.__getitem__, batch.heads)
-            frames += map(b"".join, zip(numbers, middles, batch.lines, repeat(b"}")))
-            first = after
+            lines = iter(batch.lines)
+            for head, count in batch.heads:
+                numbers = [b'{"seq":%d' % seq for seq in range(first, first + count)]
+                parts = zip(numbers, repeat(received + head), lines, repeat(b"}"))
+                frames += map(b"".join, parts)
+                first += count
         return frames
 
     def _look_for_gaps(self, after: int, records: list[Record]) -> None:
@@ -345,7 +349,7 @@ class _Batch:
         "turn",
     )
 
-    def __init__(self, heads: list[bytes], lines: list[bytes], lifecycle: bool) -> None:
+    def __init__(self, heads: list[tuple[bytes, int]], lines: list[bytes], lifecycle: bool) -> None:
         self.heads, self.lines, self.lifecycle = heads, lines, lifecycle
         self.first = 0
         self.done = False

@@ -97,7 +97,7 @@ class Writer:
         leaves = chain.leaves(frames)
         through = self.through + len(frames)
         line, after = chain.group(self.chain, through, leaves)
-        block = b"\n".join(frames) + b"\n"
+        block = b"\n".join([*frames, b""])
         try:
             write_all(self.disk, self._segment, block)
             if sync:
