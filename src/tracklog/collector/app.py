@@ -13,6 +13,7 @@ from tracklog.collector.desk import Desk
 from tracklog.collector.guard import Guard
 from tracklog.collector.limits import Limits
 from tracklog.collector.metrics import Counts
+from tracklog.collector.pages import SAFE, Console
 from tracklog.collector.routes import ROUTES
 from tracklog.collector.routing import Call, Route, Router
 from tracklog.collector.stream import Hub
@@ -66,6 +67,7 @@ class Collector:
         self.desk = Desk(home)
         self.counts = Counts()
         self.router = Router(ROUTES)
+        self.console = Console()
         self.door = ThreadPoolExecutor(_THREADS, "door")
         self.inline = home.store.durability == "os"
         """Without a disk to wait for, a thread costs more than what it would do."""
@@ -83,13 +85,13 @@ class Collector:
 
         try:
             self.guard.check_host(headers)
-            route, call.names = self.router.find(scope["method"], scope["raw_path"])
-            path = route.path
-            if path == "/api/stream":
-                status = 200
+            page = self._of_console(scope)
+            if page is None:
+                route, call.names = self.router.find(scope["method"], scope["raw_path"])
+                path, call.send = route.path, counted
+                response = await self._answered(route, call)
             else:
-                call.send = counted
-            response = await self._answered(route, call)
+                response = page
         except Trouble as trouble:
             response = trouble.response()
         except TracklogError as error:
@@ -105,8 +107,17 @@ class Collector:
             ).response()
         if response is not None:
             status = response.status_code
+            for name, value in SAFE.items():
+                response.headers.setdefault(name, value)
+            response.headers.setdefault("Cache-Control", "no-store")
             await response(scope, receive, send)
         self.counts.requests[scope["method"][:10], path, status] += 1
+
+    def _of_console(self, scope: Scope) -> Response | None:
+        """A file of the console: nothing of it is secret, so it is shown without the token."""
+        if scope["method"] not in ("GET", "HEAD") or scope["path"] == "/":
+            return None
+        return self.console.page(scope["path"])
 
     async def _answered(self, route: Route, call: Call) -> Response | None:
         if route.takes:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 ENCODINGS = ("gzip", "zstd")
 _INLINE = 16 << 10  # packed bytes that are unpacked at once; more are given to a thread
+_SPOON = 512
 _DRAINED = 4  # times the limit that is read and dropped, so that a client hears why
 
 
@@ -140,19 +141,24 @@ def _gunzip(packed: bytes, limit: int) -> bytes:
 
 
 def _unzstd(packed: bytes, limit: int) -> bytes:
+    """Fed by the spoon: 512 bytes can stand for 16 MiB, and only a whole frame says that it is."""
     import zstandard  # noqa: PLC0415  # most clients do without
 
-    reader = zstandard.ZstdDecompressor(max_window_size=1 << 25).stream_reader(
-        packed, read_across_frames=True
-    )
     pieces: list[bytes] = []
-    size = 0
-    try:
-        while piece := reader.read(min(1 << 20, limit + 1 - size)):
-            size += len(piece)
-            pieces.append(piece)
-            if size > limit:
-                raise _too_large(limit)
-    except zstandard.ZstdError:
-        raise _unreadable("zstd") from None
+    size = at = 0
+    while at < len(packed):
+        frame = zstandard.ZstdDecompressor(max_window_size=1 << 25).decompressobj()
+        try:
+            while at < len(packed) and not frame.eof:
+                piece = frame.decompress(packed[at : at + _SPOON])
+                at += _SPOON
+                size += len(piece)
+                pieces.append(piece)
+                if size > limit:
+                    raise _too_large(limit)
+        except zstandard.ZstdError:
+            raise _unreadable("zstd") from None
+        if not frame.eof:
+            raise _unreadable("whole zstd")
+        at = min(at, len(packed)) - len(frame.unused_data)
     return b"".join(pieces)

@@ -11,6 +11,7 @@ from tracklog.collector.stream import ALL, wanted
 from tracklog.collector.trouble import Trouble, json_response
 from tracklog.frame import seq_of, stamp
 from tracklog.index import marked, terms
+from tracklog.why import why as why_of
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
@@ -119,6 +120,11 @@ async def search(collector: "Collector", call: "Call") -> Response:
         ]
 
     return await _told(collector, ask)
+
+
+async def why(collector: "Collector", call: "Call") -> Response:
+    home, run, seq = collector.home, call.given["run"], call.given["seq"]
+    return await _told(collector, lambda _: why_of(home, ":".join(home.run(run)), seq))
 
 
 async def events(collector: "Collector", call: "Call") -> Response:

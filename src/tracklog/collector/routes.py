@@ -1,9 +1,15 @@
 """The one table of what can be asked over HTTP: it mounts the routes and tells of them."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tracklog.collector import inbox, ingest, operations, questions, stream
-from tracklog.collector.routing import Param, Route
+from starlette.responses import Response
+
+from tracklog.collector import inbox, ingest, openapi, operations, pages, questions, stream
+from tracklog.collector.routing import Call, Param, Route
+from tracklog.collector.trouble import json_response
+
+if TYPE_CHECKING:
+    from tracklog.collector.app import Collector
 
 JSON = frozenset({b"application/json"})
 
@@ -81,10 +87,18 @@ _ANSWERED = {
         "at": {"type": "string"},
     },
 }
-_LIMIT = Param(
-    name="limit", about="At most so many.", kind="integer", least=1, most=10_000, default=50
-)
+
+
+def _limit(default: int) -> Param:
+    about = "At most so many."
+    return Param(name="limit", about=about, kind="integer", least=1, most=10_000, default=default)
+
+
 _LINES = {"type": "string", "description": "One JSON object per line."}
+
+
+async def _document(collector: "Collector", call: Call) -> Response:  # noqa: ARG001  # an endpoint
+    return json_response(openapi.document(ROUTES))
 
 
 ROUTES: tuple[Route, ...] = (
@@ -163,7 +177,7 @@ ROUTES: tuple[Route, ...] = (
         path="/api/runs",
         about="The runs, the latest heard first.",
         endpoint=questions.runs,
-        params=(_LIMIT,),
+        params=(_limit(50),),
         schema=_rows("What `tracklog runs --json` prints."),
     ),
     Route(
@@ -248,7 +262,7 @@ ROUTES: tuple[Route, ...] = (
         path="/api/findings",
         about="What was surprising and kept, the newest first.",
         endpoint=questions.findings,
-        params=(RUN, _LIMIT),
+        params=(RUN, _limit(100)),
         schema=_rows("What `tracklog findings --json` prints."),
         answers={404: "There is no such run."},
     ),
@@ -263,9 +277,21 @@ ROUTES: tuple[Route, ...] = (
                 about='Words, "words in quotes", or beginnings*.',
                 required=True,
             ),
-            _LIMIT,
+            _limit(20),
         ),
         schema=_rows("What `tracklog search --json` prints."),
+    ),
+    Route(
+        method="GET",
+        path="/api/why",
+        about="What led to a record, from the prompt on, and what came of it.",
+        endpoint=questions.why,
+        params=(
+            Param(name="run", about="The run, or `family:run`.", required=True),
+            Param(name="seq", about="The record.", kind="integer", least=1, required=True),
+        ),
+        schema={"type": "object"},
+        answers={404: "There is no such run, or no such record in it."},
     ),
     Route(
         method="GET",
@@ -326,6 +352,46 @@ ROUTES: tuple[Route, ...] = (
         endpoint=operations.health,
         schema={"type": "object", "required": ["status"]},
         answers={503: "It is stopping."},
+        free=True,
+    ),
+    Route(
+        method="GET",
+        path="/metrics",
+        about="The numbers that Prometheus reads.",
+        endpoint=operations.metrics,
+        gives="text/plain",
+    ),
+    Route(
+        method="GET",
+        path="/api/openapi.json",
+        about="This document, OpenAPI 3.1.",
+        endpoint=_document,
+        schema={"type": "object", "required": ["openapi", "paths"]},
+    ),
+    Route(
+        method="GET",
+        path="/",
+        about="The console, or a list of the runs.",
+        endpoint=pages.front,
+        gives="text/html",
+        free=True,
+    ),
+    Route(
+        method="POST",
+        path="/login",
+        about="Show the token once, from a browser. It gets a cookie instead; the form is the one "
+        "at `/`, and nothing is written.",
+        endpoint=pages.login,
+        takes=pages.FORM,
+        body={"type": "object", "properties": {"token": {"type": "string"}}},
+        gives="text/html",
+        answers={
+            303: "It is the token.",
+            401: "It is not.",
+            413: "Too large.",
+            415: "No form.",
+            429: "Too much at once.",
+        },
         free=True,
     ),
 )

@@ -1,0 +1,140 @@
+"""What a browser is shown: the console where it was built, else a plain list of the runs."""
+
+import base64
+import mimetypes
+from collections.abc import Mapping
+from functools import cached_property
+from hashlib import sha256
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, quote
+
+from starlette.responses import RedirectResponse, Response
+
+import tracklog
+from tracklog import answers
+from tracklog.collector import bodies
+from tracklog.collector.guard import COOKIE
+from tracklog.collector.trouble import Trouble
+from tracklog.frame import stamp
+
+if TYPE_CHECKING:
+    from tracklog.collector.app import Collector
+    from tracklog.collector.routing import Call
+
+FORM = frozenset({b"application/x-www-form-urlencoded"})
+_STYLE = (
+    "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem}"
+    "table{border-collapse:collapse;width:100%}"
+    "th,td{text-align:left;padding:.3rem .8rem .3rem 0;border-bottom:1px solid #8884}"
+    "code,pre{font-family:ui-monospace,monospace}:root{color-scheme:light dark}"
+)
+_STYLE_HASH = base64.b64encode(sha256(_STYLE.encode()).digest()).decode()
+_SHUT = "base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
+_PLAIN = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; {_SHUT}"
+_CONSOLE = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    f"font-src 'self'; connect-src 'self'; {_SHUT}"
+)
+SAFE: Mapping[str, str] = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
+}
+"""On everything that is answered."""
+
+
+class Console:
+    """The built console: its files by their path, known beforehand, so that no path leads out."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or Path(tracklog.__file__).parent / "console"
+
+    @cached_property
+    def files(self) -> dict[str, Path]:
+        if not (self.folder / "index.html").is_file():
+            return {}
+        found = (path for path in self.folder.rglob("*") if path.is_file())
+        return {f"/{path.relative_to(self.folder).as_posix()}": path for path in found}
+
+    def page(self, path: str) -> Response | None:
+        """The file of a path; the console finds its own way below /console."""
+        file = self.files.get("/index.html" if path == "/" else path)
+        if file is None:
+            return None
+        kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+        kept = "no-cache" if file.name == "index.html" else "max-age=31536000, immutable"
+        headers = {"Content-Security-Policy": _CONSOLE, "Cache-Control": kept}
+        return Response(file.read_bytes(), 200, headers, kind)
+
+
+async def front(collector: "Collector", call: "Call") -> Response:
+    """The console, or the list of runs; who has no token yet is asked for it."""
+    try:
+        collector.guard.check_token(call.headers)
+    except Trouble:
+        return _page("tracklog", _LOGIN, 401)
+    page = collector.console.page("/")
+    if page is not None:
+        return page
+    home = collector.home
+    now = stamp(home.clock())
+    rows = await collector.desk.ask(lambda: answers.runs(home.index, now, 200))
+    return _page("tracklog", _runs(rows))
+
+
+async def login(collector: "Collector", call: "Call") -> Response:
+    """Takes the token once, and gives the browser a cookie that no other page can use."""
+    body = await bodies.read(call.receive, call.headers, collector.held)
+    collector.held.now -= len(body)
+    said = parse_qs(body.decode("latin-1"))
+    if not collector.guard.knows(said.get("token", [""])[0]):
+        return _page("tracklog", f"<p>That is not the token.</p>{_LOGIN}", 401)
+    response = RedirectResponse("/", 303)
+    response.set_cookie(COOKIE, collector.guard.cookie(), httponly=True, samesite="strict")
+    return response
+
+
+_LOGIN = (
+    "<form method=post action=/login><label>Token <input name=token type=password "
+    "autocomplete=current-password autofocus></label> <button>Enter</button></form>"
+)
+_EMPTY = (
+    "<p>Nothing was recorded yet. Send a line:</p><pre>"
+    "curl -H 'Content-Type: application/x-ndjson' --data-binary @flight.jsonl \\\n"
+    "  http://127.0.0.1:4318/api/events</pre>"
+)
+
+
+def _runs(rows: list[dict[str, Any]]) -> str:
+    if not rows:
+        return _EMPTY
+    names = ("status", "run", "outcome", "agents", "tool_calls", "tokens", "title")
+    head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in names)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{_cell(row, name)}</td>" for name in names) + "</tr>" for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(row: dict[str, Any], name: str) -> str:
+    value = row[name]
+    if name == "run":
+        link = f"/api/runs/{quote(row['family'], safe='')}/{quote(value, safe='')}"
+        return f'<a href="{escape(link)}">{escape(value)}</a>'
+    shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+    return "" if shown is None else escape(str(shown))
+
+
+def _page(title: str, body: str, status: int = 200) -> Response:
+    text = (
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title>"
+        f'<meta name=viewport content="width=device-width"><style>{_STYLE}</style>'
+        f"<h1>{title}</h1>{body}"
+        '<p><a href="/api/openapi.json">What can be asked</a></p></html>'
+    )
+    headers = {"Content-Security-Policy": _PLAIN, "Cache-Control": "no-store"}
+    return Response(text, status, headers, "text/html")
