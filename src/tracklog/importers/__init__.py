@@ -21,7 +21,7 @@ from typing import Any, Literal, Protocol
 from tracklog.event import Body
 from tracklog.importers._lifting import Lift, hashed
 from tracklog.importers._reading import HEAD, Batch, Place, Reading
-from tracklog.importers._records import DAMAGED, Raw
+from tracklog.importers._records import DAMAGED, Raw, opening
 from tracklog.importers._report import Report
 from tracklog.importers._telling import Teller, count, moment, seconds, word
 
@@ -45,6 +45,7 @@ __all__ = [
     "hashed",
     "inside",
     "moment",
+    "opening",
     "run_id",
     "seconds",
     "word",

@@ -268,3 +268,14 @@ def _sole(offset: int, line: Line, data: bytes, fits: Fits) -> Iterator[Raw]:
         yield Raw(place, data, orjson.loads(data), through=through)
     except orjson.JSONDecodeError:
         yield from _mended(place, through, line._replace(data=data), fits, final=True)
+
+
+def opening(head: bytes, most: int = 50) -> list[Any]:
+    """The values of the first whole lines of a file, by which it can be recognised."""
+    found = []
+    for line in head.split(b"\n")[:most]:
+        try:
+            found.append(orjson.loads(line))
+        except orjson.JSONDecodeError:
+            continue
+    return found

@@ -46,6 +46,10 @@ class Teller:
         """Bytes of the lines that wait."""
         self.run = ""
         """The run that is told of."""
+        self.agent: str | None = None
+        """Whoever is told of, where a fact does not say."""
+        self.copied = False
+        """Whether what is told is another run's history, told again."""
         kept = kept if kept is not None else {}
         self.equals: dict[str, int] = kept.setdefault("equals", {})
         """How many records without time and key were equal, by the beginning of their hash."""
@@ -109,6 +113,7 @@ class Teller:
         at: str | None = None,
         run: str | None = None,
         cause: str | None = None,
+        step: str | None = None,
         extra: Mapping[str, Any] | None = None,
         fidelity: Fidelity | None = None,
         n: int | None = None,
@@ -130,6 +135,12 @@ class Teller:
             body["at"] = at
         body["fact"] = said.pop("fact")
         body |= said
+        if self.agent is not None and "agent" not in said:
+            body["agent"] = self.agent
+        if step is not None and "step" not in said:
+            body["step"] = step
+        if self.copied:
+            body["copied"] = True
         if cause:
             body["cause"] = cause
         if extra:

@@ -1,0 +1,114 @@
+"""One record of Codex, being told."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from tracklog.event import Body
+from tracklog.fact import Called, Fact, Linked, Noted, Returned, Said
+from tracklog.importers import word
+
+if TYPE_CHECKING:
+    from tracklog.importers.codex.reader import CodexReader
+
+NAME = "codex"
+REMEMBERED = 256
+
+
+class Line:
+    """One record; what it knows of the thread is the reader's state."""
+
+    def __init__(self, reader: "CodexReader", said: Body, at: str | None) -> None:
+        self.reader, self.said, self.at = reader, said, at
+        self.state = reader.state
+        self._counted = False
+
+    def tell(self, found: tuple[str, Callable[["Line", Body], bool | None] | None, Body]) -> None:
+        name, teller, held = found
+        if teller is None or teller(self, held) is False:
+            self.reader.tell.unknown(name, self.said, at=self.at)
+        elif not self._counted:
+            self.reader.tell.report.mapped[name] += 1
+
+    def ignore(self, why: str) -> None:
+        self._counted = True
+        self.reader.tell.report.ignored[why] += 1
+
+    def tell_fact(self, fact: Fact, **more: Any) -> None:
+        extra = more.pop("extra", None)
+        if (turn := self.state.get("turn")) and fact.step is None:
+            more["step"] = turn
+        self.reader.tell.tell(fact, at=self.at, extra=extra or None, **more)
+
+    def note(self, label: str, kind: str, held: Any = None, text: str | None = None) -> None:
+        self.tell_fact(Noted(label=label, kind=kind, text=text, data=held))
+
+    def link(self, kind: Any, **ends: Any) -> None:
+        self.tell_fact(link(kind, **ends))
+
+    def say(self, role: Any, blocks: list[dict[str, Any]], **more: Any) -> None:
+        if blocks:
+            if role == "assistant":
+                more.setdefault("model", self.state.get("model"))
+            extra = more.pop("extra", None)
+            self.tell_fact(Said(role=role, blocks=tuple(blocks), **more), extra=extra)
+
+    def call(self, tool: str, id: str | None, given: Any, **more: Any) -> str:
+        """Tells a call; its id, made up and flagged where there is none."""
+        name = id or self._made_up(tool)
+        self.tell_fact(Called(tool=tool, call_id=name, input=given, synthetic_id=not id, **more))
+        calls: dict[str, str] = self.state.setdefault("calls", {})
+        calls[name] = tool
+        while len(calls) > REMEMBERED:
+            del calls[next(iter(calls))]
+        return name
+
+    def give_back(self, id: str | None, output: Any, **more: Any) -> None:
+        """Tells what a call gave back; without an id it is that of the oldest call without one."""
+        calls: dict[str, str] = self.state.setdefault("calls", {})
+        tool = more.pop("tool", None)
+        name = id or next(
+            (call for call, of in calls.items() if call.startswith("syn-") and tool in (None, of)),
+            None,
+        )
+        name = name or self._made_up(tool or "unknown")
+        known = calls.get(name) or tool
+        if not id:
+            calls.pop(name, None)
+        fact = Returned(call_id=name, tool=known, output=output, synthetic_id=not id, **more)
+        self.tell_fact(fact)
+
+    def _made_up(self, tool: str) -> str:
+        number = self.state["made_up"] = self.state.get("made_up", 0) + 1
+        return f"syn-{number}-{tool}"
+
+
+def link(kind: Any, **ends: Any) -> Linked:
+    return Linked(kind=kind, **ends)
+
+
+def given(arguments: Any) -> Any:
+    """The input of a call: an object that is spelled as text is that object."""
+    if isinstance(arguments, str):
+        try:
+            found = orjson.loads(arguments)
+        except orjson.JSONDecodeError:
+            return arguments
+        return found if isinstance(found, dict) else arguments
+    return arguments
+
+
+def snake(name: str) -> str:
+    """`CommandExecution` and `commandExecution` as `command_execution`."""
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
+
+
+def text_of(value: Any) -> str | None:
+    """The words of a text, of a list of texts, or of elements with a text each."""
+    if isinstance(value, str):
+        return value or None
+    if isinstance(value, list):
+        found = [text_of(each.get("text") if isinstance(each, dict) else each) for each in value]
+        return "\n\n".join(each for each in found if each) or None
+    return word(value.get("text")) if isinstance(value, dict) else None
