@@ -34,7 +34,8 @@ class Report:
         """One row per kind and field: how often each fate befell it."""
         table: dict[tuple[str, str], dict[str, Any]] = {}
         for (kind, name, fate), times in sorted(self.counts.items()):
-            empty = {"kind": kind, "field": name, **dict.fromkeys(FATES, 0)}
+            empty: dict[str, Any] = {"kind": kind, "field": name}
+            empty |= dict.fromkeys(FATES, 0)
             table.setdefault((kind, name), empty)[fate] = times
         return list(table.values())
 

@@ -100,7 +100,7 @@ class Flight:
     """The head of the chain that its records were proven against, where they were."""
 
     def __iter__(self) -> Iterator["Flight"]:
-        """This flight and all below it, parents first."""
+        """The flight and all below it, parents first."""
         yield self
         for child in self.below:
             yield from child

@@ -41,12 +41,13 @@ SPEAKERS = {"user": "user", "system": "system", "world": "developer", "note": "d
 
 
 def write(flight: Flight, options: Options) -> Iterator[bytes]:
-    stream = _Stream(flight, raw=options["raw"] == "yes")
+    stream, last = _Stream(flight, raw=options["raw"] == "yes"), 0
     for heard in flight.heard():
         for event in stream.hear(heard):
             yield b"id: %d\ndata: %b\n\n" % (heard.seq, dumps(event))
+        last = heard.seq
     for event in stream.end():
-        yield b"data: %b\n\n" % dumps(event)
+        yield b"id: %d\ndata: %b\n\n" % (last, dumps(event))
 
 
 class _Stream:
@@ -70,6 +71,9 @@ class _Stream:
             line = orjson.Fragment(heard.record.line)
             event = line if heard.event else heard.record.line.decode("utf-8", "replace")
             yield self._event("RAW", event=event, source=heard.record.dialect)
+        answers = [fact for fact in heard.facts if isinstance(fact, Answered)]
+        if answers and self.begun and not self.open:
+            yield from self._resume(answers[0])
         for place, fact in enumerate(heard.facts):
             name = heard.identity if place == 0 else f"{heard.identity}.{place}"
             yield from self._tell(heard, fact, name)
@@ -85,15 +89,12 @@ class _Stream:
 
     def _begin(self, **more: Any) -> Iterator[Message]:
         if not self.open:
-            self.open, self.ended = True, False
+            self.begun = self.open = True
             thread, run = self.flight.root[1], self.flight.run
             yield self._event("RUN_STARTED", threadId=thread, runId=run, **more)
 
     def _tell(self, heard: Heard, fact: Fact, name: str) -> Iterator[Message]:
-        if isinstance(fact, Answered) and not self.open:
-            yield from self._resume(fact)
-        else:
-            yield from self._begin()
+        yield from self._begin()
         match fact:
             case Said():
                 yield from self._say(fact, name)

@@ -59,7 +59,7 @@ def _trajectory(flight: Flight) -> dict[str, Any]:
     below = [_trajectory(child) for child in flight.below]
     opening = flight.opening
     software = opening.get("software") or {}
-    agents = flight.summary.get("agents") or ()
+    agents = list(flight.summary.get("agents") or ())
     name = opening.get("agent") or software.get("name") or (agents[0] if agents else flight.family)
     agent: dict[str, Any] = {
         "name": str(name),
@@ -280,11 +280,9 @@ class _Steps:
 
     def _system(self, heard: Heard, fact: Fact) -> None:
         """What is neither said nor called, as a step of its own."""
-        told = plain(fact)
-        kind = type(fact).__name__
-        step = self._new(heard, "system", fact=kind, **told)
-        words = [told.get(key) for key in ("task", "text", "reason", "outcome", "to", "label")]
-        step["message"] = next((each for each in words if isinstance(each, str)), kind)
+        told = {key: value for key, value in plain(fact).items() if key not in ("seq", "dialect")}
+        step = self._new(heard, "system", fact=type(fact).__name__, **told)
+        step["message"] = _sentence(fact, told)
         if isinstance(fact, Noted) and fact.label == "compaction":
             step["extra"]["context_management"] = {"type": "compaction", "boundary": "replace"}
         if isinstance(fact, Linked) and fact.kind == "sub-run" and fact.child is not None:
@@ -298,6 +296,15 @@ class _Steps:
                 ref = {"trajectory_id": child.run, "session_id": child.root[1]}
                 result = {"content": "", "subagent_trajectory_ref": [ref]}
                 step["observation"] = {"results": [result]}
+
+
+def _sentence(fact: Fact, told: Mapping[str, Any]) -> str:
+    """What happened, in a few words of the source where it has any."""
+    subject = told.get("step") or told.get("agent") or told.get("what")
+    keys = ("task", "text", "to", "outcome", "verdict", "answer", "reason", "label", "kind")
+    words = next((told[key] for key in keys if told.get(key) is not None), None)
+    head = " ".join(filter(None, (subject, type(fact).__name__.lower())))
+    return head if words is None else f"{head}: {text_of(words)}"
 
 
 SAID = ("role", "message_id", "to", "stop_reason", "injected", "fidelity")

@@ -81,6 +81,15 @@ Values = dict[str, Any]
 
 
 @dataclass(slots=True)
+class _OpenTurn:
+    """What is known of a turn beside what its model did."""
+
+    above: str
+    inputs: list[dict[str, Any]] = field(default_factory=list)
+    calls: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Span:
     """A span, until it is written."""
 
@@ -134,9 +143,11 @@ def _written(
 
 
 def _resource(flight: Flight) -> Values:
-    agents = flight.summary.get("agents") or ()
+    agents = list(flight.summary.get("agents") or ())
     software = flight.opening.get("software") or {}
-    name = agents[0] if len(agents) == 1 else software.get("name") or flight.family
+    name = software.get("name") or flight.family
+    if len(agents) == 1:
+        name = agents[0]
     values: Values = {"service.name": str(name)}
     if flight.opening.get("host"):
         values["service.instance.id"] = str(flight.opening["host"])
@@ -163,7 +174,7 @@ class _Run:
         self.open: dict[str, Span] = {}
         self.heard: list[dict[str, Any]] = []
         """What a model heard since its last turn."""
-        self.inputs: dict[int, list[dict[str, Any]]] = {}
+        self.open_turns: dict[int, _OpenTurn] = {}
         self.taken: set[str] = set()
         self.done: list[Span] = []
 
@@ -228,12 +239,12 @@ class _Run:
             case Returned():
                 self._return(heard, fact)
             case Said(role=role) if role in VOICES:
-                self._turn(heard, self.turns.said(heard, fact))
+                self._turn(self.turns.said(heard, fact))
             case Said():
                 self.turns.interrupted(fact)
                 self._hear(fact.role, [_part(block) for block in fact.blocks])
             case Spent() if place in heard.spends and _priced(heard, place):
-                self._turn(heard, self.turns.spent(heard, fact, heard.spends[place]))
+                self._turn(self.turns.spent(heard, fact, heard.spends[place]))
             case _:
                 self._note(heard, fact)
 
@@ -275,7 +286,10 @@ class _Run:
         return self._enclosing(agent, step).id
 
     def _enclosing(self, agent: str | None, step: str | None) -> Span:
-        inner = self.steps.get((None, step)) if step is not None else None
+        inner = None
+        while step and inner is None:  # a path names what it is in
+            inner = self.steps.get((None, step))
+            step = step[: max(step.rfind("."), step.rfind("/"), 0)]
         outer = self.steps.get((agent, "")) if agent is not None else None
         return inner or outer or self._whole()
 
@@ -288,7 +302,7 @@ class _Run:
         self.counts[path] = self.counts.get(path, 0) + 1
         key = path if self.counts[path] == 1 else f"{path}#{self.counts[path]}"
         title = f"invoke_agent {agent}" if agent is not None else path or "step"
-        above = self._enclosing(fact.agent, None).id if agent is None else self.id
+        above = self._above(fact.agent, fact.step) if agent is None else self.id
         span = self._span(heard, "step", key, title, INTERNAL, above)
         if agent is not None:
             span.values |= {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": agent}
@@ -338,7 +352,12 @@ class _Run:
         if name is None:
             self._adopt_call(heard, fact)
             return
-        self._turn(heard, self.turns.called(heard, fact, name))
+        part: dict[str, Any] = {"type": "tool_call", "id": name, "name": str(fact.tool)}
+        given = {} if fact.input is None else {"arguments": fact.input}
+        if self.content:
+            self._turn(self.turns.called(heard, fact, name)).calls.append(part | given)
+        else:
+            self._turn(self.turns.called(heard, fact, name))
         above = self.open.get(fact.parent_call_id or "")
         hangs = above.id if above else self._above(fact.agent, fact.step)
         made = span_id(self.flight.family, self.flight.run, "tool", name)
@@ -395,32 +414,33 @@ class _Run:
         if self.content:
             self.heard.append({"role": role, "parts": parts})
 
-    def _turn(self, heard: Heard, turn: Turn) -> None:
+    def _turn(self, turn: Turn) -> "_OpenTurn":
         """What a model heard belongs to the turn that follows."""
+        now = self.open_turns.get(id(turn))
+        if now is None:
+            now = self.open_turns[id(turn)] = _OpenTurn(self._above(turn.agent, turn.step))
         if self.heard:
-            known = self.inputs.setdefault(id(turn), [])
-            known += self.heard
+            now.inputs += self.heard
             self.heard = []
-        self._finish_turns(self.turns.finished())
         if turn.spoke and (own := span_of(turn.first.names)):
             self.taken.add(own[1])
+        return now
 
     def _finish_turns(self, turns: Iterable[Turn]) -> None:
         for turn in turns:
-            inputs = self.inputs.pop(id(turn), [])
+            now = self.open_turns.pop(id(turn))
             if turn.spoke:
-                self.done.append(self._chat(turn, inputs))
-            elif inputs:
-                self.heard[:0] = inputs
+                self.done.append(self._chat(turn, now))
+            else:
+                self.heard[:0] = now.inputs
 
-    def _chat(self, turn: Turn, inputs: list[dict[str, Any]]) -> Span:
+    def _chat(self, turn: Turn, now: "_OpenTurn") -> Span:
         models = [said.model for said in turn.said] + [spend.model for spend in turn.spends]
         model = next(filter(None, models), None)
         asked = model or self.flight.opening.get("model")
         providers = [spend.provider for spend in turn.spends if spend.provider]
         own = span_of(turn.first.names)
         made = span_id(self.flight.family, self.flight.run, "model", str(turn.first.seq))
-        above = self._above(turn.agent, turn.step)
         values: Values = {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": providers[0] if providers else "unknown",
@@ -441,14 +461,14 @@ class _Run:
             values["tracklog.step"] = turn.step
         values |= self._usage(turn)
         if self.content:
-            values |= self._messages(turn, inputs, reasons)
+            values |= self._messages(turn, now, reasons)
         title = f"chat {asked}" if asked else "chat"
         return self._sealed(
             Span(
                 own[1] if own else made,
                 title,
                 CLIENT,
-                _parent(turn.first) if own else above,
+                _parent(turn.first) if own else now.above,
                 own[0] if own else self._whole().trace,
                 turn.first,
                 turn.last,
@@ -471,8 +491,9 @@ class _Run:
                 values["tracklog.calls"] = values.get("tracklog.calls", 0) + spend.calls
         return values
 
-    def _messages(self, turn: Turn, inputs: list[dict[str, Any]], reasons: list[str]) -> Values:
+    def _messages(self, turn: Turn, now: "_OpenTurn", reasons: list[str]) -> Values:
         values: Values = {}
+        inputs = now.inputs
         system = [part for each in inputs if each["role"] == "system" for part in each["parts"]]
         others = [each for each in inputs if each["role"] != "system"]
         if system:
@@ -480,14 +501,11 @@ class _Run:
         if others:
             values["gen_ai.input.messages"] = text_of(others)
         parts = [_part(block, said.role) for said in turn.said for block in said.blocks]
-        for name in turn.calls:
-            called = self.open.get(name)
-            tool = called.values["gen_ai.tool.name"] if called else "unknown"
-            parts.append({"type": "tool_call", "id": name, "name": tool})
+        parts += now.calls
         if parts:
             message: dict[str, Any] = {"role": "assistant", "parts": parts}
             if not self.newer:
-                message["finish_reason"] = reasons[-1] if reasons else "stop"
+                message["finish_reason"] = reasons[-1] if reasons else "unknown"
             values["gen_ai.output.messages"] = text_of([message])
         return values
 
