@@ -41,9 +41,11 @@ from tracklog.folds import (
     rows_of,
     run_key,
     run_of,
+    summed,
     text_of,
 )
 from tracklog.folds import agents as agents_
+from tracklog.folds import aliases as aliases_
 from tracklog.folds import audits as audits_
 from tracklog.folds import calls as calls_
 from tracklog.folds import conversation as conversation_
@@ -88,6 +90,11 @@ def play(fold, history, states=None):
         if isinstance(fact, fold.facts) and (key := fold.key(place, fact)) is not None:
             states[key] = fold.step(states.get(key) or fold.State(), place, fact)
     return states
+
+
+def tools_of(states, *window, **bounds):
+    """The tools over all runs."""
+    return tools_.answer(summed(map(tools_.sums, states.values())).items(), *window, **bounds)
 
 
 def only(states):
@@ -287,7 +294,7 @@ def test_copied_history_is_shown_and_never_counted():
     assert play(costs_.fold, history) == {}
     assert play(loops_.fold, history) == {}
     assert branches(history) == [("f:r", 0, False, False)]
-    assert tools_.answer(play(tools_.fold, history).values()) == []
+    assert tools_of(play(tools_.fold, history)) == []
     (message,) = conversation_.answer(play(conversation_.fold, history).values())
     (call,) = calls_.answer(play(calls_.fold, history).values())
     assert message["copied"]
@@ -394,7 +401,7 @@ def test_two_tellings_of_a_call_are_one_call_and_what_was_seen_counts(facts):
     assert (call["fidelity"], call["ok"], call["seconds"], call["copies"]) == (
         "observed", True, 0.5, 2,
     )  # fmt: skip  # one row
-    (tool,) = tools_.answer(play(tools_.fold, history).values())
+    (tool,) = tools_of(play(tools_.fold, history))
     assert (tool["calls"], tool["failures"], tool["open"]) == (1, 0, 0)
     assert tool["p50_seconds"] == pytest.approx(0.5, rel=0.06)
     assert only(play(loops_.fold, history)).times == 1
@@ -413,7 +420,7 @@ def test_the_same_id_told_twice_is_one_call_and_the_report_alone_counts():
     twice = numbered([REPORT[0], REPORT[0], REPORT[1], REPORT[1]])
     row = run_after(twice)
     assert (row["tool_calls"], row["tool_failures"]) == (1, 1)
-    (tool,) = tools_.answer(play(tools_.fold, twice).values())
+    (tool,) = tools_of(play(tools_.fold, twice))
     assert (tool["calls"], tool["failures"]) == (1, 1)
 
 
@@ -430,7 +437,7 @@ def test_a_call_that_was_seen_from_end_to_end_takes_up_a_late_original():
     )
     row = run_after(history)
     assert (row["tool_calls"], row["tool_failures"], row["open_calls"]) == (1, 1, 0)
-    (tool,) = tools_.answer(play(tools_.fold, history).values())
+    (tool,) = tools_of(play(tools_.fold, history))
     assert (tool["calls"], tool["failures"], tool["open"]) == (1, 1, 0)
     assert len(calls_.answer(play(calls_.fold, history).values())) == 1
 
@@ -439,7 +446,7 @@ def test_of_two_tellings_the_one_that_was_seen_names_the_tool():
     seen = Called(tool="seen", call_id="p1")
     told_ = Called(tool="told", call_id="u1", provider_call_id="p1", fidelity="reported")
     for facts in ([seen, told_], [told_, seen]):
-        (tool,) = tools_.answer(play(tools_.fold, numbered(facts)).values())
+        (tool,) = tools_of(play(tools_.fold, numbered(facts)))
         assert (tool["tool"], tool["calls"], tool["open"]) == ("seen", 1, 1)
 
 
@@ -467,9 +474,7 @@ def test_a_result_without_a_call_was_a_call():
     results = sum(isinstance(fact, Returned) for _, fact in history)
     assert results > 0
     assert run_after(history)["tool_calls"] == results
-    assert (
-        sum(row["calls"] for row in tools_.answer(play(tools_.fold, history).values())) == results
-    )
+    assert sum(row["calls"] for row in tools_of(play(tools_.fold, history))) == results
 
 
 def test_a_dangling_call_is_open():
@@ -486,20 +491,20 @@ def test_tools_are_counted_by_the_hour_in_which_they_were_called():
         (told(2, at="2026-05-05T08:00:01.000Z"), Returned(call_id="1", ok=False)),
         (told(3, at="2026-05-05T08:30:00.000Z"), Called(tool="t", call_id="2")),
     ]
-    states = play(tools_.fold, history).values()
-    (row,) = tools_.answer(states)
+    states = play(tools_.fold, history)
+    (row,) = tools_of(states)
     assert (row["calls"], row["failures"], row["open"]) == (2, 1, 1)
     assert row["p50_seconds"] == pytest.approx(2.0, rel=0.06)
-    (row,) = tools_.answer(states, since="2026-05-05T08:10:00.000Z")
+    (row,) = tools_of(states, since="2026-05-05T08:10:00.000Z")
     assert (row["calls"], row["failures"]) == (1, 0)
-    (row,) = tools_.answer(states, until="2026-05-05T07:10:00.000Z")
+    (row,) = tools_of(states, until="2026-05-05T07:10:00.000Z")
     assert (row["calls"], row["failures"]) == (1, 1)
 
 
 @given(st.lists(st.floats(1e-6, 1e5), min_size=1, max_size=60), st.sampled_from([0.5, 0.95, 0.99]))
 def test_bucketed_quantiles_are_within_six_per_cent(seconds, share):
     facts = [Returned(call_id=str(n), tool="t", seconds=each) for n, each in enumerate(seconds)]
-    (row,) = tools_.answer(play(tools_.fold, numbered(facts)).values())
+    (row,) = tools_of(play(tools_.fold, numbered(facts)))
     found = row[f"p{int(share * 100)}_seconds"]
     place = -(-len(seconds) * share // 1)
     exact = sorted(round(each * 1e6) / 1e6 for each in seconds)[max(0, int(place) - 1)]
@@ -1090,8 +1095,9 @@ ANSWERS = {
     "runs": lambda states: runs_.answer(states.values(), NOW),
     "agents": lambda states: [agents_.answer(states.values()), agents_.in_runs(states.values())],
     "calls": lambda states: calls_.answer(states.values()),
-    "tools": lambda states: [tools_.answer(states.values()), tools_.answer(states.values(), NOW)],
+    "tools": lambda states: [tools_of(states), tools_of(states, NOW)],
     "tree": tree_.answer,
+    "aliases": lambda states: aliases_.answer(states.values()),
     "audits": lambda states: audits_.answer(states.values(), "7d", NOW),
     "outcomes": lambda states: outcomes_.answer(states.values(), NOW),
     "inbox": lambda states: inbox_.answer(states.values(), NOW),
@@ -1128,7 +1134,7 @@ def telling(number, who, is_end, ok):
 def test_runs_tools_and_calls_agree_on_what_was_called(pairs):
     history = numbered([telling(*pair) for pair in pairs])
     rows = calls_.answer(play(calls_.fold, history).values())
-    tools = tools_.answer(play(tools_.fold, history).values())
+    tools = tools_of(play(tools_.fold, history))
     (run,) = runs_after(history) or [{"tool_calls": 0, "tool_failures": 0, "open_calls": 0}]
     counted = [len(rows), sum(row["ok"] is False for row in rows), sum(row["open"] for row in rows)]
     assert [run["tool_calls"], run["tool_failures"], run["open_calls"]] == counted

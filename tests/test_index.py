@@ -20,8 +20,7 @@ from tracklog.check import checker
 from tracklog.errors import BadQuery, UnknownName
 from tracklog.event import Event
 from tracklog.fact import FACTS, Called, Fact, Noted, Said
-from tracklog.folds import Fold, Told, row_key, run_key
-from tracklog.folds import conversation
+from tracklog.folds import Fold, Told, conversation, row_key, run_key
 from tracklog.home import Home
 from tracklog.index import Indexer, marked, spoken, terms
 from tracklog.journal import Entry, Journal
@@ -108,7 +107,9 @@ RETELLINGS = st.builds(
     retold,
     st.sampled_from(
         [
-            words("alpha"), words("beta") | {"message_id": "m1"}, {"fact": "Began", "what": "run"},
+            words("alpha"),
+            words("beta") | {"message_id": "m1"},
+            {"fact": "Began", "what": "run"},
             {"fact": "Called", "tool": "Read", "call_id": "c1", "input": {"path": "gamma"}},
             {"fact": "Returned", "call_id": "c1", "ok": False, "seconds": 0.5},
             {"fact": "Returned", "call_id": "c2", "ok": True, "output": "delta"},
@@ -117,13 +118,13 @@ RETELLINGS = st.builds(
             {"fact": "Noted", "label": "withdrawn", "data": {"from": "one"}},
             {"fact": "Noted", "label": "finding", "data": {"name": "cut"}},
         ]
-    ),  # fmt: skip  # a fact a line
+    ),
     run=st.sampled_from(["s1", "s2"]),
     mapping=st.sampled_from([1, "2", "10"]),
     record=st.sampled_from(["one", "two", ["one", "three"], SPAN]),
     raw=st.sampled_from(["a" * 64, "b" * 64]),
     writer=st.sampled_from(["importer", "other"]),
-)  # fmt: skip
+)
 
 
 def indexed(journal: Journal, place: object = ":memory:", folds=FOLDS) -> Indexer:

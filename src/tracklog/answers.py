@@ -14,33 +14,40 @@ from tracklog.folds import costs as costs_fold
 from tracklog.folds import inbox as inbox_fold
 from tracklog.folds import leaderboard as leaderboard_fold
 from tracklog.folds import loops as loops_fold
+from tracklog.folds import moment, rows_of, run_of
 from tracklog.folds import outcomes as outcomes_fold
-from tracklog.folds import run_of
 from tracklog.folds import runs as runs_fold
 from tracklog.folds import tools as tools_fold
 from tracklog.folds import tree as tree_fold
+from tracklog.folds.runs import LOST_AFTER
+from tracklog.frame import Run
 from tracklog.home import Home
 from tracklog.index import Indexer
+from tracklog.indexes import Found
 from tracklog.replay import replay
 
 Row = dict[str, Any]
 
 
-def runs(index: Indexer, now: str, limit: int | None = 50) -> list[Row]:
-    """The runs, the latest heard first."""
+def runs(
+    index: Indexer, now: str, limit: int | None = 50, lost_after: float = LOST_AFTER
+) -> list[Row]:
+    """The runs, the latest heard first; who works and was silent for too long is lost."""
     kept = index.states("runs") if limit is None else index.newest("runs", limit)
-    return runs_fold.answer((state for _, state in kept), now)
+    return runs_fold.answer((state for _, state in kept), now, lost_after)
 
 
-def show(index: Indexer, key: str, now: str) -> Row:
+def show(index: Indexer, key: str, now: str, lost_after: float = LOST_AFTER) -> Row:
     """One run: its row, its tools' loops and what it cost, sub-runs included."""
     state = index.state("runs", key)
     below = {branch.key for branch in tree(index, key)}
     family, run = run_of(key)
     loops = [each for each in _loops(index, key) if (each["family"], each["run"]) == (family, run)]
+    named = (state for _, state in index.states("aliases", rows_of(family, run)))
     spent = costs_fold.answer(_all(index, "costs"), by="all", within=below | {key})
     return {
-        **runs_fold.row(state, now),
+        **runs_fold.row(state, now, lost_after),
+        "aliases": sorted(f"{each.system}: {each.alias}" for each in named),
         "loops": loops,
         "cost_with_sub_runs": spent[0] if spent else None,
     }
@@ -67,9 +74,11 @@ def agents(index: Indexer) -> list[Row]:
     return agents_fold.answer(_all(index, "agents"))
 
 
-def tools(index: Indexer, since: str | None = None) -> list[Row]:
-    """The tools, the most called first."""
-    return tools_fold.answer(_all(index, "tools"), since)
+def tools(index: Indexer, since: str | None = None, until: str | None = None) -> list[Row]:
+    """The tools, the most called first, over all runs or within whole hours of a window."""
+    begun = moment(since)
+    after = "" if begun is None else tools_fold.hour_key(begun // tools_fold.HOUR)
+    return tools_fold.answer(index.sums("tools", after), since, until)
 
 
 def audits(index: Indexer, window: str, now: str) -> list[Row]:
@@ -100,6 +109,29 @@ def leaderboard(index: Indexer) -> list[Row]:
 def costs(index: Indexer, by: str = "run") -> list[Row]:
     """What was spent, by run, agent, model or provider."""
     return costs_fold.answer(_all(index, "costs"), by=by)
+
+
+def loops(index: Indexer, at_least: int = 3) -> list[Row]:
+    """The tools that a run called with the same arguments again and again, the most often first."""
+    return loops_fold.answer(_all(index, "loops"), at_least)
+
+
+def findings(
+    index: Indexer,
+    now: str,
+    run: Run | None = None,
+    limit: int = 1000,
+    lost_after: float = LOST_AFTER,
+) -> list[Found]:
+    """What was surprising, the newest first; of a run that goes on no more, what it left open too."""
+    found = index.findings(run, limit)
+    for each in [run] if run is not None else index.unfinished(limit):
+        state = index.state("runs", ":".join(each))
+        if len(found) >= limit and state.last_seq < found[limit - 1].seq:
+            break
+        if runs_fold.status(state, now, lost_after) not in ("working", "waiting"):
+            found = sorted([*index.rest(each), *found], key=lambda each: -each.seq)
+    return found[:limit]
 
 
 def _loops(index: Indexer, prefix: str) -> list[Row]:

@@ -96,18 +96,43 @@ class Home:
         return set(self.journal.runs())
 
     def run(self, name: str) -> Run:
-        """The run that is meant: `family:run`, a run id, or the beginning of one."""
+        """The run that is meant: `family:run`, a run id, a name that another system has for it,
+        or the beginning of one of these.
+        """
         runs = self.runs()
-        exact = [run for run in runs if name in (run[1], ":".join(run))]
-        found = exact or [run for run in runs if run[1].startswith(name)]
+        found = {run for run in runs if name in (run[1], ":".join(run))}
+        if not found:
+            aliases = self._aliases()
+            found = aliases.get(name, set()) or {
+                run
+                for known, named in [*self._names(runs), *aliases.items()]
+                if known.startswith(name)
+                for run in named
+            }
         if len(found) == 1:
-            return found[0]
+            return next(iter(found))
         if found:
             names = ", ".join(sorted(":".join(run) for run in found)[:5])
             raise NoSuchRun(f"{name!r} could be {len(found)} runs", f"say which: {names}")
-        near = get_close_matches(name, [run[1] for run in runs], n=3, cutoff=0.4)
+        near = get_close_matches(name, [*(run[1] for run in runs), *aliases], n=3, cutoff=0.4)
         hint = f"did you mean {', '.join(near)}?" if near else "`tracklog tail` shows what is there"
         raise NoSuchRun(f"there is no run {name!r} here", hint)
+
+    @staticmethod
+    def _names(runs: Iterable[Run]) -> Iterator[tuple[str, set[Run]]]:
+        for run in runs:
+            yield run[1], {run}
+            yield ":".join(run), {run}
+
+    def _aliases(self) -> dict[str, set[Run]]:
+        """The runs by each name that another system has for them, as far as the index knows."""
+        if "aliases" not in self.index.folds:
+            return {}
+        self.index.catch_up()
+        found: dict[str, set[Run]] = {}
+        for _, state in self.index.states("aliases"):
+            found.setdefault(state.alias, set()).add((state.family, state.run))
+        return found
 
     def facts(self, record: Record) -> Iterator[Fact]:
         """What a record means; nothing when it was erased or damaged, or its dialect is not here."""

@@ -2,16 +2,17 @@
 
 A state belongs to a run, because only the run's calls tell which of two is a copy:
 each hour's digest is corrected when the join of two tellings shows that they were one call.
+The index adds the runs' digests up, so that a window reads a row per hour and tool.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import log2
 from typing import Any
 
 from tracklog.fact import Called, Returned
-from tracklog.folds import Call, Fold, Told, join_call, moment, run_key
+from tracklog.folds import MARK, Call, Fold, Sums, Told, join_call, moment, run_key, summed
 
 HOUR = 3_600_000
 
@@ -60,40 +61,55 @@ def middle(number: int) -> float:
     return 0.0 if number < 1 else float(2 ** ((number - 0.5) / 12)) / 1_000_000
 
 
+def sums(state: State) -> Sums:
+    """What a run adds to each hour's count of each tool."""
+    rows: dict[str, dict[str, int]] = {}
+    for hour, tools in state.hours.items():
+        for tool, (calls, failures, unfinished, buckets) in tools.items():
+            row = {"calls": calls, "failures": failures, "open": unfinished}
+            row |= {f"b{number}": times for number, times in buckets.items()}
+            rows[hour_key(int(hour)) + tool] = row
+    return rows
+
+
+def hour_key(hour: int) -> str:
+    """What the keys of an hour's rows begin with, in the order of time."""
+    return f"{hour + 10**9:010}{MARK}"
+
+
 def answer(
-    states: Iterable[State], since: str | None = None, until: str | None = None
+    rows: Iterable[tuple[str, Mapping[str, int]]],
+    since: str | None = None,
+    until: str | None = None,
 ) -> list[dict[str, Any]]:
     """One row per tool, the most called first, of the whole hours that touch the window."""
     first, last = moment(since), moment(until)
-    sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
-    spread: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-    for state in states:
-        for hour, tools in state.hours.items():
-            if first is not None and int(hour) < first // HOUR:
-                continue
-            if last is not None and int(hour) > last // HOUR:
-                continue
-            for tool, (calls, failures, unfinished, buckets) in tools.items():
-                counted = sums[tool]
-                counted[0] += calls
-                counted[1] += failures
-                counted[2] += unfinished
-                for number, times in buckets.items():
-                    spread[tool][int(number)] += times
-    rows = [
-        {
-            "tool": tool,
-            "calls": calls,
-            "failures": failures,
-            "failure_rate": failures / calls if calls else None,
-            "open": unfinished,
-            "p50_seconds": at_share(spread[tool], 0.5),
-            "p95_seconds": at_share(spread[tool], 0.95),
-            "p99_seconds": at_share(spread[tool], 0.99),
-        }
-        for tool, (calls, failures, unfinished) in sums.items()
-    ]
-    return sorted(rows, key=lambda row: (-int(str(row["calls"])), str(row["tool"])))
+    begin = "" if first is None else hour_key(first // HOUR)
+    end = "~" if last is None else hour_key(last // HOUR + 1)
+    found: dict[str, list[Mapping[str, int]]] = defaultdict(list)
+    for key, row in rows:
+        if begin <= key < end:
+            found[key.partition(MARK)[2]].append(row)
+    return sorted(
+        (_shown(tool, each) for tool, each in found.items()),
+        key=lambda row: (-row["calls"], row["tool"]),
+    )
+
+
+def _shown(tool: str, rows: Iterable[Mapping[str, int]]) -> dict[str, Any]:
+    counted = summed({tool: row} for row in rows).get(tool, {})
+    calls, failures = counted.get("calls", 0), counted.get("failures", 0)
+    spread = {int(name[1:]): times for name, times in counted.items() if name[0] == "b"}
+    return {
+        "tool": tool,
+        "calls": calls,
+        "failures": failures,
+        "failure_rate": failures / calls if calls else None,
+        "open": counted.get("open", 0),
+        "p50_seconds": at_share(spread, 0.5),
+        "p95_seconds": at_share(spread, 0.95),
+        "p99_seconds": at_share(spread, 0.99),
+    }
 
 
 def at_share(buckets: dict[int, int], share: float) -> float | None:
@@ -113,4 +129,5 @@ fold = Fold(
     facts=(Called, Returned),
     key=lambda told, _: run_key(told),
     step=step,
+    sums=sums,
 )

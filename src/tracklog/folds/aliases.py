@@ -1,0 +1,49 @@
+"""By which names is a run known elsewhere?"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tracklog.fact import Linked
+from tracklog.folds import Fold, Told, row_key, text_of
+
+
+@dataclass(slots=True)
+class State:
+    """One name of one run in another system: a thread, a trace, a session."""
+
+    family: str = ""
+    run: str = ""
+    system: str = ""
+    alias: str = ""
+    seq: int = 0
+
+
+def key(told: Told, fact: Linked) -> str | None:
+    if fact.kind != "alias" or fact.copied is True or not fact.alias:
+        return None
+    return row_key(told, text_of(fact.system), text_of(fact.alias))
+
+
+def step(state: State, told: Told, fact: Linked) -> State:
+    if not state.seq:
+        state.family, state.run, state.seq = told.family, told.run, told.seq
+        state.system, state.alias = text_of(fact.system), text_of(fact.alias)
+    return state
+
+
+def answer(states: Iterable[State]) -> dict[str, list[tuple[str, str]]]:
+    """The runs by each name that they have elsewhere."""
+    found: dict[str, set[tuple[str, str]]] = {}
+    for state in states:
+        found.setdefault(state.alias, set()).add((state.family, state.run))
+    return {alias: sorted(found[alias]) for alias in sorted(found)}
+
+
+fold = Fold(
+    name="aliases",
+    about="By which names is a run known elsewhere?",
+    State=State,
+    facts=(Linked,),
+    key=key,
+    step=step,
+)
