@@ -21,6 +21,7 @@ from tracklog.exporters import (
     nanoseconds,
     plain,
     text_of,
+    utc,
     words_of,
 )
 from tracklog.fact import (
@@ -73,9 +74,9 @@ font-size:.8125rem}
 font-size:.8125rem;font-weight:600;white-space:nowrap}
 .done,.ok{color:var(--green)}.failed,.bad,.error{color:var(--red)}.waiting,.warning,.lost{color:var(--amber)}
 .working{color:var(--blue)}.info,.soft{color:var(--soft)}
-dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.5rem,1fr));gap:1px;background:var(--line);
-border:1px solid var(--line);border-radius:10px;overflow:hidden;margin:1.4rem 0 0}
-dl div{background:var(--card);padding:.6rem .85rem}
+dl{display:flex;flex-wrap:wrap;gap:1px;background:var(--line);border:1px solid var(--line);
+border-radius:10px;overflow:hidden;margin:1.4rem 0 0}
+dl div{background:var(--card);padding:.6rem .85rem;flex:1 1 8rem}
 dt{color:var(--soft);font-size:.75rem}
 dd{margin:0;font-weight:600;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
 dd small{font-weight:400;color:var(--soft)}
@@ -87,7 +88,7 @@ article:target{background:var(--mark);box-shadow:0 0 0 .6rem var(--mark);border-
 .when{font-size:.75rem;color:var(--soft);font-variant-numeric:tabular-nums;padding-top:.22rem}
 .when a{display:block;text-decoration:none}
 .when a:hover{text-decoration:underline}
-.fact{margin:0 0 .45rem}.fact:last-of-type{margin-bottom:0}
+.fact{margin:0}.fact+.fact,.fact+details.raw{margin-top:.45rem}.fact+details{margin-top:.1rem}
 .who{font-size:.8125rem;font-weight:650}
 .who small{font-weight:400;color:var(--soft);margin-left:.4rem}
 .text{white-space:pre-wrap;overflow-wrap:anywhere;unicode-bidi:isolate;margin:.1rem 0 0}
@@ -103,8 +104,9 @@ article:target{background:var(--mark);box-shadow:0 0 0 .6rem var(--mark);border-
 pre{white-space:pre-wrap;overflow-wrap:anywhere;background:var(--mark);border-radius:6px;padding:.5rem .65rem;
 margin:.35rem 0 0;max-height:26rem;overflow:auto;unicode-bidi:isolate}
 details summary{cursor:pointer;color:var(--soft);font-size:.8125rem;margin-top:.3rem}
-details.raw summary{font-size:.75rem}
+details.raw summary{font-size:.6875rem;opacity:.75;margin-top:.15rem}details.raw summary:hover{opacity:1}
 .small{font-size:.875rem;color:var(--soft);overflow-wrap:anywhere}
+.card .small{margin:.25rem 0 0}
 .small b{color:var(--ink);font-weight:600}
 .found{font-size:.8125rem;margin:.3rem 0 0;overflow-wrap:anywhere}
 .edge{font-weight:650}
@@ -114,7 +116,7 @@ ul.list li{padding:.2rem 0;font-size:.875rem;overflow-wrap:anywhere}
 footer{color:var(--soft);font-size:.8125rem;padding-bottom:2.5rem}
 @media(max-width:40rem){header{padding-top:1.5rem}main,header,footer{padding-left:.9rem;padding-right:.9rem}
 article{grid-template-columns:minmax(0,1fr);gap:.15rem}.when{display:flex;gap:.7rem;padding:0}
-dl{grid-template-columns:repeat(2,minmax(0,1fr))}}
+dl div{flex-basis:40%}}
 @media print{body{background:#fff;color:#000}pre{max-height:none}article{break-inside:avoid-page}}
 @media(prefers-reduced-motion:reduce){html{scroll-behavior:auto}}
 """
@@ -211,7 +213,8 @@ def _stats(flight: Flight) -> Iterator[tuple[str, str]]:
     if row.get("first_seq"):
         yield "records", f"{row['first_seq']} – {row['last_seq']}"
     if row.get("first_at") or row.get("first_received"):
-        yield "began", str(row.get("first_at") or row.get("first_received"))
+        began = utc(row.get("first_at")) or str(row.get("first_received"))
+        yield "began", f"{began[:10]} {began[11:19]} UTC"
 
 
 def _span(seconds: float) -> str:
@@ -238,7 +241,7 @@ def _contents(flight: Flight) -> str:
 def _transcript(
     flight: Flight, found: list[tuple[int | None, str, str, str]], *, lines: bool
 ) -> Iterator[str]:
-    page = _Transcript()
+    page = _Transcript(_title(flight))
     for heard in page.ahead(flight.heard()):
         found += [(heard.seq, *finding) for finding in heard.findings]
         yield page.article(heard, lines=lines)
@@ -263,8 +266,8 @@ def _word(name: str) -> str:
 class _Transcript:
     """The records of one run, each call beside its result where that is near enough."""
 
-    def __init__(self) -> None:
-        self.called, self.returned = Calls(), Calls()
+    def __init__(self, title: str) -> None:
+        self.title, self.called = title, Calls()
         self.results: dict[str, tuple[Heard, Returned]] = {}
         self.names: dict[tuple[int, int], str | None] = {}
         """The name of the call that a fact tells of, by its record and place; None for a copy."""
@@ -335,7 +338,7 @@ class _Transcript:
             case Spent():
                 return _spent(heard, place, fact)
             case Began() | Ended():
-                return _edge(fact)
+                return _edge(fact, self.title)
             case Moved():
                 way = f"{_text(fact.from_ or '?')} → <b>{_text(fact.to)}</b>"
                 return _small(fact, way, fact.reason)
@@ -358,7 +361,8 @@ class _Transcript:
         state, told = _pill("open", "waiting"), ""
         if result is not None:
             self.shown.add(name)
-            state, told = _verdict(result[1]), _result(result[1], result[0].seq)
+            elsewhere = result[0].seq if result[0].seq != heard.seq else None
+            state, told = _verdict(result[1]), _result(result[1], elsewhere)
         elif name not in self.shown:
             told = '<p class="small">no result follows closely</p>'
         who = f" <small>{_text(fact.agent)}</small>" if fact.agent else ""
@@ -373,6 +377,8 @@ class _Transcript:
         call = self.begun.pop(name, None)
         if name in self.shown:
             self.shown.discard(name)
+            if call == heard.seq:
+                return ""
             way = f'<a href="#e{call}">#{call}</a>'
             return _small(
                 fact, f"result of {_text(fact.tool or fact.call_id)}, shown at {way}", None
@@ -439,13 +445,14 @@ def _pretty(value: Any) -> str:
 
 def _said(fact: Said) -> str:
     role = _word(str(fact.role))
-    names = [fact.agent or "", f"to {fact.to}" if fact.to else "", fact.model or ""]
+    names = [str(fact.role) if fact.agent else "", f"to {fact.to}" if fact.to else ""]
+    names += [fact.model or ""]
     names += [fact.stop_reason or "", "injected" if fact.injected else ""]
     names += ["another run's history" if fact.copied else ""]
     more = " · ".join(filter(None, names))
     small = f"<small>{_text(more)}</small>" if more else ""
     blocks = "".join(map(_block, fact.blocks)) or '<p class="small">(nothing)</p>'
-    head = f'<div class="who">{_text(fact.role)}{small}</div>'
+    head = f'<div class="who">{_text(fact.agent or fact.role)}{small}</div>'
     return f'<div class="fact said {role}">{head}{blocks}</div>'
 
 
@@ -478,10 +485,11 @@ def _rest(fact: Fact) -> Mapping[str, Any]:
     return {key: value for key, value in plain(fact).items() if key not in ("agent", "step")}
 
 
-def _edge(fact: Began | Ended) -> str:
+def _edge(fact: Began | Ended, title: str) -> str:
     subject = " ".join(_text(each) for each in (fact.what, fact.agent, fact.step) if each)
     if isinstance(fact, Began):
-        said = f'<div class="text">{_text(fact.task)}</div>' if fact.task else ""
+        said = f'<div class="text">{_text(fact.task)}</div>'
+        said = said if fact.task and fact.task != title else ""
         more = " · ".join(text_of(v) for k, v in _rest(fact).items() if k not in ("what", "task"))
         small = f"<small>{_text(more)}</small>" if more else ""
         return f'<div class="fact"><div class="who edge">{subject} began{small}</div>{said}</div>'
