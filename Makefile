@@ -3,6 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 TS := contracts/ts
+CONSOLE := console
+BUILT := src/tracklog/console/index.html
 
 .PHONY: help setup run test test-python test-ts cover check derive soak proof bench lock clean
 
@@ -24,7 +26,15 @@ $(TS)/dist/.ready: $(TS)/node_modules/.ready $(shell find $(TS)/src -name '*.ts'
 	cd $(TS) && npm run --silent build
 	touch $@
 
-setup: .venv/.ready $(TS)/dist/.ready  ## Install everything that is needed, from the lock files.
+$(CONSOLE)/node_modules/.ready: $(CONSOLE)/package-lock.json $(TS)/dist/.ready
+	cd $(CONSOLE) && npm ci --no-audit --no-fund --loglevel=error
+	touch $@
+
+$(BUILT): $(CONSOLE)/node_modules/.ready $(CONSOLE)/index.html $(CONSOLE)/vite.config.ts \
+		$(shell find $(CONSOLE)/src -type f 2>/dev/null)
+	cd $(CONSOLE) && npm run --silent build
+
+setup: .venv/.ready $(TS)/dist/.ready $(BUILT)  ## Install everything that is needed, from the lock files.
 
 run: .venv/.ready  ## Check a sample flight of every dialect, and show what is odd in one.
 	$(BIN)/python scripts/demo.py
@@ -36,6 +46,7 @@ test-python: setup
 
 test-ts: setup
 	cd $(TS) && npm run --silent check && npm test --silent
+	cd $(CONSOLE) && npm run --silent check && npm test --silent
 
 cover: setup  ## Run the Python tests with coverage, but for the test that interrupts: it can hang the tracer.
 	$(BIN)/pytest -n 2 --cov --cov-report=term-missing:skip-covered --deselect \
@@ -67,4 +78,4 @@ lock: .venv/.ready  ## Pin the dependencies anew.
 		--no-emit-trusted-host --strip-extras --allow-unsafe --extra dev -o requirements-dev.lock pyproject.toml
 
 clean:  ## Remove what was built and installed.
-	rm -rf .venv build dist $(TS)/node_modules $(TS)/dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist $(TS)/node_modules $(TS)/dist $(CONSOLE)/node_modules src/tracklog/console .pytest_cache .mypy_cache .ruff_cache .hypothesis
