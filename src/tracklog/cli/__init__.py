@@ -4,6 +4,7 @@ To write another: a file here named after the verb, with a click command called 
 What is slow to import is imported inside it, so that `tracklog --version` stays fast.
 """
 
+import keyword
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -50,7 +51,7 @@ class Verbs(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         return sorted(
-            module.name.replace("_", "-")
+            module.name.rstrip("_").replace("_", "-")  # a verb may be a word of Python's
             for module in iter_modules(__path__)
             if not module.name.startswith("_")
         )
@@ -58,7 +59,8 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
             return None
-        module = import_module(f"{__name__}.{cmd_name.replace('-', '_')}")
+        name = cmd_name.replace("-", "_")
+        module = import_module(f"{__name__}.{name}{'_' if keyword.iskeyword(name) else ''}")
         command: click.Command = module.command
         return command
 

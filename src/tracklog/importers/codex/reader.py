@@ -199,7 +199,9 @@ def _git(said: Any) -> dict[str, Any] | None:
     if not isinstance(said, dict):
         return None
     names = {"commit_hash": "commit", "repository_url": "repository"}
-    found = {names.get(key, key): value for key, value in said.items() if value is not None}
+    found: dict[str, Any] = {
+        names.get(str(key), str(key)): value for key, value in said.items() if value is not None
+    }
     return found or None
 
 

@@ -1,0 +1,90 @@
+"""What the verbs that import have in common: the sources that are meant, and the summary."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tracklog.cli import _terminal as terminal
+
+if TYPE_CHECKING:
+    from tracklog.importers import Report
+    from tracklog.importing import Importing, Summary
+
+
+def meant(importing: "Importing", paths: tuple[Path, ...]) -> list[Path]:
+    """The sources given, or everything in the usual places of whoever asks."""
+    from tracklog.importing import sources  # noqa: PLC0415  # slow to import
+
+    return sources(importing, paths, Path.home(), os.environ)
+
+
+def exit_code(summary: "Summary") -> int:
+    return 2 if summary.unread else 1 if summary.lines["refused"] else 0
+
+
+def put(summary: "Summary", *, as_json: bool, dry: bool = False) -> None:
+    """The honest summary: what came in, what it was made of, what was not understood."""
+    if as_json:
+        terminal.put_json({**summary.as_json(), "dry_run": dry})
+    else:
+        for line in _told(summary, dry=dry):
+            click.echo(line)
+    for path, why in summary.unread:
+        terminal.say_error(
+            f"{terminal.plain(path)} cannot be read: {why}", "check whose it is and its mode"
+        )
+    for path, problems in summary.refused:
+        terminal.say_refused(path, problems)
+
+
+def _told(summary: "Summary", *, dry: bool) -> list[str]:
+    size = summary.bytes / 1e6
+    files = "1 file" if summary.files == 1 else f"{summary.files:,} files"
+    words = f"{files} read ({size:,.1f} MB), {summary.unchanged:,} unchanged"
+    runs = "1 run" if len(summary.runs) == 1 else f"{len(summary.runs):,} runs"
+    if dry:
+        kept = f"{summary.lines['told']:,} lines would be told of {runs}; nothing was kept"
+    else:
+        order = ("accepted", "duplicate", "refused")
+        counts = ", ".join(f"{summary.lines[word]:,} {word}" for word in order)
+        kept = f"{counts}, of {runs}"
+    told = [words, kept]
+    for name, report in sorted(summary.by_importer.items()):
+        told += _reported(name, report)
+    for why, count in summary.again.items():
+        told.append(f"read from the start again, because {AGAIN.get(why, why)}: {count:,}")
+    for path in summary.gone:
+        told.append(f"gone: {terminal.plain(path)} (what it told is kept)")
+    if summary.unrecognised:
+        some = ", ".join(map(terminal.plain, summary.unrecognised[:3]))
+        told.append(f"not recognised: {len(summary.unrecognised):,} ({some})")
+    return told
+
+
+AGAIN = {
+    "mapping": "the mapping is another one now",
+    "truncated": "it is shorter than it was",
+    "replaced": "it begins otherwise than it did",
+    "rewritten": "what was read of it has changed",
+}
+
+
+def _reported(name: str, report: "Report") -> list[str]:
+    def listed(counts: dict[str, int]) -> str:
+        first = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:12]
+        rest = f", and {len(counts) - 12} more" if len(counts) > 12 else ""
+        return ", ".join(f"{terminal.plain(word)} {count:,}" for word, count in first) + rest
+
+    told = [f"{name}: {report.records():,} records"]
+    rows = {
+        "mapped": report.mapped,
+        "kept opaque": report.opaque,
+        "ignored": report.ignored,
+        "repaired or set aside": report.repaired,
+        "lifted into blobs": report.lifted,
+        "not understood, kept whole": report.unknown,
+    }
+    told += [f"  {word}: {listed(counts)}" for word, counts in rows.items() if counts]
+    return told

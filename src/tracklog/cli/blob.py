@@ -1,0 +1,36 @@
+"""`tracklog blob`: a large value that was lifted out of a line."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from tracklog.cli import _home
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tracklog blob 5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5 -o shot.png
+  tracklog blob 5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5 | less
+\b
+Exit code: 0 found, 2 not here, or damaged.""",
+)
+@click.argument("sha256", metavar="SHA256")
+@_home.home_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write it to this file.",
+)
+def command(sha256: str, home: Path, output: Path | None) -> None:
+    """Print the bytes of a blob, the very ones that were lifted out."""
+    from tracklog.blobs import Blobs  # noqa: PLC0415  # slow to import
+
+    content = Blobs(home).get(sha256)
+    if output is not None:
+        output.write_bytes(content)
+        return
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()

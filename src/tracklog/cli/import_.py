@@ -1,0 +1,50 @@
+"""`tracklog import`: bring in what agents left on disk."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from tracklog.cli import _home, _importing
+from tracklog.cli._progress import progress_bar
+
+LEAST = 8 << 20
+"""From so many bytes on, the import shows its progress."""
+
+
+@click.command(
+    name="import",
+    epilog="""\b
+Examples:
+  tracklog import
+  tracklog import --dry-run ~/old-laptop/.claude/projects
+  tracklog import --from codex rollout.jsonl --json
+\b
+Exit code: 0 all kept, 1 something refused, 2 usage or I/O.""",
+)
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATHS]...")
+@_home.home_option
+@click.option("--from", "only", metavar="NAME", help="Read every file with this importer.")
+@click.option("--dry-run", "dry", is_flag=True, help="Say what would be told, and keep nothing.")
+@click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object.")
+def command(
+    paths: tuple[Path, ...], home: Path, only: str | None, dry: bool, as_json: bool
+) -> None:
+    """Find the logs of agents in their usual places and take what is new.
+
+    Without PATHS every importer looks where its agent keeps its files; a file or a folder is
+    recognised by its content. What was taken before is not taken again.
+    """
+    from tracklog import registry  # noqa: PLC0415  # slow to import
+    from tracklog.importing import Importing  # noqa: PLC0415
+
+    if only:
+        registry.importer(only)
+    with _home.writing(home) as opened:
+        importing = Importing(opened)
+        with progress_bar("importing", LEAST) as progress:
+            found = _importing.meant(importing, paths)
+            summary = importing.bring(found, only=only, dry=dry, progress=progress)
+        summary.gone = importing.look_for_gone(dry=dry)
+    _importing.put(summary, as_json=as_json, dry=dry)
+    sys.exit(_importing.exit_code(summary))

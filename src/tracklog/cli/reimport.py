@@ -1,0 +1,44 @@
+"""`tracklog reimport`: read sources from their start again, with the mapping of today."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from tracklog.cli import _home, _importing
+from tracklog.cli._progress import progress_bar
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tracklog reimport
+  tracklog reimport ~/.codex/sessions/2026
+\b
+Exit code: 0 all kept, 1 something refused, 2 usage or I/O.""",
+)
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATHS]...")
+@_home.home_option
+@click.option("--from", "only", metavar="NAME", help="Read every file with this importer.")
+@click.option("--dry-run", "dry", is_flag=True, help="Say what would be told, and keep nothing.")
+@click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object.")
+def command(
+    paths: tuple[Path, ...], home: Path, only: str | None, dry: bool, as_json: bool
+) -> None:
+    """Read every source from its start again; what is known already is not kept twice.
+
+    Without PATHS these are the sources that were imported before and are still there.
+    """
+    from tracklog import registry  # noqa: PLC0415  # slow to import
+    from tracklog.importing import Importing  # noqa: PLC0415
+
+    if only:
+        registry.importer(only)
+    with _home.writing(home) as opened:
+        importing = Importing(opened)
+        found = _importing.meant(importing, paths) if paths else importing.known()
+        with progress_bar("importing", 1) as progress:
+            summary = importing.bring(found, only=only, again=True, dry=dry, progress=progress)
+        summary.gone = importing.look_for_gone(dry=dry)
+    _importing.put(summary, as_json=as_json, dry=dry)
+    sys.exit(_importing.exit_code(summary))
