@@ -13,6 +13,7 @@ from tracklog.collector.desk import Desk
 from tracklog.collector.guard import Guard
 from tracklog.collector.limits import Limits
 from tracklog.collector.metrics import Counts
+from tracklog.collector.otlp import Telemetry
 from tracklog.collector.pages import SAFE, Console
 from tracklog.collector.routes import ROUTES
 from tracklog.collector.routing import Call, Route, Router
@@ -66,6 +67,7 @@ class Collector:
         self.hub = Hub(home, self.limits)
         self.desk = Desk(home)
         self.counts = Counts()
+        self.telemetry = Telemetry(home)
         self.router = Router(ROUTES)
         self.console = Console()
         self.door = ThreadPoolExecutor(_THREADS, "door")

@@ -70,7 +70,9 @@ def _operation(route: "Route") -> dict[str, Any]:
 
 
 def _responses(route: "Route") -> dict[str, Any]:
-    fine = {"description": "Done.", "content": {route.gives: {"schema": dict(route.schema)}}}
+    content = {route.gives: {"schema": dict(route.schema)}}
+    content |= {kind: {"schema": dict(schema)} for kind, schema in route.also.items()}
+    fine = {"description": "Done.", "content": content}
     others = {400: "The request cannot be read; `error` says why.", 421: "Another Host is meant."}
     others |= {} if route.free else {401: "The token is missing or another one."}
     others |= {403: "A page of another origin asked."} if route.takes else {}
@@ -79,8 +81,13 @@ def _responses(route: "Route") -> dict[str, Any]:
     for status, about in sorted(others.items()):
         said[str(status)] = {"description": about}
         if status >= 400:
-            schema = {"$ref": "#/components/schemas/Error"}
-            said[str(status)]["content"] = {"application/json": {"schema": schema}}
+            schema: dict[str, Any] = {"$ref": "#/components/schemas/Error"}
+            if route.error:
+                schema = {"anyOf": [schema, dict(route.error)]}
+            said[str(status)]["content"] = {
+                "application/json": {"schema": schema},
+                **{kind: {"schema": dict(shape)} for kind, shape in route.also.items()},
+            }
     return said
 
 

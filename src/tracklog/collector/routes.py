@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
-from tracklog.collector import inbox, ingest, openapi, operations, pages, questions, stream
-from tracklog.collector.routing import Call, Param, Route
+from tracklog.collector import inbox, ingest, openapi, operations, otlp, pages, questions, stream
+from tracklog.collector.routing import Call, Endpoint, Param, Route
 from tracklog.collector.trouble import json_response
 
 if TYPE_CHECKING:
@@ -97,6 +97,21 @@ def _limit(default: int) -> Param:
 _LINES = {"type": "string", "description": "One JSON object per line."}
 
 
+def _telemetry(signal: str, about: str, endpoint: Endpoint) -> Route:
+    return Route(
+        method="POST",
+        path=f"/v1/{signal}",
+        about=about,
+        endpoint=endpoint,
+        takes=otlp.HEARD,
+        body=otlp.BODY,
+        schema=otlp.ANSWER,
+        also={"application/x-protobuf": otlp.BINARY},
+        error=otlp.STATUS,
+        answers={status: about for status, about in _NOT_ADMITTED.items() if status >= 413},
+    )
+
+
 async def _document(collector: "Collector", call: Call) -> Response:  # noqa: ARG001  # an endpoint
     return json_response(openapi.document(ROUTES))
 
@@ -125,6 +140,24 @@ ROUTES: tuple[Route, ...] = (
         body=_LINES,
         schema=_ADMITTED,
         answers=_NOT_ADMITTED,
+    ),
+    _telemetry(
+        "traces",
+        "Keep the spans of an OTLP request, as protobuf or JSON. What cannot be taken of it is "
+        "counted in `partialSuccess`, the rest is kept.",
+        otlp.traces,
+    ),
+    _telemetry(
+        "logs",
+        "Keep the log records of an OTLP request, as protobuf or JSON. What cannot be taken of it "
+        "is counted in `partialSuccess`, the rest is kept.",
+        otlp.logs,
+    ),
+    _telemetry(
+        "metrics",
+        "Take the metrics of an OTLP request and drop them. Agents that send them with the rest "
+        "would report errors otherwise.",
+        otlp.metrics,
     ),
     Route(
         method="GET",

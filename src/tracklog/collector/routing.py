@@ -91,6 +91,10 @@ class Route:
     gives: str = "application/json"
     schema: Mapping[str, Any] = field(default_factory=dict)
     """The schema of a good answer."""
+    also: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Other content types of a good answer, and their schemas."""
+    error: Mapping[str, Any] = field(default_factory=dict)
+    """The schema of a bad answer, where it has one of its own."""
     answers: Mapping[int, str] = field(default_factory=dict)
     """What other statuses than 200 mean here."""
     free: bool = False

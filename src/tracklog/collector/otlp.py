@@ -1,0 +1,248 @@
+"""OTLP over HTTP: `/v1/traces`, `/v1/logs`, `/v1/metrics`, so that any exporter can report here."""
+
+import asyncio
+import gzip
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+from starlette.responses import Response
+
+from tracklog.collector import bodies
+from tracklog.collector.trouble import Trouble, trouble_of
+from tracklog.dialects import tracklog as native
+from tracklog.errors import TracklogError
+from tracklog.importers import Teller, hashed
+from tracklog.importers.otlp import MAPPING, WRITER, tell_items, wire
+from tracklog.importers.otlp.memory import Memory
+
+if TYPE_CHECKING:
+    from tracklog.collector.app import Collector
+    from tracklog.collector.routing import Call
+    from tracklog.home import Home
+    from tracklog.intake import Verdict
+
+PROTOBUF, JSON = b"application/x-protobuf", b"application/json"
+TYPES = frozenset({PROTOBUF, JSON})
+HEARD = TYPES | {b"application/grpc", b"application/grpc+proto"}
+"""What is heard out; who speaks gRPC is told how not to."""
+
+BINARY: Mapping[str, Any] = {"type": "string", "format": "binary"}
+BODY: Mapping[str, Any] = {"description": "An OTLP export request, opentelemetry-proto 1.11."}
+ANSWER: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "partialSuccess": {
+            "type": "object",
+            "properties": {
+                "rejectedSpans": {"type": "string", "pattern": "^[0-9]+$"},
+                "rejectedLogRecords": {"type": "string", "pattern": "^[0-9]+$"},
+                "errorMessage": {"type": "string"},
+            },
+        }
+    },
+}
+STATUS: Mapping[str, Any] = {
+    "type": "object",
+    "description": "A google.rpc.Status.",
+    "required": ["code", "message"],
+    "properties": {"code": {"type": "integer"}, "message": {"type": "string"}},
+}
+
+_TAIL = 20_000  # records in which a trace that still speaks is looked for
+_TOLD = 3  # refusals that are told in words
+_WORDS = 500  # characters of each
+_PACKED = 1024  # bytes of an answer that are worth packing
+_CODES = {400: 3, 401: 16, 403: 7, 404: 5, 413: 8, 415: 3, 429: 8, 503: 14}
+"""The codes of google.rpc.Status for ours."""
+_OURS = f'"writer":"{WRITER}"'.encode()
+
+
+async def traces(collector: "Collector", call: "Call") -> Response:
+    """Spans."""
+    return await _received(collector, call, "traces")
+
+
+async def logs(collector: "Collector", call: "Call") -> Response:
+    """Log records."""
+    return await _received(collector, call, "logs")
+
+
+async def metrics(collector: "Collector", call: "Call") -> Response:
+    """Metrics: taken, because agents report errors otherwise, and dropped."""
+    return await _received(collector, call, None)
+
+
+async def _received(collector: "Collector", call: "Call", signal: wire.Signal | None) -> Response:
+    kind = call.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    as_json = kind != PROTOBUF
+    try:
+        _check(kind)
+        body = await bodies.read(call.receive, call.headers, collector.held)
+        try:
+            taken = Taken()
+            if body and signal is not None:
+                door = asyncio.get_running_loop().run_in_executor
+                taken = await door(collector.door, collector.telemetry.take, signal, body, as_json)
+        finally:
+            collector.held.now -= len(body)
+    except Trouble as trouble:
+        return _failed(call, trouble, as_json=as_json)
+    except TracklogError as error:
+        return _failed(call, trouble_of(error), as_json=as_json)
+    if taken.verdicts:
+        collector.hub.poke()
+        collector.counts.lines(native.dialect.name, taken.verdicts)
+    said = b"{}" if as_json else b""
+    if signal is not None:
+        said = wire.partial_success(signal, taken.rejected, taken.message, as_json=as_json)
+    return _response(call, 200, said, as_json=as_json)
+
+
+def _check(kind: bytes) -> None:
+    if kind not in TYPES:
+        raise Trouble(
+            415,
+            f"the content type {kind.decode('latin-1')!r} is not spoken here",
+            "set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf (or http/json), and the port to 4318",
+        )
+
+
+def _failed(call: "Call", trouble: Trouble, *, as_json: bool) -> Response:
+    words = f"{trouble.message}: {trouble.hint}" if trouble.hint else trouble.message
+    said = wire.status(_CODES.get(trouble.status, 13), words, as_json=as_json)
+    return _response(call, trouble.status, said, as_json=as_json, headers=trouble.headers)
+
+
+def _response(
+    call: "Call",
+    status: int,
+    body: bytes,
+    *,
+    as_json: bool,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """In the type of the request, packed where that is worth it and the client takes it."""
+    more = dict(headers or {})
+    accepted = call.headers.get(b"accept-encoding", b"").lower()
+    if len(body) >= _PACKED and b"gzip" in accepted and b"gzip;q=0" not in accepted:
+        body = gzip.compress(body, 6)
+        more["Content-Encoding"] = "gzip"
+    return Response(body, status, more, (JSON if as_json else PROTOBUF).decode())
+
+
+class Taken(NamedTuple):
+    """What became of a request."""
+
+    rejected: int = 0
+    message: str = ""
+    verdicts: "list[Verdict]" = []  # noqa: RUF012  # never changed
+
+
+class Telemetry:
+    """Admits items to a home, one request at a time: what is new depends on what was told."""
+
+    def __init__(self, home: "Home") -> None:
+        self.home = home
+        self._turn = threading.Lock()
+        self._memory: Memory | None = None
+        self._putting = ThreadPoolExecutor(16, "blobs")
+
+    def take(self, signal: wire.Signal, body: bytes, as_json: bool) -> Taken:
+        """Admits what a body holds; raises `Trouble` where nothing of it can be read."""
+        document = None
+        try:
+            if as_json:
+                document = wire.parsed(body)
+                found = [*wire.from_document(signal, document)]
+            else:
+                found = [*wire.from_protobuf(signal, body)]
+        except wire.Undecodable as error:
+            hint = "send an OTLP request as its content type says"
+            raise Trouble(400, str(error), hint) from None
+        items = [each for each in found if isinstance(each, wire.Item)]
+        refused = [each for each in found if isinstance(each, wire.Refused)]
+        message = "" if found else wire.advice(signal, document)
+        verdicts: list[Verdict] = []
+        if items:
+            verdicts, more = self._admitted(items)
+            refused += more
+        return Taken(len(refused), _told(refused) or message, verdicts)
+
+    def _admitted(self, items: list[wire.Item]) -> "tuple[list[Verdict], list[wire.Refused]]":
+        with self._turn:
+            memory = self._remembered()
+            contents: dict[str, bytes] = {}
+            teller = Teller(WRITER, MAPPING, "", put=_into(contents))
+            try:
+                told = [
+                    (item, run, lines) for item, run, lines in tell_items(items, teller, memory)
+                ]
+                # The blobs first: a line must not speak of what is not there.
+                list(self._putting.map(self.home.blobs.put, contents.values()))
+                lines = [line for *_, each in told for line in each]
+                verdicts = self.home.intake.admit(lines, native.dialect.name)
+            except BaseException:
+                self._memory = None  # what it remembers was not kept
+                raise
+            return verdicts, self._refused(told, verdicts, memory)
+
+    def _refused(
+        self,
+        told: list[tuple[wire.Item, str, list[bytes]]],
+        verdicts: "list[Verdict]",
+        memory: Memory,
+    ) -> list[wire.Refused]:
+        """The items of which a line was refused; an item's verdict is the worst of its lines'."""
+        left = iter(verdicts)
+        found = []
+        for item, run, lines in told:
+            problems = [problem for _ in lines for problem in next(left).problems]
+            if problems:
+                first = problems[0]
+                found.append(
+                    wire.Refused(item.pointer, f"{first.pointer} {first.message}", first.hint)
+                )
+                memory.forget(run)
+        return found
+
+    def _remembered(self) -> Memory:
+        if self._memory is None:
+            self._memory = Memory(recall=self._recall)
+            journal = self.home.journal
+            after = max(journal.first - 1, journal.last - _TAIL, 0)
+            for body in _bodies(record.line for record in journal.read(after, _TAIL)):
+                self._memory.hear(body)
+        return self._memory
+
+    def _recall(self, run: str) -> Iterator[Mapping[str, Any]]:
+        """What was told of a run before, from its own lines."""
+        of = (native.dialect.family, run)
+        yield from _bodies(record.line for record in self.home.journal.records(run=of))
+
+
+def _bodies(lines: Iterable[bytes]) -> Iterator[Mapping[str, Any]]:
+    for line in lines:
+        if _OURS in line:
+            body = orjson.loads(line)
+            if isinstance(body, dict) and body.get("origin", {}).get("writer") == WRITER:
+                yield body
+
+
+def _into(contents: dict[str, bytes]) -> Any:
+    def put(content: bytes) -> str:
+        name = hashed(content)
+        contents[name] = content
+        return name
+
+    return put
+
+
+def _told(refused: list[wire.Refused]) -> str:
+    """The first few in words, then how many more."""
+    said = [f"{each.pointer}: {each.message}; {each.hint}"[:_WORDS] for each in refused[:_TOLD]]
+    if len(refused) > _TOLD:
+        said.append(f"and {len(refused) - _TOLD} more")
+    return " · ".join(said)

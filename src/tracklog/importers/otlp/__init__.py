@@ -1,0 +1,167 @@
+"""OTLP: spans and log records of OpenTelemetry, sent or in files, as native lines.
+
+`wire` reads both encodings into one shape, `view` says what an item is, `genai` reads the
+vocabularies of model calls, `agents` those of agents, `spans` and `logs` tell what it means.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tracklog.importers import Form, Importer, Raw, Reader, Source, Teller, run_id
+from tracklog.importers.otlp import wire
+from tracklog.importers.otlp.account import Account
+from tracklog.importers.otlp.logs import record_of, tell_log
+from tracklog.importers.otlp.memory import Memory
+from tracklog.importers.otlp.spans import place_span, tell_span
+from tracklog.importers.otlp.view import Log, Span, spelled, view
+
+WRITER = "otlp"
+MAPPING = "1"
+
+
+def tell_items(
+    items: Iterable[wire.Item],
+    teller: Teller,
+    memory: Memory,
+    place: dict[str, Any] | None = None,
+) -> Iterator[tuple[wire.Item, str, list[bytes]]]:
+    """Each item of a request with its run and its lines; `place` is where they were read from."""
+    views = [view(item) for item in items]
+    for each in sorted(views, key=_start):
+        if each.trace and each.keys:
+            memory.bind(each.trace, _keyed(each))
+    for each in views:
+        run = _run(each, memory)
+        account = Account(teller, memory.past(run), each, run)
+        if isinstance(each, Span):
+            _span(account, each, memory, place or {})
+        else:
+            _log(account, each, place or {})
+        yield each.item, run, teller.take()
+
+
+def _start(each: Span | Log) -> tuple[bool, int]:
+    """The earliest span first: what it names is what its trace belongs to."""
+    return isinstance(each, Log), each.start if isinstance(each, Span) else 0
+
+
+def _keyed(each: Span | Log) -> str:
+    key, value = each.keys[0]
+    return value if key == "tracklog.run.id" else run_id(each.tool, value)
+
+
+def _run(each: Span | Log, memory: Memory) -> str:
+    """By its own key, else its trace's, else its service's: never a run without a name."""
+    if each.keys:
+        return _keyed(each)
+    if each.trace:
+        return memory.bind(each.trace, run_id(each.tool, each.trace))
+    return run_id(each.tool, each.host or each.service or "unknown_service")
+
+
+def _span(account: Account, span: Span, memory: Memory, place: dict[str, Any]) -> None:
+    copy = span.pending and span.id != span.item.body["spanId"]
+    if span.pending and span.record in account.past.records:
+        return  # what it announces was told
+    account.begin(record=span.record, place=place, bare=False, copy=copy)
+    nested = bool(span.parent) and memory.traces.get(span.trace) == account.run
+    call = tell_span(account, span, nested=nested)
+    _name(account, span, spelled(span.start))
+    place_span(account, span, memory, call)
+
+
+def _log(account: Account, log: Log, place: dict[str, Any]) -> None:
+    account.begin(record=record_of(log), place=place, bare=log.at is None)
+    tell_log(account, log)
+    _name(account, log, log.at)
+
+
+def _name(account: Account, each: Span | Log, at: str | None) -> None:
+    """Every name by which the run is known there."""
+    found = dict(each.keys)
+    if each.trace:
+        found["trace_id"] = each.trace
+    elif not found and each.service:
+        found["service.name"] = each.service
+    for system, name in found.items():
+        if name != account.run:
+            account.alias(system, name, at)
+
+
+class _Reader(Reader):
+    """A file of OTLP JSON: one request a line, or one in the whole file."""
+
+    def __init__(self, source: Source, tell: Teller, state: dict[str, Any]) -> None:
+        super().__init__(source, tell, state)
+        self.memory = Memory(state)
+
+    def identify(self, raw: Raw) -> str | None:
+        items, _ = _read(raw.value)
+        return _run(view(items[0]), Memory()) if items else None
+
+    def record(self, raw: Raw) -> None:
+        items, refused = _read(raw.value)
+        place = {"path": self.tell.path, "offset": raw.offset}
+        told = [
+            line for *_, lines in tell_items(items, self.tell, self.memory, place) for line in lines
+        ]
+        self.tell.lines += told
+        self.tell.size += sum(map(len, told))
+        self.tell.report.mapped["span"] += sum(item.signal == "traces" for item in items)
+        self.tell.report.mapped["log record"] += sum(item.signal == "logs" for item in items)
+        for each in refused:
+            self.tell.report.repaired["refused"] += 1
+            self._refuse(raw, each)
+        if not items and not refused:
+            self.tell.about(raw)
+            self.tell.unknown("record", raw.value)
+
+    def _refuse(self, raw: Raw, refused: wire.Refused) -> None:
+        from tracklog.fact import Noted  # noqa: PLC0415
+
+        self.tell.about(raw)
+        found = {"name": "refused", "pointer": refused.pointer, "hint": refused.hint}
+        self.tell.tell(Noted(label="finding", kind="refused", text=refused.message, data=found))
+
+
+def _read(document: Any) -> tuple[list[wire.Item], list[wire.Refused]]:
+    """The items of a request, of whichever signal, and what cannot be taken of it."""
+    items: list[wire.Item] = []
+    refused: list[wire.Refused] = []
+    for signal, (outer, *_) in wire.KEYS.items():
+        if not isinstance(document, dict) or outer not in document:
+            continue
+        try:
+            for each in wire.from_document(signal, document):
+                if isinstance(each, wire.Item):
+                    items.append(each)
+                else:
+                    refused.append(each)
+        except wire.Undecodable as error:
+            refused.append(wire.Refused("", str(error), "write it as OTLP JSON"))
+    return items, refused
+
+
+def recognise(path: Path, head: bytes) -> float:
+    """By the keys that begin a request."""
+    if any(outer.encode() in head[:4096] for outer, *_ in wire.KEYS.values()):
+        return 0.95 if path.suffix in (".json", ".jsonl", ".ndjson", "") else 0.6
+    return 0.0
+
+
+def form(_path: Path, head: bytes) -> Form:
+    """A document where it is printed over many lines."""
+    first = head.lstrip()[:1], head.partition(b"\n")[0].strip()
+    return "document" if first[0] == b"{" and first[1] in (b"{", b"[", b"") else "lines"
+
+
+importer = Importer(
+    name=WRITER,
+    about="OpenTelemetry spans and log records in files of OTLP JSON",
+    mapping=MAPPING,
+    reader=_Reader,
+    recognise=recognise,
+    form=form,
+    fits=lambda body: any(outer in body for outer, *_ in wire.KEYS.values()),
+)

@@ -1,0 +1,274 @@
+"""Tells of one span or log record: numbers its facts, and passes over what was told before."""
+
+import binascii
+from base64 import b64decode
+from collections.abc import Iterator
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from tracklog.dialects import tracklog as native
+from tracklog.fact import Called, Fact, Fidelity, Linked, Noted, Returned, Role, Said
+from tracklog.importers import Teller
+from tracklog.importers.otlp.genai import Message, parse
+from tracklog.importers.otlp.memory import HISTORY, Past, digest
+from tracklog.importers.otlp.view import Log, Span, text
+
+ROLES: dict[str, Role] = {
+    "user": "user",
+    "human": "user",
+    "assistant": "assistant",
+    "model": "assistant",
+    "ai": "assistant",
+    "system": "system",
+    "developer": "system",
+    "tool": "world",
+    "function": "world",
+}
+PRIVATE = ("user.", "enduser.")
+"""Attributes about persons, which stay in the raw item."""
+
+
+class Account:
+    """What one item tells; a fact that is passed over keeps its number."""
+
+    def __init__(self, tell: Teller, past: Past, view: Span | Log, run: str) -> None:
+        self.teller, self.past, self.view, self.run = tell, past, view, run
+        self.record: str | None = None
+        """The item's own key."""
+        self.raw = ""
+        self.n = 0
+        self.corrects = False
+        """Something else was told under the same key, and counts no more: so all is told again."""
+        self.who: dict[str, Any] = {}
+        """The agent and the step, where they are known."""
+        self.generation: str | None = None
+        self._origin: dict[str, Any] = {}
+        self._k = 0
+
+    def begin(
+        self, *, record: str | None, place: dict[str, Any], bare: bool, copy: bool = False
+    ) -> None:
+        """Keeps the item as a blob, and makes it the origin of what is told.
+
+        A `copy` announces the record that it stands for, and corrects nothing.
+        """
+        content = self.view.item.raw()
+        self.raw = sha256(content).hexdigest()
+        self.teller.lift.blob(content, "application/json")
+        self.record = record
+        if bare:
+            self._k = self.teller.equals.get(self.raw[:16], 0)
+            self.teller.equals[self.raw[:16]] = self._k + 1
+        origin: dict[str, Any] = {"writer": self.teller.writer, "fidelity": "reported"}
+        origin |= {"mapping": self.teller.mapping, **place, "raw": self.raw}
+        if record:
+            origin["record"] = record
+            self.corrects = self.past.records.get(record, self.raw) != self.raw
+        if copy:
+            origin["pending"] = True
+        self._origin = origin
+        self.teller.again({"hash": self.raw, "k": str(self._k), "n": 0, "origin": origin})
+
+    def say(
+        self,
+        fact: Fact,
+        *,
+        at: str | None,
+        told: bool = True,
+        clock: str | None = None,
+        cause: str | None = None,
+        extra: dict[str, Any] | None = None,
+        fidelity: Fidelity | None = None,
+    ) -> None:
+        """Tells a fact, unless it was told; either way the next one has the next number."""
+        place, self.n = self.n, self.n + 1
+        if not told and not self.corrects:
+            return
+        origin: dict[str, Any] = {}
+        if clock and at:
+            origin["clock"] = clock
+        if self.generation:
+            origin["generation"] = self.generation
+        who = {key: self.who[key] for key in self.who if getattr(fact, key) is None}
+        fact = replace(fact, **who) if who else fact
+        self.teller.tell(
+            fact,
+            at=at,
+            run=self.run,
+            cause=cause or self.view.cause,
+            extra=extra or None,
+            fidelity=fidelity,
+            n=place,
+            **origin,
+        )
+        self.past.hear({**native.body_of(fact), "run": self.run, "origin": self._origin})
+
+    def line_id(self) -> str:
+        """The id of the line that is told next."""
+        return native.line_id(
+            self.teller.writer, self.teller.mapping, self.run, self.view.item.raw(), self._k, self.n
+        )
+
+    def find(self, name: str, words: str, at: str | None, **more: Any) -> None:
+        """Tells what is amiss."""
+        fact = Noted(label="finding", kind=name, text=words, data={"name": name, **more})
+        self.say(fact, at=at)
+
+    def aside(self, fact: Fact, *, at: str | None, told: bool = True) -> None:
+        """Tells what does not follow from this item alone; its number is made of what it says."""
+        if not told:
+            return
+        said = orjson.dumps(native.body_of(fact), option=orjson.OPT_SORT_KEYS, default=str)
+        before, self.n = self.n, int.from_bytes(sha256(said).digest()[:4], "big") + (1 << 16)
+        self.say(fact, at=at)
+        self.n = before
+
+    def alias(self, system: str, name: str, at: str | None) -> None:
+        """Tells another name of the run, once."""
+        known = f"alias {system} {name}"
+        fact = Linked(kind="alias", system=system, alias=name)
+        self.say(fact, at=at, told=self.past.is_new(known))
+
+    def lifted(self, value: Any) -> Any:
+        return self.teller.lift.value(value)
+
+    def rest(self, *used: str) -> dict[str, Any]:
+        """The attributes that are told nowhere else; those about persons are left out."""
+        return {
+            key: self.lifted(value)
+            for key, value in self.view.attrs.items()
+            if value is not None and not key.startswith((*used, *PRIVATE))
+        }
+
+    def input(self, messages: list[Message], at: str | None) -> str | None:
+        """Tells what is new of the history that a model was given; the digest of its last fact."""
+        facts = [fact for message in messages for fact in self.facts(message)]
+        digests = [_digest(fact) for fact in facts]
+        news = self.past.news(digests)
+        chain = sha256()
+        for fact, known, new in zip(facts, digests, news, strict=True):
+            chain.update(known.encode())
+            if isinstance(fact, Said):
+                fact = replace(fact, message_id=f"{HISTORY}{chain.hexdigest()[:24]}")  # noqa: PLW2901
+            elif isinstance(fact, Called | Returned):
+                new = new and self._is_new_call(fact)  # noqa: PLW2901
+            # Nobody says when it was said: not later than the call began.
+            self.say(fact, at=at, clock="request", told=new)
+        return digests[-1] if digests else None
+
+    def output(
+        self,
+        messages: list[Message],
+        key: str,
+        at: str | None,
+        last: str | None = None,
+        model: str | None = None,
+        reasons: list[str] | None = None,
+        clock: str | None = None,
+    ) -> None:
+        """Tells what a model answered; `key` names the answer, `last` is what it was asked last."""
+        reasons = reasons or []
+        for place, message in enumerate(messages):
+            reason = message.finish or (reasons[place] if place < len(reasons) else None)
+            id = f"{key}/{place}" if place else key
+            for fact in self.facts(message, "assistant"):
+                told = True
+                if isinstance(fact, Said):
+                    told = id not in self.past.messages
+                    told = told and not self.past.was_heard_after(last, _digest(fact))
+                    fact = replace(fact, message_id=id, model=model, stop_reason=reason)  # noqa: PLW2901
+                elif isinstance(fact, Called | Returned):
+                    told = self._is_new_call(fact)
+                self.say(fact, at=at, clock=clock, told=told)
+
+    def again(self, messages: list[Message], at: str | None, default: str) -> None:
+        """Tells of messages that somebody repeats only what was never told."""
+        for fact in [each for message in messages for each in self.facts(message, default)]:
+            known = _digest(fact)
+            told = known not in self.past.said
+            if isinstance(fact, Said):
+                id = f"{HISTORY}{sha256(f'{self.record} {known}'.encode()).hexdigest()[:24]}"
+                self.say(replace(fact, message_id=id), at=at, clock="request", told=told)
+            elif isinstance(fact, Called | Returned):
+                self.say(fact, at=at, clock="request", told=told and self._is_new_call(fact))
+
+    def _is_new_call(self, fact: Called | Returned) -> bool:
+        mask = 1 if isinstance(fact, Called) else 2
+        return fact.synthetic_id or not self.past.calls.get(fact.call_id, 0) & mask
+
+    def facts(self, message: Message, default: str = "user") -> Iterator[Fact]:
+        """A message as what was said, then what was called or returned in it."""
+        blocks: list[dict[str, Any]] = []
+        others: list[Fact] = []
+        for place, part in enumerate(message.parts):
+            found = self._part(part, place)
+            if isinstance(found, dict):
+                blocks.append(found)
+            elif found is not None:
+                others.append(found)
+        role = ROLES.get(message.role.lower() if message.role else default)
+        if blocks or not others:
+            yield Said(role=role or "note", blocks=tuple(blocks))
+        yield from others
+
+    def _part(self, part: Any, place: int) -> dict[str, Any] | Fact | None:
+        kind = part.get("type") if isinstance(part, dict) else None
+        content = part.get("content") if isinstance(part, dict) else None
+        match kind:
+            case "text" if isinstance(content, str):
+                return {"type": "text", "text": self.lifted(content)} if content else None
+            case "reasoning" if isinstance(content, str):
+                more = {key: self.lifted(each) for key, each in part.items()
+                        if key not in ("type", "content", "thinking", "text")}  # fmt: skip
+                return {"type": "thinking", "thinking": self.lifted(content), **more}
+            case "tool_call" | "server_tool_call":
+                return self._called(part, place, kind)
+            case "tool_call_response" | "server_tool_call_response":
+                return self._returned(part, place)
+            case "blob" if isinstance(content, str):
+                return _stream("blob", {**part, "content": self._bytes(part, content)})
+        return _stream(text(kind) or "part", self.lifted(part))
+
+    def _called(self, part: dict[str, Any], place: int, kind: str) -> Called:
+        given = part.get("arguments")
+        if kind == "server_tool_call":
+            given = part.get("server_tool_call", given)
+        id = text(part.get("id"))
+        return Called(
+            tool=text(part.get("name")) or "unknown",
+            call_id=id or f"{self.raw[:16]}/{place}",
+            input=self.lifted(parse(given)),
+            by_provider=kind == "server_tool_call",
+            synthetic_id=id is None,
+        )
+
+    def _returned(self, part: dict[str, Any], place: int) -> Returned:
+        given = next((part[key] for key in _RESULTS if part.get(key) is not None), None)
+        id = text(part.get("id"))
+        return Returned(
+            call_id=id or f"{self.raw[:16]}/{place}",
+            output=self.lifted(given),
+            synthetic_id=id is None,
+        )
+
+    def _bytes(self, part: dict[str, Any], content: str) -> Any:
+        """The bytes of a part, lifted out whatever their size."""
+        media = text(part.get("mime_type")) or "application/octet-stream"
+        try:
+            return self.teller.lift.blob(b64decode(content, validate=True), media)
+        except (binascii.Error, ValueError):
+            return self.lifted(content)
+
+
+_RESULTS = ("response", "result", "server_tool_call_response")
+
+
+def _stream(kind: str, chunk: Any) -> dict[str, Any]:
+    return {"type": "stream", "provider_type": kind, "chunk": chunk}
+
+
+def _digest(fact: Fact) -> str:
+    return digest(type(fact).__name__, native.body_of(fact))

@@ -1,0 +1,95 @@
+"""What a log record tells: an event of an agent or of a model call, or what somebody noted."""
+
+from typing import Any
+
+from tracklog.fact import Noted
+from tracklog.importers.otlp import genai
+from tracklog.importers.otlp.account import Account
+from tracklog.importers.otlp.agents import copied_key, gemini_key, tell_event
+from tracklog.importers.otlp.spans import DETAILS, decided, dropped, spent
+from tracklog.importers.otlp.view import RUN_KEYS, Log, text
+from tracklog.importers.otlp.wire import not_numbers
+
+ERROR = 17
+"""The severity from which on a record tells of an error."""
+
+
+def record_of(log: Log) -> str | None:
+    """The record's own key at its source, where it has one."""
+    if log.tool == "codex":
+        return copied_key(log.name, log.attrs)
+    sequence = log.attrs.get("event.sequence")
+    session = log.attrs.get("session.id")
+    if log.tool == "claude" and session and sequence is not None:
+        return f"{session}/{sequence}"
+    return None
+
+
+def tell_log(account: Account, log: Log) -> None:
+    """Tells of a log record."""
+    attrs = log.attrs
+    account.generation = genai.generation(attrs, [log.name]) if "gen_ai." in log.name else None
+    agent = genai.pick(attrs, "agent") or log.service
+    account.who = {"agent": agent, "step": genai.pick(attrs, "node")}
+    if log.name in genai.OLD_EVENTS:
+        _old(account, log)
+    elif log.name == DETAILS:
+        _details(account, log)
+    elif log.name == "gen_ai.evaluation.result":
+        decided(account, attrs, log.cause, log.at, log.clock)
+    elif log.name == "gen_ai.client.operation.exception":
+        account.say(_noted(account, log, "error"), at=log.at, clock=log.clock)
+    elif not tell_event(account, log.name, attrs, log.at, log.cause, log.clock):
+        label = "error" if log.severity >= ERROR else log.name or "log"
+        account.say(_noted(account, log, label), at=log.at, clock=log.clock)
+    if cut := dropped(log.item.body):
+        account.find(
+            "dropped", f"the producer dropped {cut} parts of {log.name!r}", log.at, count=cut
+        )
+    if not_numbers([log.item.body.get("attributes", []), log.item.body.get("body", {})]):
+        account.find("not-a-number", "a number that JSON has none for is kept as its name", log.at)
+
+
+def _noted(account: Account, log: Log, label: str) -> Noted:
+    """Kept under its own name, with all it says."""
+    data: dict[str, Any] = account.rest(*RUN_KEYS)
+    if log.body is not None:
+        data = {"body": account.lifted(log.body), "attributes": data} if data else {
+            "body": account.lifted(log.body)
+        }  # fmt: skip
+    if severity := text(log.item.body.get("severityText")):
+        data["severity"] = severity
+    words = text(log.attrs.get("exception.message")) or text(log.body)
+    kind = log.name or text(log.attrs.get("exception.type")) or ""
+    return Noted(label=label, kind=kind, text=words[:10_000] if words else None, data=data)
+
+
+def _old(account: Account, log: Log) -> None:
+    """One message of generation A; all of a history are told again with every call."""
+    message = genai.old_message(log.name, log.attrs, log.body)
+    if message is None:
+        account.say(_noted(account, log, log.name), at=log.at, clock=log.clock)
+    elif log.name == "gen_ai.choice":
+        index = log.body.get("index") if isinstance(log.body, dict) else None
+        key = log.cause or account.raw[:32]
+        account.output([message], f"{key}/{index}" if index else key, log.at, clock=log.clock)
+    else:
+        account.again([message], log.at, genai.OLD_EVENTS[log.name])
+
+
+def _details(account: Account, log: Log) -> None:
+    """The whole of a model call, told as an event."""
+    attrs = {**(log.body if isinstance(log.body, dict) else {}), **log.attrs}
+    talk = genai.talk(attrs)
+    response = genai.pick(attrs, "response")
+    key = response or log.cause or account.raw[:32]
+    asked, answered = genai.pick(attrs, "asked"), genai.pick(attrs, "answered")
+    account.again(talk.system, log.at, "system")
+    last = account.input(talk.input, log.at)
+    reasons = genai.finish_reasons(attrs)
+    account.output(talk.output, key, log.at, last, answered or asked, reasons, log.clock)
+    spend = gemini_key(attrs) if log.tool == "gemini" else None
+    spent(account, attrs, spend or key, log.at, log.clock, ("event.", *RUN_KEYS))
+    for name in talk.cut:
+        words = f"{name} is no whole JSON: a limit cut it"
+        account.find("cut-attribute", words, log.at, attribute=name)

@@ -1,0 +1,244 @@
+"""A span or a log record as it is read: its attributes, its times, its place among the others."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from tracklog.importers.otlp.wire import Item, attributes, plain
+
+RUN_KEYS = (
+    "tracklog.run.id",
+    "gen_ai.conversation.id",
+    "session.id",
+    "conversation.id",
+    "thread.id",
+)
+"""What names the run of an item, the strongest first; the trace comes last."""
+
+AGENTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "claude": ("claude_code.", ("claude-code", "claude_code")),
+    "codex": ("codex.", ("codex",)),
+    "gemini": ("gemini_cli.", ("gemini-cli", "gemini_cli")),
+    "copilot": ("copilot.", ("github-copilot", "copilot")),
+}
+"""The agents that are known by what their events or their services are called."""
+
+NO_SPAN = "0" * 16
+
+
+@dataclass(slots=True)
+class Happening:
+    """Something that a span told while it was open."""
+
+    name: str
+    at: str | None
+    attrs: dict[str, Any]
+    dropped: int = 0
+
+
+@dataclass(slots=True)
+class View:
+    """What spans and log records have in common."""
+
+    item: Item
+    attrs: dict[str, Any]
+    resource: dict[str, Any]
+    scope: str
+    trace: str
+    """Empty for a log record outside of any trace."""
+    tool: str = "otlp"
+    """Whose conversations these are; an importer's name where the agent is known."""
+
+    @property
+    def keys(self) -> list[tuple[str, str]]:
+        """What may name the run, by attribute, the strongest first."""
+        found = []
+        for key in RUN_KEYS:
+            value = self.attrs.get(key, self.resource.get(key))
+            if isinstance(value, int) and not isinstance(value, bool):
+                value = str(value)
+            if isinstance(value, str) and value:
+                found.append((key, value))
+        return found
+
+    @property
+    def service(self) -> str | None:
+        """The name of the service, where somebody gave it one."""
+        name = text(self.resource.get("service.name"))
+        return None if name is None or name.startswith("unknown_service") else name
+
+    @property
+    def host(self) -> str | None:
+        return text(self.resource.get("service.instance.id")) or text(
+            self.resource.get("host.name")
+        )
+
+    @property
+    def software(self) -> dict[str, Any] | None:
+        if self.service is None:
+            return None
+        version = text(self.resource.get("service.version"))
+        return {"name": self.service} | ({"version": version} if version else {})
+
+
+@dataclass(slots=True)
+class Span(View):
+    """A span; a pending one is the real one's, told at its start."""
+
+    name: str = ""
+    id: str = ""
+    parent: str = ""
+    start: int = 0
+    """In nanoseconds since 1970; 0 where it is not known."""
+    end: int = 0
+    kind: int = 0
+    pending: bool = False
+    failed: bool = False
+    succeeded: bool = False
+    """It says so itself."""
+    status_message: str = ""
+    happenings: list[Happening] = field(default_factory=list)
+
+    @property
+    def record(self) -> str:
+        return f"{self.trace}/{self.id}"
+
+    @property
+    def cause(self) -> str | None:
+        return f"{self.trace}/{self.parent}" if self.parent else None
+
+    @property
+    def seconds(self) -> float | None:
+        return (self.end - self.start) / 1e9 if self.end >= self.start > 0 else None
+
+
+@dataclass(slots=True)
+class Log(View):
+    """A log record."""
+
+    name: str = ""
+    """Its event name, from wherever it stands."""
+    at: str | None = None
+    clock: str | None = None
+    """`observed` when that is the only time it has."""
+    severity: int = 0
+    span: str = ""
+    body: Any = None
+
+    @property
+    def cause(self) -> str | None:
+        return f"{self.trace}/{self.span}" if self.trace and self.span else None
+
+
+def view(item: Item) -> Span | Log:
+    """What an item says of itself."""
+    found = span(item) if item.signal == "traces" else log(item)
+    found.tool = _tool(found)
+    return found
+
+
+def span(item: Item) -> Span:
+    body = item.body
+    attrs = attributes(body.get("attributes"))
+    status = body.get("status", {})
+    found = Span(
+        item,
+        attrs,
+        _resource(item),
+        item.scope.get("scope", {}).get("name", ""),
+        body["traceId"],
+        name=body.get("name", ""),
+        id=body["spanId"],
+        parent=body.get("parentSpanId", ""),
+        start=int(body.get("startTimeUnixNano", 0)),
+        end=int(body.get("endTimeUnixNano", 0)),
+        kind=body.get("kind", 0),
+        failed=status.get("code") == 2,
+        succeeded=status.get("code") == 1,
+        status_message=status.get("message", ""),
+        happenings=[
+            Happening(
+                each.get("name", ""),
+                spelled(int(each.get("timeUnixNano", 0))),
+                attributes(each.get("attributes")),
+                each.get("droppedAttributesCount", 0),
+            )
+            for each in body.get("events", ())
+        ],
+    )
+    if attrs.get("logfire.span_type") == "pending_span" and found.parent:
+        # It stands for the span that is its parent; that one's parent is told apart.
+        above = text(attrs.get("logfire.pending_parent_id")) or NO_SPAN
+        found.id, found.parent = found.parent, "" if above == NO_SPAN else above
+        found.pending = True
+    found.pending = found.pending or not found.end
+    return found
+
+
+def log(item: Item) -> Log:
+    body = item.body
+    attrs = attributes(body.get("attributes"))
+    time, observed = (int(body.get(key, 0)) for key in ("timeUnixNano", "observedTimeUnixNano"))
+    said = plain(body.get("body"))
+    return Log(
+        item,
+        attrs,
+        _resource(item),
+        item.scope.get("scope", {}).get("name", ""),
+        body.get("traceId", ""),
+        name=_event_name(body, attrs, said),
+        at=spelled(time or observed),
+        clock="observed" if observed and not time else None,
+        severity=body.get("severityNumber", 0),
+        span=body.get("spanId", ""),
+        body=said,
+    )
+
+
+def _resource(item: Item) -> dict[str, Any]:
+    return attributes(item.resource.get("resource", {}).get("attributes"))
+
+
+def _event_name(body: dict[str, Any], attrs: dict[str, Any], said: Any) -> str:
+    """Of field, attribute and body; the body's where it is the longer form of the attribute's."""
+    name = text(body.get("eventName")) or text(attrs.get("event.name"))
+    spoken = said if isinstance(said, str) and _looks_like_a_name(said) else None
+    if name is None or (spoken is not None and spoken.endswith(f".{name}")):
+        return spoken or name or ""
+    return name
+
+
+def _looks_like_a_name(said: str) -> bool:
+    parts = said.split(".")
+    return len(said) <= 100 and len(parts) > 1 and all(_is_word(part) for part in parts)
+
+
+def _is_word(part: str) -> bool:
+    return (
+        part.isascii() and part.replace("_", "").replace("-", "").isalnum() and part == part.lower()
+    )
+
+
+def _tool(found: Span | Log) -> str:
+    service = (text(found.resource.get("service.name")) or "").lower()
+    name = text(found.attrs.get("event.name")) or found.name
+    for tool, (prefix, services) in AGENTS.items():
+        if name.startswith(prefix) or found.name.startswith(prefix) or service.startswith(services):
+            return tool
+    return "otlp"
+
+
+def spelled(nanoseconds: int) -> str | None:
+    """A time as lines have it, as fine as it was given; None for 0."""
+    if not nanoseconds:
+        return None
+    whole, rest = divmod(nanoseconds, 10**9)
+    time = datetime.fromtimestamp(whole, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    fraction = f".{rest:09}".rstrip("0").rstrip(".")
+    return f"{time}{fraction}Z"
+
+
+def text(value: Any) -> str | None:
+    """A text that says something; None for anything else."""
+    return value if isinstance(value, str) and value else None
