@@ -17,12 +17,16 @@ Whatever cannot be written raises; a key that is a number becomes a string, as j
 Python 3.11 or newer, on Linux or macOS.
 """
 
+import atexit
 import copy
+import fcntl
+import itertools
 import json
 import math
 import os
 import re
 import stat
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +35,16 @@ from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 from weakref import WeakSet
 
-__all__ = ["Emitter", "FileSink", "Invalid", "Problem", "ShortWrite", "Sink", "new_id"]
+__all__ = [
+    "Emitter",
+    "FileSink",
+    "HttpSink",
+    "Invalid",
+    "Problem",
+    "ShortWrite",
+    "Sink",
+    "new_id",
+]
 
 RUN_ENV, PARENT_ENV, TRACE_ENV = "TRACKLOG_RUN_ID", "TRACKLOG_PARENT_RUN_ID", "TRACEPARENT"
 
@@ -91,7 +104,7 @@ class ShortWrite(OSError):
 class Sink(Protocol):
     """Where lines go. An emitter calls it from one thread at a time."""
 
-    def write(self, line: bytes, /) -> None:
+    def write(self, line: bytes, dialect: str, /) -> None:
         """Takes one line with its line end, whole, or raises."""
 
     def close(self) -> None: ...
@@ -111,7 +124,7 @@ class FileSink:
         self._fd: int | None = os.open(path, flags, 0o600)
         self._torn = self._unterminated(path)
 
-    def write(self, line: bytes, /) -> None:
+    def write(self, line: bytes, _dialect: str = "", /) -> None:
         if self._fd is None:
             raise ValueError("the emitter is closed: open another one")
         # What a crash or a short write left without its end would swallow this line.
@@ -149,6 +162,733 @@ class FileSink:
                 return True
         except OSError:  # it cannot be read: a blank line is the lesser harm
             return True
+
+
+# <sink> These bytes stand alike in kahn_emit.py, kahn_agent_emit.py and tracklog_emit.py.
+
+URL_ENV, SPOOL_ENV = "TRACKLOG_URL", "TRACKLOG_SPOOL"
+TOKEN_ENV, TOKEN_FILE_ENV = "TRACKLOG_TOKEN", "TRACKLOG_TOKEN_FILE"
+BATCH_BYTES, BATCH_LINES = 512 << 10, 1000
+SEGMENT_BYTES = 8 << 20
+SPOOL_BYTES = 1 << 30
+MEMORY_BYTES = 8 << 20
+REFUSED_BYTES = 64 << 20
+LINGER, PATIENCE, LOOK_AROUND, LONGEST_PAUSE = 0.05, 15.0, 30.0, 30.0
+"""Seconds: to wait for more lines, for an answer, between looks for left files, between tries."""
+
+
+class Batch(NamedTuple):
+    """Lines that are sent together: the same key always stands for the same lines."""
+
+    key: str
+    dialect: str
+    """Empty, where a crash left something else than a line."""
+    lines: list[bytes]
+    end: int
+
+
+class SpoolFile:
+    """A private file whose lock is held by the one process that writes and forwards it.
+
+    It begins with the place up to which all was taken by the collector, in twenty digits.
+    """
+
+    HEAD = 21
+    limit = SEGMENT_BYTES
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path, self.fd = path, fd
+        self.name = os.path.basename(path).partition(".")[0]
+
+    @classmethod
+    def new(cls, folder: str) -> "SpoolFile":
+        for _ in range(8):
+            path = os.path.join(folder, f"{time.time_ns():020d}-{os.urandom(8).hex()}.spool")
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            if (file := cls._locked(path, fd)) is not None:
+                file.append(b"%020d\n" % cls.HEAD)
+                return file
+        raise OSError(f"no file of {folder} can be locked")
+
+    @classmethod
+    def left(cls, path: str) -> "SpoolFile | None":
+        """The file of a process that is gone, or None: at most one process gets it."""
+        try:
+            file = cls._locked(path, os.open(path, os.O_RDWR))
+        except OSError:
+            return None
+        if file is not None and file.size() <= cls.HEAD:
+            file.remove()
+            return None
+        return file
+
+    @classmethod
+    def _locked(cls, path: str, fd: int) -> "SpoolFile | None":
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.stat(path).st_ino == os.fstat(fd).st_ino:
+                return cls(path, fd)
+        except OSError:
+            pass  # another process has it, or had it and is done with it
+        os.close(fd)
+        return None
+
+    def append(self, data: bytes) -> None:
+        written = os.write(self.fd, data)
+        if written != len(data):
+            end = os.lseek(self.fd, 0, os.SEEK_CUR) - written
+            os.ftruncate(self.fd, end)
+            os.lseek(self.fd, end, os.SEEK_SET)
+            raise OSError(f"only {written} of {len(data)} bytes were written")
+
+    def size(self) -> int:
+        return os.fstat(self.fd).st_size
+
+    def read(self, start: int, end: int) -> bytes:
+        parts = []
+        while start < end and (part := os.pread(self.fd, end - start, start)):
+            parts.append(part)
+            start += len(part)
+        return b"".join(parts)
+
+    def taken(self) -> int:
+        digits = os.pread(self.fd, self.HEAD, 0)
+        return int(digits) if digits.strip().isdigit() else self.HEAD
+
+    def take(self, end: int) -> None:
+        os.pwrite(self.fd, b"%020d" % end, 0)
+
+    def release(self) -> None:
+        """Leaves the file to whoever looks for it next."""
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def remove(self) -> None:
+        try:
+            os.unlink(self.path)
+        except OSError:
+            pass  # it is empty, and whoever can will remove it
+        self.release()
+
+
+class SpoolMemory:
+    """What stands in for the file where none can be written; it ends with its process."""
+
+    HEAD = 0
+    limit = MEMORY_BYTES
+
+    def __init__(self) -> None:
+        self.name = os.urandom(16).hex()
+        self._bytes, self._dropped = bytearray(), 0
+
+    def append(self, data: bytes) -> None:
+        self._bytes += data
+
+    def size(self) -> int:
+        return self._dropped + len(self._bytes)
+
+    def read(self, start: int, end: int) -> bytes:
+        return bytes(self._bytes[start - self._dropped : end - self._dropped])
+
+    def taken(self) -> int:
+        return self._dropped
+
+    def take(self, end: int) -> None:
+        del self._bytes[: end - self._dropped]
+        self._dropped = end
+
+    def release(self) -> None:
+        self._bytes.clear()
+
+    remove = release
+
+
+_BEFORE = re.compile(rb"[a-z][a-z0-9-]* ")
+
+
+class Segment:
+    """Lines on their way: each with its dialect before it; an empty line ends a batch.
+
+    So does another dialect, and the end of the file once a batch was read up to there. Where a
+    batch ends is thus written before anything follows it, for whoever must send it again.
+    """
+
+    def __init__(self, store: "SpoolFile | SpoolMemory") -> None:
+        self.store = store
+        self.done = store.taken()
+        self.closed = False
+        self._pending = self._count = 0
+        self._cut = False
+
+    def append(self, line: bytes, dialect: str) -> None:
+        data = b"%b%b %b" % (b"\n" if self._cut else b"", dialect.encode(), line)
+        self.store.append(data)
+        if self._cut:
+            self._pending = self._count = 0
+            self._cut = False
+        self._pending += len(data)
+        self._count += 1
+        if self._pending >= BATCH_BYTES or self._count >= BATCH_LINES:
+            self._cut = True
+
+    def left(self) -> int:
+        """How many bytes were not taken yet."""
+        return self.store.size() - self.done
+
+    def reach(self) -> int:
+        """How far to read for the next batch, after which it does not grow."""
+        end = self.store.size()
+        if end - self.done <= 2 * BATCH_BYTES:
+            self._cut = True
+        return end
+
+    def batch(self, end: int) -> Batch | None:
+        """The first lines that were not taken, or None."""
+        block, reach = b"", min(end, self.done + 2 * BATCH_BYTES)
+        while True:
+            block = self.store.read(self.done, reach)
+            body = block.lstrip(b"\n")
+            stop = body.find(b"\n\n")
+            if stop >= 0 or reach >= end:
+                break
+            reach = min(end, reach + 2 * len(block))
+        start = self.done + len(block) - len(body)
+        body = body[: stop if stop >= 0 else body.rfind(b"\n") + 1]
+        lines = body.removesuffix(b"\n").split(b"\n") if body else []
+        if not lines:
+            return None
+        before = lines[0].partition(b" ")[0] + b" "
+        key = f"{self.store.name}-{start}"
+        if not _BEFORE.fullmatch(before):
+            return Batch(key, "", lines[:1], start + len(lines[0]) + 1)
+        known = itertools.takewhile(lambda line: line.startswith(before), lines)
+        bare = [line[len(before) :] for line in known]
+        through = start + sum(map(len, bare)) + len(bare) * (len(before) + 1)
+        return Batch(key, before[:-1].decode(), bare, through)
+
+    def take(self, end: int) -> None:
+        self.done = end
+        self.store.take(end)
+
+
+class Bell:
+    """Wakes a thread; may be rung from anywhere, also by a signal that interrupts a ringing."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def ring(self) -> None:
+        if self._lock.locked():
+            try:
+                self._lock.release()
+            except RuntimeError:
+                pass  # somebody else rang at the same moment
+
+    def wait(self, seconds: float) -> bool:
+        return self._lock.acquire(timeout=seconds)
+
+
+class Unreachable(Exception):
+    """The collector cannot be asked now; `pause` is how long it wants to be left alone."""
+
+    def __init__(self, why: str, pause: float = 0.0) -> None:
+        super().__init__(why)
+        self.pause = pause
+
+
+class HttpSink:
+    """Sends lines to a collector, from a thread of its own; what it cannot send waits in a spool.
+
+    `write` appends to a private file and returns: it never waits for the network and never raises
+    because of it. Batches are sent in order, again and again until the collector has taken them,
+    under a key by which it knows a batch that it has already. What a process leaves behind is sent
+    by the next one that reports to the same collector. `close` waits `deadline` seconds at most;
+    so does the end of the process.
+    """
+
+    _alive: ClassVar["WeakSet[HttpSink]"] = WeakSet()
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        spool: "str | os.PathLike[str] | None" = None,
+        deadline: float = 2.0,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        # A producer that writes files starts faster without it. Not later, in the thread: a child
+        # that is forked in the middle of an import has half a module.
+        import http.client  # noqa: PLC0415 - see above
+
+        environ = os.environ if environ is None else environ
+        self._client = http.client
+        self.url, self.deadline = url.rstrip("/"), deadline
+        self._where = _target(self.url)
+        self._token, self._token_file = token or environ.get(TOKEN_ENV), environ.get(TOKEN_FILE_ENV)
+        self.folder = os.path.join(_spool(spool, environ), _folder(self.url))
+        self.lost = 0
+        """How many lines had no place left, neither on disk nor in memory."""
+        self._renew()
+        HttpSink._alive.add(self)
+
+    def _renew(self) -> None:
+        """Nothing on its way, no thread, no lock held: as at the start, and in a child process."""
+        self._lock = threading.RLock()
+        self._wake, self._hurry = Bell(), Bell()
+        self._ticket, self._started = threading.Lock(), False
+        self._leaving, self._finished = threading.Event(), threading.Event()
+        self._segments: list[Segment] = []
+        self._adopted: list[Segment] = []
+        self._line: Any = None
+        self._closed = self._looked = self._looked_last = False
+        self._warned: set[str] = set()
+
+    @classmethod
+    def told(cls, environ: Mapping[str, str] | None = None, **options: Any) -> "HttpSink | None":
+        """The sink that the environment asks for, if it does; a URL that is none is reported."""
+        environ = os.environ if environ is None else environ
+        url = environ.get(URL_ENV)
+        try:
+            return cls(url, environ=environ, **options) if url else None
+        except ValueError as error:
+            _say(f"{URL_ENV}: {error}; nothing is sent")
+            return None
+
+    def write(self, line: bytes, dialect: str, /) -> None:
+        """Takes one line with its line end, whole; where there is no place left it is counted."""
+        with self._lock:
+            if self._closed:
+                raise ValueError("the emitter is closed: open another one")
+            try:
+                self._append(line, dialect)
+            except OSError as error:
+                self._lose(f"no line can be kept: {error}")
+        self._wake.ring()
+        if not self._started:
+            self._start()
+
+    def flush(self, deadline: float | None = None) -> bool:
+        """Waits until all is with the collector; False when it is not by the deadline."""
+        until = time.monotonic() + (self.deadline if deadline is None else deadline)
+        self._start()
+        self.hurry()
+        while not (done := self._looked and not self._left()):
+            if time.monotonic() > until or self._finished.is_set():
+                break
+            time.sleep(0.005)
+        return done
+
+    def hurry(self) -> None:
+        """Sends what there is now, without waiting for more."""
+        self._hurry.ring()
+        self._wake.ring()
+
+    def close(self, deadline: float | None = None) -> None:
+        """Sends what it can within the deadline, and leaves the rest in the spool."""
+        self._close()
+        self._finished.wait(self.deadline if deadline is None else deadline)
+
+    def get(self, path: str, patience: float) -> tuple[int, bytes, float]:
+        """A page of the collector: its status, its bytes, how long to pause; raises Unreachable."""
+        connection = self._connection(patience)
+        try:
+            return self._exchange(connection, "GET", path, patience)
+        finally:
+            connection.close()
+
+    def _append(self, line: bytes, dialect: str) -> None:
+        last = self._segments[-1] if self._segments else None
+        if last is None or last.closed or last.store.size() >= last.store.limit:
+            if last is not None and isinstance(last.store, SpoolMemory):
+                if last.left() + len(line) > last.store.limit:
+                    raise OSError("the collector is away and the memory is full")
+            else:
+                last = self._roll()
+        try:
+            last.append(line, dialect)
+        except OSError:
+            if isinstance(last.store, SpoolMemory):
+                raise
+            last.closed = True
+            self._segments.append(Segment(SpoolMemory()))
+            self._segments[-1].append(line, dialect)
+
+    def _roll(self) -> Segment:
+        if sum(segment.left() for segment in self._segments) >= SPOOL_BYTES:
+            raise OSError(f"the spool {self.folder} is full")
+        try:
+            os.makedirs(self.folder, 0o700, exist_ok=True)
+            store: SpoolFile | SpoolMemory = SpoolFile.new(self.folder)
+        except OSError as error:
+            self._warn("spool", f"{error}: what cannot be sent is kept in memory, up to a limit")
+            store = SpoolMemory()
+        self._segments.append(Segment(store))
+        return self._segments[-1]
+
+    def _lose(self, why: str, lines: int = 1) -> None:
+        self.lost += lines
+        self._warn("lost", f"{why}; lines are being lost")
+
+    def _start(self) -> None:
+        # A ticket that is taken once: a signal handler that emits may come between any two steps.
+        if not self._ticket.acquire(blocking=False):
+            return
+        try:
+            threading.Thread(target=self._forward, name="tracklog", daemon=True).start()
+        except RuntimeError:  # the interpreter is ending: the spool keeps the lines
+            self._finished.set()
+        self._started = True
+
+    def _close(self) -> None:
+        with self._lock:
+            self._closed = True
+            self._leaving.set()
+            if self._ticket.acquire(blocking=False):  # there never was anything to send
+                self._finished.set()
+        self.hurry()
+
+    def _left(self) -> bool:
+        with self._lock:
+            return any(segment.left() for segment in (*self._adopted, *self._segments))
+
+    def _forward(self) -> None:
+        """What the thread does: batch after batch, oldest first, until the sink is closed."""
+        failures = 0
+        self._hurry.wait(LINGER)
+        try:
+            while not (self._closed and failures):
+                try:
+                    if (found := self._next()) is not None:
+                        self._send(*found)
+                    elif self._closed and self._looked_last:
+                        return
+                    else:
+                        self._idle()
+                    failures = 0
+                except Exception as error:  # noqa: BLE001 - a thread that ends would send no more
+                    failures += 1
+                    if not self._closed:
+                        self._pause(failures, error)
+                        failures = 0 if self._closed else failures
+        finally:
+            self._rest()
+
+    def _idle(self) -> None:
+        if self._closed:  # a child may have left something meanwhile
+            self._looked, self._looked_last = False, True
+        elif self._wake.wait(LOOK_AROUND):
+            self._hurry.wait(LINGER)
+        else:
+            self._looked = False
+
+    def _pause(self, failures: int, error: Exception) -> None:
+        """Longer from failure to failure, never twice alike, and as long as the collector asks."""
+        pause = min(LONGEST_PAUSE, 0.1 * 2 ** min(failures, 12))
+        pause *= 0.5 + os.urandom(1)[0] / 510
+        if not isinstance(error, Unreachable):
+            self._warn("error", f"{type(error).__name__}: {error}")
+        elif error.pause > pause:
+            self._leaving.wait(error.pause)
+            return
+        self._hurry.wait(pause)
+
+    def _next(self) -> tuple[Segment, Batch] | None:
+        if not self._looked:
+            self._look_around()
+        while self._adopted:
+            first = self._adopted[0]
+            end = first.reach()
+            if found := first.batch(end):
+                return first, found
+            if torn := first.store.read(first.done, end).strip(b"\0\n"):
+                self._put_aside("", [(torn, "the end of a line is missing")], 0)
+            with self._lock:
+                self._adopted.pop(0).store.remove()
+        while True:
+            with self._lock:
+                if not self._segments:
+                    return None
+                first = self._segments[0]
+                end = first.reach()
+                done = first.done >= end
+                if done and (len(self._segments) > 1 or end >= first.store.limit // 8):
+                    self._segments.pop(0).store.remove()
+                    continue
+            if not done and (found := first.batch(end)):
+                return first, found
+            return None
+
+    def _look_around(self) -> None:
+        """Takes over what processes left that are gone."""
+        try:
+            names = sorted(os.listdir(self.folder))
+        except OSError:
+            names = []
+        for name in names:
+            if name.endswith(".spool"):
+                file = SpoolFile.left(os.path.join(self.folder, name))
+                if file is not None:
+                    with self._lock:
+                        self._adopted.append(Segment(file))
+        self._looked = True
+
+    def _rest(self) -> None:
+        """Removes what is done and leaves the rest to the next process."""
+        with self._lock:
+            for segment in (*self._adopted, *self._segments):
+                if segment.left():
+                    if isinstance(segment.store, SpoolMemory):
+                        lost = segment.store.read(segment.done, segment.store.size())
+                        self._lose("the collector is not back in time", lost.count(b"}\n"))
+                    segment.store.release()
+                else:
+                    segment.store.remove()
+            self._adopted, self._segments = [], []
+        if self.lost:
+            _say(f"{self.lost} lines were lost")
+        if self._line is not None:
+            self._line.close()
+        self._finished.set()
+
+    def _send(self, segment: Segment, batch: Batch) -> None:
+        """Sends a batch, and returns when it is taken or never will be."""
+        if batch.dialect:
+            self._deliver(batch.key, batch.dialect, batch.lines)
+        else:
+            self._put_aside("", [(batch.lines[0], "no line of a spool")], 0)
+        segment.take(batch.end)
+
+    def _deliver(self, key: str, dialect: str, lines: list[bytes]) -> None:
+        status, answer, after = self._post(f"/api/events/{dialect}", key, b"\n".join(lines) + b"\n")
+        if status == 413 and len(lines) > 1:  # by halves, so that what is small enough arrives
+            middle = len(lines) // 2
+            self._deliver(f"{key}.0", dialect, lines[:middle])
+            self._deliver(f"{key}.1", dialect, lines[middle:])
+        elif status in (400, 413, 415, 422):
+            self._put_aside(dialect, [(line, _short(answer)) for line in lines], status)
+        elif 200 <= status < 300:
+            self._heed(dialect, lines, answer)
+        elif status != 409:  # a key that is known already: these lines are there
+            why = f"{self.url} answers {status}: {_short(answer)}"
+            if status not in (408, 425, 429) and status < 500:
+                self._warn("answer", f"{why}; lines are kept in {self.folder}")
+            raise Unreachable(why, after)
+
+    def _heed(self, dialect: str, lines: list[bytes], answer: bytes) -> None:
+        """Puts aside the lines that the collector refused."""
+        try:
+            told = json.loads(answer)
+            verdicts = told.get("verdicts") or [] if told.get("refused") else []
+            refused = [
+                (lines[verdict["line"] - 1], json.dumps(verdict.get("problems"))[:500])
+                for verdict in verdicts
+                if verdict.get("verdict") == "refused"
+            ]
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError):
+            return  # the lines were taken; what else was said cannot be read
+        if refused:
+            self._put_aside(dialect, refused, 200)
+
+    def _put_aside(self, dialect: str, refused: list[tuple[bytes, str]], status: int) -> None:
+        path = os.path.join(self.folder, "refused.jsonl")
+        kept = [
+            {
+                "status": status,
+                "why": why,
+                "dialect": dialect,
+                "line": line.decode(errors="replace"),
+            }
+            for line, why in refused
+        ]
+        text = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in kept)
+        try:
+            os.makedirs(self.folder, 0o700, exist_ok=True)
+            fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                if os.fstat(fd).st_size > REFUSED_BYTES:
+                    raise OSError(f"{path} is full")
+                os.write(fd, text.encode(errors="replace"))
+            finally:
+                os.close(fd)
+            self._warn("refused", f"{self.url} refused lines ({refused[0][1]}); see {path}")
+        except OSError as error:
+            self._warn("aside", f"{self.url} refused lines, and they cannot be kept: {error}")
+
+    def _post(self, path: str, key: str, body: bytes) -> tuple[int, bytes, float]:
+        headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": key}
+        for again in (True, False):
+            fresh = self._line is None
+            self._line = self._line or self._connection(PATIENCE)
+            try:
+                return self._exchange(self._line, "POST", path, PATIENCE, body, headers)
+            except Unreachable as error:
+                self._line.close()
+                self._line = None
+                if fresh or not again:  # one that had been idle may just have been closed
+                    self._warn("down", f"{error}; lines are kept in {self.folder}")
+                    raise
+        raise AssertionError
+
+    def _connection(self, patience: float) -> Any:
+        scheme, host, port, _ = self._where
+        client = self._client
+        kind = client.HTTPSConnection if scheme == "https" else client.HTTPConnection
+        return kind(host, port, timeout=patience)
+
+    def _exchange(
+        self,
+        connection: Any,
+        method: str,
+        path: str,
+        patience: float,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, bytes, float]:
+        """The status, the body and how long to pause; raises Unreachable, whatever went wrong."""
+        until = time.monotonic() + 2 * patience
+        try:
+            token = self._secret()
+            proof = {"Authorization": f"Bearer {token}"} if token else {}
+            try:
+                connection.request(
+                    method, self._where[3] + path, body, {**(headers or {}), **proof}
+                )
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # who does not want the whole of it may still have said why
+            answer = connection.getresponse()
+            read = bytearray()
+            while part := answer.read1(1 << 16):
+                read += part
+                if time.monotonic() > until or len(read) > MEMORY_BYTES:
+                    raise Unreachable(f"{self.url} does not come to an end")
+            if answer.length:
+                raise Unreachable(f"{self.url} stopped in the middle of its answer")
+            answer.close()
+            if answer.will_close:
+                connection.close()
+            return answer.status, bytes(read), _seconds(answer.headers.get("Retry-After"))
+        except (OSError, self._client.HTTPException, ValueError) as error:
+            why = str(error) or type(error).__name__
+            raise Unreachable(f"{self.url} does not answer ({why})") from error
+
+    def _secret(self) -> str | None:
+        if self._token or not self._token_file:
+            return self._token
+        try:
+            with open(self._token_file, encoding="utf-8") as file:
+                return file.read().strip()
+        except OSError as error:
+            self._warn("token", f"the token cannot be read: {error}")
+            return None
+
+    def _warn(self, what: str, text: str) -> None:
+        if what not in self._warned:
+            self._warned.add(what)
+            _say(text)
+
+    @classmethod
+    def _forked(cls) -> None:
+        # The lines stay with the parent, who holds the lock of their file.
+        for sink in cls._alive:
+            closed = sink._closed
+            for segment in (*sink._adopted, *sink._segments):
+                segment.store.release()
+            sink._renew()
+            sink._closed = closed
+
+    @classmethod
+    def _end(cls) -> None:
+        """Closes what is open when the process ends, all within the longest of their deadlines."""
+        sinks = [sink for sink in cls._alive if not sink._finished.is_set()]
+        until = time.monotonic() + max((sink.deadline for sink in sinks), default=0.0)
+        try:
+            for sink in sinks:
+                sink._close()
+            for sink in sinks:
+                sink._finished.wait(max(0.0, until - time.monotonic()))
+        except KeyboardInterrupt:
+            pass  # who asks twice does not want to wait; the spool has the rest
+
+
+os.register_at_fork(after_in_child=HttpSink._forked)
+atexit.register(HttpSink._end)
+
+
+def _target(url: str) -> tuple[str, str, int | None, str]:
+    from urllib.parse import urlsplit  # noqa: PLC0415 - only for who reports to a collector
+
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(
+            f"{url!r} is no address of a collector: write one like http://127.0.0.1:4318"
+        )
+    return parts.scheme, parts.hostname, parts.port, parts.path.rstrip("/")
+
+
+def _spool(given: "str | os.PathLike[str] | None", environ: Mapping[str, str]) -> str:
+    home = environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return os.fspath(given or environ.get(SPOOL_ENV) or os.path.join(home, "tracklog", "spool"))
+
+
+def _folder(url: str) -> str:
+    """Each collector has its own: what was meant for one never goes to another."""
+    import hashlib  # noqa: PLC0415 - as above
+
+    return (
+        re.sub(r"[^A-Za-z0-9.-]+", "_", url)[:80]
+        + "-"
+        + hashlib.sha256(url.encode()).hexdigest()[:8]
+    )
+
+
+def _seconds(after: str | None) -> float:
+    """What Retry-After says, in seconds, within reason."""
+    if not after:
+        return 0.0
+    try:
+        wait = float(after)
+    except ValueError:
+        from email.utils import parsedate_to_datetime  # noqa: PLC0415 - rarely a date
+
+        try:
+            wait = parsedate_to_datetime(after).timestamp() - time.time()
+        except ValueError:
+            return 0.0
+    return min(wait, 300.0) if wait > 0 else 0.0
+
+
+def _short(answer: bytes) -> str:
+    return answer[:300].decode(errors="replace").strip()
+
+
+def _say(text: str) -> None:
+    try:
+        print(f"tracklog: {text}", file=sys.stderr)
+    except (OSError, ValueError, AttributeError, RuntimeError):
+        pass  # there is no stderr, and a warning must not be what breaks the producer
+
+
+# </sink>
+
+
+class _Tee:
+    """A file, and a collector beside it."""
+
+    def __init__(self, file: FileSink, http: HttpSink) -> None:
+        self._file, self._http = file, http
+
+    def write(self, line: bytes, dialect: str, /) -> None:
+        self._file.write(line)
+        self._http.write(line, dialect)
+
+    def close(self) -> None:
+        try:
+            self._file.close()
+        finally:
+            self._http.close()
 
 
 class _Shared:
@@ -204,8 +944,25 @@ class Emitter:
         durability: str = "os",
         environ: Mapping[str, str] | None = None,
     ) -> Self:
-        """An emitter that appends to a file."""
-        return cls(FileSink(path, durability), environ)
+        """An emitter that appends to a file, and reports to a collector if TRACKLOG_URL says so."""
+        http = HttpSink.told(environ)
+        file = FileSink(path, durability)
+        return cls(file if http is None else _Tee(file, http), environ)
+
+    @classmethod
+    def http(
+        cls, url: str | None = None, *, environ: Mapping[str, str] | None = None, **options: Any
+    ) -> Self:
+        """An emitter that reports to the collector at `url`, or where TRACKLOG_URL says.
+
+        The options are those of HttpSink: token, spool, deadline.
+        """
+        sink = (
+            HttpSink(url, environ=environ, **options) if url else HttpSink.told(environ, **options)
+        )
+        if sink is None:
+            raise ValueError(f"events have nowhere to go: give a url, or set {URL_ENV}")
+        return cls(sink, environ)
 
     def bind(
         self,
@@ -280,7 +1037,8 @@ class Emitter:
         self._write(
             f'{{"id":"{known}","run_id":{self._run},"turn":{turn},"kind":{_kind(kind)},'
             f'"actor":{who},"payload":{_object(payload, "/payload")},"created_at":{_at(at)},'
-            '"schema_version":1}\n'
+            '"schema_version":1}\n',
+            "fishbowl",
         )
         return id
 
@@ -311,7 +1069,7 @@ class Emitter:
         with shared.lock:
             number = shared.number(self.run, 0)
             head = f'{{"eventId":"evt-{run[1:-1]}-{number}","runId":{run},"sequence":{number},'
-            shared.sink.write(_utf8(head + tail))
+            shared.sink.write(_utf8(head + tail), "openwop")
             shared.last[self.run] = number
         return f"evt-{self.run}-{number}"
 
@@ -346,7 +1104,7 @@ class Emitter:
             tail = _BREAKS.sub(lambda found: f"\\u{ord(found[0]):04x}", tail)
         with shared.lock:
             number = shared.number(self.run, 1)
-            shared.sink.write(f'{{"seq":{number},{tail}'.encode())
+            shared.sink.write(f'{{"seq":{number},{tail}'.encode(), "awf")
             shared.last[self.run] = number
         return number
 
@@ -383,7 +1141,8 @@ class Emitter:
         said = _object(fields, "")[1:-1]
         self._write(
             f'{{"id":"{known}","run":{self._run},"at":{_at(at)},"fact":"{fact}",'
-            f'{about}{said}{"," if said else ""}"origin":{source}}}\n'
+            f'{about}{said}{"," if said else ""}"origin":{source}}}\n',
+            "tracklog",
         )
         if fact == "Began" and self.parent and fields.get("what") == "run":
             self.tracklog("Linked", at=at, origin=origin, kind="sub-run", parent=self.parent)
@@ -408,10 +1167,10 @@ class Emitter:
         about = _object(self._bound_about, "")[1:-1]
         self._about = about + "," if about else ""
 
-    def _write(self, text: str) -> None:
+    def _write(self, text: str, dialect: str) -> None:
         line = _utf8(text)
         with self._shared.lock:
-            self._shared.sink.write(line)
+            self._shared.sink.write(line, dialect)
 
 
 ABOUT = frozenset({"agent", "step", "family", "cause"})

@@ -1,6 +1,6 @@
 """kahn-agent: agents of a fleet that think, call tools, get audited and converge."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -31,8 +31,10 @@ from tracklog.fact import (
     Ended,
     Fact,
     Moved,
+    Noted,
     Phase,
     Returned,
+    Said,
 )
 
 RUN_ID = r"^[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}$"
@@ -237,8 +239,9 @@ def _moved(agent: str, body: Body) -> Iterator[Fact]:
             question_id=_question("clarification", agent, reason),
             what="clarification",
             text=text(body.get("question")) or reason,
+            expires=text(body.get("expires")),
         )
-    elif before == BLOCKED:
+    elif before == BLOCKED and not (reason or "").startswith("timeout:"):
         yield Answered(
             agent=agent,
             step=step,
@@ -385,9 +388,19 @@ def say(fact: Fact, scene: Scene) -> Body | None:
             body = {**base, "event": "agent_run_start", "agent_id": agent, "task": fact.task or ""}
             return body | ({"model": fact.model} if fact.model else {})
         case Moved():
-            return {**base, **_say_move(fact, agent, memory)}
+            move = _say_move(fact, agent, memory)
+            return None if move is None else {**base, **move}
+        case Asked() if memory["status"] != BLOCKED:
+            asked = Moved(from_=None, to=BLOCKED, phase="waiting")
+            reason = {"reason": f"clarification:{fact.question_id}"}
+            words = {"question": fact.text} if fact.text else {}
+            return {**base, **(_say_move(asked, agent, memory) or {}), **reason, **words}
+        case Answered() if memory["status"] == BLOCKED:
+            answered = Moved(from_=BLOCKED, to="thinking", phase="working")
+            told = {"reason": f"operator_response:{fact.question_id}", "answer": fact.answer}
+            return {**base, **(_say_move(answered, agent, memory) or {}), **told}
         case Called():
-            scene.memory[f"tool {fact.call_id}"] = fact.tool
+            scene.memory[f"tool {fact.call_id}"] = (fact.tool, fact.input)
         case Returned():
             memory["tools"] += 1
             return {**base, **_say_tool(fact, agent, memory, scene)}
@@ -407,10 +420,12 @@ def say(fact: Fact, scene: Scene) -> Body | None:
     return None
 
 
-def _say_move(fact: Moved, agent: str, memory: dict[str, Any]) -> Body:
+def _say_move(fact: Moved, agent: str, memory: dict[str, Any]) -> Body | None:
     words = {"working": "thinking", "waiting": BLOCKED, "done": "converged", "failed": "failed"}
     to = fact.to if fact.to in PHASES else words[fact.phase]
     before = fact.from_ if fact.from_ in PHASES else memory["status"]
+    if to == memory["status"] and fact.to not in PHASES:
+        return None  # the question, or its answer, was the move
     memory["status"] = to
     body: Body = {"event": "agent_transition", "agent_id": agent, "step": memory["steps"]}
     body |= {"from": before, "to": to}
@@ -420,14 +435,26 @@ def _say_move(fact: Moved, agent: str, memory: dict[str, Any]) -> Body:
 def _say_tool(fact: Returned, agent: str, memory: dict[str, Any], scene: Scene) -> Body:
     body: Body = {"event": "tool_invocation", "agent_id": agent, "step": memory["steps"]}
     memory["steps"] += 1
-    body["tool_name"] = fact.tool or scene.memory.get(f"tool {fact.call_id}", "unknown")
+    tool, given = scene.memory.pop(f"tool {fact.call_id}", ("unknown", None))
+    body["tool_name"] = fact.tool or tool
     body["duration_s"] = float(fact.seconds or 0)
     body["ok"] = fact.ok is not False
+    if isinstance(given, str):
+        body["input_summary"] = given[:SUMMARY]
     if isinstance(fact.output, str):  # KAHN-52: a summary, never the whole
         body["output_summary"] = fact.output[:SUMMARY]
     if isinstance(fact.error, str):
         body["error"] = fact.error[:SUMMARY]
     return body
+
+
+def carries(_event: Event, facts: Iterable[Fact]) -> bool:
+    """KAHN-52: a line with a tool's output is not carried, in an extension key neither."""
+    blocks = (block for fact in facts if isinstance(fact, Said) for block in fact.blocks)
+    kinds = (Returned, Noted)
+    return not any(isinstance(fact, kinds) for fact in facts) and not any(
+        block.get("type") not in ("text", "thinking") for block in blocks
+    )
 
 
 def _say_end(fact: Ended, agent: str, memory: dict[str, Any], audits: dict[str, int]) -> Body:
@@ -464,5 +491,6 @@ dialect = Dialect(
     rules=rules,
     rest=rest,
     say=say,
+    carries=carries,
     contract="agent_transitions",
 )
