@@ -197,7 +197,7 @@ class Called(Frame):
     tool_server: str | MISSING = MISSING
     by_provider: bool | MISSING = MISSING
     synthetic_id: bool | MISSING = MISSING
-    """The source gave no id."""
+    """The source gave no id; a mapping makes one up that no other call of the run has."""
 
 
 class Returned(Frame):
@@ -411,6 +411,10 @@ def facts(event: Event) -> Iterator[Fact]:
         for key, (name, is_tuple) in keys.items()
         if key in body
     }
+    if "mapping" in body["origin"]:
+        # A mapping tells a call and its return in two lines, so an id that it made up means
+        # something within the run.
+        said.pop("synthetic_id", None)
     yield fact(**said, fidelity=body["origin"]["fidelity"])
 
 
@@ -574,5 +578,6 @@ dialect = Dialect(
     names=names,
     source=source,
     say=say,
+    extension=("extra", "converted"),
     contract="tracklog",
 )

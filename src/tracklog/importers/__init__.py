@@ -7,6 +7,7 @@ A reader is a pure function of the bytes: the same prefix of a source gives the 
 All it remembers between records stands in `self.state`, a dict of JSON values, so that it can go on
 tomorrow where it stopped.
 Nothing raises: a field of a wrong type costs that field, an unknown record is kept as `Noted`.
+A call id that has to be made up is one that no other call of its run has, and is flagged.
 The folder is the registry; an outside package offers its `Importer` under `tracklog.importers`.
 What several formats share stands in the files that begin with an underscore.
 """
