@@ -12,6 +12,7 @@ from tracklog.cli._progress import progress_bar
 from tracklog.errors import TracklogError
 
 if TYPE_CHECKING:
+    from tracklog.cli._table import Names
     from tracklog.event import Finding
     from tracklog.home import Home
 
@@ -92,6 +93,13 @@ def asking(home: Path) -> "Iterator[Home]":
         with progress_bar("indexing", MANY) as progress:
             tell(opened.index.catch_up(progress))
         yield opened
+
+
+def names(home: "Home") -> "Names":
+    """How the runs of a home are called."""
+    from tracklog.cli._table import Names  # noqa: PLC0415  # it needs no home
+
+    return Names(home.runs())
 
 
 def now() -> str:

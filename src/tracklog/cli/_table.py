@@ -1,63 +1,221 @@
-"""Rows as a table that fits the terminal, or as JSON."""
+"""Rows as a table that fits the terminal, or as JSON; a pipe gets everything in full."""
 
-import shutil
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from tracklog.cli import _terminal as terminal
 
-Column = tuple[str, Callable[[dict[str, Any]], Any]]
-WIDEST = 26
-"""Of a column that is not the last."""
+if TYPE_CHECKING:
+    from tracklog.frame import Run
+
+GAP = 2
+SHORT = 8
+"""Characters that a shortened id keeps, even where fewer would do."""
+PADDED = 40
+"""Columns up to which a pipe's rows are filled up, so that one long value does not widen all."""
 
 COLOURS = {"waiting": "yellow", "failed": "red", "lost": "magenta", "working": "cyan"}
 COLOURS |= {"done": "green", "open": "yellow", "red": "red", "amber": "yellow", "green": "green"}
+COLOURS |= {"error": "red", "warning": "yellow", "info": "cyan"}
+
+
+class Column(NamedTuple):
+    """What stands in a column, and what happens to it where there is little room."""
+
+    name: str
+    value: Callable[[dict[str, Any]], Any]
+    rank: int = 0
+    """What is left out first: the greatest; 0 always stays."""
+    cut: int = 0
+    """The columns that its texts may be cut to; 0 where they may not, as with numbers."""
+    right: bool = False
+    least: Callable[[str], int] | None = None
+    """How far a text can be cut and still mean one thing; then nothing marks the cut."""
+
+
+class Names:
+    """How runs are called: by id, by `family:run` where two share one, as short as can be."""
+
+    def __init__(self, runs: "Iterable[Run]") -> None:
+        known = set(runs)
+        self._shared = {name for name, n in Counter(run for _, run in known).items() if n > 1}
+        self._sorted = sorted({run for _, run in known})
+        self._whole = sorted(f"{family}:{run}" for family, run in known if run in self._shared)
+
+    def of(self, family: str, run: str) -> str:
+        """The name that this run can be asked for by."""
+        return f"{family}:{run}" if run in self._shared else run
+
+    def least(self, name: str) -> int:
+        """The characters of a name that no other run's begins with."""
+        if (need := _unlike(name, self._sorted)) is not None:
+            return need
+        family, _, _ = name.partition(":")
+        need = _unlike(name, self._whole)
+        return len(name) if need is None else max(need, min(len(name), len(family) + 1 + SHORT))
+
+    def column(self, name: str = "run", rank: int = 0) -> Column:
+        """The column of a row's run."""
+        return Column(
+            name, lambda row: self.of(row["family"], row["run"]), rank, SHORT, least=self.least
+        )
+
+
+def _unlike(name: str, names: Sequence[str]) -> int | None:
+    """The characters by which a name differs from its neighbours among sorted names."""
+    at = bisect_left(names, name)
+    if at == len(names) or names[at] != name:
+        return None
+    near = [*names[max(0, at - 1) : at], *names[at + 1 : at + 2]]
+    shared = max((_shared(name, other) for other in near), default=0)
+    return min(len(name), max(shared + 1, SHORT))
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters two names begin alike with."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def put(
     rows: Iterable[dict[str, Any]], columns: Sequence[Column], empty: str, *, as_json: bool
 ) -> None:
-    """One JSON object per row; or a table whose last column takes what room is left."""
+    """One JSON object per row; or a table as wide as the terminal; or what to do next."""
     if as_json:
         for row in rows:
             terminal.put_json(row)
         return
-    cells = [[cell(value(row)) for _, value in columns] for row in rows]
-    if not cells:
+    texts = [[terminal.plain(cell(column.value(row))) for column in columns] for row in rows]
+    if not texts:
         click.echo(empty)
         return
-    heads = [name for name, _ in columns]
-    widths = [min(WIDEST, max(map(len, column))) for column in zip(heads, *cells, strict=True)]
-    widths[-1] = max(len(heads[-1]), *(len(row[-1]) for row in cells))
-    room = shutil.get_terminal_size().columns - sum(widths[:-1]) - 2 * (len(widths) - 1)
-    widths[-1] = max(8, min(widths[-1], room))
-    click.secho(_line(heads, widths), bold=True)
-    for texts in cells:
-        line = _line(texts, widths)
-        colour = next((COLOURS[each] for each in texts if each in COLOURS), None)
-        click.echo(click.style(line, fg=colour) if colour else line)
+    for line in lines(texts, columns, terminal.width()):
+        click.echo(line)
 
 
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(map(_fitted, cells, widths)).rstrip()
+def lines(
+    texts: Sequence[Sequence[str]], columns: Sequence[Column], room: int | None
+) -> Iterable[str]:
+    """The head and the rows, each on one line that is at most so wide."""
+    widths = [
+        max(terminal.cells(text) for text in (column.name, *(row[n] for row in texts)))
+        for n, column in enumerate(columns)
+    ]
+    if room is None:
+        fitted = [min(width, PADDED) for width in widths]
+        kept = list(range(len(columns)))
+    else:
+        kept, fitted = _fitted(texts, columns, widths, room)
+    head = _line([columns[n].name for n in kept], [columns[n] for n in kept], fitted, room)
+    yield click.style(head, bold=True)
+    for row in texts:
+        yield _line([row[n] for n in kept], [columns[n] for n in kept], fitted, room, paint=True)
 
 
-def _fitted(text: str, width: int) -> str:
-    return text.ljust(width) if len(text) <= width else f"{text[: width - 1]}…"
+def _fitted(
+    texts: Sequence[Sequence[str]], columns: Sequence[Column], widths: Sequence[int], room: int
+) -> tuple[list[int], list[int]]:
+    """Which columns stay, and how wide each is: those that may be cut share what is left."""
+    least = [_least(texts, n, column, widths[n]) for n, column in enumerate(columns)]
+    kept = list(range(len(columns)))
+    while sum(least[n] for n in kept) + GAP * (len(kept) - 1) > room:
+        loose = [n for n in kept if columns[n].rank]
+        if not loose:
+            break
+        kept.remove(max(loose, key=lambda n: (columns[n].rank, n)))
+    shown = {n: least[n] for n in kept}
+    left = room - sum(shown.values()) - GAP * (len(kept) - 1)
+    while left > 0 and (wanting := [n for n in kept if shown[n] < widths[n]]):
+        n = min(wanting, key=lambda n: shown[n])
+        shown[n] += 1
+        left -= 1
+    return kept, [shown[n] for n in kept]
+
+
+def _least(texts: Sequence[Sequence[str]], n: int, column: Column, width: int) -> int:
+    if not column.cut:
+        return width
+    if column.least is None:
+        return min(width, max(column.cut, terminal.cells(column.name)))
+    needs = (column.least(row[n]) for row in texts)
+    return min(width, max(terminal.cells(column.name), *needs))
+
+
+def _line(
+    texts: Sequence[str],
+    columns: Sequence[Column],
+    widths: Sequence[int],
+    room: int | None,
+    *,
+    paint: bool = False,
+) -> str:
+    parts, left = [], room
+    for text, column, width in zip(texts, columns, widths, strict=True):
+        if left is not None and left <= 0:
+            break
+        part = _part(text, column, width if left is None else min(width, left), room)
+        if left is not None:
+            left -= width + GAP
+        colour = COLOURS.get(text) if paint else None
+        parts.append(click.style(part, fg=colour) if colour else part)
+    return (" " * GAP).join(parts).rstrip()
+
+
+def _part(text: str, column: Column, width: int, room: int | None) -> str:
+    if terminal.cells(text) > width:
+        if room is None:
+            return text
+        if column.least is not None and text.isascii() and column.least(text) <= width:
+            return text[:width]
+    fitted = terminal.fitted(text, width)
+    return fitted.strip().rjust(width) if column.right else fitted
 
 
 def cell(value: Any) -> str:
+    """A value on one line, as a person would write it."""
     if value is None:
         return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
-    if isinstance(value, list | tuple | set):
-        return ", ".join(map(str, value))
-    if isinstance(value, int) and not isinstance(value, bool):
+        return _number(value)
+    if isinstance(value, int):
         return f"{value:,}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {cell(each)}" for name, each in value.items())
+    if isinstance(value, list | tuple | set):
+        return ", ".join(map(cell, value))
     return " ".join(str(value).split())
+
+
+def _number(value: float) -> str:
+    if value == int(value) and abs(value) < 2**53:
+        return f"{int(value):,}"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if abs(value) >= 0.001 else f"{value:.1e}"
+
+
+def money(value: float | None) -> str:
+    """Dollars: cents, or as small as they are."""
+    if value is None:
+        return "-"
+    return f"{value:,.2f}" if value == 0 or abs(value) >= 0.005 else f"{value:.2g}"
+
+
+def seconds(value: float | None) -> str:
+    """A length of time in the unit that fits: 0.4ms, 42ms, 1.5s, 42s, 3m, 5h, 12d."""
+    if value is None:
+        return "-"
+    if value >= 9.95:
+        return age(value)
+    if value >= 0.9995:
+        return f"{value:.1f}s"
+    return f"{value * 1000:.0f}ms" if value >= 0.00995 or value == 0 else f"{value * 1000:.1f}ms"
 
 
 def age(seconds: float | None) -> str:
@@ -68,3 +226,8 @@ def age(seconds: float | None) -> str:
         if seconds >= length:
             return f"{seconds / length:.0f}{unit}"
     return f"{seconds:.0f}s"
+
+
+def ago(seconds: float | None) -> str:
+    """How long it is since then."""
+    return "-" if seconds is None else "now" if seconds < 1 else f"{age(seconds)} ago"

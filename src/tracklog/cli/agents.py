@@ -1,6 +1,7 @@
 """`tracklog agents`: how each agent did over all its runs."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -24,13 +25,18 @@ def command(home: Path, as_json: bool) -> None:
     _table.put(
         rows,
         [
-            ("agent", lambda row: row["agent"]),
-            ("runs", lambda row: row["run_count"]),
-            ("severity", lambda row: row.get("severity")),
-            ("p50 s", lambda row: row.get("p50_seconds")),
-            ("p95 s", lambda row: row.get("p95_seconds")),
-            ("outcomes", lambda row: [f"{name} {n}" for name, n in row["outcomes"].items() if n]),
+            _table.Column("agent", lambda row: row["agent"], cut=24),
+            _table.Column("runs", lambda row: row["run_count"], right=True),
+            _table.Column("severity", lambda row: row["severity"], rank=3, right=True),
+            _table.Column("p50", lambda row: _table.seconds(row["p50_seconds"]), 2, right=True),
+            _table.Column("p95", lambda row: _table.seconds(row["p95_seconds"]), 4, right=True),
+            _table.Column("mean score", lambda row: row["mean_score"], rank=5, right=True),
+            _table.Column("outcomes", _outcomes, rank=1, cut=20),
         ],
-        "no agents yet",
+        "no agents yet; `tracklog runs` shows what was heard",
         as_json=as_json,
     )
+
+
+def _outcomes(row: dict[str, Any]) -> dict[str, int]:
+    return {name: n for name, n in row["outcomes"].items() if n}

@@ -25,10 +25,15 @@ def command(home: Path, window: str, as_json: bool) -> None:
     _table.put(
         rows,
         [
-            ("colour", lambda row: row.get("colour")),
-            ("flakiness", lambda row: row.get("flakiness")),
-            ("checkpoint", lambda row: row.get("checkpoint_id", row.get("checkpoint"))),
+            _table.Column("checkpoint", lambda row: row["checkpoint"], cut=24),
+            _table.Column("colour", lambda row: row["colour"]),
+            _table.Column("flakiness", lambda row: row["flakiness"], right=True),
+            _table.Column("pass", lambda row: row["pass"], rank=2, right=True),
+            _table.Column("warn", lambda row: row["warn"], rank=3, right=True),
+            _table.Column("fail", lambda row: row["fail"], rank=1, right=True),
+            _table.Column("last failed in", lambda row: row["last_fail_run_id"], 4, cut=12),
         ],
-        "no audit in this window; --window all looks at all of them",
+        "no audit in this window"
+        + ("" if window == "all" else "; --window all looks at all of them"),
         as_json=as_json,
     )

@@ -1,6 +1,7 @@
 """`tracklog costs`: what was spent."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -30,12 +31,19 @@ def command(home: Path, by: str, as_json: bool) -> None:
     _table.put(
         rows,
         [
-            ("usd", lambda row: row["cost_usd"]),
-            ("tokens", lambda row: row["total_tokens"]),
-            ("in", lambda row: row.get("input_tokens")),
-            ("out", lambda row: row.get("output_tokens")),
-            ("of", lambda row: row["of"]),
+            _table.Column("usd", _cost, right=True),
+            _table.Column("tokens", lambda row: row["total_tokens"], right=True),
+            _table.Column("in", lambda row: row["input_tokens"], rank=2, right=True),
+            _table.Column("out", lambda row: row["output_tokens"], rank=1, right=True),
+            _table.Column("cached", lambda row: row["cached_tokens"], rank=3, right=True),
+            _table.Column(by if by != "all" else "of", lambda row: row["of"], cut=24),
         ],
-        "nobody said what was spent",
+        "nobody said what was spent; `tracklog runs` shows what was heard",
         as_json=as_json,
     )
+
+
+def _cost(row: dict[str, Any]) -> str:
+    """Money, and whether it is known to be more or less than that."""
+    sign = "≥" if row["lower_bound"] else "≤" if row["upper_bound"] else ""
+    return f"{sign}{_table.money(row['cost_usd'])}"

@@ -16,7 +16,7 @@ Examples:
   tracklog events agent-c            (a run id may be shortened while it is unambiguous)
   tracklog events kahn:nightly --after 120 --raw > nightly.jsonl""",
 )
-@click.argument("run")
+@_home.run_argument()
 @_home.home_option
 @click.option("--after", type=click.IntRange(min=0), default=0, help="Only behind this record.")
 @click.option("--raw", is_flag=True, help="The stored lines, byte for byte.")

@@ -5,10 +5,7 @@ from pathlib import Path
 
 import click
 
-from tracklog.cli import _home
-from tracklog.cli import _terminal as terminal
-
-COLORS = {"error": "red", "warning": "yellow", "info": "cyan"}
+from tracklog.cli import _home, _table
 
 
 @click.command(
@@ -18,7 +15,7 @@ Examples:
   tracklog findings agent-coder-1
   tracklog findings --json | jq -r .name | sort | uniq -c""",
 )
-@click.argument("run", required=False)
+@_home.run_argument(required=False)
 @_home.home_option
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per finding.")
@@ -31,13 +28,25 @@ def command(run: str | None, home: Path, limit: int, as_json: bool) -> None:
         asked = None if run is None else opened.run(run)
         found = opened.index.findings(asked, limit + 1)
         _home.tell(opened.journal.findings)
-    for seq, family, name, finding in found[:limit]:
-        if as_json:
-            said = {"seq": seq, "family": family, "run": name, "name": finding.name}
-            terminal.put_json({**said, "level": finding.level, "message": finding.message})
-        else:
-            shown = click.style(f"{finding.name:<24}", fg=COLORS[finding.level])
-            click.echo(f"{seq:>8}  {name[:20]:<20}  {shown} {finding.message}")
+        names = _home.names(opened)
+    rows = [
+        {"seq": seq, "family": family, "run": name, **finding._asdict()}
+        for seq, family, name, finding in found[:limit]
+    ]
+    order = ("seq", "family", "run", "name", "level", "message")
+    if rows:
+        _table.put(
+            [{key: row[key] for key in order} for row in rows],
+            [
+                _table.Column("seq", lambda row: str(row["seq"]), right=True),
+                _table.Column("level", lambda row: row["level"], rank=2),
+                names.column(rank=1),
+                _table.Column("finding", lambda row: row["name"]),
+                _table.Column("what it is", lambda row: row["message"], cut=24),
+            ],
+            "",
+            as_json=as_json,
+        )
     sys.stdout.flush()
     if len(found) > limit:
         click.echo(f"only the newest {limit:,} are shown; --limit shows more", err=True)

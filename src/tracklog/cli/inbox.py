@@ -21,16 +21,17 @@ def command(home: Path, as_json: bool) -> None:
 
     with _home.asking(home) as opened:
         rows = answers.inbox(opened.index, _home.now())
+        names = _home.names(opened)
     _table.put(
         rows,
         [
-            ("state", lambda row: row["state"]),
-            ("waiting", lambda row: _table.age(row["waiting_seconds"])),
-            ("run", lambda row: row["run"]),
-            ("agent", lambda row: row["agent"]),
-            ("question", lambda row: row["question_id"]),
-            ("text", lambda row: row["text"]),
+            _table.Column("state", lambda row: row["state"]),
+            _table.Column("waited", lambda row: _table.age(row["waiting_seconds"]), right=True),
+            names.column(),
+            _table.Column("agent", lambda row: row["agent"], rank=2, cut=8),
+            _table.Column("question", lambda row: row["question_id"], rank=3, cut=12),
+            _table.Column("text", lambda row: row["text"], cut=20),
         ],
-        "nobody waits for a person",
+        "nobody waits for a person; `tracklog runs` shows what goes on",
         as_json=as_json,
     )

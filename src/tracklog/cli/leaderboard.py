@@ -21,14 +21,22 @@ def command(home: Path, as_json: bool) -> None:
 
     with _home.asking(home) as opened:
         rows = answers.leaderboard(opened.index)
+        names = _home.names(opened)
     _table.put(
         rows,
         [
-            ("run", lambda row: row["run_id"]),
-            ("winner", lambda row: row["winner"]),
-            ("kind", lambda row: row["winner_kind"]),
-            ("models", lambda row: row["winning_models"]),
+            _table.Column("winner", lambda row: row["winner"], cut=16),
+            _table.Column("kind", lambda row: row["winner_kind"], rank=4),
+            _table.Column("models", lambda row: row["winning_models"], rank=1, cut=16),
+            _table.Column("scenario", lambda row: row["scenario"] or None, rank=3, cut=12),
+            _table.Column("reason", lambda row: row["reason"], rank=5, cut=12),
+            _table.Column(
+                "run",
+                lambda row: names.of(row["family"], row["run_id"]),
+                cut=8,
+                least=names.least,
+            ),
         ],
-        "no contest was won yet",
+        "no contest was won yet; `tracklog runs` shows what was heard",
         as_json=as_json,
     )

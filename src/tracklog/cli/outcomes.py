@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from tracklog.cli import _home, _table
+from tracklog.cli import _terminal as terminal
 
 
 @click.command(
@@ -14,21 +15,30 @@ Examples:
   tracklog outcomes --json""",
 )
 @_home.home_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per row.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(home: Path, as_json: bool) -> None:
     """Fold the outcomes of the last 24 hours to a pass rate, with flakes and KILN means."""
     from tracklog import answers  # noqa: PLC0415  # slow to import
 
     with _home.asking(home) as opened:
-        rows = [answers.outcomes(opened.index, _home.now())]
+        row = answers.outcomes(opened.index, _home.now())
+    if as_json:
+        terminal.put_json(row)
+        return
     _table.put(
-        rows,
+        [row] if any(row.values()) else [],
         [
-            ("pass rate", lambda row: row["pass_rate"]),
-            ("passed", lambda row: row.get("passed", row.get("pass"))),
-            ("failed", lambda row: row.get("failed", row.get("fail"))),
-            ("in flight", lambda row: row["in_flight"]),
+            _table.Column("pass rate", lambda row: _rate(row["pass_rate"])),
+            _table.Column("passed", lambda row: row["passed"], right=True),
+            _table.Column("failed", lambda row: row["failed"], right=True),
+            _table.Column("in flight", lambda row: row["in_flight"], right=True),
+            _table.Column("flakes", lambda row: row["flakes"], rank=2, right=True),
+            _table.Column("convergence", lambda row: row["convergence_mean"], 1, right=True),
         ],
-        "",
-        as_json=as_json,
+        "no run began or ended in the last 24 hours; `tracklog runs` shows those before",
+        as_json=False,
     )
+
+
+def _rate(share: float | None) -> str | None:
+    return None if share is None else f"{share:.0%}"

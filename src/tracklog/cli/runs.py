@@ -22,19 +22,20 @@ def command(home: Path, limit: int, as_json: bool) -> None:
 
     with _home.asking(home) as opened:
         rows = answers.runs(opened.index, _home.now(), limit)
+        names = _home.names(opened)
     _table.put(
         rows,
         [
-            ("status", lambda row: row["status"]),
-            ("run", lambda row: row["run"]),
-            ("outcome", lambda row: row["outcome"]),
-            ("agents", lambda row: len(row["agents"])),
-            ("calls", lambda row: row["tool_calls"]),
-            ("failed", lambda row: row["tool_failures"]),
-            ("tokens", lambda row: row["tokens"]),
-            ("usd", lambda row: row["cost_usd"]),
-            ("silent", lambda row: _table.age(row["silent_seconds"])),
-            ("title", lambda row: row["title"]),
+            _table.Column("status", lambda row: row["status"]),
+            names.column(),
+            _table.Column("outcome", lambda row: row["outcome"], rank=1, cut=9),
+            _table.Column("agents", lambda row: len(row["agents"]), rank=7, right=True),
+            _table.Column("calls", lambda row: row["tool_calls"], rank=3, right=True),
+            _table.Column("failed", lambda row: row["tool_failures"], rank=5, right=True),
+            _table.Column("tokens", lambda row: row["tokens"], rank=6, right=True),
+            _table.Column("usd", lambda row: _table.money(row["cost_usd"]), rank=4, right=True),
+            _table.Column("heard", lambda row: _table.ago(row["silent_seconds"]), right=True),
+            _table.Column("title", lambda row: row["title"], rank=2, cut=16),
         ],
         "no runs yet; `tracklog record` keeps the first",
         as_json=as_json,

@@ -2,11 +2,22 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tracklog.cli import _home
 from tracklog.cli import _terminal as terminal
+
+if TYPE_CHECKING:
+    from tracklog.cli._table import Names
+    from tracklog.frame import Record
+
+WIDE = 110
+NARROW, ROOMY = 12, 24
+"""Columns of a run's name."""
+MOST = 200
+"""Characters of an excerpt, where there is all the room."""
 
 
 @click.command(
@@ -30,22 +41,38 @@ def command(text: str, home: Path, limit: int, as_json: bool) -> None:
 
     with _home.asking(home) as opened:
         hits = opened.index.search(text, limit)
+        names = _home.names(opened)
     wanted = terms(text)
     for record, said in hits:
-        pieces = marked(said, wanted)
         if as_json:
             head = {"seq": record.seq, "received": record.received, "dialect": record.dialect}
-            excerpt = "".join(piece for piece, _ in pieces)
+            excerpt = "".join(piece for piece, _ in marked(said, wanted))
             of = {"family": record.family, "run": record.run}
             terminal.put_json({**head, **of, "excerpt": excerpt, "text": said})
         else:
-            moment = record.received[:19].replace("T", " ")
-            run = click.style(f"{record.run[:20]:<20}", fg="cyan")
-            excerpt = "".join(
-                click.style(piece, fg="yellow", bold=True) if found else piece
-                for piece, found in pieces
-            )
-            click.echo(f"{record.seq:>8}  {moment}  {run}  {excerpt}")
+            click.echo(_row(record, said, wanted, names))
     sys.stdout.flush()
     if not hits:
         click.echo(f"nobody said {text!r}; `migrat*` finds beginnings of words", err=True)
+
+
+def _row(record: "Record", said: str, wanted: list[str], names: "Names") -> str:
+    """A hit on one line, its words marked; on a terminal it does not run over."""
+    from tracklog.index import marked  # noqa: PLC0415  # slow to import
+
+    width = terminal.width()
+    moment = record.received[:19].replace("T", " ")
+    narrow = width is not None and width < WIDE
+    name = names.of(record.family, record.run)
+    if width is not None:
+        least = names.least(name)
+        most = max(NARROW if narrow else ROOMY, least)
+        name = terminal.fitted(name[:most] if least <= most else name, min(most, width // 3))
+    head = f"{record.seq:>7}  {moment[5:16] if narrow else moment}  "
+    room = MOST if width is None else max(8, width - len(head) - terminal.cells(name) - 2)
+    parts: list[str] = []
+    for piece, found in marked(said, wanted, room):
+        text = terminal.fitted(piece, min(room, terminal.cells(terminal.plain(piece))))
+        room -= terminal.cells(text)
+        parts.append(click.style(text, fg="yellow", bold=True) if found else text)
+    return f"{head}{click.style(terminal.plain(name), fg='cyan')}  {''.join(parts)}"

@@ -1,11 +1,16 @@
 """`tracklog show`: one run at a glance."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
 from tracklog.cli import _home, _table
 from tracklog.cli import _terminal as terminal
+
+SKEWED = 60_000
+"""Milliseconds between two clocks that are worth a word."""
 
 
 @click.command(
@@ -15,7 +20,7 @@ Examples:
   tracklog show agent-coder-1 --at 120       (as it was at record 120)
   tracklog show agent-coder-1 --json""",
 )
-@click.argument("run")
+@_home.run_argument()
 @_home.home_option
 @click.option("--at", type=click.IntRange(min=1), metavar="SEQ", help="As it was at this record.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
@@ -32,6 +37,65 @@ def command(run: str, home: Path, at: int | None, as_json: bool) -> None:
     if as_json:
         terminal.put_json(row)
         return
-    for name, value in row.items():
-        if value not in (None, [], {}, 0, ""):
-            click.echo(f"{click.style(f'{name:<18}', bold=True)} {_table.cell(value)}")
+    width = terminal.width()
+    status = click.style(row["status"], fg=_table.COLOURS.get(row["status"]), bold=True)
+    click.echo(f"{click.style(terminal.plain(run_name(row)), bold=True)}  {status}")
+    for name, said in _told(row):
+        text = terminal.plain(_table.cell(said))
+        if width is not None:
+            text = terminal.fitted(text, max(8, width - 12)).rstrip()
+        click.echo(f"{name:<10}  {text}")
+
+
+def run_name(row: dict[str, Any]) -> str:
+    """A run as it can always be asked for."""
+    return f"{row['family']}:{row['run']}"
+
+
+def _told(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What is known of the run, line by line; what is not known has no line."""
+    if row["title"]:
+        yield "title", row["title"]
+    ended = [row["outcome"] or _table.cell(row["outcomes"]) or None]
+    ended += [None if row["passed"] is None else "passed" if row["passed"] else "not passed"]
+    ended += [None if row["score"] is None else f"score {_table.cell(row['score'])}"]
+    if any(ended):
+        yield "outcome", list(filter(None, ended))
+    if row["seconds"] is not None:
+        yield "took", _table.seconds(row["seconds"])
+    moment = row["last_received"][:19].replace("T", " ")
+    yield "heard", f"{_table.ago(row['silent_seconds'])} ({moment} UTC)"
+    if row["agents"]:
+        yield "agents", row["agents"]
+    if row["steps"]:
+        yield "steps", row["steps"]
+    if row["tool_calls"]:
+        calls = [terminal.count(row["tool_calls"], "call")]
+        calls += [f"{row['tool_failures']:,} failed"] if row["tool_failures"] else []
+        calls += [f"{row['open_calls']:,} not returned"] if row["open_calls"] else []
+        yield "tools", calls
+    if row["questions"]:
+        waits = terminal.count(row["questions"], "open question")
+        yield "waits for", f"{waits}; `tracklog inbox` shows what"
+    yield from _spent(row)
+    for loop in row.get("loops", ()):
+        yield "loop", f"{loop['times']} × {loop['tool']} {loop['input'] or ''}"
+    if row["skew_ms"] > SKEWED and row["first_at"]:
+        yield "clock", f"its clock and ours differ by {_table.age(row['skew_ms'] / 1000)}"
+    yield "records", f"{row['first_seq']:,} to {row['last_seq']:,}, {', '.join(row['dialects'])}"
+
+
+def _spent(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    if row["tokens"] is not None:
+        parts = [("in", row["tokens_in"]), ("out", row["tokens_out"])]
+        parts += [("cached", row["tokens_cached"])]
+        split = ", ".join(f"{n:,} {name}" for name, n in parts if n is not None)
+        yield "tokens", f"{row['tokens']:,}" + (f" ({split})" if split else "")
+    whole = row.get("cost_with_sub_runs") or {}
+    if row["cost_usd"] is not None or whole.get("cost_usd") is not None:
+        more = whole.get("cost_usd") not in (None, row["cost_usd"])
+        said = f"${_table.money(row['cost_usd'])}" if row["cost_usd"] is not None else "-"
+        yield (
+            "cost",
+            said + (f" (with sub-runs ${_table.money(whole['cost_usd'])})" if more else ""),
+        )

@@ -24,14 +24,19 @@ def command(home: Path, as_json: bool) -> None:
     _table.put(
         rows,
         [
-            ("calls", lambda row: row["calls"]),
-            ("failed", lambda row: row["failures"]),
-            ("open", lambda row: row["open"]),
-            ("p50 s", lambda row: row["p50_seconds"]),
-            ("p95 s", lambda row: row["p95_seconds"]),
-            ("p99 s", lambda row: row["p99_seconds"]),
-            ("tool", lambda row: row["tool"]),
+            _table.Column("tool", lambda row: row["tool"], cut=24),
+            _table.Column("calls", lambda row: row["calls"], right=True),
+            _table.Column("failed", lambda row: row["failures"], right=True),
+            _table.Column("rate", lambda row: _rate(row["failure_rate"]), rank=4, right=True),
+            _table.Column("open", lambda row: row["open"], rank=3, right=True),
+            _table.Column("p50", lambda row: _table.seconds(row["p50_seconds"]), 2, right=True),
+            _table.Column("p95", lambda row: _table.seconds(row["p95_seconds"]), 1, right=True),
+            _table.Column("p99", lambda row: _table.seconds(row["p99_seconds"]), 5, right=True),
         ],
-        "no tool was called yet",
+        "no tool was called yet; `tracklog runs` shows what was heard",
         as_json=as_json,
     )
+
+
+def _rate(share: float | None) -> str | None:
+    return None if share is None else f"{share:.0%}"
