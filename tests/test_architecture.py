@@ -99,6 +99,7 @@ def test_imports_point_inward(name):
 LIBRARY = {"tracklog.lines", "tracklog.blobs", "tracklog.disk", "tracklog.frame", "tracklog.chain"}
 LIBRARY |= {"tracklog.segments", "tracklog.writer", "tracklog.retention"}
 LIBRARY |= {"tracklog.transcript.healing"}
+LIBRARY |= {"tracklog.providers"}  # streams and files share one normaliser per provider
 """Plain tools that importers and stores may use: they know no plug."""
 
 

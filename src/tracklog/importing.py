@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -259,6 +260,9 @@ class Importing:
         for batch in reading.lines(place, final=final):
             one.bytes = max(0, batch.through - start)
             self._keep(batch.lines, reading, one, dry=dry)
+            for dialect, lines in groupby(batch.quoted, lambda each: each[0]):
+                known = dialect if dialect in self._home.dialects else None
+                self._keep([line for _, line in lines], reading, one, dry=dry, dialect=known)
             one.runs |= batch.place.kept.get("runs", {}).keys()
             if not dry:
                 place = Place(**orjson.loads(orjson.dumps(batch.place.as_json())))
@@ -270,11 +274,19 @@ class Importing:
             one.again[reading.again] += 1
             one.bytes += start
 
-    def _keep(self, lines: list[bytes], reading: Reading, one: Summary, *, dry: bool) -> None:
+    def _keep(
+        self,
+        lines: list[bytes],
+        reading: Reading,
+        one: Summary,
+        *,
+        dry: bool,
+        dialect: str | None = native.dialect.name,
+    ) -> None:
         if dry:
             one.lines["told"] += len(lines)
         elif lines:
-            for verdict in self._home.intake.admit(lines, native.dialect.name):
+            for verdict in self._home.intake.admit(lines, dialect):
                 one.lines[verdict.verdict] += 1
                 if verdict.problems and len(one.refused) < FEW:
                     one.refused.append((str(reading.path), verdict.problems))

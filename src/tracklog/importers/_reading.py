@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -61,6 +61,8 @@ class Batch(NamedTuple):
     place: Place
     through: int
     """Bytes of the source that were read so far."""
+    quoted: Sequence[tuple[str, bytes]] = ()
+    """Lines that the source carries in a dialect of their own, each with its name."""
 
 
 class Reading:
@@ -152,7 +154,8 @@ class Reading:
                 _read(reader, raw)
             place.offset, place.run = raw.through, tell.run
             if tell.size >= STEP:
-                yield Batch(tell.take(), self._settled(file, place, found), seen)
+                settled = self._settled(file, place, found)
+                yield Batch(tell.take(), settled, seen, tell.take_quoted())
         self._settled(file, place, found)
         # What is told from here on is told again, under the same ids, if more comes.
         kept = orjson.loads(orjson.dumps(place.as_json()))
@@ -163,7 +166,7 @@ class Reading:
                     _read(reader, each)
             if tell.run:
                 reader.finish()
-        yield Batch(tell.take(), Place(**kept), seen)
+        yield Batch(tell.take(), Place(**kept), seen, tell.take_quoted())
 
     def _identified(self, reader: "Reader", held: list[Raw]) -> bool:
         """Whether the last record that is held tells the run, or there were enough to give up."""

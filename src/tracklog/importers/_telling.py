@@ -42,6 +42,8 @@ class Teller:
         self.report = report if report is not None else Report()
         self.lift = Lift(put, self._count_lifted)
         self.lines: list[bytes] = []
+        self.quoted: list[tuple[str, bytes]] = []
+        """Lines that the source carries in a dialect of their own, each with its name."""
         self.size = 0
         """Bytes of the lines that wait."""
         self.run = ""
@@ -166,6 +168,16 @@ class Teller:
         """Keeps a record of a type that the mapping does not know, whole."""
         self.report.unknown[kind] += 1
         self.tell(Noted(label=kind or "record", kind=kind, data=value), **more)
+
+    def quote(self, dialect: str, line: bytes) -> None:
+        """A line that the source carries in a dialect of its own, to be kept as it is."""
+        self.quoted.append((dialect, line))
+        self.size += len(line)
+
+    def take_quoted(self) -> list[tuple[str, bytes]]:
+        """The lines that were quoted; they wait no longer."""
+        quoted, self.quoted = self.quoted, []
+        return quoted
 
     def take(self) -> list[bytes]:
         """The lines that wait; they wait no longer."""
