@@ -17,8 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collecting import Collector
 from rude import Rude
 from soaking import SOAK
+from tracklog.home import Home
 
 CONTRACTS = Path(__file__).parents[1] / "contracts"
 
@@ -716,3 +718,51 @@ def test_a_key_stands_for_the_same_lines_whoever_sends_them(tmp_path_factory, st
                 segment.take(batch.end)
     assert [line for lines in kept.values() for line in lines] == written
     segment.store.release()
+
+
+AGENT = """
+import sys, time
+sys.path.insert(0, {contracts!r})
+from kahn_agent_emit import AgentEmitter
+with AgentEmitter(run_id={run!r}, url={url!r}, spool={spool!r}, environ={{}}, deadline=30) as run:
+    coder = run.bind(agent_id="coder")
+    print("begun", flush=True)
+    for number in range({count}):
+        coder.tool_invocation(step=number, tool_name="Read", duration_s=0.1, ok=True)
+        time.sleep(0.001)
+    while not run._http.flush(1):
+        pass
+"""
+
+
+def test_a_collector_killed_and_restarted_under_load_records_every_line_once(tmp_path):
+    """kahn lines have no identity: only the key of their batch tells that they were heard before."""
+    home, count = tmp_path / "home", 3000 * SOAK
+    server = Collector(home)
+    fill = {"contracts": str(CONTRACTS), "url": server.url, "spool": str(tmp_path / "spool")}
+    fleet = [
+        subprocess.Popen(
+            [sys.executable, "-c", AGENT.format(run=run, count=count, **fill)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        for run in ("r1", "r2")
+    ]
+    for each in fleet:
+        assert each.stdout.readline() == "begun\n"
+    for _ in range(4 * SOAK):
+        time.sleep(0.4)
+        server.kill()
+        time.sleep(0.1)
+        server = Collector(home, port=server.port)
+    for each in fleet:
+        each.communicate(timeout=120 * SOAK)
+        assert each.returncode == 0
+    assert server.stop() == 0
+    with Home(home, readonly=True) as opened:
+        for run in ("r1", "r2"):
+            records = opened.journal.records(run=("kahn", run))
+            steps = [json.loads(record.line)["step"] for record in records]
+            assert steps == list(range(count))
+    assert spooled(tmp_path) == []
