@@ -8,6 +8,7 @@ import json
 import re
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import orjson
@@ -63,27 +64,28 @@ def records(
     """
     file.seek(offset)
     ahead: deque[Line] = deque()
-    coming = (line for group in groups(file, cap) for line in group)
+    coming = chain.from_iterable(groups(file, cap))
+    loads = orjson.loads
 
     def peek(n: int) -> Line | None:
         while len(ahead) <= n and (line := next(coming, None)) is not None:
             ahead.append(line)
         return ahead[n] if n < len(ahead) else None
 
-    while ahead or peek(0) is not None:
-        line = ahead.popleft()
-        place, through = offset + line.offset, offset + line.offset + line.size + line.whole
+    while (line := ahead.popleft() if ahead else next(coming, None)) is not None:
+        place = offset + line.offset
+        through = place + line.size + line.whole
         if line.size > cap:
             flaw = ("oversized", f"{line.size} bytes in one line, of which the beginning is held")
             yield Raw(place, line.data, DAMAGED, (flaw,), exact=False, through=through)
             continue
         try:
-            value = orjson.loads(line.data)
+            value = loads(line.data)
         except orjson.JSONDecodeError:
             pass
         else:
             if line.whole or (final and isinstance(value, dict)):
-                yield Raw(place, line.data, value, _BOM if line.bom else (), through=through)
+                yield Raw(place, line.data, value, _BOM if line.bom else (), True, through)
             elif final:
                 yield _torn(place, line.data)
             continue

@@ -61,7 +61,9 @@ class Teller:
         """The runs that were told of, and how many lines."""
         self._raw: Raw | None = None
         self._n = 0
-        self._hash = self._k = ""
+        self._hashed = b""
+        """The hash of the record and how many equal ones stood before it, as ids have them."""
+        self._named, self._head = "", b""
         self._origin: dict[str, Any] = {}
 
     def _count_lifted(self, media_type: str) -> None:
@@ -76,15 +78,15 @@ class Teller:
         if raw is self._raw:  # what was amiss with it is told already
             self._origin |= {"record": key} if key else {}
             return raw.value if not lift or len(raw.data) <= MEDIA else self.lift.value(raw.value)
-        self._raw, self._n, self._k = raw, 0, "0"
+        self._raw, self._n, before = raw, 0, 0
         canonical = raw.data
         if raw.exact:
             canonical = orjson.dumps(raw.value, option=orjson.OPT_SORT_KEYS)
-        self._hash = sha256(canonical).hexdigest()
+        found = sha256(canonical).hexdigest()
         if bare:
-            before = self.equals.get(self._hash[:16], 0)
-            self.equals[self._hash[:16]] = before + 1
-            self._k = str(before)
+            before = self.equals.get(found[:16], 0)
+            self.equals[found[:16]] = before + 1
+        self._hashed = f"{found}\n{before}\n".encode()
         self._origin = {
             "writer": self.writer,
             "fidelity": "reconstructed",
@@ -101,11 +103,11 @@ class Teller:
 
     def mark(self) -> dict[str, Any]:
         """The record that is told of, as JSON, to tell more of it later."""
-        return {"hash": self._hash, "k": self._k, "n": self._n, "origin": self._origin}
+        return {"hashed": self._hashed.decode(), "n": self._n, "origin": self._origin}
 
     def again(self, mark: Mapping[str, Any]) -> None:
         """Goes on telling of a record that was marked."""
-        self._raw, self._hash, self._k, self._n = None, mark["hash"], mark["k"], mark["n"]
+        self._raw, self._hashed, self._n = None, mark["hashed"].encode(), mark["n"]
         self._origin = dict(mark["origin"])
 
     def tell(
@@ -125,21 +127,22 @@ class Teller:
         run = run or self.run
         place = self._n if n is None else n
         self._n = place + 1
-        parts = f"{self.writer}\n{self.mapping}\n{run}\n{self._hash}\n{self._k}\n{place}"
-        id = sha256(parts.encode("utf-8", "replace")).hexdigest()[:32]
+        if run is not self._named:
+            self._named = run
+            head = f"{self.writer}\n{self.mapping}\n{run}\n"
+            self._head = head.encode("utf-8", "replace")
+        id = sha256(b"%b%b%d" % (self._head, self._hashed, place)).hexdigest()[:32]
         source = self._origin
         if fidelity or origin:
             source = {**source, **origin}
             source["fidelity"] = fidelity or source["fidelity"]
-        said = native.body_of(fact)
         body: Body = {"id": id, "run": run}
         if at is not None:
             body["at"] = at
-        body["fact"] = said.pop("fact")
-        body |= said
-        if self.agent is not None and "agent" not in said:
+        body |= native.body_of(fact)
+        if self.agent is not None and "agent" not in body:
             body["agent"] = self.agent
-        if step is not None and "step" not in said:
+        if step is not None and "step" not in body:
             body["step"] = step
         if self.copied:
             body["copied"] = True
@@ -148,7 +151,12 @@ class Teller:
         if extra:
             body["extra"] = extra
         body["origin"] = source
-        self._put(body, run)
+        line = orjson.dumps(body, default=str)
+        if len(line) > ROOM:
+            line = orjson.dumps(self._lighter(body), default=str)
+        self.runs[run] = self.runs.get(run, 0) + 1
+        self.lines.append(line)
+        self.size += len(line)
         return id
 
     def flaws(self, raw: Raw) -> None:
@@ -183,14 +191,6 @@ class Teller:
         """The lines that wait; they wait no longer."""
         lines, self.lines, self.size = self.lines, [], 0
         return lines
-
-    def _put(self, body: Body, run: str) -> None:
-        line = _dumped(body)
-        if len(line) > ROOM:
-            line = _dumped(self._lighter(body))
-        self.runs[run] = self.runs.get(run, 0) + 1
-        self.lines.append(line)
-        self.size += len(line)
 
     def _lighter(self, body: Body) -> Body:
         """A line whose largest parts are lifted out, until the rest has room."""

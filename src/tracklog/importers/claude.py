@@ -14,6 +14,7 @@ from tracklog.importers import (
     Importer,
     Raw,
     Reader,
+    count,
     inside,
     moment,
     opening,
@@ -395,14 +396,14 @@ class Line:
         self._tell(Noted(label="error", kind="api_error", text=text or None, data=message))
 
     def _spent(self, message: Body, id: str | None) -> None:
-        found = usage(message.get("usage"))
-        if found is None or message.get("model") == "<synthetic>":
+        said = message.get("usage")
+        if not isinstance(said, dict) or message.get("model") == "<synthetic>":
             return
         request = word(self.said.get("requestId"))
         key = f"{id}:{request}" if id and request else id or self.key
-        output = found.get("output_tokens", 0)
+        output = count(said.get("output_tokens")) or 0
         spent: dict[str, int] = self.state.setdefault("spent", {})
-        if key is None or spent.get(key, -1) >= output:
+        if key is None or spent.get(key, -1) >= output or (found := usage(said)) is None:
             return
         _remember(spent, key, output)
         model = word(message.get("model"))
