@@ -1,0 +1,241 @@
+"""What an import costs: a generated log of Claude Code and one of Codex, 2 KB a line, and images.
+
+`TRACKLOG_BENCH_MB` says how large each log is; the claims are made for 1,000.
+"""
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from uuid import UUID
+
+import orjson
+
+from timing import goal
+
+MEGABYTES = int(os.environ.get("TRACKLOG_BENCH_MB", "1000"))
+LINE = 2000
+WORDS = ("the", "agent", "reads", "a", "file", "and", "then", "it", "thinks", "about", "what", "next")
+SESSION = "3f1c1f2e-9a5b-4c7d-8e21-0a1b2c3d4e5f"
+THREAD = "019982b8-3422-79e0-8b3b-05abaf4f3c3e"
+
+
+def prose(random: Random, size: int) -> str:
+    start = random.randrange(1000)
+    text = f"{start} " + " ".join(WORDS[(start + n * n) % len(WORDS)] for n in range(size // 4))
+    return text[:size]
+
+
+def claude(random: Random) -> Iterator[dict[str, object]]:
+    """Turns of a conversation: a prompt now and then, calls, their results."""
+    parent = None
+    n = 0
+
+    def frame(kind: str, message: object, **more: object) -> dict[str, object]:
+        nonlocal parent, n
+        id = str(UUID(int=random.getrandbits(128), version=4))
+        n += 1
+        at = f"2026-05-05T{n // 3600 % 24:02}:{n // 60 % 60:02}:{n % 60:02}.{n % 1000:03}Z"
+        frame = {
+            "parentUuid": parent,
+            "isSidechain": False,
+            "userType": "external",
+            "cwd": "/home/dev/project",
+            "sessionId": SESSION,
+            "version": "2.0.14",
+            "gitBranch": "main",
+            "type": kind,
+            "message": message,
+            "uuid": id,
+            "timestamp": at,
+            **more,
+        }
+        parent = id
+        return frame
+
+    yield frame("user", {"role": "user", "content": prose(random, 1500)})
+    turn = 0
+    while True:
+        turn += 1
+        call = f"toolu_{turn:020}"
+        usage = {
+            "input_tokens": 3,
+            "cache_creation_input_tokens": 181,
+            "cache_read_input_tokens": 14566,
+            "output_tokens": 4 + turn % 300,
+            "service_tier": "standard",
+        }
+        for block in (
+            {"type": "text", "text": prose(random, LINE - 900)},
+            {
+                "type": "tool_use",
+                "id": call,
+                "name": "Bash",
+                "input": {"command": prose(random, LINE - 900)},
+            },
+        ):
+            message = {
+                "id": f"msg_{turn:020}",
+                "type": "message",
+                "role": "assistant",
+                "model": "claude-sonnet-4-5",
+                "content": [block],
+                "stop_reason": None,
+                "usage": usage,
+            }
+            yield frame("assistant", message, requestId=f"req_{turn:020}")
+        result = prose(random, (LINE - 500) // 2)
+        content = [{"tool_use_id": call, "type": "tool_result", "content": result}]
+        kept = {"stdout": result, "stderr": "", "interrupted": False}
+        yield frame("user", {"role": "user", "content": content}, toolUseResult=kept)
+
+
+def codex(random: Random) -> Iterator[dict[str, object]]:
+    """Turns of a rollout: reasoning, calls, outputs, token counts."""
+    n = 0
+
+    def record(kind: str, payload: dict[str, object]) -> dict[str, object]:
+        nonlocal n
+        n += 1
+        at = f"2026-05-05T{n // 3600 % 24:02}:{n // 60 % 60:02}:{n % 60:02}.{n % 1000:03}Z"
+        return {"timestamp": at, "type": kind, "payload": payload}
+
+    yield record(
+        "session_meta", {"id": THREAD, "cwd": "/home/dev/project", "cli_version": "0.40.0"}
+    )
+    yield record("turn_context", {"turn_id": "t1", "model": "gpt-5-codex"})
+    turn, total = 0, 0
+    while True:
+        turn += 1
+        call = f"call_{turn:020}"
+        secret = b64encode(random.randbytes(900)).decode()
+        yield record(
+            "response_item",
+            {
+                "type": "reasoning",
+                "summary": [{"type": "summary_text", "text": prose(random, 600)}],
+                "encrypted_content": secret,
+            },
+        )
+        asked = orjson.dumps({"command": ["bash", "-lc", prose(random, LINE - 250)]}).decode()
+        yield record(
+            "response_item",
+            {"type": "function_call", "name": "shell", "arguments": asked, "call_id": call},
+        )
+        output = orjson.dumps(
+            {
+                "output": prose(random, LINE - 250),
+                "metadata": {"exit_code": 0, "duration_seconds": 0.2},
+            }
+        ).decode()
+        yield record(
+            "response_item", {"type": "function_call_output", "call_id": call, "output": output}
+        )
+        total += 3000
+        usage = {
+            "input_tokens": total,
+            "cached_input_tokens": total // 2,
+            "output_tokens": total // 50,
+        }
+        yield record(
+            "event_msg",
+            {
+                "type": "token_count",
+                "info": {"total_token_usage": usage, "last_token_usage": usage},
+            },
+        )
+
+
+def images(random: Random) -> Iterator[dict[str, object]]:
+    """A rollout of screenshots, a megabyte each."""
+    records = codex(random)
+    yield next(records)
+    while True:
+        yield next(records)
+        url = "data:image/png;base64," + b64encode(random.randbytes(750_000)).decode()
+        content = [{"type": "input_image", "image_url": url}]
+        yield {
+            "timestamp": "2026-05-05T09:00:00.000Z",
+            "type": "response_item",
+            "payload": {"type": "message", "role": "user", "content": content},
+        }
+
+
+def write(path: Path, records: Iterator[dict[str, object]], size: int) -> int:
+    written = lines = 0
+    with path.open("wb", buffering=1 << 20) as file:
+        while written < size:
+            line = orjson.dumps(next(records)) + b"\n"
+            file.write(line)
+            written, lines = written + len(line), lines + 1
+    return lines
+
+
+def parse(path: Path) -> None:
+    with path.open("rb") as file:
+        for line in file:
+            orjson.loads(line)
+
+
+def timed(action: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def bring(path: Path, home: Path) -> None:
+    """Imports one file, in this process; the last line says how much memory it took."""
+    from tracklog.home import Home  # noqa: PLC0415  # only the child needs it
+    from tracklog.importing import Importing  # noqa: PLC0415
+
+    start = time.perf_counter()
+    with Home(home) as opened:
+        summary = Importing(opened).bring([path])
+    took = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = peak // 1024 if sys.platform == "darwin" else peak  # kilobytes, but bytes on macOS
+    print(took, peak, summary.lines["accepted"], summary.lines["refused"], summary.unchanged)
+
+
+def child(path: Path, home: Path) -> list[float]:
+    command = [sys.executable, __file__, str(path), str(home)]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return [float(word) for word in said.split()]
+
+
+def main() -> None:
+    size = MEGABYTES * 1_000_000
+    shapes = {"claude": claude, "codex": codex, "images": images}
+    for name, shape in shapes.items():
+        with tempfile.TemporaryDirectory() as folder:
+            file = SESSION if name == "claude" else f"rollout-2026-05-05T09-00-00-{THREAD}"
+            path, home = Path(folder) / f"{file}.jsonl", Path(folder) / "home"
+            lines = write(path, shape(Random(7)), size)
+            plain = timed(lambda path=path: parse(path))
+            took, peak, accepted, refused, _ = child(path, home)
+            again, _, more, _, unchanged = child(path, home)
+            assert refused == more == 0
+            assert unchanged == 1
+            speed = size / 1e6 / took
+            each = f"{lines:,} records, {int(accepted):,} lines"
+            print(
+                f"  {name:<7} {speed:7.1f} MB/s  peak {peak / 1024:.0f} MB  again {again:.2f} s  ({each})"
+            )
+            if name != "images":
+                goal(f"import {name}, in 30 MB a second", speed / 30, at_least=1)
+            goal(f"import {name} ÷ read and parse it", plain / took, at_least=0.05)
+            goal(f"import {name}, peak memory in 200 MB", peak / 1024 / 200, at_most=1)
+            goal(f"import {name} again, in seconds", again, at_most=1)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3:
+        bring(Path(sys.argv[1]), Path(sys.argv[2]))
+    else:
+        main()
