@@ -110,6 +110,11 @@ class Teller:
         self._raw, self._hashed, self._n = None, mark["hashed"].encode(), mark["n"]
         self._origin = dict(mark["origin"])
 
+    def about_hash(self, found: str, origin: Mapping[str, Any], before: int = 0) -> None:
+        """Begins to tell of a record by its hash alone; `before`: how many equal ones there were."""
+        self._raw, self._hashed, self._n = None, f"{found}\n{before}\n".encode(), 0
+        self._origin = dict(origin)
+
     def tell(
         self,
         fact: Fact,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tracklog.fact import Noted
 from tracklog.importers import Form, Importer, Raw, Reader, Source, Teller, run_id
 from tracklog.importers.otlp import wire
 from tracklog.importers.otlp.account import Account
@@ -67,6 +68,9 @@ def _span(account: Account, span: Span, memory: Memory, place: dict[str, Any]) -
     account.begin(record=span.record, place=place, bare=False, copy=copy)
     nested = bool(span.parent) and memory.traces.get(span.trace) == account.run
     call = tell_span(account, span, nested=nested)
+    if span.record not in account.past.records and not copy:
+        note = Noted(label="copy", kind=span.name, text="all of it was told by another span")
+        account.say(note, at=spelled(span.start), extra=account.rest())
     _name(account, span, spelled(span.start))
     place_span(account, span, memory, call)
 
@@ -118,8 +122,6 @@ class _Reader(Reader):
             self.tell.unknown("record", raw.value)
 
     def _refuse(self, raw: Raw, refused: wire.Refused) -> None:
-        from tracklog.fact import Noted  # noqa: PLC0415
-
         self.tell.about(raw)
         found = {"name": "refused", "pointer": refused.pointer, "hint": refused.hint}
         self.tell.tell(Noted(label="finding", kind="refused", text=refused.message, data=found))

@@ -66,11 +66,12 @@ class Account:
         origin |= {"mapping": self.teller.mapping, **place, "raw": self.raw}
         if record:
             origin["record"] = record
-            self.corrects = self.past.records.get(record, self.raw) != self.raw
+            other = self.past.records.get(record, self.raw) != self.raw
+            self.corrects = not copy and (other or record in self.past.announced)
         if copy:
             origin["pending"] = True
         self._origin = origin
-        self.teller.again({"hash": self.raw, "k": str(self._k), "n": 0, "origin": origin})
+        self.teller.about_hash(self.raw, origin, self._k)
 
     def say(
         self,
@@ -78,14 +79,18 @@ class Account:
         *,
         at: str | None,
         told: bool = True,
+        known: bool = True,
         clock: str | None = None,
         cause: str | None = None,
         extra: dict[str, Any] | None = None,
         fidelity: Fidelity | None = None,
     ) -> None:
-        """Tells a fact, unless it was told; either way the next one has the next number."""
+        """Tells a fact that is known, unless it is not to be `told`, as it was before.
+
+        Either way the next one has the next number.
+        """
         place, self.n = self.n, self.n + 1
-        if not told and not self.corrects:
+        if not known or not (told or self.corrects):
             return
         origin: dict[str, Any] = {}
         if clock and at:
@@ -104,7 +109,8 @@ class Account:
             n=place,
             **origin,
         )
-        self.past.hear({**native.body_of(fact), "run": self.run, "origin": self._origin})
+        body = native.body_of(fact)
+        self.past.hear({**body, "run": self.run, "origin": self._origin})
 
     def line_id(self) -> str:
         """The id of the line that is told next."""
@@ -154,7 +160,7 @@ class Account:
             if isinstance(fact, Said):
                 fact = replace(fact, message_id=f"{HISTORY}{chain.hexdigest()[:24]}")  # noqa: PLW2901
             elif isinstance(fact, Called | Returned):
-                new = new and self._is_new_call(fact)  # noqa: PLW2901
+                new = new and self.is_new_call(fact)  # noqa: PLW2901
             # Nobody says when it was said: not later than the call began.
             self.say(fact, at=at, clock="request", told=new)
         return digests[-1] if digests else None
@@ -177,25 +183,46 @@ class Account:
             for fact in self.facts(message, "assistant"):
                 told = True
                 if isinstance(fact, Said):
-                    told = id not in self.past.messages
+                    told = not self.past.messages.keys() & {id, self._answer(place)}
                     told = told and not self.past.was_heard_after(last, _digest(fact))
                     fact = replace(fact, message_id=id, model=model, stop_reason=reason)  # noqa: PLW2901
                 elif isinstance(fact, Called | Returned):
-                    told = self._is_new_call(fact)
+                    told = self.is_new_call(fact)
                 self.say(fact, at=at, clock=clock, told=told)
+            self.past.messages |= {id: 1, self._answer(place): 1}
 
-    def again(self, messages: list[Message], at: str | None, default: str) -> None:
+    def _answer(self, place: int = 0) -> str:
+        """What an answer is known by, whether the span or an event in it tells of it."""
+        of = self.record if isinstance(self.view, Span) else self.view.cause
+        return f"{of or self.raw[:32]}/{place}" if place else of or self.raw[:32]
+
+    def is_answered(self, key: str) -> bool:
+        """Whether what a model answered was told, by the span or by an event in it."""
+        return bool(self.past.messages.keys() & {key, self._answer()})
+
+    def call_id(self, tool: str, given: Any) -> str | None:
+        """The id of the call that this is, where the item gives none.
+
+        It is a call of the same tool with the same input that was told and did not return.
+        """
+        if self.raw[:16] in self.past.joins:
+            return self.past.joins[self.raw[:16]]
+        return self.past.asked_for(tool, given)
+
+    def again(
+        self, messages: list[Message], at: str | None, default: str, clock: str | None = "request"
+    ) -> None:
         """Tells of messages that somebody repeats only what was never told."""
         for fact in [each for message in messages for each in self.facts(message, default)]:
             known = _digest(fact)
             told = known not in self.past.said
             if isinstance(fact, Said):
                 id = f"{HISTORY}{sha256(f'{self.record} {known}'.encode()).hexdigest()[:24]}"
-                self.say(replace(fact, message_id=id), at=at, clock="request", told=told)
+                self.say(replace(fact, message_id=id), at=at, clock=clock, told=told)
             elif isinstance(fact, Called | Returned):
-                self.say(fact, at=at, clock="request", told=told and self._is_new_call(fact))
+                self.say(fact, at=at, clock=clock, told=told and self.is_new_call(fact))
 
-    def _is_new_call(self, fact: Called | Returned) -> bool:
+    def is_new_call(self, fact: Called | Returned) -> bool:
         mask = 1 if isinstance(fact, Called) else 2
         return fact.synthetic_id or not self.past.calls.get(fact.call_id, 0) & mask
 

@@ -13,7 +13,10 @@ from tracklog.importers.otlp.genai import parse
 from tracklog.importers.otlp.view import AGENTS, RUN_KEYS, text
 
 Attrs = Mapping[str, Any]
-COMMON = (*RUN_KEYS, *PRIVATE, "event.name", "event.timestamp", "organization.id")
+COMMON = (
+    *RUN_KEYS, *PRIVATE, "event.name", "event.timestamp", "event.sequence", "organization.id",
+    "prompt.id", "prompt_id",
+)  # fmt: skip  # one row
 """What every event repeats."""
 
 
@@ -68,14 +71,16 @@ def tell_event(
     at: str | None,
     cause: str | None,
     clock: str | None = None,
+    *,
+    severe: bool = False,
 ) -> bool:
-    """Tells what an agent's event means; False when it is no agent's, or one that is not known."""
+    """Tells what an agent's event means; False when it is no agent's, or an error not known."""
     agent = next((each for each, (prefix, _) in AGENTS.items() if name.startswith(prefix)), None)
     if agent is None:
         return False
     short = name.removeprefix(AGENTS[agent][0])
     told = EVENTS.get(f"{agent} {short}") or EVENTS.get(short)
-    if told is None:
+    if told is None and severe:
         return False
     key = copied_key(name, attrs) if agent == "codex" else None
     if key is not None:
@@ -83,7 +88,7 @@ def tell_event(
         if key in account.past.records or not account.past.is_new(f"event {key}"):
             return True
         account.past.names[f"event {key}"] = 1
-    told(Heard(account, name, attrs, at, clock, cause))
+    (told or _noted_as(None))(Heard(account, name, attrs, at, clock, cause))
     return True
 
 
@@ -126,7 +131,7 @@ def _said(heard: Heard, role: Any, words: str | None, used: str) -> None:
         model=heard.text("model"),
         step=heard.text("prompt.id", "prompt_id"),
     )
-    heard.say(fact, used, "model", "prompt.id", "prompt_id")
+    heard.say(fact, used, "model")
 
 
 def _claude_spent(heard: Heard) -> None:
@@ -195,7 +200,7 @@ def _spent(
         calls=1,
         step=heard.text("prompt.id", "prompt_id"),
     )
-    heard.say(fact, "model", "cost_usd", "prompt.id", "prompt_id", *_COUNTS)
+    heard.say(fact, "model", "cost_usd", *_COUNTS)
 
 
 _COUNTS = (
@@ -210,20 +215,20 @@ def _returned(heard: Heard) -> None:
     tool = heard.text("tool_name", "function_name", "name") or "unknown"
     id = heard.text("tool_use_id", "call_id", "tool_call_id")
     account = heard.account
-    call = id or f"{account.raw[:16]}/0"
     given = next((heard.attrs[key] for key in _GIVEN if heard.attrs.get(key) is not None), None)
+    put = account.lifted(parse(given))
+    id = id or account.call_id(tool, put)
+    call = id or f"{account.raw[:16]}/0"
     ok, step = heard.flag("success"), heard.text("prompt.id", "prompt_id")
     called = Called(
         tool=tool,
         call_id=call,
-        input=account.lifted(parse(given)),
+        input=put,
         tool_server=heard.text("mcp_server", "mcp_server_name", "mcp_server_scope"),
         synthetic_id=id is None,
         step=step,
     )
-    heard.say(
-        called, *_GIVEN, "tool_name", "function_name", "success", "output", "error", "prompt.id"
-    )
+    heard.say(called, *_GIVEN, "tool_name", "function_name", "success", "output", "error")
     error = heard.attrs.get("error", heard.attrs.get("error.message"))
     returned = Returned(
         call_id=call,
@@ -255,7 +260,7 @@ def _decided(heard: Heard) -> None:
     heard.say(fact, "decision", "source", "tool_name")
 
 
-def _noted_as(label: str) -> Callable[[Heard], None]:
+def _noted_as(label: str | None) -> Callable[[Heard], None]:
     def note(heard: Heard) -> None:
         heard.say(_noted(heard, label))
 
@@ -263,13 +268,13 @@ def _noted_as(label: str) -> Callable[[Heard], None]:
 
 
 def _noted(heard: Heard, label: str | None = None) -> Noted:
-    data = heard.rest("event.sequence")
+    data = heard.rest(*_ENDS)
+    ends: dict[str, Any] = {}
     if label == "compaction":
-        sizes = {"before": heard.count("tokens_before"), "after": heard.count("tokens_after")}
-        data = {**data, **{key: size for key, size in sizes.items() if size is not None}}
+        ends = {"before": heard.count("tokens_before"), "after": heard.count("tokens_after")}
     elif label == "mode-change":
         ends = {"from": heard.text("from_mode", "from"), "to": heard.text("to_mode", "to", "mode")}
-        data = {**data, **{key: end for key, end in ends.items() if end is not None}}
+    data = {**data, **{key: end for key, end in ends.items() if end is not None}}
     return Noted(
         label=label or heard.name,
         kind=heard.name,
@@ -277,6 +282,8 @@ def _noted(heard: Heard, label: str | None = None) -> Noted:
         data=data,
     )
 
+
+_ENDS = ("tokens_before", "tokens_after", "from_mode", "to_mode")
 
 EVENTS: Mapping[str, Callable[[Heard], None]] = {
     "codex conversation_starts": _began,

@@ -39,7 +39,9 @@ def tell_log(account: Account, log: Log) -> None:
         decided(account, attrs, log.cause, log.at, log.clock)
     elif log.name == "gen_ai.client.operation.exception":
         account.say(_noted(account, log, "error"), at=log.at, clock=log.clock)
-    elif not tell_event(account, log.name, attrs, log.at, log.cause, log.clock):
+    elif not tell_event(
+        account, log.name, attrs, log.at, log.cause, log.clock, severe=log.severity >= ERROR
+    ):
         label = "error" if log.severity >= ERROR else log.name or "log"
         account.say(_noted(account, log, label), at=log.at, clock=log.clock)
     if cut := dropped(log.item.body):
@@ -53,14 +55,14 @@ def tell_log(account: Account, log: Log) -> None:
 def _noted(account: Account, log: Log, label: str) -> Noted:
     """Kept under its own name, with all it says."""
     data: dict[str, Any] = account.rest(*RUN_KEYS)
-    if log.body is not None:
+    if log.body is not None and log.body != log.name:
         data = {"body": account.lifted(log.body), "attributes": data} if data else {
             "body": account.lifted(log.body)
         }  # fmt: skip
     if severity := text(log.item.body.get("severityText")):
         data["severity"] = severity
     words = text(log.attrs.get("exception.message")) or text(log.body)
-    kind = log.name or text(log.attrs.get("exception.type")) or ""
+    kind = log.name or text(log.attrs.get("exception.type"))
     return Noted(label=label, kind=kind, text=words[:10_000] if words else None, data=data)
 
 
@@ -74,7 +76,7 @@ def _old(account: Account, log: Log) -> None:
         key = log.cause or account.raw[:32]
         account.output([message], f"{key}/{index}" if index else key, log.at, clock=log.clock)
     else:
-        account.again([message], log.at, genai.OLD_EVENTS[log.name])
+        account.again([message], log.at, genai.OLD_EVENTS[log.name], log.clock)
 
 
 def _details(account: Account, log: Log) -> None:

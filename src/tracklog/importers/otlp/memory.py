@@ -39,6 +39,11 @@ def digest(kind: str, said: Mapping[str, Any]) -> str:
     return sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS, default=str)).hexdigest()[:16]
 
 
+def _asked(tool: str, given: Any) -> str:
+    said = orjson.dumps([tool, given], option=orjson.OPT_SORT_KEYS, default=str)
+    return sha256(said).hexdigest()[:16]
+
+
 class Past:
     """What was told of one run."""
 
@@ -50,10 +55,16 @@ class Past:
         self.messages: dict[str, int] = kept.setdefault("messages", {})
         self.calls: dict[str, int] = kept.setdefault("calls", {})
         """1 for a call, 2 for its return, 3 for both."""
+        self.asked: dict[str, list[str]] = kept.setdefault("asked", {})
+        """The calls of a tool with one input, by the hash of both."""
+        self.joins: dict[str, str] = kept.setdefault("joins", {})
+        """The call that an item told of, by the beginning of the item's hash."""
         self.names: dict[str, int] = kept.setdefault("names", {})
         """The aliases, and whatever else is told once."""
         self.records: dict[str, str] = kept.setdefault("records", {})
         """The hash of what was told under a key of the source's."""
+        self.announced: dict[str, int] = kept.setdefault("announced", {})
+        """Records of which a copy was told before they came themselves."""
         self.spends: dict[str, list[Any]] = kept.setdefault("spends", {})
         """By key: the trace, and the tokens in and out."""
 
@@ -61,8 +72,11 @@ class Past:
         """Remembers a line."""
         kind, origin = body["fact"], body["origin"]
         record = origin.get("record")
-        if isinstance(record, str) and "raw" in origin and not origin.get("pending"):
-            self.records[record] = origin["raw"]
+        if isinstance(record, str) and "raw" in origin:
+            if origin.get("pending"):
+                self.announced[record] = 1
+            else:
+                self.records[record] = origin["raw"]
         match kind:
             case "Said" | "Called" | "Returned":
                 self._conversed(kind, body)
@@ -77,8 +91,10 @@ class Past:
                 self.spends[body["key"]] = [trace, *amounts]
             case "Noted":
                 self.names[f"{body['label']} {body.get('kind')}"] = 1
-        for kept in (self.records, self.messages, self.calls, self.spends, self.names):
+        for kept in (self.messages, self.calls, self.names, self.announced):
             _trim(kept, FACTS)
+        for more in (self.records, self.spends, self.asked, self.joins):
+            _trim(more, FACTS)
 
     def _conversed(self, kind: str, body: Mapping[str, Any]) -> None:
         known = digest(kind, body)
@@ -92,8 +108,18 @@ class Past:
                     self.heard[known] = 1
                     _trim(self.heard, FACTS)
         else:
-            call = body["call_id"]
+            call, raw = body["call_id"], body["origin"].get("raw", "")
             self.calls[call] = self.calls.get(call, 0) | (1 if kind == "Called" else 2)
+            self.joins.setdefault(raw[:16], call)
+            if kind == "Called" and not body.get("synthetic_id"):
+                calls = self.asked.setdefault(_asked(body["tool"], body.get("input")), [])
+                if call not in calls:
+                    calls.append(call)
+
+    def asked_for(self, tool: str, given: Any) -> str | None:
+        """The first call of a tool with that input which did not return."""
+        calls = self.asked.get(_asked(tool, given), ())
+        return next((call for call in calls if not self.calls.get(call, 0) & 2), None)
 
     def news(self, told: list[str]) -> list[bool]:
         """Of a history that is told as a whole again and again, what was not told before.

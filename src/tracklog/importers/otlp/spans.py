@@ -12,6 +12,7 @@ from tracklog.fact import (
     LinkKind,
     Noted,
     Returned,
+    Said,
     Spent,
     What,
 )
@@ -30,6 +31,8 @@ MESSAGES = (
 USED = (
     *MESSAGES, "gen_ai.usage.", "llm.token_count.", "gen_ai.operation.name",
     "gen_ai.response.id", "gen_ai.response.finish_reasons", "gen_ai.agent.name", *RUN_KEYS,
+    "evaluations.", "annotations.", "trace.evaluations.", "trace.annotations.",
+    "session.evaluations.", "session.annotations.",
 )  # fmt: skip  # one row
 TOOL = (
     "gen_ai.tool.name",
@@ -127,7 +130,9 @@ def _began(
     account.say(fact, at=at, extra=extra)
     if what == "run":
         title = Noted(label="title", kind="span", text=span.name)
-        account.say(title, at=at, told=bool(span.name) and account.past.is_new("title span"))
+        names = not span.keys or does in ("invoke_agent", "invoke_workflow")
+        told = account.past.is_new("title span")
+        account.say(title, at=at, known=names and bool(span.name), told=told)
 
 
 def _task(span: Span) -> str | None:
@@ -182,12 +187,14 @@ def _inferred(account: Account, span: Span, start: str | None, end: str | None) 
     reasons = genai.finish_reasons(span.attrs)
     account.again(talk.system, start, "system")
     last = account.input(talk.input, start)
-    if not talk.output and key not in account.past.messages:
-        # Most producers withhold what was said; that something was is told all the same.
-        withheld = genai.Message("assistant", [], reasons[0] if reasons else None)
-        account.output([withheld], f"{key}#", end, last, answered or asked, reasons)
-    else:
+    if talk.output:
         account.output(talk.output, key, end, last, answered or asked, reasons)
+    else:
+        # Most producers withhold what was said; that something was is told all the same.
+        reason = reasons[0] if reasons else None
+        said = Said(role="assistant", blocks=(), model=answered or asked, stop_reason=reason)
+        told = not account.is_answered(key) and span.tool != "gemini"
+        account.say(said, at=end, told=told, known=not span.failed)
     _spent(account, span, end)
     if span.failed:
         fact = Noted(label="error", kind=span.name, text=span.status_message, data=_error(span))
@@ -242,7 +249,7 @@ def spent(
         calls=1,
     )
     known = bool(took.tokens) or took.cost is not None
-    account.say(fact, at=at, clock=clock, told=known, extra=account.rest(*USED, *used))
+    account.say(fact, at=at, clock=clock, known=known, extra=account.rest(*USED, *used))
     if took.forgot:
         account.find("cache-not-in-input", f"{took.forgot}; they were added to it", at)
 
@@ -253,7 +260,7 @@ def _totals(account: Account, span: Span, at: str | None) -> None:
     account.say(
         Noted(label="totals", kind=genai.operation(span.attrs) or span.name, data=tokens),
         at=at,
-        told=bool(tokens),
+        known=bool(tokens),
     )
     if not tokens or span.parent:
         return
@@ -270,7 +277,6 @@ def _executed(
 ) -> str:
     """A tool was called at the span's start, and returned at its end."""
     attrs = span.attrs
-    call = genai.pick(attrs, "call") or _mcp_call(attrs) or span.record
     given = genai.first(attrs, "arguments")
     given = (
         attrs.get("input.value", attrs.get("traceloop.entity.input")) if given is None else given
@@ -280,13 +286,18 @@ def _executed(
         result = attrs.get("output.value", attrs.get("traceloop.entity.output"))
     name = tool or text(attrs.get("traceloop.entity.name")) or _named(span, "execute_tool")
     server = attrs.get("mcp.server.name", attrs.get("server.address"))
+    tool, put = name or span.name or "unknown", account.lifted(genai.parse(given))
+    both_ends = _mcp_call(attrs)
+    call = genai.pick(attrs, "call") or both_ends
+    call = call or account.call_id(tool, put) or span.record
     called = Called(
-        tool=name or span.name or "unknown",
+        tool=tool,
         call_id=call,
-        input=account.lifted(genai.parse(given)),
+        input=put,
         tool_server=text(server) if "mcp.method.name" in attrs else None,
     )
-    account.say(called, at=start, extra=account.rest(*USED, *TOOL))
+    told = both_ends is None or account.is_new_call(called)
+    account.say(called, at=start, extra=account.rest(*USED, *TOOL), told=told)
     if span.pending:
         return call
     returned = Returned(
@@ -297,7 +308,7 @@ def _executed(
         error=account.lifted(_error(span)) if span.failed else None,
         seconds=span.seconds,
     )
-    account.say(returned, at=end)
+    account.say(returned, at=end, told=both_ends is None or account.is_new_call(returned))
     return call
 
 
@@ -415,8 +426,8 @@ def _evaluated(account: Account, span: Span, at: str | None) -> None:
 def _linked(account: Account, span: Span, at: str | None) -> None:
     for link in span.item.body.get("links", ()):
         attrs = attributes(link.get("attributes"))
-        said = (attrs.get(key) for key in ("tracklog.link.kind", "link.kind", "kind", "type"))
-        kind = next((each for each in LINKS if each in {text(one) for one in said}), None)
+        said = {text(attrs.get(key)) for key in ("tracklog.link.kind", "link.kind", "kind", "type")}
+        kind = next((each for each in LINKS if each in said), None)
         fact = Linked(
             kind=kind or "related",
             other=link["traceId"],
