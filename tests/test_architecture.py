@@ -27,7 +27,13 @@ SPEAKERS = {
 }
 """Who may write which dialect, outside the dialect's own file."""
 
-QUESTIONS = {"tracklog.answers", "tracklog.diff", "tracklog.fleet", "tracklog.why"}
+QUESTIONS = {
+    "tracklog.answers",
+    "tracklog.diff",
+    "tracklog.fleet",
+    "tracklog.why",
+    "tracklog.export",
+}
 """What answers from the folds."""
 
 IMPURE = {"os", "sys", "io", "time", "random", "secrets", "uuid", "pathlib", "asyncio", "socket"}
@@ -97,7 +103,7 @@ def test_imports_point_inward(name):
 
 
 LIBRARY = {"tracklog.lines", "tracklog.blobs", "tracklog.disk", "tracklog.frame", "tracklog.chain"}
-LIBRARY |= {"tracklog.segments", "tracklog.writer", "tracklog.retention"}
+LIBRARY |= {"tracklog.segments", "tracklog.writer", "tracklog.retention", "tracklog.loss"}
 LIBRARY |= {"tracklog.transcript.healing"}
 LIBRARY |= {"tracklog.providers"}  # streams and files share one normaliser per provider
 """Plain tools that importers and stores may use: they know no plug."""

@@ -478,14 +478,19 @@ def test_what_is_said_is_valid_and_the_turn_never_goes_back():
     assert verdicts[1] == {"text": "The moon.", "no_contest": True}
 
 
-def test_what_has_no_words_here_is_left_out():
-    nothing = [
+def test_what_has_no_core_kind_gets_one_of_its_own_and_a_speech_without_words_none():
+    facts = [
         Moved(from_="a", to="b", phase="working"),
         Began(what="step", step="s"),
         Said(role="assistant", blocks=({"type": "image"},)),
         Noted(label="x"),
+        Noted(label="clue.found", kind="clue.found", data={"where": "attic"}),
     ]
-    assert list(said(nothing)) == []
+    events = list(said(facts))
+    kinds = ["agent.moved", "step.began", "note.added", "clue.found"]
+    assert [event.kind for event in events] == kinds
+    assert events[0].body["payload"] == {"from": "a", "to": "b", "phase": "working"}
+    assert events[3].body["payload"] == {"where": "attic"}
 
 
 def test_a_stage_told_again_means_the_same():

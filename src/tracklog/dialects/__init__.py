@@ -112,6 +112,8 @@ class Scene:
     """Fresh for each sentence and the same on every conversion of the same records."""
     memory: dict[str, Any] = field(default_factory=dict)
     """The speaker's own; kept from one sentence of a run to the next."""
+    timed: bool = True
+    """Whether the source told the time; else it is when it was received."""
 
 
 def _no_tolerance(body: Body) -> tuple[Body, list[Finding]]:
@@ -124,6 +126,10 @@ def _nothing_left(_state: Any) -> list[Finding]:
 
 def _own_name(event: Event) -> tuple[str, ...]:
     return () if event.id is None else (event.id,)
+
+
+def _anything(_event: Event, _facts: Iterable[Fact]) -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +166,10 @@ class Dialect:
     """What is still amiss in a run's state when nothing more comes."""
     names: Callable[[Event], tuple[str, ...]] = _own_name
     """What another event's `cause` may call it: its identity, and what else it goes by."""
+    extension: tuple[str, ...] = ("converted",)
+    """Where in a body a converted line carries the lines that it was made of."""
+    carries: Callable[[Event, Iterable[Fact]], bool] = _anything
+    """Whether the line of an event in another dialect may be carried whole."""
     contract: str | None = None
     """The file in contracts/schemas/ that is derived from `kinds`; None where none is."""
     documents: Mapping[str, type[BaseModel]] = field(default_factory=dict)

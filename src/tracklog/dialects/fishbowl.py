@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -26,6 +26,8 @@ from tracklog.fact import (
     Decided,
     Ended,
     Fact,
+    Linked,
+    Moved,
     Noted,
     Returned,
     Role,
@@ -392,14 +394,18 @@ SPOKEN: dict[Role, str] = {
 
 
 def say(fact: Fact, scene: Scene) -> Body | None:
-    sentence = _sentence(fact)
+    if isinstance(fact, Spent) and (usage := fact.usage):
+        parts = [usage.get(key) for key in ("input_tokens", "output_tokens")]
+        tokens = number(usage.get("total_tokens")) or sum(number(part) or 0 for part in parts)
+        scene.memory["tokens"] = scene.memory.get("tokens", 0) + int(tokens)
+    sentence = _sentence(fact, scene)
     if sentence is None:
         return None
     kind, actor, payload = sentence
     turn = scene.memory.get("turn", 0)
     if kind == "user.injected":
         turn += 1  # the visitor advances the turn
-    if (fact.step or "").isdecimal():
+    if (fact.step or "").isdecimal() and len(fact.step or "") < 16:
         turn = max(turn, int(fact.step or 0))
     scene.memory["turn"] = turn
     return {
@@ -414,7 +420,17 @@ def say(fact: Fact, scene: Scene) -> Body | None:
     }
 
 
-def _sentence(fact: Fact) -> tuple[str, str, Body] | None:
+OWN_KINDS: dict[type[Fact], str] = {
+    Began: "began",
+    Ended: "ended",
+    Moved: "agent.moved",
+    Linked: "run.linked",
+    Spent: "tokens.spent",
+    Noted: "note.added",
+}
+
+
+def _sentence(fact: Fact, scene: Scene) -> tuple[str, str, Body] | None:
     """The kind, the actor and the payload; kinds are open, so what has no core kind gets its own."""
     agent = fact.agent or "agent"
     match fact:
@@ -422,7 +438,7 @@ def _sentence(fact: Fact) -> tuple[str, str, Body] | None:
             opening = {"seed": "", "goal": fact.task or "", "scenario": "", "cast": {}}
             return "run.started", "conductor", opening
         case Ended(what="run"):
-            return "run.finished", "conductor", _say_end(fact)
+            return "run.finished", "conductor", _say_end(fact, scene)
         case Said():
             words = "\n".join(filter(None, map(_words, fact.blocks)))
             actor = "visitor" if fact.role == "user" else agent
@@ -441,9 +457,20 @@ def _sentence(fact: Fact) -> tuple[str, str, Body] | None:
         case Answered():
             answered = {"question_id": fact.question_id, "answer": fact.answer}
             return "question.answered", fact.by or "visitor", answered
-        case Noted(text=str(words)):
-            return "note.added", agent, {"label": fact.label, "text": words}
-    return None
+        case Noted(kind=str(kind), data=dict()) if _is_own(kind):
+            return kind, agent, fact.data
+    kind = OWN_KINDS[type(fact)]
+    payload = {
+        item.name.rstrip("_"): value
+        for item in fields(fact)
+        if (value := getattr(fact, item.name)) != item.default
+    }
+    return (kind if "." in kind else f"{payload['what']}.{kind}"), agent, payload
+
+
+def _is_own(kind: str) -> bool:
+    """Whether a note is of a kind that only this dialect has, and that is said with its payload."""
+    return kind not in CORE_EVENT_KINDS and re.fullmatch(KIND, kind) is not None
 
 
 def _words(block: Any) -> str | None:
@@ -459,15 +486,15 @@ def _say_verdict(fact: Decided) -> Body:
     return payload | ({"scores": dict(fact.scores)} if fact.scores is not None else {})
 
 
-def _say_end(fact: Ended) -> Body:
+def _say_end(fact: Ended, scene: Scene) -> Body:
     return {
         "reason": fact.outcome or ("verdict" if fact.winner else "user_stop"),
         "winner": fact.winner,
         "winner_kind": fact.winner_kind,
         "winning_model": fact.winning_model,
         "winning_models": list(fact.winning_models or ()),
-        "turns": 0,
-        "tokens": 0,
+        "turns": scene.memory.get("turn", 0),
+        "tokens": scene.memory.get("tokens", 0),
     }
 
 
@@ -484,6 +511,7 @@ dialect = Dialect(
     rules=rules,
     rest=rest,
     say=say,
+    extension=("payload", "converted"),
     tolerate=tolerate,
     contract="fishbowl",
     version_key="schema_version",

@@ -427,14 +427,21 @@ def _say_move(fact: Moved, agent: str, memory: dict[str, Any]) -> Body | None:
     if to == memory["status"] and fact.to not in PHASES:
         return None  # the question, or its answer, was the move
     memory["status"] = to
-    body: Body = {"event": "agent_transition", "agent_id": agent, "step": memory["steps"]}
+    body: Body = {"event": "agent_transition", "agent_id": agent, "step": _step(fact, memory)}
     body |= {"from": before, "to": to}
     return body | ({"reason": fact.reason} if fact.reason else {})
 
 
+def _step(fact: Fact, memory: dict[str, Any]) -> int:
+    """The number of the step where it has one; it never decreases."""
+    if (fact.step or "").isdecimal() and len(fact.step or "") < 16:
+        memory["steps"] = max(memory["steps"], int(fact.step or 0))
+    return int(memory["steps"])
+
+
 def _say_tool(fact: Returned, agent: str, memory: dict[str, Any], scene: Scene) -> Body:
-    body: Body = {"event": "tool_invocation", "agent_id": agent, "step": memory["steps"]}
-    memory["steps"] += 1
+    body: Body = {"event": "tool_invocation", "agent_id": agent, "step": _step(fact, memory)}
+    memory["steps"] += not (fact.step or "").isdecimal()
     tool, given = scene.memory.pop(f"tool {fact.call_id}", ("unknown", None))
     body["tool_name"] = fact.tool or tool
     body["duration_s"] = float(fact.seconds or 0)

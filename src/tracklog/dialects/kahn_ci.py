@@ -1,8 +1,8 @@
 """kahn-ci: the transitions of a graph of shell-checked nodes being worked off."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import MISSING, Field
 
@@ -20,7 +20,7 @@ from tracklog.dialects import (
     slug,
 )
 from tracklog.event import Body, Envelope, Event, Finding
-from tracklog.fact import Began, Ended, Fact, Moved, Phase, Returned
+from tracklog.fact import Began, Ended, Fact, Moved, Noted, Phase, Returned, Said
 
 RUN_ID = r"^[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}$"
 NODE_ID = r"^[a-z0-9][a-z0-9-]{0,63}$"
@@ -35,6 +35,7 @@ NodeId = Annotated[
 ]
 NodeStatus = Literal["pending", "ready", "running", "done", "failed", "blocked"]
 Outcome = Literal["clean", "clean_with_flake", "partial", "stuck", "catastrophic"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 Attempt = Annotated[int, Field(ge=1, description="Counted from 1.")]
 
 
@@ -393,33 +394,80 @@ def lint_graph(graph: Body) -> list[Finding]:
 
 def say(fact: Fact, scene: Scene) -> Body | None:
     base: Body = {"ts": millis(scene.at), "run_id": slug(scene.run, RUN_ID, "run")}
-    counts = scene.memory.setdefault("counts", {"done": 0, "failed": 0})
-    node = slug(fact.step or "", NODE_ID, "node")
+    memory = scene.memory
+    nodes = memory.setdefault("nodes", {})
+    name, _, attempt = (fact.step or "").rpartition("#")
+    whole = isinstance(fact, Began | Ended) and fact.what == "agent"
+    node = slug((fact.agent if whole else fact.step) or "", NODE_ID, "node")
     match fact:
         case Began(what="run"):
             return {**base, "event": "run_start", "total_nodes": 0}
-        case Began(what="step"):
-            move = {"node_id": node, "from": "ready", "to": "running", "attempt": 1}
-            return {**base, "event": "node_transition", **move}
-        case Ended(what="step"):
+        case Moved(step=str(), to=to) if to in PHASES:
+            before = fact.from_ if fact.from_ in PHASES else nodes.get(node, "pending")
+            return {**base, **_say_move(node, before, to, fact.reason, memory)}
+        case Began(what="step" | "agent") if nodes.get(node) != "running":
+            return {**base, **_say_move(node, "ready", "running", None, memory)}
+        case Ended(what="step") if name and attempt.isdecimal():
+            return {**base, **_say_attempt(fact, slug(name, NODE_ID, "node"), memory)}
+        case Ended(what="step" | "agent") if nodes.get(node, "running") == "running":
             to = "failed" if fact.passed is False else "done"
-            counts[to] += 1
-            body: Body = {**base, "event": "node_transition", "node_id": node}
-            body |= {"from": "running", "to": to}
-            return body | ({"reason": fact.reason} if fact.reason else {})
+            return {**base, **_say_move(node, "running", to, fact.reason, memory)}
+        case Returned(exit_code=int(code)):
+            check: Body = {"cmd": fact.tool or "unknown", "rc": code}
+            check["duration_s"] = float(fact.seconds or 0)
+            if isinstance(fact.output, str) and code:
+                check |= {"tail": fact.output[-TAIL:]}
+                check |= {"truncated": True} if len(fact.output) > TAIL else {}
+            memory.setdefault("checks", {}).setdefault(node, []).append(check)
         case Ended(what="run"):
-            return {**base, "event": "run_end", **_end(fact, counts)}
+            return {**base, "event": "run_end", **_end(fact, memory)}
     return None
 
 
-def _end(fact: Ended, counts: dict[str, int]) -> dict[str, Any]:
-    done, failed = counts["done"], counts["failed"]
-    if fact.passed is False and not failed:
+TAIL = 4096
+
+
+def _say_move(node: str, before: str, to: str, reason: str | None, memory: dict[str, Any]) -> Body:
+    memory["nodes"][node] = to
+    body: Body = {"event": "node_transition", "node_id": node, "from": before, "to": to}
+    if to == "running":
+        attempts = memory.setdefault("attempts", {})
+        body["attempt"] = attempts[node] = attempts.get(node, 0) + 1
+    return body | ({"reason": reason} if reason else {})
+
+
+def _say_attempt(fact: Ended, node: str, memory: dict[str, Any]) -> Body:
+    checks = memory.get("checks", {}).pop(node, [])
+    memory["tried"] = memory.get("tried", 0) + 1
+    return {
+        "event": "node_attempt",
+        "node_id": node,
+        "attempt": int((fact.step or "").rpartition("#")[2][:9]) or 1,
+        "duration_s": float(fact.seconds or 0),
+        "converged": fact.passed is True,
+        "done_when_results": checks,
+    }
+
+
+def carries(_event: Event, facts: Iterable[Fact]) -> bool:
+    """A line with a tool's output is not carried whole: a check has a tail, and no more."""
+    blocks = (block for fact in facts if isinstance(fact, Said) for block in fact.blocks)
+    return not any(isinstance(fact, Returned | Noted) for fact in facts) and not any(
+        block.get("type") not in ("text", "thinking") for block in blocks
+    )
+
+
+def _end(fact: Ended, memory: dict[str, Any]) -> dict[str, Any]:
+    ends = list(memory["nodes"].values())
+    done, failed, blocked = (ends.count(status) for status in ("done", "failed", "blocked"))
+    if fact.passed is False and not failed and not blocked:
         failed = 1
-    outcome = outcome_of(done, failed, 0, 0)
-    end: dict[str, Any] = {"outcome": outcome, "done": done, "failed": failed, "blocked": 0}
+    told = [word for word in OUTCOMES if word == fact.outcome]
+    outcome = told[0] if told else outcome_of(done, failed, blocked, 0)
+    end: dict[str, Any] = {"outcome": outcome, "done": done, "failed": failed, "blocked": blocked}
     end["total_duration_s"] = float(fact.seconds or 0)
-    return end | ({} if outcome == "clean" else {"exit_code": 1})
+    clean = outcome in ("clean", "clean_with_flake")
+    return end | ({} if clean else {"exit_code": fact.exit_code or 1})
 
 
 dialect = Dialect(
@@ -436,5 +484,6 @@ dialect = Dialect(
     rules=rules,
     rest=rest,
     say=say,
+    carries=carries,
     documents={"graph": Graph},
 )

@@ -9,7 +9,7 @@ from pydantic import MISSING, Field
 from tracklog.dialects import Dialect, Policy, Scene, Shape, Share, text
 from tracklog.dialects import kahn_ci as kahn
 from tracklog.event import Body, Event, Finding
-from tracklog.fact import Decided, Ended, Fact, Noted
+from tracklog.fact import Decided, Ended, Fact, Moved, Noted
 
 WORST_LAST = ("clean", "clean_with_flake", "partial", "stuck", "catastrophic")
 SEVERITIES = dict(zip(("none", "minor", "moderate", "major", "critical"), WORST_LAST, strict=True))
@@ -153,7 +153,12 @@ def _worse(outcome: str, than: str) -> bool:
 
 
 def say(fact: Fact, scene: Scene) -> Body | None:
-    body = kahn.say(fact, scene)
+    if isinstance(fact, Moved) and fact.phase in ("done", "failed"):
+        scene.memory["moved"] = fact  # said with its outcome, which follows
+        return None
+    moved = scene.memory.pop("moved", None)
+    same = isinstance(fact, Ended) and moved is not None and moved.step == fact.step
+    body = kahn.say(moved if same else fact, scene)
     if body is None:
         return None
     match body["event"]:
@@ -180,6 +185,7 @@ dialect = Dialect(
     rules=rules,
     rest=rest,
     say=say,
+    carries=kahn.carries,
     tolerate=tolerate,
     guessed=False,  # a line is kahn-ci unless it is said to be ralph
 )

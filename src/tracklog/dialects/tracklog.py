@@ -571,7 +571,8 @@ def say(fact: Fact, scene: Scene) -> Body | None:
         case "Decided" if not {"verdict", "score"} & said.keys():
             said["verdict"] = None
     origin = {"writer": "convert", "fidelity": fact.fidelity}
-    return {"id": scene.id, "run": scene.run, "at": scene.at, **said, "origin": origin}
+    time = {"at": scene.at} if scene.timed else {}
+    return {"id": scene.id, "run": scene.run, **time, **said, "origin": origin}
 
 
 dialect = Dialect(

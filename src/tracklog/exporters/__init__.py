@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
@@ -133,6 +133,8 @@ class Exporter:
     """What becomes of each field, as `Fact.field`; what is not listed is dropped."""
     cut: Callable[[Heard, Options], bool] = lambda _heard, _options: False
     """Whether a record does not fit, so that only its place is told."""
+    proof: Literal["none", "beside", "inside"] = "none"
+    """Whether the run is proven first: for a proof beside what is written, or to say so in it."""
     options: Mapping[str, Option] = field(default_factory=dict)
     media_types: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Other media types, by the option and the choice that ask for them."""

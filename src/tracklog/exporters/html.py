@@ -579,6 +579,7 @@ exporter = Exporter(
     suffix=".html",
     write=write,
     fates=fates,
+    proof="inside",
     options={
         "lines": Option("Each line as it is, folded below its event.", ("yes", "no"), "yes"),
     },

@@ -33,6 +33,7 @@ exporter = Exporter(
     suffix=".jsonl",
     write=write,
     fates=fates,
+    proof="beside",
     options={
         "frames": Option(
             "Each line in the frame that the journal keeps it in.", ("no", "yes"), "no"

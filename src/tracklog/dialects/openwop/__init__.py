@@ -10,7 +10,7 @@ from tracklog.dialects import Dialect, Policy, extras, number, share, text
 from tracklog.dialects.openwop.catalog import PUBLISHED_ONLY_CLASSES, TYPES
 from tracklog.dialects.openwop.findings import finding, rest, rules
 from tracklog.dialects.openwop.manifest import AgentManifest
-from tracklog.dialects.openwop.saying import say
+from tracklog.dialects.openwop.saying import carries, say
 from tracklog.dialects.openwop.shapes import KINDS, Frame
 from tracklog.dialects.openwop.spelling import (
     TURNS,
@@ -356,6 +356,7 @@ dialect = Dialect(
     rest=rest,
     tolerate=tolerate,
     say=say,
+    carries=carries,
     contract="openwop",
     documents={"agent_manifest": AgentManifest},
 )

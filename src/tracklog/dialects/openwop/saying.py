@@ -1,14 +1,15 @@
 """Facts told in OpenWOP's words."""
 
 import re
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
 from tracklog.dialects import Scene, millis
 from tracklog.dialects.openwop.catalog import HOST_ID, MANIFEST_ID, SUPPRESSED, TYPES
-from tracklog.dialects.openwop.findings import THRESHOLD
+from tracklog.dialects.openwop.findings import SECRET, THRESHOLD
 from tracklog.dialects.openwop.shapes import KINDS
-from tracklog.event import Body
+from tracklog.event import Body, Event
 from tracklog.fact import (
     Answered,
     Asked,
@@ -47,7 +48,52 @@ def say(fact: Fact, scene: Scene) -> Body | None:
         body["nodeId"] = _cut(node)
     if cause is not None:
         body["causationId"] = cause
-    return body | {"payload": payload, "schemaVersion": 1, "engineVersion": "1"}
+    # WOP-43: secrets are taken out before anything can be persisted.
+    return body | {"payload": redacted(payload), "schemaVersion": 1, "engineVersion": "1"}
+
+
+SECRET_NAMES = frozenset(
+    [
+        "apikey",
+        "authorization",
+        "password",
+        "passwd",
+        "secret",
+        "clientsecret",
+        "accesstoken",
+        "refreshtoken",
+        "bearertoken",
+        "privatekey",
+        "credential",
+        "credentialref",
+        "cookie",
+        "token",
+        "sessiontoken",
+        "secretkey",
+    ]
+)
+"""Members that hold a secret, whatever it looks like; case, - and _ are ignored."""
+
+
+def redacted(value: Any) -> Any:
+    """A JSON value without what is named like a secret or looks like one."""
+    if isinstance(value, str):
+        return SECRET.sub("[REDACTED:key]", value)
+    if isinstance(value, list | tuple):
+        return [redacted(each) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        SECRET.sub("[REDACTED:key]", key): f"[REDACTED:{key}]"
+        if re.sub("[-_]", "", key).lower() in SECRET_NAMES and each not in (None, "")
+        else redacted(each)
+        for key, each in value.items()
+    }
+
+
+def carries(event: Event, _facts: Iterable[Fact]) -> bool:
+    """A line that holds a secret is not carried whole."""
+    return bool(redacted(event.body) == event.body)
 
 
 Sentence = tuple[str, str | None, Body, str | None]

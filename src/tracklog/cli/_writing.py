@@ -1,0 +1,66 @@
+"""Where a verb puts what it made: a file that is there whole or not at all, or standard output."""
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tracklog.cli import _terminal as terminal
+
+if TYPE_CHECKING:
+    from tracklog.loss import Report
+
+SHOWN = 40
+"""How many rows of a report are shown to a person."""
+
+
+def put(parts: Iterable[bytes], path: Path | None) -> None:
+    """Writes the parts; a file gets its name when it is complete."""
+    if path is None:
+        for part in parts:
+            sys.stdout.buffer.write(part)
+        sys.stdout.buffer.flush()
+        return
+    unfinished = path.with_name(path.name + ".part")
+    try:
+        with unfinished.open("wb") as file:
+            file.writelines(parts)
+        os.replace(unfinished, path)  # noqa: PTH105  # the same, without a second path object
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def tell(report: "Report", *, as_json: bool, err: bool) -> None:
+    """The loss report, where it does not mix with what was written."""
+    if as_json:
+        stream = sys.stderr.buffer if err else sys.stdout.buffer
+        stream.write(terminal.json_line(report.told()))
+        stream.flush()
+        return
+    totals = report.totals()
+    click.echo(", ".join(f"{number:,} {fate}" for fate, number in totals.items()), err=err)
+    lost = [row for row in report.rows() if row["dropped"] or row["synthesised"]]
+    for row in lost[:SHOWN]:
+        click.echo(f"  {_row(row)}", err=err)
+    if len(lost) > SHOWN:
+        click.echo(f"  and {len(lost) - SHOWN:,} more; --json shows all", err=err)
+
+
+def _row(row: dict[str, Any]) -> str:
+    fates = [f"{row[fate]:,} {fate}" for fate in ("dropped", "synthesised") if row[fate]]
+    place = click.style(terminal.plain(f"{row['kind']}  {row['field']}"), bold=True)
+    return f"{place}  {', '.join(fates)}"
+
+
+def refuse(report: "Report", *, as_json: bool) -> None:
+    """Ends with what would be lost, before anything is written."""
+    terminal.say_error(
+        "nothing was written: something would be lost",
+        "leave --strict out to write it all the same",
+    )
+    tell(report, as_json=as_json, err=True)
+    sys.exit(1)

@@ -1,0 +1,116 @@
+"""`tracklog export`: a run written in someone else's format."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tracklog.cli import _home, _writing
+from tracklog.errors import TracklogError
+
+if TYPE_CHECKING:
+    from tracklog.exporters import Flight
+    from tracklog.home import Home
+
+
+class Listing(click.Command):
+    """Lists the formats of the folder in its help, when that is asked for."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from tracklog import registry  # noqa: PLC0415  # slow to import
+
+        with formatter.section("Formats"):
+            formatter.write_dl([(each.name, each.about) for each in registry.exporters()])
+        with formatter.section("Their options"):
+            formatter.write_dl(
+                [
+                    (f"{each.name} {name}={'|'.join(option.choices) or 'TEXT'}", option.about)
+                    for each in registry.exporters()
+                    for name, option in each.options.items()
+                ]
+            )
+        super().format_epilog(ctx, formatter)
+
+
+@click.command(
+    cls=Listing,
+    epilog="""\b
+Examples:
+  tracklog export html agent-coder-1 -o run.html
+  tracklog export jsonl agent-coder-1 -o run.jsonl      (with run.jsonl.proof.json beside it)
+  tracklog export otel agent-coder-1 -O content=yes | \\
+    curl -H 'Content-Type: application/json' --data-binary @- localhost:4318/v1/traces
+\b
+Exit code: 0 written, 1 something would be lost and --strict was given, 2 usage or I/O.""",
+)
+@click.argument("format")
+@click.argument("run")
+@_home.home_option
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
+@click.option("-O", "--option", "options", multiple=True, metavar="NAME=VALUE")
+@click.option("--strict", is_flag=True, help="Write nothing if anything is dropped or made up.")
+@click.option("--report", is_flag=True, help="Tell what becomes of each field.")
+@click.option("--json", "as_json", is_flag=True, help="The report as one JSON object.")
+@click.option("--no-proof", is_flag=True, help="Do not prove the run against the journal.")
+def command(
+    format: str,
+    run: str,
+    home: Path,
+    output: Path | None,
+    options: tuple[str, ...],
+    strict: bool,
+    report: bool,
+    as_json: bool,
+    no_proof: bool,
+) -> None:
+    """Write RUN, and the runs below it where the format has room, in FORMAT.
+
+    Exporting twice gives the same bytes. Lines that go to a FILE get their proof beside them:
+    contracts/tracklog_verify.py checks it without tracklog.
+    """
+    from tracklog import registry  # noqa: PLC0415  # slow to import
+
+    exporter = registry.exporter(format)
+    chosen = exporter.chosen(dict(map(_pair, options)))
+    with _home.asking(home) as opened:
+        flight = _flight(opened, home, run, prove=exporter.proof != "none" and not no_proof)
+        losses = exporter.losses(flight, chosen) if strict or report or as_json else None
+        if strict and losses is not None and not losses.lossless:
+            _writing.refuse(losses, as_json=as_json)
+        _writing.put(exporter.write(flight, chosen), output)
+    if flight.proof is not None and output is not None and exporter.proof == "beside":
+        _writing.put(_json(flight.proof), output.with_name(output.name + ".proof.json"))
+    if losses is not None and (report or as_json):
+        _writing.tell(losses, as_json=as_json, err=output is None)
+
+
+def _pair(option: str) -> tuple[str, str]:
+    name, sign, value = option.partition("=")
+    if not sign:
+        raise click.BadParameter(f"{option!r} is not NAME=VALUE")
+    return name, value
+
+
+def _flight(opened: "Home", home: Path, run: str, *, prove: bool) -> "Flight":
+    """The run as it is now, with its proof; what is appended meanwhile is not in it."""
+    from tracklog import verify  # noqa: PLC0415  # slow to import
+    from tracklog.export import flight_of  # noqa: PLC0415
+
+    found, head = opened.run(run), verify.head(home)
+    flight = flight_of(opened, found, through=head.through)
+    if not prove:
+        return flight
+    proof = verify.prove(home, found, head)
+    records = opened.journal.records(run=found, through=head.through)
+    faults = verify.check_proof(proof, (record.line for record in records if record.line))
+    if faults:
+        raise TracklogError(str(faults[0]), "--no-proof writes the run all the same")
+    return replace(flight, proof=proof)
+
+
+def _json(value: Any) -> Iterator[bytes]:
+    import orjson  # noqa: PLC0415  # slow to import
+
+    yield orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
