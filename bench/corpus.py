@@ -112,3 +112,17 @@ def corpus(count: int, seed: int = 1, start: int = 0) -> list[tuple[str, bytes]]
         size = min(int(rng.lognormvariate(5.6, 0.7)), 1200)
         lines.append((name, orjson.dumps(DIALECTS[name](rng, n, _prose(rng, size)))))
     return lines
+
+
+def long_run(count: int, start: int, first: int, seed: int = 7) -> list[tuple[str, bytes]]:
+    """That many (dialect, line) of one run that never ends, from its `start` on.
+
+    It goes on where a corpus of `first` events ends.
+    """
+    rng = random.Random(seed + start)
+    lines = []
+    for n in range(start, start + count):
+        size = min(int(rng.lognormvariate(5.6, 0.7)), 1200)
+        body = _kahn_agent(rng, n, _prose(rng, size)) | {"ts": _at(first + n), "run_id": "long"}
+        lines.append(("kahn-agent", orjson.dumps(body)))
+    return lines

@@ -1,56 +1,78 @@
 """What it costs to index a journal, and what answers take: `python bench/index.py 100000`."""
 
+import json
 import resource
 import subprocess
 import sys
-import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from corpus import corpus
-from timing import goal
-from tracklog import registry
+sys.path.insert(0, str(Path(__file__).parent))
+
+import orjson
+
+from corpus import corpus, long_run
+from timing import goal, peer_python
+from tracklog import answers, registry
 from tracklog.check import checker
+from tracklog.folds import run_of
 from tracklog.home import Home
 from tracklog.index import Indexer
 from tracklog.replay import event_of, told_of
 
 COUNT = 1_000_000
+LONG = 30_000  # events of one run among them
 CHUNK = 20_000
 ROUNDS = 3
 RARE = "quetzalcoatl"
+DAY = 24 * 3600
+
+QUESTIONS = {
+    "latest 50 runs": 5,
+    "the events of one run": 5,
+    "a rare word": 5,
+    "failure rate and p95 per tool, 24 h": 50,
+    "a run of 30,000 events as it was": 300,
+}
+"""What is asked, and the milliseconds that it may take."""
 
 
 def record(folder: Path, count: int) -> None:
     """A journal of so many events; the door is measured elsewhere."""
-    dialects = registry.dialects()
-    checks = {dialect.name: checker(dialect) for dialect in dialects}
+    checks = {dialect.name: checker(dialect) for dialect in registry.dialects()}
     with Home(folder, durability="os") as home:
-        for start in range(0, count, CHUNK):
-            lines = corpus(min(CHUNK, count - start), start=start)
-            events = [checks[name](line) for name, line in lines]
+        mixed = max(count - LONG, count // 2)
+        for start in range(0, mixed, CHUNK):
+            lines = corpus(min(CHUNK, mixed - start), start=start)
+            events: Any = [checks[name](line) for name, line in lines]
             if start == 0:
-                events[0] = events[0]._replace(
-                    line=events[0].line.replace(b'"reason":"', b'"reason":"%b ' % RARE.encode())
-                )
+                said = b'"reason":"%b ' % RARE.encode()
+                events[0] = events[0]._replace(line=events[0].line.replace(b'"reason":"', said))
             home.journal.append(events)
+        for start in range(0, count - mixed, CHUNK):
+            lines = long_run(min(CHUNK, count - mixed - start), start, mixed)
+            home.journal.append([checks[name](line) for name, line in lines])
 
 
-def floor(folder: Path) -> float:
+def floor(folder: Path) -> list[float]:
     """Seconds to parse, to find the facts and to step all folds, in memory; reading is not counted."""
-    folds, states, seconds = registry.folds(), {}, 0.0
-    listeners: dict = {}
-    for fold in folds:
+    states: dict[tuple[str, str], Any] = {}
+    listeners: dict[type, list[Any]] = {}
+    for fold in registry.folds():
         for kind in fold.facts:
             listeners.setdefault(kind, []).append((fold.name, fold.key, fold.step, fold.State))
+    taken, cpu = 0.0, 0.0
     with Home(folder, readonly=True) as home:
         after = 0
         while records := home.journal.read(after, CHUNK):
             after = records[-1].seq
-            began = time.perf_counter()
+            began, busy = time.perf_counter(), time.process_time()
             for each in records:
-                event = event_of(each, home.dialects)
+                event: Any = event_of(each, home.dialects)
                 told = told_of(each, event)
                 for fact in home.dialects[each.dialect].facts(event):
                     for name, key_of, step, new in listeners.get(type(fact), ()):
@@ -58,25 +80,29 @@ def floor(folder: Path) -> float:
                         if key is not None:
                             state = states.get((name, key))
                             states[name, key] = step(new() if state is None else state, told, fact)
-            seconds += time.perf_counter() - began
-    return seconds
+            taken += time.perf_counter() - began
+            cpu += time.process_time() - busy
+    return [taken, cpu]
 
 
-def build(folder: Path, words: bool) -> tuple[float, float]:
-    """Seconds to index everything, and the most memory it took, in MB."""
-    with Home(folder, readonly=True) as home, tempfile.TemporaryDirectory() as place:
+def build(folder: Path, *, words: bool) -> list[float]:
+    """Seconds and seconds of work to index everything, the most memory and the size, in MB."""
+    place = folder / "index.db" if words else folder / "without-words.db"
+    for beside in ("", "-wal", "-shm"):
+        Path(f"{place}{beside}").unlink(missing_ok=True)
+    with Home(folder, readonly=True) as home:
         index = Indexer(
             home.journal,
-            registry.index(f"sqlite:{place}/index.db"),
+            registry.index(f"sqlite:{place}"),
             home.dialects.values(),
             registry.folds(),
             words=words,
         )
-        began = time.perf_counter()
+        began, busy = time.perf_counter(), time.process_time()
         index.catch_up()
-        seconds = time.perf_counter() - began
+        taken = [time.perf_counter() - began, time.process_time() - busy]
         index.close()
-    return seconds, most_memory()
+    return [*taken, most_memory(), place.stat().st_size / 1e6]
 
 
 def most_memory() -> float:
@@ -87,66 +113,120 @@ def most_memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 / 1024
 
 
-def alone(job: str, folder: Path) -> list[float]:
-    """The numbers that a job prints in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, __file__, job, str(folder)], capture_output=True, check=True, text=True
-    )
-    return [float(word) for word in done.stdout.split()]
-
-
-def asked(question) -> float:
+def asked(question: Callable[[], object]) -> float:
     """The median milliseconds of an answer."""
-    taken = []
-    for _ in range(30):
+    taken: list[float] = []
+    while len(taken) < 5 or (len(taken) < 30 and sum(taken) < 1000):
         began = time.perf_counter()
         assert question()
         taken.append((time.perf_counter() - began) * 1000)
     return median(taken)
 
 
-def answers(folder: Path) -> None:
+def answer(folder: Path) -> dict[str, Any]:
+    """Milliseconds by question, and what was asked about, for others to be asked the same."""
     with Home(folder, readonly=True) as home:
-        home.index.catch_up()
-        run = home.index.newest("runs", 1)[0][1]
-        questions = {
-            "latest 50 runs": lambda: home.index.newest("runs", 50),
-            "the events of one run": lambda: home.journal.read(0, 200, (run.family, run.run)),
+        assert home.index.catch_up() == [], "the index of the last job is used"
+        newest = home.index.newest("runs", 60)
+        # A run of some ninety events, and not the long one.
+        key = next(key for key, state in newest if state.last_seq - state.first_seq < LONG // 2)
+        seqs = [each.seq for each in home.journal.records(run=("kahn", "long"))]
+        middle, now = seqs[len(seqs) // 2], newest[0][1].last_at
+        since = _earlier(now, DAY)
+        questions: dict[str, Callable[[], object]] = {
+            "latest 50 runs": lambda: answers.runs(home.index, now, 50),
+            "the events of one run": lambda: home.journal.read(0, 200, run_of(key)),
             "a rare word": lambda: home.index.search(RARE),
+            "failure rate and p95 per tool, 24 h": lambda: answers.tools(home.index, since, now),
+            "a run of 30,000 events as it was": lambda: answers.show_at(
+                home, "kahn:long", seqs[-1]
+            ),
         }
-        for name, question in questions.items():
-            goal(f"{name}, ms / 1 ms", asked(question), at_most=5)
+        taken = {name: asked(question) for name, question in questions.items()}
+        return {
+            "taken": taken,
+            "memory": most_memory(),
+            "run": run_of(key)[1],
+            "since": since,
+            "middle": middle,
+            "last": seqs[-1],
+        }
+
+
+def _earlier(at: str, seconds: int) -> str:
+    moment = time.strptime(at[:19], "%Y-%m-%dT%H:%M:%S")
+    return time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.localtime(time.mktime(moment) - seconds))
+
+
+def alone(job: str, folder: Path, *more: object) -> Any:
+    """What a job comes to in a process of its own."""
+    command = [sys.executable, __file__, job, str(folder), *map(str, more)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    return json.loads(done.stdout)
+
+
+def of_duckdb(folder: Path, told: dict[str, Any]) -> dict[str, float]:
+    """The milliseconds that DuckDB takes for the same questions, over the journal's own files."""
+    python = peer_python()
+    if python is None:
+        print("  the peers of bench/requirements.txt cannot be installed here: not measured")
+        return {}
+    script = Path(__file__).parent / "peers" / "duckdb.py"
+    given = json.dumps({**told, "rare": RARE})
+    done = subprocess.run(
+        [str(python), str(script), str(folder / "journal" / "*.jsonl"), given],
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
 
 
 def main(count: int = COUNT) -> None:
-    jobs = {"floor": [], "index": [], "index with words": []}
-    memory = 0.0
-    with tempfile.TemporaryDirectory() as place:
+    jobs: dict[str, list[list[float]]] = {"floor": [], "index": [], "index with words": []}
+    with TemporaryDirectory() as place:
         folder = Path(place)
-        record(folder, count)
-        for _ in range(ROUNDS if count < COUNT else 1):
+        alone("record", folder, count)
+        for _ in range(ROUNDS if count < COUNT // 2 else 1):
             for job, taken in jobs.items():
-                seconds, most = alone(job, folder)
-                taken.append(seconds)
-                memory = max(memory, most if job != "floor" else 0)
-        times = {job: median(taken) for job, taken in jobs.items()}
-        for job, seconds in times.items():
-            print(f"  {job:<18} {seconds / count * 1e6:6.2f} µs per event, {count:,} events")
-        goal("index / floor, without words", times["index"] / times["floor"], at_most=2.5)
-        goal("index / floor, with words", times["index with words"] / times["floor"], at_most=4)
-        goal("memory, MB / 1 MB", memory, at_most=300)
-        answers(folder)
+                taken.append(alone(job, folder))
+        told = alone("answer", folder)
+        theirs = of_duckdb(folder, told)
+        journal = sum(each.stat().st_size for each in (folder / "journal").iterdir()) / 1e6
+    times = {job: [median(column) for column in zip(*rows)] for job, rows in jobs.items()}  # noqa: B905  # equally long
+    for job, (seconds, busy, *_) in times.items():
+        each, work = seconds / count * 1e6, busy / count * 1e6
+        print(f"  {job:<18} {each:6.2f} µs per event, {work:6.2f} of work; {count:,} events")
+    bare, work = times["floor"]
+    for job, most in (("index", 2.5), ("index with words", 4)):
+        print(f"  {job} / floor, in work: {times[job][1] / work:.2f} ×")
+        goal(f"{job} / floor", times[job][0] / bare, at_most=most)
+        size = times[job][3]
+        print(f"  {size:.0f} MB beside a journal of {journal:.0f} MB: {size / journal:.2f} ×")
+    memory = max(
+        told["memory"], *(row[2] for job in ("index", "index with words") for row in jobs[job])
+    )
+    goal("memory, MB / 1 MB", memory, at_most=300)
+    for name, most in QUESTIONS.items():
+        goal(f"{name}, ms / 1 ms", told["taken"][name], at_most=most)
+        if name in theirs:
+            ratio = theirs[name] / told["taken"][name]
+            print(f"    DuckDB over the JSONL: {theirs[name]:,.0f} ms, {ratio:,.0f} × as long")
 
 
-def job(name: str, folder: Path) -> None:
-    if name == "floor":
-        print(floor(folder), 0)
-    else:
-        print(*build(folder, words="words" in name))
+def job(name: str, folder: Path, *more: str) -> object:
+    match name:
+        case "record":
+            return record(folder, int(more[0]))
+        case "floor":
+            return floor(folder)
+        case "answer":
+            return answer(folder)
+    return build(folder, words="words" in name)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3:
-        job(sys.argv[1], Path(sys.argv[2]))
+    if len(sys.argv) > 2:
+        print(orjson.dumps(job(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])).decode())
     else:
         main(*map(int, sys.argv[1:]))

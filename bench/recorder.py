@@ -7,20 +7,18 @@ import subprocess
 import sys
 import tempfile
 import uuid
-import venv
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from timing import goal, interleaved
+from timing import goal, interleaved, peer_python
 from tracklog.recorder import Recorder
 
 EVENTS = 6_000
 ROUNDS = 15
 PEER_ROUNDS = 3
 PEER_EVENTS = 3_000
-PEERS = Path(__file__).parent / ".venv"
 WORDS = [
     "agent",
     "tool",
@@ -142,21 +140,6 @@ def peers(story: list[tuple[str, dict[str, Any], str, int]], ours: Any) -> None:
         goal("OpenTelemetry / record", best["opentelemetry 0"] / best["ours"], at_least=15)
         goal("inspect_ai, in memory only / record", best["inspect_ai 0"] / best["ours"], at_least=5)
         goal("inspect_ai, written / record", best["inspect_ai 1"] / best["ours"], at_least=5)
-
-
-def peer_python() -> Path | None:
-    """A Python that has the peers, in an environment that can be thrown away."""
-    python = PEERS / "bin" / "python"
-    ready = PEERS / ".ready"
-    if not ready.exists():
-        print("  installing the peers into bench/.venv, once …", flush=True)
-        venv.create(PEERS, with_pip=True)
-        wanted = Path(__file__).parent / "requirements.txt"
-        command = [str(python), "-m", "pip", "install", "--quiet", "-r", str(wanted)]
-        if subprocess.run(command, capture_output=True, check=False).returncode:
-            return None
-        ready.touch()
-    return python
 
 
 if __name__ == "__main__":

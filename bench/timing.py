@@ -2,8 +2,13 @@
 
 import gc
 import statistics
+import subprocess
 import time
+import venv
 from collections.abc import Callable
+from pathlib import Path
+
+PEERS = Path(__file__).parent / ".venv"
 
 
 def interleaved(jobs: dict[str, Callable[[], object]], rounds: int = 5) -> dict[str, float]:
@@ -30,3 +35,17 @@ def goal(
     wanted = f"at most {at_most:g}" if at_most is not None else f"at least {at_least:g}"
     print(f"  {name:<58} {ratio:8.2f} ×  (goal: {wanted})  {'met' if met else 'SHORT'}")
     return met
+
+
+def peer_python() -> Path | None:
+    """A Python that has the peers, in an environment that can be thrown away."""
+    python, ready = PEERS / "bin" / "python", PEERS / ".ready"
+    wanted = Path(__file__).parent / "requirements.txt"
+    if not ready.exists() or ready.read_bytes() != wanted.read_bytes():
+        print("  installing the peers into bench/.venv, once …", flush=True)
+        venv.create(PEERS, with_pip=True)
+        command = [str(python), "-m", "pip", "install", "--quiet", "-r", str(wanted)]
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            return None
+        ready.write_bytes(wanted.read_bytes())
+    return python

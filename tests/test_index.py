@@ -158,6 +158,14 @@ class TestSqliteMemory(IndexSuite):
         return registry.index("sqlite::memory:")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def many_moments():
+    """Past states are kept every few events, so that short journals have some."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tracklog.index._MOMENT", 3)
+        yield
+
+
 chunks = st.lists(st.integers(1, 60), min_size=1, max_size=12)
 journals = st.lists(st.sampled_from(EVENTS) | RETELLINGS, min_size=1, max_size=120)
 
@@ -200,6 +208,37 @@ def test_replay_equals_the_live_state_at_that_moment(events, data):
     live.catch_up()
     for fold in ALL:
         assert replay(fold, journal.records(), by_name) == dict(live.states(fold.name))
+
+
+@settings(max_examples=15, deadline=None)
+@given(journals, st.data())
+def test_a_past_state_that_was_kept_leads_to_the_same_as_all_that_went_before(events, data):
+    journal = memory_journal()
+    journal.append(events)
+    index = indexed(journal, folds=ALL)
+    index.catch_up()
+    until = data.draw(st.integers(1, len(events)))
+    by_name = {dialect.name: dialect for dialect in DIALECTS}
+    fold = registry.fold("runs")
+    for run in journal.runs():
+        key = ":".join(run)
+        whole = replay(fold, journal.records(run=run), by_name, until).get(key)
+        if (known := index.past("runs", run, until)) is not None:
+            tail = journal.records(known[0], run=run)
+            assert replay(fold, tail, by_name, until, {key: known[1]})[key] == whole
+
+
+def test_the_past_of_a_long_run_is_kept_every_so_often():
+    journal = memory_journal()
+    journal.append([said("hello", n=n) for n in range(10)])
+    index = indexed(journal, folds=ALL)
+    index.catch_up()
+    run = ("tracklog", "r1")
+    assert index.past("runs", run, 2) is None
+    assert [index.past("runs", run, seq)[0] for seq in (3, 5, 6, 99)] == [3, 3, 6, 9]
+    journal.append([said("more", n=11)])
+    assert index.past("runs", run, 99) is None, "the index knows less than there is"
+    assert index.past("runs", run, 10)[0] == 9
 
 
 @settings(max_examples=10, deadline=None)

@@ -1,6 +1,6 @@
 """The questions that a fleet's owner asks, each a function of the same name as its verb.
 
-An answer is computed from what the folds keep; none of them reads the journal.
+An answer is computed from what the folds keep; only the words are read from the journal.
 """
 
 from collections.abc import Iterable
@@ -8,13 +8,15 @@ from typing import Any
 
 from tracklog import registry
 from tracklog.errors import NoSuchRecord
+from tracklog.fact import Said
 from tracklog.folds import agents as agents_fold
 from tracklog.folds import audits as audits_fold
+from tracklog.folds import conversation as conversation_fold
 from tracklog.folds import costs as costs_fold
 from tracklog.folds import inbox as inbox_fold
 from tracklog.folds import leaderboard as leaderboard_fold
 from tracklog.folds import loops as loops_fold
-from tracklog.folds import moment, rows_of, run_of
+from tracklog.folds import moment, rows_of, run_of, said_in
 from tracklog.folds import outcomes as outcomes_fold
 from tracklog.folds import runs as runs_fold
 from tracklog.folds import tools as tools_fold
@@ -54,13 +56,20 @@ def show(index: Indexer, key: str, now: str, lost_after: float = LOST_AFTER) -> 
 
 
 def show_at(home: Home, key: str, seq: int) -> Row:
-    """The same run as it was at a record, folded anew from the journal."""
-    fold = registry.fold("runs")
-    records = list(home.journal.records(run=run_of(key), through=seq))
-    states = replay(fold, records, home.dialects, until=seq)
+    """The same run as it was at a record, folded anew from the journal.
+
+    Where the index kept an earlier state of a long run, only what followed is read.
+    """
+    fold, run = registry.fold("runs"), run_of(key)
+    known = home.index.past("runs", run, seq)
+    after, begin = (0, {}) if known is None else (known[0], {key: known[1]})
+    records = list(home.journal.records(after, run=run, through=seq))
+    states = replay(fold, records, home.dialects, until=seq, begin=begin)
     if key not in states:
         raise NoSuchRecord(f"the run had not begun at record {seq}", "ask for a later one")
-    return runs_fold.row(states[key], records[-1].received)
+    return runs_fold.row(
+        states[key], records[-1].received if records else states[key].last_received
+    )
 
 
 def tree(index: Indexer, root: str | None = None) -> list[tree_fold.Branch]:
@@ -109,6 +118,25 @@ def leaderboard(index: Indexer) -> list[Row]:
 def costs(index: Indexer, by: str = "run") -> list[Row]:
     """What was spent, by run, agent, model or provider."""
     return costs_fold.answer(_all(index, "costs"), by=by)
+
+
+def conversation(home: Home, key: str) -> list[Row]:
+    """What was said in a run, message by message, in full from its own records."""
+    kept = (state for _, state in home.index.states("conversation", rows_of(*run_of(key))))
+    rows = conversation_fold.answer(kept)
+    wanted = {part["seq"] for row in rows for part in row["parts"] if "mark" in part}
+    words = {
+        conversation_fold.mark_of(words): words
+        for record in (home.journal.records(run=run_of(key)) if wanted else ())
+        if record.seq in wanted
+        for fact in home.facts(record)
+        if isinstance(fact, Said) and (words := said_in(fact.blocks))
+    }
+    for row in rows:
+        row["parts"] = [
+            {**part, "text": words.get(part.get("mark", ""), part["text"])} for part in row["parts"]
+        ]
+    return rows
 
 
 def loops(index: Indexer, at_least: int = 3) -> list[Row]:

@@ -32,7 +32,7 @@ from tracklog.fact import (
     Returned,
     Said,
 )
-from tracklog.folds import Fold, Sums, Told, is_of, rows_of, run_of, summed
+from tracklog.folds import Fold, Sums, Told, is_of, rows_of, run_key, run_of, summed
 from tracklog.frame import Record, Run
 from tracklog.indexes import Answer, Change, Found, Index, Words
 from tracklog.journal import Journal
@@ -67,6 +67,9 @@ _REST = "rest:"
 """Beside the folds: the runs of which something is amiss if nothing more comes."""
 _SUMS = "sums:"
 """Before a fold's name: what its states of all runs come to."""
+_PAST = "past:"
+"""Before a fold's name: what its states were at some moments, by run and record."""
+_MOMENT = 2000  # events of a run between two of them
 _NAMES = {"type", "fidelity", "tool_id", "tool_name", "provider_type", "media_type"}
 """Keys of a content block that say what it is, not what was said."""
 
@@ -97,6 +100,7 @@ class Indexer:
         self.folds = {fold.name: fold for fold in folds}
         self._words = words
         self._print = _fingerprint(self.dialects, self.folds, words)
+        self._rewound = [fold.name for fold in self.folds.values() if fold.rewound]
         self._listeners: dict[type[Fact], list[Fold[Any]]] = {}
         for fold in self.folds.values():
             for kind in fold.facts:
@@ -160,7 +164,7 @@ class Indexer:
                 return
 
     def newest(self, fold: str, limit: int = 50) -> list[tuple[str, Any]]:
-        """The states of a fold that changed last, the newest first."""
+        """The states of whole runs that changed last, the newest first."""
         plug = self._fold(fold)
         found = self._asked(lambda: self.index.newest(fold, limit))
         return [(key, thaw(plug, state)) for key, state in found]
@@ -171,6 +175,19 @@ class Indexer:
         while page := self._page(_SUMS + fold, "", after):
             yield from ((key, orjson.loads(row)) for key, row in page)
             after = page[-1][0]
+
+    def past(self, fold: str, run: Run, seq: int) -> tuple[int, Any] | None:
+        """A record at `seq` or before it and a run's state then; None where none is kept."""
+        plug, rows = self._fold(fold), rows_of(*run)
+        try:
+            if self._stale() is not None or self.index.cursor < min(seq, self.journal.last):
+                return None  # it may know less of the run than there is to know
+            kept = self.index.states(_PAST + fold, prefix=rows, limit=10_000)
+        except IndexDamaged:
+            return None  # it is a cache
+        places = [(int(key[len(rows) :]), state) for key, state in kept]
+        found = [each for each in places if each[0] <= seq]
+        return (found[-1][0], thaw(plug, found[-1][1])) if found else None
 
     def findings(self, run: Run | None = None, limit: int = 1000) -> list[Found]:
         """The newest findings first, of one run if asked."""
@@ -326,6 +343,7 @@ class Indexer:
         ids = self._new_ids(batch)
         batch.findings.sort(key=itemgetter(0))
         changes = [*self._changes(batch), *self._sums(batch), *self._rests(batch)]
+        changes += self._pasts(batch)
         told = (batch.findings, batch.words, ids, batch.silent, batch.anew)
         self.index.apply(cursor, changes, *told)
         self._at = cursor
@@ -344,6 +362,8 @@ class Indexer:
         source = None if dialect.source is None else source_of(dialect, event)
         if source is not None and watch.retold.hear(record.seq, source):
             batch.anew[record.family, record.run] = None
+        if watch.retold.mixed:
+            batch.mixed.add((record.family, record.run))
         facts = self._understand(record, dialect, event, source, watch, batch)
         for fact in facts:
             if type(fact) is Noted and fact.label == "erasure":
@@ -388,6 +408,9 @@ class Indexer:
                     continue
                 if key is not None:
                     steps.append(((fold.name, key), fold, told, fact))
+        if watch.count % _MOMENT == 0 and not watch.retold.mixed:
+            key = run_key(told)
+            steps += [((name, key), None, told, None) for name in self._rewound]
         return facts
 
     def _fold_anew(self, run: Run, through: int, batch: "_Batch") -> None:
@@ -511,6 +534,9 @@ class Indexer:
         kept, changed = self._kept, batch.changed
         for name, fold, told, fact in batch.steps:
             before = kept.get(name)
+            if fold is None or fact is None:
+                batch.keep_past(name, told, before)
+                continue
             if fold.sums is not None and name not in batch.before:
                 batch.before[name] = {} if before is None else fold.sums(before)
             try:
@@ -555,6 +581,17 @@ class Indexer:
             for key in sorted(changed):
                 yield (table, key, 0, orjson.dumps(after[key]) if key in after else b"")
 
+    def _pasts(self, batch: "_Batch") -> Iterator[Change]:
+        """What states were at some moments; none of a run that was told more than once."""
+        told_twice = {rows_of(*run) for run in batch.mixed}
+        for (fold, key), state in batch.past.items():
+            if key[:-15] not in told_twice:
+                yield (fold, key, int(key[-15:]), state)
+        for run in batch.mixed:
+            for fold in self._rewound:
+                for key, _ in self.index.states(_PAST + fold, prefix=rows_of(*run), limit=10_000):
+                    yield (_PAST + fold, key, 0, b"")
+
     def _rests(self, batch: "_Batch") -> Iterator[Change]:
         """Notes of which runs something is amiss if nothing more comes."""
         for run, seq in batch.heard.items():
@@ -586,7 +623,9 @@ class _Batch:
     """What a batch of records comes to."""
 
     def __init__(self) -> None:
-        self.steps: list[tuple[tuple[str, str], Fold[Any], Told, Fact]] = []
+        self.steps: list[tuple[tuple[str, str], Fold[Any] | None, Told, Fact | None]] = []
+        """What is to be done to which state; without a fact it is kept as it is then."""
+        self.past: dict[tuple[str, str], bytes] = {}
         self.changed: dict[tuple[str, str], int] = {}
         self.before: dict[tuple[str, str], Sums] = {}
         """What the states of folds with sums added before this batch."""
@@ -598,6 +637,8 @@ class _Batch:
         """The runs that said something that counts, and where last."""
         self.silent: list[int] = []
         """The records that no longer count."""
+        self.mixed: set[Run] = set()
+        """The runs of which something was told more than once."""
         self.anew: dict[Run, None] = {}
         """The runs of which something that was heard before reads differently now."""
 
@@ -607,9 +648,16 @@ class _Batch:
     def forget(self, run: Run) -> None:
         """Takes back what a run comes to, because it is folded anew."""
         self.steps = [each for each in self.steps if each[2][2:4] != run]
+        rows = rows_of(*run)
+        self.past = {name: each for name, each in self.past.items() if name[1][:-15] != rows}
         self.findings = [each for each in self.findings if each[1:3] != run]
         self.ids = [each for each in self.ids if each[1][2:4] != run]
         self.heard.pop(run, None)
+
+    def keep_past(self, name: tuple[str, str], told: Told, state: Any) -> None:
+        if state is not None:
+            key = f"{rows_of(told.family, told.run)}{told.seq:015}"
+            self.past[_PAST + name[0], key] = orjson.dumps(state)
 
     def note_erasure(self, record: Record, noted: Any, through: int) -> None:
         """An erasure that was put on record after this index was begun concerns it."""

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 import orjson
@@ -21,15 +22,17 @@ def replay(
     records: Iterable[Record],
     dialects: Mapping[str, Dialect],
     until: int | None = None,
+    begin: Mapping[str, S] = MappingProxyType({}),
 ) -> dict[str, S]:
     """The fold's states by key, as they were when record `until` had been heard, or at the end.
 
-    What was erased since, or is in a dialect that is not here, says nothing.
+    What was erased since, or is in a dialect that is not here, says nothing. The records may go on
+    from the states that `begin` has, of runs that were read once only.
     """
     heard = [record for record in records if until is None or record.seq <= until]
     tellings: dict[Run, Retold] = defaultdict(Retold)
-    states, settled = _folded(fold, heard, dialects, tellings, hear=True)
-    return states if settled else _folded(fold, heard, dialects, tellings, hear=False)[0]
+    states, settled = _folded(fold, heard, dialects, tellings, dict(begin), hear=True)
+    return states if settled else _folded(fold, heard, dialects, tellings, {}, hear=False)[0]
 
 
 def _folded(
@@ -37,11 +40,11 @@ def _folded(
     records: Iterable[Record],
     dialects: Mapping[str, Dialect],
     tellings: Mapping[Run, "Retold"],
+    states: dict[str, S],
     *,
     hear: bool,
 ) -> tuple[dict[str, S], bool]:
     """The states, and whether no record made an earlier one read differently."""
-    states: dict[str, S] = {}
     settled = True
     for record in records:
         event = event_of(record, dialects)
@@ -76,9 +79,11 @@ class Retold:
     a record that was corrected those of the last content, in whatever order they were heard.
     """
 
-    __slots__ = ("_backs", "_known")
+    __slots__ = ("_backs", "_known", "mixed")
 
     def __init__(self) -> None:
+        self.mixed = False
+        """Whether some record was told more than once, or something was taken back."""
         self._known: dict[tuple[str, str], _Known] = {}
         self._backs: list[tuple[int, Source]] = []
 
@@ -88,6 +93,7 @@ class Retold:
         for name in source.names:
             of = (source.writer, name)
             known = self._known.get(of)
+            self.mixed = self.mixed or (known is not None and known.version != source.version)
             held = () if source.content is None else (source.content,)
             if known is None or source.version > known.version:
                 changed |= known is not None
@@ -98,6 +104,7 @@ class Retold:
         if source.back is not None:
             self._backs.append((seq, source))
             changed = True
+        self.mixed = self.mixed or changed
         return changed
 
     def counts(self, source: Source) -> bool:

@@ -74,7 +74,7 @@ def step(state: State, told: Told, fact: Called | Returned) -> State:
         if far < state.returned:
             state.returned, state.returned_seq, state.returned_ms = far, told.seq, when(told)
             state.ok = fact.ok if isinstance(fact.ok, bool) else None
-            state.status, state.error = short(fact.status), short(fact.error)
+            state.status, state.error = short(fact.status, 120), short(fact.error, 120)
             state.exit_code = fact.exit_code if _is_small(fact.exit_code) else None
             state.micros = whole(fact.seconds, 1_000_000)
     return state

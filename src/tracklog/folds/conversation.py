@@ -2,17 +2,20 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
 
 from tracklog.fact import Said
 from tracklog.folds import Fold, Told, row_key, said_in, short, text_of, when, word
 
 MOST_PARTS = 200
+BEGINNING = 60
+"""Characters of what was said that are kept here: the index keeps places, not copies."""
 
 
 @dataclass(slots=True)
 class State:
-    """One message; its words are cut to be listed, and stand in full in its record."""
+    """One message; its words stand in its records."""
 
     family: str = ""
     run: str = ""
@@ -29,7 +32,8 @@ class State:
     seq: int = 0
     at_ms: int = 0
     parts: list[dict[str, Any]] = field(default_factory=list)
-    """What it says, in order: the record, the role, the words and how many characters there were."""
+    """What it says, in order: the record, the role, how the words begin and how many characters
+    there are."""
 
 
 def key(told: Told, fact: Said) -> str:
@@ -60,12 +64,19 @@ def apply_message(state: State, told: Told, fact: Said) -> State:
 
 def _part(told: Told, fact: Said) -> dict[str, Any]:
     words = said_in(fact.blocks)
-    role = text_of(fact.role)
-    return {"seq": told.seq, "role": role, "text": short(words), "characters": len(words)}
+    part = {"seq": told.seq, "role": text_of(fact.role), "characters": len(words)}
+    if len(words) <= BEGINNING:
+        return part | {"text": words}
+    return part | {"text": short(words, BEGINNING), "mark": mark_of(words)}
+
+
+def mark_of(words: str) -> str:
+    """What tells two long texts with the same beginning apart."""
+    return blake2b(words.encode(errors="replace"), digest_size=8).hexdigest()
 
 
 def _words(part: dict[str, Any]) -> tuple[Any, ...]:
-    return part["role"], part["text"], part["characters"]
+    return part["role"], part["text"], part["characters"], part.get("mark")
 
 
 def answer(states: Iterable[State]) -> list[dict[str, Any]]:

@@ -39,7 +39,7 @@ def key(told: Told, fact: Called) -> str | None:
 def step(state: State, told: Told, fact: Called) -> State:
     if not state.first_seq:
         state.family, state.run, state.first_seq = told.family, told.run, told.seq
-        state.tool, state.input = text_of(fact.tool), short(fact.input, 200)
+        state.tool, state.input = text_of(fact.tool), short(fact.input, 60)
     names = [call_name(told, fact)]
     if (provider := word(fact.provider_call_id)) is not None:
         names.append(f"={provider}")

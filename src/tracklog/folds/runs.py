@@ -309,4 +309,5 @@ fold = Fold(
     facts=FACTS,
     key=lambda told, _: run_key(told),
     step=step,
+    rewound=True,
 )

@@ -103,7 +103,9 @@ class Index(Protocol):
         """The states of a fold whose key begins so and stands behind `after`, by key."""
 
     def newest(self, fold: str, limit: int = 50) -> list[tuple[str, bytes]]:
-        """The states of a fold that changed last, the newest first."""
+        """The states of a fold that changed last, the newest first; those whose key holds a unit
+        separator, which are rows of a run, are left out.
+        """
 
     def findings(self, run: tuple[str, str] | None = None, limit: int = 1000) -> list[Found]:
         """The newest findings first, of one run if asked."""

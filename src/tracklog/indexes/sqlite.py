@@ -29,7 +29,8 @@ CREATE TABLE findings(seq INTEGER, family TEXT, run TEXT, name TEXT, level TEXT,
 _TABLES = (
     "CREATE TABLE meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID",
     _STATES,
-    "CREATE INDEX states_by_seq ON states(fold, seq)",
+    # Of whole runs only: nobody asks for the newest of a million rows, and it would cost each.
+    "CREATE INDEX states_by_seq ON states(fold, seq) WHERE instr(key, char(31)) = 0",
     _FINDINGS,
     "CREATE INDEX findings_by_run ON findings(family, run, seq)",
     "CREATE INDEX findings_by_seq ON findings(seq)",
@@ -41,6 +42,7 @@ _TABLES = (
 )
 _FORMAT = 2  # in user_version: 0 is an empty file
 _BUSY = 30.0  # seconds; what others hold, they hold for milliseconds
+_AT_ONCE = 250  # keys that are asked for in one statement
 _IDLE = 4  # connections for readers that are kept open
 _DAMAGED = (11, 26)  # SQLITE_CORRUPT, SQLITE_NOTADB
 _ALLOWED = {
@@ -137,11 +139,17 @@ class SqliteIndex:
             if ready is None:
                 return {}
             found = {}
-            ask = "SELECT state FROM states WHERE fold = ? AND key = ?"
-            for key in keys:
-                row = ready.execute(ask, key).fetchone()
-                if row is not None:
-                    found[key] = row[0]
+            by_fold: dict[str, list[str]] = {}
+            for fold, key in keys:
+                by_fold.setdefault(fold, []).append(key)
+            for fold, of in by_fold.items():
+                of.sort()  # so that neighbours are read from one page
+                for at in range(0, len(of), _AT_ONCE):
+                    part = of[at : at + _AT_ONCE]
+                    these = ", ".join("?" * len(part))
+                    ask = f"SELECT key, state FROM states WHERE fold = ? AND key IN ({these})"  # noqa: S608  # marks only
+                    for key, state in ready.execute(ask, (fold, *part)):
+                        found[fold, _str(key)] = state
             return found
 
     def heard(self, ids: Iterable[int]) -> dict[int, int]:
@@ -203,7 +211,10 @@ class SqliteIndex:
         return self._pairs(f"{ask} ORDER BY key LIMIT ?", bounds)
 
     def newest(self, fold: str, limit: int = 50) -> list[tuple[str, bytes]]:
-        ask = "SELECT key, state FROM states WHERE fold = ? ORDER BY seq DESC, key DESC LIMIT ?"
+        ask = (
+            "SELECT key, state FROM states WHERE fold = ? AND instr(key, char(31)) = 0"
+            " ORDER BY seq DESC, key DESC LIMIT ?"
+        )
         return self._pairs(ask, (fold, limit))
 
     def findings(self, run: tuple[str, str] | None = None, limit: int = 1000) -> list[Found]:
