@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import orjson
@@ -19,23 +20,39 @@ NDJSON = {"Content-Type": "application/x-ndjson"}
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("TRACKLOG")}
 
 
+_WITH_LIMITS = """
+import sys
+from pathlib import Path
+from tracklog.collector.app import Collector
+from tracklog.collector.pages import Console
+from tracklog.collector.limits import Limits
+from tracklog.collector.server import listen, serve
+from tracklog.home import Home
+bound = listen("127.0.0.1", 0)
+collector = Collector(Home(sys.argv[1], durability="os"), limits=Limits(**eval(sys.argv[2])))
+collector.console = Console(Path(sys.argv[3]))
+serve(collector, bound, lambda: print(f"http://127.0.0.1:{bound.getsockname()[1]}", flush=True))
+"""
+
+
 class Collector:
     """Started when made; `stop` and `kill` end it by its own id."""
 
-    def __init__(self, home: Path, *arguments: str, port: int = 0, **environment: str) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *arguments: str,
+        port: int = 0,
+        limits: dict | None = None,
+        console: str = "",
+        **environment: str,
+    ) -> None:
         self.home = home
+        verb = ["-m", "tracklog", "serve", "--home", str(home), "--port", str(port), *arguments]
+        if limits is not None:  # those that the command line has no word for
+            verb = ["-c", _WITH_LIMITS, str(home), repr(limits), console or str(home / "none")]
         self.process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "tracklog",
-                "serve",
-                "--home",
-                str(home),
-                "--port",
-                str(port),
-                *list(arguments),
-            ],
+            [sys.executable, *verb],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**ENVIRONMENT, **environment},
@@ -95,8 +112,8 @@ class Collector:
 
 
 @contextlib.contextmanager
-def collector(home: Path, *arguments: str, **environment: str) -> Iterator[Collector]:
-    made = Collector(home, *arguments, **environment)
+def collector(home: Path, *arguments: str, **options: Any) -> Iterator[Collector]:
+    made = Collector(home, *arguments, **options)
     try:
         yield made
     finally:

@@ -460,14 +460,43 @@ def test_metrics_are_prometheus_text_and_count(server, run):
     assert int(counted[1]) >= 1
 
 
-def test_the_front_page_lists_the_runs_and_runs_no_script(server):
-    server.post([began("<script>alert(1)</script>", task="<img src=x>")], dialect="tracklog")
-    page = server.get("/")
-    assert page.headers["content-type"].startswith("text/html")
-    assert "default-src 'none'" in page.headers["content-security-policy"]
-    assert "&lt;script&gt;alert(1)" in page.text
-    assert "<script" not in page.text
-    assert "<img" not in page.text
+def test_the_front_page_lists_the_runs_and_runs_no_script(tmp_path):
+    with collector(tmp_path, limits={}) as server:
+        assert "curl" in server.get("/").text
+        server.post([began("<script>alert(1)</script>", task="<img src=x>")], dialect="tracklog")
+        page = server.get("/")
+        assert page.headers["content-type"].startswith("text/html")
+        assert page.headers["cache-control"] == "no-store"
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+        assert "&lt;script&gt;alert(1)" in page.text
+        assert "<script" not in page.text
+        assert "<img" not in page.text
+
+
+def test_a_console_that_was_built_is_served_and_nothing_beside_it(tmp_path):
+    built = tmp_path / "console"
+    (built / "assets").mkdir(parents=True)
+    (built / "index.html").write_text("<!doctype html><title>console</title>")
+    (built / "assets" / "app.js").write_text("go()")
+    (tmp_path / "secret").write_text("secret")
+    with collector(tmp_path / "home", limits={}, console=str(built)) as server:
+        page = server.get("/")
+        assert "console" in page.text
+        assert "script-src 'self'" in page.headers["content-security-policy"]
+        script = server.get("/assets/app.js")
+        assert (script.text, script.headers["x-content-type-options"]) == ("go()", "nosniff")
+        assert "javascript" in script.headers["content-type"]
+        for path in ("/../secret", "/assets/..%2f..%2fsecret", "/%2e%2e/secret", "//secret"):
+            rude = server.raw()
+            rude.sendall(
+                f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+            )
+            answer = b""
+            while read := rude.recv(1 << 16):
+                answer += read
+            rude.close()
+            assert b" 404 " in answer
+            assert b"secret" not in answer.split(b"\r\n\r\n")[1]
 
 
 def test_more_events_than_the_rate_are_asked_to_come_again(tmp_path):

@@ -107,7 +107,9 @@ class Watcher:
                 await self.connection.flow.drain()
         except TimeoutError:
             self.connection.transport.abort()
-            self.gone = True
+            while not self.gone:
+                await self.left.wait()
+                self.left.clear()
 
 
 class Hub:
