@@ -117,7 +117,7 @@ class Teller:
 
     def tell(
         self,
-        fact: Fact,
+        fact: Fact | Body,
         *,
         at: str | None = None,
         run: str | None = None,
@@ -128,7 +128,10 @@ class Teller:
         n: int | None = None,
         **origin: Any,
     ) -> str:
-        """Tells one fact of the record; its line's id. `n` is its place, if not the next one."""
+        """Tells one fact of the record; its line's id. `n` is its place, if not the next one.
+
+        A fact that was spelled already, as on its line, is told as it is.
+        """
         run = run or self.run
         place = self._n if n is None else n
         self._n = place + 1
@@ -144,7 +147,7 @@ class Teller:
         body: Body = {"id": id, "run": run}
         if at is not None:
             body["at"] = at
-        body |= native.body_of(fact)
+        body |= fact if type(fact) is dict else native.body_of(fact)  # type: ignore[arg-type]  # a Fact
         if self.agent is not None and "agent" not in body:
             body["agent"] = self.agent
         if step is not None and "step" not in body:

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tracklog.event import Body
-from tracklog.fact import Began, Ended, Spent
+from tracklog.fact import Began, Ended
 from tracklog.importers import count, run_id, seconds, word
+from tracklog.importers._spelled import spent
 from tracklog.importers.codex.items import ITEMS, digest, duration, went
 from tracklog.importers.codex.stream import completed_item
 from tracklog.importers.codex.telling import NAME, Line, snake, text_of
@@ -57,12 +58,11 @@ def _spent(line: Line, total: Body, last: Any) -> None:
     base = f"#{state['base']}" if state.get("base") else ""
     totals = "-".join(str(amount) for amount in _counts(total).values())
     copied = bool((state.get("copy") or {}).get("path", "") is None)
-    fact = Spent(
-        key=f"{state['thread']}{base}:{totals}",
-        provider=state.get("provider"),
-        model=state.get("model"),
-        usage={**usage, "raw": {"total": total, "last": last}},
-        calls=1,
+    fact = spent(
+        f"{state['thread']}{base}:{totals}",
+        {**usage, "raw": {"total": total, "last": last}},
+        state.get("provider"),
+        state.get("model"),
         group=state["thread"],
         whole=True,
         bound="upper" if copied and not line.reader.tell.copied else None,

@@ -1,13 +1,14 @@
 """One record of Codex, being told."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from tracklog.event import Body
-from tracklog.fact import Called, Fact, Linked, Noted, Returned, Said
+from tracklog.fact import Fact, Linked, Noted
 from tracklog.importers import word
+from tracklog.importers._spelled import called, returned, said
 
 if TYPE_CHECKING:
     from tracklog.importers.codex.reader import CodexReader
@@ -35,11 +36,9 @@ class Line:
         self._counted = True
         self.reader.tell.report.ignored[why] += 1
 
-    def tell_fact(self, fact: Fact, **more: Any) -> None:
-        extra = more.pop("extra", None)
-        if (turn := self.state.get("turn")) and fact.step is None:
-            more["step"] = turn
-        self.reader.tell.tell(fact, at=self.at, extra=extra or None, **more)
+    def tell_fact(self, fact: Fact | Body, extra: Mapping[str, Any] | None = None) -> None:
+        """Tells a fact of the turn, unless it names another step itself."""
+        self.reader.tell.tell(fact, at=self.at, extra=extra, step=self.state.get("turn"))
 
     def note(self, label: str, kind: str, held: Any = None, text: str | None = None) -> None:
         self.tell_fact(Noted(label=label, kind=kind, text=text, data=held))
@@ -52,12 +51,18 @@ class Line:
             if role == "assistant":
                 more.setdefault("model", self.state.get("model"))
             extra = more.pop("extra", None)
-            self.tell_fact(Said(role=role, blocks=tuple(blocks), **more), extra=extra)
+            agent, to = more.pop("agent", None), more.pop("to", None)
+            fact = said(role, blocks, **more)
+            if agent:
+                fact["agent"] = agent
+            if to:
+                fact["to"] = to
+            self.tell_fact(fact, extra=extra)
 
     def call(self, tool: str, id: str | None, given: Any, **more: Any) -> str:
         """Tells a call; its id, made up and flagged where there is none."""
         name = id or self._made_up(tool)
-        self.tell_fact(Called(tool=tool, call_id=name, input=given, synthetic_id=not id, **more))
+        self.tell_fact(called(tool, name, given, synthetic_id=not id, **more))
         calls: dict[str, str] = self.state.setdefault("calls", {})
         calls[name] = tool
         while len(calls) > REMEMBERED:
@@ -76,8 +81,7 @@ class Line:
         known = calls.get(name) or tool
         if not id:
             calls.pop(name, None)
-        fact = Returned(call_id=name, tool=known, output=output, synthetic_id=not id, **more)
-        self.tell_fact(fact)
+        self.tell_fact(returned(name, known, output=output, synthetic_id=not id, **more))
 
     def _made_up(self, tool: str) -> str:
         number = self.state["made_up"] = self.state.get("made_up", 0) + 1

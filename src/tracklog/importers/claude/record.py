@@ -1,32 +1,30 @@
-"""claude: the conversations that Claude Code keeps under ~/.claude/projects."""
+"""One record of Claude Code, being told."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from hashlib import sha256
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+from zlib import adler32, crc32
 
 import orjson
 
 from tracklog.event import Body
-from tracklog.fact import Began, Called, Ended, Linked, Noted, Returned, Said, Spent
-from tracklog.importers import (
-    Importer,
-    Raw,
-    Reader,
-    count,
-    inside,
-    moment,
-    opening,
-    run_id,
-    seconds,
-    word,
-)
+from tracklog.fact import Began, Ended, Fact, Fidelity, Linked, Noted
+from tracklog.importers import count, run_id, seconds, word
 from tracklog.importers._blocks import Result, Use, Words, parts, usage
+from tracklog.importers._spelled import called, returned, said, spent
+from tracklog.importers.claude.files import (
+    NAME,
+    call_with,
+    digest,
+    meta_of,
+    parent_file,
+    prompt_of,
+)
 
-NAME = "claude"
-UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-REMEMBERED = 64
+if TYPE_CHECKING:
+    from tracklog.importers.claude.reader import ClaudeReader
+
+REMEMBERED = 256
 """How many spends and open calls are remembered."""
 
 FRAME = {
@@ -59,106 +57,12 @@ WRAPPED = re.compile(
 IDE = re.compile(r"\s*(?:<(ide_opened_file|ide_selection)\b[^>]*>.*?</\1>\s*)+", re.DOTALL)
 
 
-class ClaudeReader(Reader):
-    """Reads one file: a conversation, or what one of its sub-agents did."""
-
-    def identify(self, raw: Raw) -> str | None:
-        value = raw.value if isinstance(raw.value, dict) else {}
-        session = word(value.get("sessionId")) or word(value.get("session_id"))
-        agent, parent = _sub_agent(self.source.path)
-        if agent:
-            if parent is None and session and not session.startswith("agent-"):
-                parent = session
-            if parent is None:
-                return None
-            self.state |= {"session": parent, "agent": agent}
-            return run_id(NAME, parent, agent)
-        stem = self.source.path.name.partition(".")[0]
-        native = stem if UUID.fullmatch(stem) else session
-        if native is None:
-            return None
-        self.state["session"] = native
-        return run_id(NAME, native)
-
-    def unidentified(self) -> str:
-        agent, _ = _sub_agent(self.source.path)
-        self.state |= {"session": self.source.path.stem, "agent": agent}
-        return run_id(NAME, self.source.path.stem, agent or "")
-
-    def record(self, raw: Raw) -> None:
-        value = raw.value
-        if not isinstance(value, dict):
-            self.tell.about(raw, bare=True)
-            self.tell.unknown(_kind_of(value), value)
-            return
-        key = word(value.get("uuid"))
-        at = moment(value.get("timestamp"))
-        said: Body = self.tell.about(raw, key=key, bare=key is None and at is None)
-        self.tell.copied = key is not None and self._is_copy(key)
-        self.tell.agent = word(said.get("agentId")) or self.state.get("agent")
-        home = self.tell.run
-        if said.get("isSidechain") is True and not self.state.get("agent"):
-            self.tell.run = self._side_run(said, key, at)
-        try:
-            Line(self, said, key, at).tell()
-        finally:
-            self.tell.run = home
-
-    def _is_copy(self, key: str) -> bool:
-        """Whether a record stands in another conversation that was read before: a fork."""
-        state, tell = self.state, self.tell
-        if "root" not in state:
-            state["root"] = key
-            known = self.source.others.keyed(f"root:{key}")
-            if known and known[1] != tell.run:
-                state["copy"] = [str(known[0]), known[1]]
-                tell.tell(Linked(kind="fork", parent=known[1]), fidelity="inferred")
-            else:
-                tell.keys[f"root:{key}"] = tell.run
-        if not state.get("copy"):
-            return False
-        if key in self._known(Path(state["copy"][0])):
-            return True
-        del state["copy"]  # from here on it is this conversation's own
-        return False
-
-    def _known(self, path: Path) -> frozenset[str]:
-        if not hasattr(self, "_uuids"):
-            self._uuids = frozenset(_uuids(path))
-        return self._uuids
-
-    def _side_run(self, said: Body, key: str | None, at: str | None) -> str:
-        """The run of a sub-agent whose records stand among its parent's."""
-        sides: dict[str, str] = self.state.setdefault("sides", {})
-        parent = word(said.get("parentUuid"))
-        agent = word(said.get("agentId"))
-        root = agent or (sides.get(parent) if parent else None)
-        fresh = root is None or (agent is not None and agent not in sides)
-        root = root or key or "side"
-        if key:
-            sides[key] = root
-            while len(sides) > 8 * REMEMBERED:
-                del sides[next(iter(sides))]
-        if agent:
-            sides[agent] = agent
-        child = run_id(NAME, self.state["session"], root)
-        if fresh:
-            call = self._task_for(_prompt(said))
-            link = Linked(kind="sub-run", child=child, call_id=call)
-            self.tell.tell(link, at=at, fidelity="inferred" if call or not agent else None)
-            self.tell.tell(Began(what="run"), run=child, at=at)
-        return child
-
-    def _task_for(self, prompt: str | None) -> str | None:
-        tasks: dict[str, str] = self.state.get("tasks", {})
-        digest = _digest(prompt) if prompt else None
-        return next((call for call, known in tasks.items() if known == digest), None)
-
-
 class Line:
     """One record, being told."""
 
-    def __init__(self, reader: ClaudeReader, said: Body, key: str | None, at: str | None) -> None:
+    __slots__ = ("at", "cause", "extra", "key", "kind", "reader", "said", "state")
+
+    def __init__(self, reader: "ClaudeReader", said: Body, key: str | None, at: str | None) -> None:
         self.reader, self.said, self.key, self.at = reader, said, key, at
         self.state = reader.state
         self.kind = word(said.get("type")) or ""
@@ -179,12 +83,21 @@ class Line:
         else:
             self.reader.tell.report.mapped[self.kind] += 1
 
-    def _tell(self, fact: Any, **more: Any) -> None:
+    def _tell(
+        self,
+        fact: Fact | Body,
+        *,
+        extra: dict[str, Any] | None = None,
+        cause: str | None = None,
+        fidelity: Fidelity | None = None,
+    ) -> None:
         """Tells a fact; the first of a record carries what has no field of its own."""
-        extra = {**(self.extra or {}), **more.pop("extra", {})}
-        self.extra = None
-        more.setdefault("cause", self.cause)
-        self.reader.tell.tell(fact, at=self.at, extra=extra or None, **more)
+        if self.extra:
+            extra = {**self.extra, **extra} if extra else self.extra
+            self.extra = None
+        self.reader.tell.tell(
+            fact, at=self.at, cause=cause or self.cause, extra=extra, fidelity=fidelity
+        )
 
     def _unknown(self, kind: str) -> None:
         self.reader.tell.unknown(kind or "no type", self.said, at=self.at, cause=self.cause)
@@ -213,7 +126,7 @@ class Line:
             parent = run_id(NAME, session)
             link = Linked(kind="sub-run", parent=parent, call_id=source)
             tell.tell(link, at=self.at, fidelity=None if exact or not source else "inferred")
-            if not _parent_file(self.reader.source.path, session).exists():
+            if not parent_file(self.reader.source.path, session).exists():
                 words = f"the conversation {session} that began this one is not there"
                 found = {"name": "parent-missing", "session": session}
                 tell.tell(Noted(label="finding", kind="parent-missing", text=words, data=found))
@@ -222,9 +135,9 @@ class Line:
     def _source_call(self) -> tuple[str | None, bool]:
         if source := word(self.said.get("sourceToolUseID")):
             return source, True
-        prompt = _prompt(self.said)
-        file = _parent_file(self.reader.source.path, self.state["session"])
-        return (_call_with(file, prompt) if prompt else None), False
+        prompt = prompt_of(self.said)
+        file = parent_file(self.reader.source.path, self.state["session"])
+        return (call_with(file, prompt) if prompt else None), False
 
     def _begin(self) -> None:
         said, state, agent = self.said, self.state, self.state.get("agent")
@@ -236,7 +149,7 @@ class Line:
             key: said[key] for key in ("userType", "entrypoint", "sessionKind") if key in said
         }
         if agent:
-            extra |= _meta(self.reader.source.path)
+            extra |= meta_of(self.reader.source.path)
         began = Began(
             what="run",
             cwd=said["cwd"],
@@ -270,12 +183,12 @@ class Line:
         typed: list[dict[str, Any]] = []
         for block, injected in self._judged(part.blocks):
             if injected:
-                self._say("user", typed)
+                self._say(typed)
                 typed = []
-                self._say("user", [block], injected=True)
+                self._say([block], injected=True)
             else:
                 typed.append(block)
-        self._say("user", typed)
+        self._say(typed)
 
     def _judged(self, blocks: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], bool]]:
         """Each block, and whether no person typed it."""
@@ -298,9 +211,9 @@ class Line:
             else:
                 yield block, is_injected(text)
 
-    def _say(self, role: Any, blocks: list[dict[str, Any]], **more: Any) -> None:
+    def _say(self, blocks: list[dict[str, Any]], injected: bool = False) -> None:
         if blocks:
-            self._tell(Said(role=role, blocks=tuple(blocks), **more))
+            self._tell(said("user", blocks, injected=injected))
 
     def _returned(self, part: Result, n: int, whole: Any) -> None:
         state, tell = self.state, self.reader.tell
@@ -313,8 +226,8 @@ class Line:
             extra["injected"] = True
         told = whole if isinstance(whole, dict) else {}
         interrupted = told.get("interrupted") is True
-        fact = Returned(
-            call_id=id,
+        fact = returned(
+            id,
             tool=open_calls.pop(id, None),
             ok=None if interrupted else part.ok,
             output=part.output,
@@ -331,10 +244,10 @@ class Line:
     def _called(self, part: Use, n: int) -> None:
         id = part.id or self._synthetic(n)
         server = part.tool.split("__")[1:2] if part.tool.startswith("mcp__") else []
-        fact = Called(
-            tool=part.tool,
-            call_id=id,
-            input=part.input,
+        fact = called(
+            part.tool,
+            id,
+            part.input,
             tool_server=server[0] if server else None,
             by_provider=part.by_provider,
             synthetic_id=part.id is None,
@@ -343,7 +256,7 @@ class Line:
         _remember(self.state.setdefault("calls", {}), id, part.tool)
         given = part.input if isinstance(part.input, dict) else {}
         if part.tool in ("Task", "Agent") and isinstance(given.get("prompt"), str):
-            _remember(self.state.setdefault("tasks", {}), id, _digest(given["prompt"]))
+            _remember(self.state.setdefault("tasks", {}), id, digest(given["prompt"]))
 
     def _synthetic(self, n: int) -> str:
         return f"syn-{self.key or self.at or 'record'}-{n}"
@@ -364,11 +277,12 @@ class Line:
             for n, part in enumerate(parts(message["content"])):
                 if isinstance(part, Words):
                     fresh = [block for block in part.blocks if _is_new(seen, block)]
-                    self._say("assistant", fresh, message_id=id, model=model, stop_reason=stop)
-                    self._count_opaque(fresh)
+                    if fresh:
+                        self._tell(said("assistant", fresh, id, model, stop))
+                        self._count_opaque(fresh)
                 elif isinstance(part, Result):
                     self._returned(part, n, None)
-                elif part.id is None or _is_new(seen, part._asdict()):
+                elif part.id is None or _is_new(seen, list(part)):
                     self._called(part, n)
         self._spent(message, id)
         return None
@@ -402,14 +316,12 @@ class Line:
         request = word(self.said.get("requestId"))
         key = f"{id}:{request}" if id and request else id or self.key
         output = count(said.get("output_tokens")) or 0
-        spent: dict[str, int] = self.state.setdefault("spent", {})
-        if key is None or spent.get(key, -1) >= output or (found := usage(said)) is None:
+        told: dict[str, int] = self.state.setdefault("spent", {})
+        if key is None or told.get(key, -1) >= output or (found := usage(said)) is None:
             return
-        _remember(spent, key, output)
+        _remember(told, key, output)
         model = word(message.get("model"))
-        fact = Spent(
-            key=key, provider="anthropic", model=model, usage=found, calls=1, bound="lower"
-        )
+        fact = spent(key, found, "anthropic", model, bound="lower")
         self.reader.tell.tell(fact, at=self.at, cause=self.cause)
 
     def system(self) -> bool | None:
@@ -553,139 +465,20 @@ def is_injected(text: str) -> bool:
     return start.startswith("<") and WRAPPED.fullmatch(text) is not None
 
 
-def _is_new(seen: dict[str, Any], block: Mapping[str, Any]) -> bool:
+def _is_new(seen: dict[str, Any], block: Any) -> bool:
     """Whether a part of a response was not told yet; a longer copy of one that was is new."""
-    digest = _digest(orjson.dumps(block, option=orjson.OPT_SORT_KEYS).decode())
-    if digest in seen:
+    spelled = orjson.dumps(block, option=orjson.OPT_SORT_KEYS)
+    # Two quick sums and the length: told apart are the few parts of one response.
+    name = f"{len(spelled)}-{crc32(spelled)}-{adler32(spelled)}"
+    if name in seen:
         return False
-    seen[digest] = 1
+    seen[name] = 1
     return True
-
-
-def _digest(text: str) -> str:
-    return sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def _remember(kept: dict[str, Any], key: str, value: Any) -> None:
     """Keeps it as the newest, and forgets the oldest of too many."""
     kept.pop(key, None)
     kept[key] = value
-    while len(kept) > 4 * REMEMBERED:
+    while len(kept) > REMEMBERED:
         del kept[next(iter(kept))]
-
-
-def _kind_of(value: Any) -> str:
-    names = {str: "a string", bool: "a boolean", list: "an array", type(None): "null"}
-    return names.get(type(value), "a number")
-
-
-def _sub_agent(path: Path) -> tuple[str | None, str | None]:
-    """The sub-agent whose file this is, and the conversation it belongs to, as the path says."""
-    stem = path.name.partition(".")[0]
-    if not stem.startswith("agent-"):
-        return None, None
-    places = path.absolute().parts
-    if "subagents" in places:
-        return stem[6:], places[places.index("subagents") - 1]
-    return stem[6:], None
-
-
-def _parent_file(path: Path, session: str) -> Path:
-    places = path.absolute().parts
-    if "subagents" in places:
-        return Path(*places[: places.index("subagents") - 1]) / f"{session}.jsonl"
-    return path.with_name(f"{session}.jsonl")
-
-
-def _meta(path: Path) -> dict[str, Any]:
-    """What stands beside a sub-agent's file."""
-    try:
-        found = orjson.loads(path.with_suffix(".meta.json").read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _prompt(said: Body) -> str | None:
-    message = said.get("message")
-    content = message.get("content") if isinstance(message, dict) else None
-    if isinstance(content, list) and content and isinstance(content[0], dict):
-        content = content[0].get("text")
-    return word(content)
-
-
-def _call_with(path: Path, prompt: str) -> str | None:
-    """The call in a parent's file that gave a sub-agent this prompt."""
-    try:
-        with path.open("rb") as file:
-            for line in file:
-                if b'"Task"' not in line and b'"Agent"' not in line:
-                    continue
-                for use in _uses(line):
-                    given = use.input if isinstance(use.input, dict) else {}
-                    if given.get("prompt") == prompt and use.id:
-                        return use.id
-    except OSError:
-        pass  # the parent is not there, and that is told
-    return None
-
-
-def _uses(line: bytes) -> Iterator[Use]:
-    try:
-        value = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return
-    message = value.get("message") if isinstance(value, dict) else None
-    if isinstance(message, dict):
-        yield from (part for part in parts(message.get("content")) if isinstance(part, Use))
-
-
-def _uuids(path: Path) -> Iterator[str]:
-    try:
-        with path.open("rb") as file:
-            for line in file:
-                try:
-                    value = orjson.loads(line)
-                except orjson.JSONDecodeError:
-                    continue
-                if isinstance(value, dict) and isinstance(value.get("uuid"), str):
-                    yield value["uuid"]
-    except OSError:
-        return  # gone since: what is told once more has the same keys
-
-
-def find(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
-    given = environment.get("CLAUDE_CONFIG_DIR")
-    folders = given.split(",") if given else [str(home / ".claude"), str(home / ".config/claude")]
-    for folder in folders:
-        yield from inside(Path(folder).expanduser() / "projects", "**/*.jsonl")
-
-
-def recognise(path: Path, head: bytes) -> float:
-    for value in opening(head):
-        if not isinstance(value, dict):
-            continue
-        if "sessionId" in value and ("uuid" in value or value.get("type") in KINDS):
-            return 0.9
-        if value.get("type") == "summary" and "leafUuid" in value:
-            return 0.9
-        if "session_id" in value and value.get("type") in ("system", "assistant", "user", "result"):
-            return 0.8
-        if value.get("type") in ("file-history-snapshot", "queue-operation"):
-            return 0.8
-    return 0.5 if b'"parentUuid"' in head and path.suffix == ".jsonl" else 0
-
-
-def fits(body: Body) -> bool:
-    return "type" in body and ("sessionId" in body or "uuid" in body or "leafUuid" in body)
-
-
-importer = Importer(
-    name=NAME,
-    about="The conversations of Claude Code, with their sub-agents.",
-    mapping="1",
-    reader=ClaudeReader,
-    recognise=recognise,
-    find=find,
-    fits=fits,
-)
