@@ -17,6 +17,14 @@ export {
 export * from "./emit/environ.js";
 export * from "./emit/envelopes.js";
 export * from "./emit/file.js";
+export {
+  type HttpOptions,
+  HttpSink,
+  SPOOL_ENV,
+  TOKEN_ENV,
+  TOKEN_FILE_ENV,
+  URL_ENV,
+} from "./emit/http.js";
 export { type Body, type Fault, Invalid } from "./emit/json.js";
 export * from "./emit/kahn-agent.js";
 export * from "./emit/kahn-ci.js";

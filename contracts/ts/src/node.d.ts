@@ -2,7 +2,13 @@
 
 declare module "node:fs" {
   export function openSync(path: string, flags: string, mode?: number): number;
-  export function writeSync(file: number, bytes: Uint8Array): number;
+  export function writeSync(
+    file: number,
+    bytes: Uint8Array,
+    offset?: number,
+    length?: number,
+    position?: number,
+  ): number;
   export function fsyncSync(file: number): void;
   export function closeSync(file: number): void;
   export function readdirSync(path: string | URL): string[];
@@ -10,7 +16,13 @@ declare module "node:fs" {
   export function existsSync(path: string | URL): boolean;
   export function mkdtempSync(prefix: string): string;
   export function fstatSync(file: number): { readonly size: number; isFile(): boolean };
-  export function statSync(path: string | URL): { readonly mode: number };
+  export function statSync(path: string | URL): { readonly mode: number; readonly size: number };
+  export function ftruncateSync(file: number, size: number): void;
+  export function mkdirSync(path: string, options: { recursive: true; mode: number }): void;
+  export function readlinkSync(path: string): string;
+  export function renameSync(from: string, to: string): void;
+  export function unlinkSync(path: string): void;
+  export function appendFileSync(path: string, text: string, options?: { mode: number }): void;
   export function readSync(
     file: number,
     into: Uint8Array,
@@ -21,11 +33,93 @@ declare module "node:fs" {
   export function writeFileSync(path: string, text: string): void;
 }
 
+declare module "node:crypto" {
+  interface Hash {
+    update(text: string): Hash;
+    digest(encoding: "hex"): string;
+  }
+  export function createHash(name: "sha256"): Hash;
+}
+
+declare module "node:http" {
+  type Headers = Readonly<Record<string, string | undefined>>;
+
+  export class Agent {
+    constructor(options: { keepAlive: boolean; maxSockets: number });
+    destroy(): void;
+  }
+
+  export interface IncomingMessage extends AsyncIterable<Uint8Array> {
+    readonly method: string;
+    readonly url: string;
+    readonly statusCode?: number;
+    readonly headers: Headers;
+    readonly complete: boolean;
+    readonly socket: { destroy(): void; resetAndDestroy(): void };
+  }
+
+  export interface ClientRequest {
+    on(event: "error", hear: (error: Error) => void): void;
+    on(event: "close", hear: () => void): void;
+    on(event: "socket", hear: (socket: { unref(): void }) => void): void;
+    end(body?: Uint8Array): void;
+    destroy(error?: Error): void;
+  }
+
+  export interface RequestOptions {
+    readonly method: string;
+    readonly agent: Agent | false;
+    readonly headers: Readonly<Record<string, string>>;
+  }
+
+  export function request(
+    url: string,
+    options: RequestOptions,
+    hear: (answer: IncomingMessage) => void,
+  ): ClientRequest;
+
+  export interface ServerResponse {
+    writeHead(status: number, headers?: Readonly<Record<string, string | number>>): void;
+    write(text: string): void;
+    end(text?: string): void;
+  }
+
+  export interface Server {
+    listen(port: number, host: string, then: () => void): void;
+    address(): { readonly port: number };
+    close(): void;
+    closeAllConnections(): void;
+  }
+
+  export function createServer(
+    answer: (asked: IncomingMessage, answer: ServerResponse) => void,
+  ): Server;
+}
+
+declare module "node:https" {
+  export { Agent, request } from "node:http";
+}
+
 declare module "node:os" {
+  export function hostname(): string;
+  export function homedir(): string;
   export function tmpdir(): string;
 }
 
 declare module "node:child_process" {
+  interface Heard {
+    on(event: "data", hear: (part: { toString(): string }) => void): void;
+  }
+
+  export interface ChildProcess {
+    readonly stdout: Heard;
+    readonly stderr: Heard;
+    on(event: "close", hear: (code: number | null, signal: string | null) => void): void;
+    kill(signal: string): void;
+  }
+
+  export function spawn(command: string, args: readonly string[]): ChildProcess;
+
   export function spawnSync(
     command: string,
     args: readonly string[],
@@ -33,7 +127,19 @@ declare module "node:child_process" {
   ): { readonly status: number | null; readonly stdout: string; readonly stderr: string };
 }
 
+declare function setTimeout(then: (value?: never) => void, millis: number): Timer;
+declare function clearTimeout(timer: Timer): void;
+declare function setImmediate(then: () => void): void;
+
+interface Timer {
+  unref(): void;
+}
+
 declare const process: {
+  readonly pid: number;
+  kill(pid: number, signal: number | string): void;
+  on(event: "beforeExit", then: () => void): void;
+  off(event: "beforeExit", then: () => void): void;
   readonly argv: readonly string[];
   readonly execPath: string;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -50,6 +156,8 @@ declare class URL {
   constructor(url: string, base?: string | URL);
   readonly href: string;
   readonly pathname: string;
+  readonly protocol: string;
+  readonly hostname: string;
 }
 
 declare class TextEncoder {

@@ -29,6 +29,7 @@ export type Fields = Readonly<Record<string, Field>>;
 
 /** One language that can be written. */
 export interface Contract {
+  readonly dialect: string;
   /** For each event its keys, in the order in which they are written. */
   readonly events: Readonly<Record<string, Fields>>;
   /** The event that opens a run, and so carries its parent. */

@@ -1,7 +1,8 @@
 /** Writes openwop, fishbowl, awf and tracklog lines: an envelope around what it is given. */
 
 import { type Environ, PARENT_ENV, RUN_ENV, TRACE_ENV, childEnv } from "./environ.js";
-import { Appender, type Durability, type Sink } from "./file.js";
+import { Appender, type Durability, type Sink, Tee } from "./file.js";
+import { type HttpOptions, HttpSink, URL_ENV } from "./http.js";
 import { type Body, Invalid, at, isObject, json, unwritable } from "./json.js";
 
 export const AWF_TYPES = [
@@ -87,9 +88,18 @@ export class TracklogEmitter {
     this.#last = last;
   }
 
-  /** An emitter that appends to a private file. */
+  /** An emitter that appends to a private file, and reports if the environment says where. */
   static file(path: string, durability?: Durability, environ?: Environ): TracklogEmitter {
-    return new TracklogEmitter(new Appender(path, durability, 0o600), environ);
+    const http = HttpSink.told({ environ });
+    const file = new Appender(path, durability, 0o600);
+    return new TracklogEmitter(http ? new Tee(file, http) : file, environ);
+  }
+
+  /** An emitter that reports to the collector at `url`, or where the environment says. */
+  static http(url?: string | undefined, options: HttpOptions = {}): TracklogEmitter {
+    const sink = url ? new HttpSink(url, options) : HttpSink.told(options);
+    if (!sink) throw new TypeError(`events have nowhere to go: give a url, or set ${URL_ENV}`);
+    return new TracklogEmitter(sink, options.environ);
   }
 
   /**
@@ -109,9 +119,9 @@ export class TracklogEmitter {
     return childEnv(this.run, this.traceparent, run);
   }
 
-  /** Closes the sink, for every emitter that is bound to it. */
-  close(): void {
-    this.#sink.close();
+  /** Closes the sink, for every emitter that is bound to it; a collector's can be awaited. */
+  close(): Promise<void> {
+    return Promise.resolve(this.#sink.close());
   }
 
   fishbowl(
@@ -123,16 +133,19 @@ export class TracklogEmitter {
     const id = given.id ?? crypto.randomUUID();
     if (!KIND.test(kind)) throw at("/kind", `${kind} is no kind`, "like agent.spoke");
     if (actor === undefined) throw at("/actor", "nobody is said to have done this", "give actor");
-    this.#write({
-      id: name(id, "/id"),
-      run_id: this.run,
-      turn: count(given.turn ?? this.#bound.turn ?? 0, "/turn"),
-      kind,
-      actor: name(actor, "/actor"),
-      payload: body(payload, "/payload"),
-      created_at: moment(given.at, 6),
-      schema_version: 1,
-    });
+    this.#write(
+      {
+        id: name(id, "/id"),
+        run_id: this.run,
+        turn: count(given.turn ?? this.#bound.turn ?? 0, "/turn"),
+        kind,
+        actor: name(actor, "/actor"),
+        payload: body(payload, "/payload"),
+        created_at: moment(given.at, 6),
+        schema_version: 1,
+      },
+      "fishbowl",
+    );
     return id;
   }
 
@@ -160,7 +173,7 @@ export class TracklogEmitter {
       engineVersion: "1",
     };
     const linked = type === "run.started" && this.parent ? { parent_run_id: this.parent } : {};
-    this.#write(event, { ...linked, ...given.extra });
+    this.#write(event, "openwop", { ...linked, ...given.extra });
     this.#last.set(this.run, sequence);
     return eventId;
   }
@@ -187,7 +200,7 @@ export class TracklogEmitter {
       timestamp: moment(given.at, 6),
       payload: payload === null ? null : body(payload, "/payload"),
     };
-    this.#write(event, given.extra, escaped);
+    this.#write(event, "awf", given.extra, escaped);
     this.#last.set(this.run, seq);
     return seq;
   }
@@ -205,7 +218,7 @@ export class TracklogEmitter {
     const origin = body(given.origin ?? this.#bound.origin ?? ORIGIN, "/origin");
     const head = { id: name(id, "/id"), run: this.run, at: moment(given.at, 6), fact };
     only(fields, [...Object.keys(head), "origin"]);
-    this.#write({ ...head, ...Object.fromEntries(about), ...fields, origin });
+    this.#write({ ...head, ...Object.fromEntries(about), ...fields, origin }, "tracklog");
     if (fact === "Began" && this.parent && fields.what === "run") {
       const { id: _, ...same } = given;
       this.tracklog("Linked", { kind: "sub-run", parent: this.parent }, same);
@@ -214,12 +227,17 @@ export class TracklogEmitter {
   }
 
   /** Keys that are given beside the envelope's own stand behind them. */
-  #write(envelope: Body, extra: Body = {}, quote?: (text: string) => string): void {
+  #write(
+    envelope: Body,
+    dialect: string,
+    extra: Body = {},
+    quote?: (text: string) => string,
+  ): void {
     only(extra, Object.keys(envelope));
     const event = { ...envelope, ...extra };
     const faults = unwritable(event);
     if (faults.length > 0) throw new Invalid(...faults);
-    this.#sink.write(`${json(event, quote)}\n`);
+    this.#sink.write(`${json(event, quote)}\n`, dialect);
   }
 }
 

@@ -7,8 +7,30 @@ export type Durability = "os" | "sync";
 
 /** Takes lines with their line end, whole, or throws. */
 export interface Sink {
-  write(line: string): void;
-  close(): void;
+  write(line: string, dialect: string): void;
+  close(): void | Promise<void>;
+}
+
+/** A file, and something beside it. */
+export class Tee implements Sink {
+  readonly #file: Appender;
+  readonly #other: Sink;
+
+  constructor(file: Appender, other: Sink) {
+    this.#file = file;
+    this.#other = other;
+  }
+
+  write(line: string, dialect: string): void {
+    this.#file.write(line);
+    this.#other.write(line, dialect);
+  }
+
+  close(): void | Promise<void> {
+    const closed = this.#other.close();
+    this.#file.close();
+    return closed;
+  }
 }
 
 /** The system took only a part of a line; the rest was not sent after it. */

@@ -18,6 +18,7 @@ import {
   ordered,
   text,
 } from "./contract.js";
+import { type HttpSink, URL_ENV, seconds } from "./http.js";
 import { type Base, type Options, Run } from "./run.js";
 
 export const AGENT_STATUSES = [
@@ -51,6 +52,7 @@ const STATUS = oneOf(AGENT_STATUSES);
 const AGENT = { ...BASE, agent_id: AGENT_ID };
 
 const CONTRACT: Contract = {
+  dialect: "kahn-agent",
   events: {
     agent_run_start: { ...AGENT, task: TEXT, model: optional(TEXT) },
     agent_transition: { ...AGENT, step: COUNT, from: STATUS, to: STATUS, reason: optional(TEXT) },
@@ -170,9 +172,54 @@ function settle(event: Body): Body {
 type Given<Event extends AgentBase | AuditCheckpoint> = Omit<Event, "run_id" | "agent_id"> &
   Partial<Pick<Event, "run_id" | "agent_id">>;
 
+const BLOCKED = "blocked-on-clarification";
+
+/** What may be said beside a question. */
+export interface Asking {
+  readonly questionId?: string | undefined;
+  readonly agent_id?: string | undefined;
+  readonly step?: number | undefined;
+  readonly [key: string]: unknown;
+}
+
+const who = ({ run_id, agent_id }: Body): string => JSON.stringify([run_id, agent_id]);
+
+/** The answer by then, or undefined; at once, undefined also means that there is none yet. */
+async function answered(
+  http: HttpSink,
+  path: string,
+  until: number,
+  atOnce = false,
+): Promise<{ answer: unknown } | undefined> {
+  let failures = 0;
+  for (;;) {
+    const left = Math.max(0, (until - Date.now()) / 1000);
+    const wait = atOnce ? 0 : Math.floor(Math.min(30, left));
+    const began = Date.now();
+    let pause = 0.2;
+    try {
+      const { status, body, pause: asked } = await http.get(`${path}&wait=${wait}`, wait + 2);
+      if (status === 200) return { answer: (JSON.parse(body) as { answer: unknown }).answer };
+      const isOpen = status === 204 || status === 404;
+      if (status === 410 || (atOnce && isOpen)) return undefined;
+      failures = isOpen ? 0 : failures + 1;
+      pause = asked;
+    } catch {
+      failures += 1;
+    }
+    if (left <= 0) return undefined;
+    pause = Math.max(pause, Math.min(5, 0.1 * 2 ** Math.min(failures, 6)));
+    if (failures > 0 || wait === 0 || Date.now() - began < wait * 500)
+      await seconds(Math.min(pause, left));
+  }
+}
+
 /** Writes the agent transitions of one run; `bind({agent_id})` speaks for one agent. */
 export class AgentEmitter extends Run {
-  constructor(path: string, options: Options = {}) {
+  /** The step of each agent's last event; shared by all that is bound to one place. */
+  private readonly steps = new Map<string, number>();
+
+  constructor(path?: string | undefined, options: Options = {}) {
     super(CONTRACT, path, options);
   }
 
@@ -194,6 +241,54 @@ export class AgentEmitter extends Run {
 
   agentRunEnd(given: Given<AgentRunEnd>): string {
     return this.say("agent_run_end", given);
+  }
+
+  /**
+   * Asks a person through the collector, and resolves to the answer, or to null without one.
+   *
+   * From the question to the answer the agent is blocked on the record, at the step of its last
+   * event unless another is given. Null comes after `timeout` seconds, or as soon as the question
+   * can no longer be answered; the agent then goes on with the reason `timeout`. Of two answers the
+   * first counts. While the collector is away the question waits in the spool. An agent that was
+   * restarted asks again under its old `questionId`, and gets the answer that was given meanwhile.
+   * Without a timeout it waits for ever; without a collector it throws, and nothing is written.
+   */
+  async ask(question: string, timeout = Infinity, given: Asking = {}): Promise<unknown> {
+    const { http } = this;
+    if (!http)
+      throw new TypeError(
+        `nobody can answer an emitter that only writes a file: give a url, or set ${URL_ENV}`,
+      );
+    const { questionId, ...rest } = given;
+    const fields = this.told(rest);
+    const until = Date.now() + timeout * 1000;
+    const id = questionId ?? crypto.randomUUID();
+    const path = `/api/inbox/${encodeURIComponent(id)}/answer?run=kahn:${String(fields.run_id)}`;
+    // Asked before it is told again: an answer that is there already belongs to the first asking.
+    const early = questionId ? await answered(http, path, until, true) : undefined;
+    const expires = Number.isFinite(timeout) ? { expires: new Date(until).toISOString() } : {};
+    this.say("agent_transition", {
+      ...{ from: "thinking", to: BLOCKED, reason: `clarification:${id}`, question, ...expires },
+      ...fields,
+    });
+    http.hurry();
+    const found = early ?? (await answered(http, path, until));
+    const reason = found ? `operator_response:${id}` : `timeout:${id}`;
+    const answer = found ? { answer: found.answer } : {};
+    this.say("agent_transition", { ...fields, from: BLOCKED, to: "thinking", reason, ...answer });
+    http.hurry();
+    return found ? found.answer : null;
+  }
+
+  protected override append(event: Body): string {
+    if (typeof event.step === "number") this.steps.set(who(event), event.step);
+    return super.append(event);
+  }
+
+  /** What a question says of its agent, beside the question. */
+  private told(given: Body): Body {
+    const fields = { run_id: this.runId, ...this.fields, ...given };
+    return { step: this.steps.get(who(fields)) ?? 0, ...fields };
   }
 }
 

@@ -45,6 +45,7 @@ const RESULT: Fields = {
 };
 
 const CONTRACT: Contract = {
+  dialect: "kahn-ci",
   events: {
     run_start: { ...BASE, total_nodes: COUNT },
     node_transition: {
@@ -207,7 +208,7 @@ type Given<Event extends Base> = Omit<Event, "run_id"> & Partial<Base>;
 
 /** Writes the CI transitions of one run; each method takes what its builder takes. */
 export class Emitter extends Run {
-  constructor(path: string, options: Options = {}) {
+  constructor(path?: string | undefined, options: Options = {}) {
     super(CONTRACT, path, options);
   }
 

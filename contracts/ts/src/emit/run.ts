@@ -1,4 +1,4 @@
-/** Writes the events of one run to one file, and hands the run on to child processes. */
+/** Writes the events of one run to a file, a collector or both, and hands the run on to children. */
 
 import {
   BASE,
@@ -15,7 +15,8 @@ import {
   shaped,
 } from "./contract.js";
 import { type Environ, PARENT_ENV, RUN_ENV, TRACE_ENV, childEnv } from "./environ.js";
-import { Appender, type Durability } from "./file.js";
+import { Appender, type Durability, type Sink, Tee } from "./file.js";
+import { HttpSink, URL_ENV } from "./http.js";
 import { Invalid } from "./json.js";
 
 /** What every kahn event carries; keys that the contract does not declare are written behind. */
@@ -36,20 +37,30 @@ export interface Options {
   /** Called with each free text before it is cropped; what it returns is written. */
   readonly redact?: ((text: string) => string) | undefined;
   readonly durability?: Durability | undefined;
+  /** Where the collector is; from the environment unless given. */
+  readonly url?: string | undefined;
+  readonly token?: string | undefined;
+  /** The folder in which lines wait that the collector could not take yet. */
+  readonly spool?: string | undefined;
+  /** How many seconds the end may wait for the collector; 2 unless given. */
+  readonly deadline?: number | undefined;
+  /** What the collector is told that these lines speak. */
+  readonly dialect?: string | undefined;
   readonly environ?: Environ | undefined;
 }
 
-/** Whatever cannot be written throws. */
+/** Whatever cannot be written to the file throws; a collector that is away does not. */
 export class Run {
   readonly runId: string;
   readonly parentRunId: string | undefined;
   readonly traceparent: string | undefined;
   private readonly contract: Contract;
   private readonly options: Options;
-  private readonly file: Appender;
-  private readonly fields: Body = {};
+  protected readonly http: HttpSink | undefined;
+  private readonly sink: Sink;
+  protected readonly fields: Body = {};
 
-  constructor(contract: Contract, path: string, options: Options) {
+  constructor(contract: Contract, path: string | undefined, options: Options) {
     const environ = options.environ ?? process.env;
     this.runId = checked(options.runId || environ[RUN_ENV] || crypto.randomUUID());
     const parent = options.parentRunId || environ[PARENT_ENV];
@@ -57,10 +68,15 @@ export class Run {
     this.traceparent = options.traceparent || environ[TRACE_ENV] || undefined;
     this.contract = contract;
     this.options = options;
-    this.file = new Appender(path, options.durability);
+    this.http = options.url ? new HttpSink(options.url, options) : HttpSink.told(options);
+    const file = path === undefined ? undefined : new Appender(path, options.durability);
+    const sink = file && this.http ? new Tee(file, this.http) : (file ?? this.http);
+    if (!sink)
+      throw new TypeError(`events have nowhere to go: give a path or a url, or set ${URL_ENV}`);
+    this.sink = sink;
   }
 
-  /** Another emitter to the same file, whose every event carries these fields too. */
+  /** Another emitter to the same place, whose every event carries these fields too. */
   bind(fields: Body): this {
     const { run_id = this.runId, ...rest } = fields;
     const bound = Object.create(Object.getPrototypeOf(this) as object) as this;
@@ -79,9 +95,12 @@ export class Run {
     return childEnv(this.runId, this.traceparent, runId);
   }
 
-  /** Syncs and closes the file, for every emitter that is bound to it. */
-  close(): void {
-    this.file.close();
+  /**
+   * Syncs and closes the file at once, for every emitter that is bound to it.
+   * To a collector it sends what it can within the deadline, which can be awaited.
+   */
+  close(): Promise<void> {
+    return Promise.resolve(this.sink.close());
   }
 
   protected say(event: string, given: Body): string {
@@ -89,7 +108,7 @@ export class Run {
     return this.append(built(this.contract, event, this.redacted(body, event)));
   }
 
-  private append(event: Body): string {
+  protected append(event: Body): string {
     const opens = event.event === this.contract.start && this.parentRunId !== undefined;
     // K33: a run says whose child it is.
     const whole = opens
@@ -100,7 +119,7 @@ export class Run {
       if (faults.length > 0) throw new Invalid(...faults);
     }
     const line = lineOf(this.contract, whole);
-    this.file.write(line);
+    this.sink.write(line, this.options.dialect ?? this.contract.dialect);
     return line;
   }
 
