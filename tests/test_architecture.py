@@ -24,6 +24,7 @@ SPEAKERS = {
     "tracklog.home": "tracklog",  # an operator's acts, on record
     "tracklog.importers": "tracklog",
     "tracklog.importing": "tracklog",
+    "tracklog.recording": "awf",
 }
 """Who may write which dialect, outside the dialect's own file."""
 

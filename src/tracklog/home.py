@@ -151,9 +151,16 @@ class Home:
             )
         erasure: Erasure = self.store.erase(seq, reason=reason, by=by, at=self._now())
         told = {"seq": seq, "reason": reason, "by": by}
-        self._tell((family, run), Noted(label="erasure", data=told))
+        self.tell((family, run), Noted(label="erasure", data=told))
         self.index.forget()
-        return erasure
+        return erasure._replace(also=(*erasure.also, *self._drop_blobs(record.line)))
+
+    def _drop_blobs(self, line: bytes) -> list[str]:
+        """Removes the blobs of which only this line spoke, and which nobody can find any more."""
+        own = {name for name in self.blobs.list() if name.encode() in line}
+        own -= self._spoken_blobs() if own else set()
+        self.blobs.collect(lambda name: name not in own)
+        return [f"blobs/{name}" for name in sorted(own)]
 
     def prune(self, older_than: float, *, open_too: bool = False, dry: bool = False) -> Pruning:
         """Drops what is older than that many seconds, in whole segments, and puts it on record.
@@ -168,7 +175,7 @@ class Home:
             return done
         for run in (*done.whole, *done.part):
             told = {"through": done.through, "whole": run in done.whole}
-            self._tell(run, Noted(label="pruned", data=told))
+            self.tell(run, Noted(label="pruned", data=told))
         self.refused.journal.store.prune(before, at=self._now())  # type: ignore[attr-defined]  # a file store
         spoken = self._spoken_blobs()
         self.blobs.collect(lambda name: name in spoken, older_than=3600)
@@ -192,8 +199,8 @@ class Home:
     def _now(self) -> str:
         return stamp(self.clock())
 
-    def _tell(self, run: Run, fact: Fact) -> None:
-        """Puts an operator's act on record, in the native dialect."""
+    def tell(self, run: Run, fact: Fact, *, writer: str = "cli") -> None:
+        """Puts on record what has no line of its own, as an operator's act, in the native dialect."""
         family, name = run
         line = native.line(
             fact,
@@ -201,7 +208,7 @@ class Home:
             run=name,
             at=self._now(),
             family=None if family == native.dialect.family else family,
-            origin={"writer": "cli", "fidelity": "observed"},
+            origin={"writer": writer, "fidelity": "observed"},
         )
         self.intake.admit([line], native.dialect.name)
 

@@ -203,8 +203,12 @@ def _copy(writer: Writer, source: int, target: int, start: int, stop: int) -> No
 
 
 def _scrub(writer: Writer, line: bytes, stone: Tombstone) -> Iterator[str]:
-    """Takes a line's bytes out of what was set aside and what was refused."""
-    for path in sorted((writer.home / "quarantine").iterdir()):
+    """Takes a line's bytes out of what was set aside, what was refused, and what was recorded."""
+    aside = [
+        *(writer.home / "quarantine").iterdir(),
+        *(writer.home / "transcripts").glob("*.jsonl"),
+    ]
+    for path in sorted(aside):
         held = path.read_bytes()
         if line in held:
             write_file(writer.disk, path, held.replace(line, b'{"erased":true}'))

@@ -12,7 +12,7 @@ one object after the other and tells a `Reply` what was said.
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib import import_module
@@ -95,6 +95,10 @@ class Provider:
     aliases: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     """The names of the commands that speak like this."""
+    opens: Callable[[Body], bool] = lambda _body: False
+    """Whether an object is one with which such a stream begins."""
+    prompt: Callable[[Sequence[str]], str | None] = lambda _arguments: None
+    """What the agent is asked, by the arguments of its command."""
     nul: bool = False
     """Whether the original's mapping reads lines with raw NUL bytes."""
     whole: bool = False
@@ -508,6 +512,26 @@ def provider_of(program: str) -> Provider | None:
     """The provider whose command this is, by the last part of its path."""
     name = program.rpartition("/")[2]
     return next((each for each in providers() if name in each.programs), None)
+
+
+def provider_that_opens(line: bytes) -> Provider | None:
+    """The provider whose stream begins with such a line."""
+    body = parse(line.strip())
+    if not isinstance(body, dict):
+        return None
+    return next((each for each in providers() if each.opens(body)), None)
+
+
+def option(arguments: Sequence[str], *names: str) -> str | None:
+    """The value that stands behind one of some options."""
+    for place, word in enumerate(arguments):
+        name, equals, value = word.partition("=")
+        if name in names and equals:
+            return value
+        following = arguments[place + 1 : place + 2]
+        if word in names and following and not following[0].startswith("-"):
+            return following[0]
+    return None
 
 
 class WrongType(Exception):

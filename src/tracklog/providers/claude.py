@@ -13,6 +13,7 @@ from tracklog.providers import (
     items,
     obj,
     only,
+    option,
     plain,
     text,
     usage,
@@ -360,4 +361,6 @@ provider = Provider(
     read=Reading,
     compat=compat,
     programs=("claude",),
+    opens=lambda body: body.get("type") == "system" and body.get("subtype") == "init",
+    prompt=lambda arguments: option(arguments, "-p", "--print"),
 )

@@ -1,7 +1,7 @@
 """Codex: what `codex exec --json` prints, in both generations."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tracklog.providers import (
@@ -122,6 +122,8 @@ class Reading:
             self.reply.partial(raw, kind)
         if moment == "completed":
             self._waiting.pop(id or "", None)
+            if not self._waiting:
+                self.reply.settle()
         else:
             self._waiting[id or ""] = (kind, item)
 
@@ -205,11 +207,26 @@ def compat(body: Body) -> Iterable[Body] | None:
     return None
 
 
+FLAGS = {"exec", "e", "--json", "--full-auto", "--skip-git-repo-check", "--oss", "--ephemeral"}
+"""Words of the command behind which the prompt may stand; any other option has a value."""
+
+
+def prompt(arguments: Sequence[str]) -> str | None:
+    """The last word of `codex exec`, where it can be nothing else."""
+    if len(arguments) < 2 or arguments[0] not in ("exec", "e"):
+        return None
+    *_, before, last = arguments
+    is_value = before.startswith("-") and before not in FLAGS and "=" not in before
+    return None if last.startswith("-") or is_value else last
+
+
 provider = Provider(
     name="codex",
     about="Codex, run without a terminal.",
     read=Reading,
     compat=compat,
     programs=("codex",),
+    opens=lambda body: body.get("type") == "thread.started",
+    prompt=prompt,
     nul=True,
 )

@@ -11,6 +11,7 @@ from tracklog.providers import (
     count,
     items,
     obj,
+    option,
     plain,
     text,
     usage,
@@ -207,4 +208,6 @@ provider = Provider(
     compat=compat,
     aliases=("github_copilot",),
     programs=("copilot",),
+    opens=lambda body: body.get("type") == "session.start",
+    prompt=lambda arguments: option(arguments, "-p", "--prompt"),
 )

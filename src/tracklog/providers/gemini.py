@@ -13,6 +13,7 @@ from tracklog.providers import (
     items,
     obj,
     only,
+    option,
     plain,
     text,
     usage,
@@ -141,4 +142,6 @@ provider = Provider(
     read=Reading,
     compat=compat,
     programs=("gemini",),
+    opens=lambda body: body.get("type") == "init" and "session_id" in body,
+    prompt=lambda arguments: option(arguments, "-p", "--prompt"),
 )

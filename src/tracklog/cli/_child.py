@@ -1,0 +1,266 @@
+"""Runs a command as if we were not there: its streams, signals and exit are passed through.
+
+It gets our standard input as it is. Its output comes to us, by a terminal where ours is one, is
+written on unchanged, and is handed to whoever listens; a listener that is too slow misses
+something, the command does not wait for it.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import queue
+import select
+import signal
+import stat
+import struct
+import termios
+import threading
+import time
+import tty
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+BLOCK = 64 << 10
+WAITING = 64 << 20
+"""Bytes that may wait for the listener; what comes on top is missed."""
+GRACE = 5.0
+"""Seconds between the request to end and the kill."""
+LINGER = 2.0
+"""Seconds of silence after which output that a grandchild holds open is not waited for."""
+TAIL = 64 << 10
+
+PASSED = (
+    signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2,
+    signal.SIGWINCH,
+)  # fmt: skip  # one row
+BY_KERNEL = 128
+"""The code of a signal that the terminal sent: the whole group has it already."""
+
+
+class Ended(NamedTuple):
+    """How the command ended."""
+
+    exit_code: int | None
+    """None when a signal ended it."""
+    signal: int | None
+    timed_out: bool
+    stderr: bytes
+    """The end of what it wrote there, where that is no terminal."""
+
+
+class Heard:
+    """What was printed, on its way to the listener: bounded, and never waited for."""
+
+    def __init__(self, most: int = WAITING) -> None:
+        self._queue: queue.SimpleQueue[bytes | int | None] = queue.SimpleQueue()
+        self._waiting = 0
+        self._missed = 0
+        self._most = most
+        self._mutex = threading.Lock()
+
+    def put(self, chunk: bytes) -> None:
+        with self._mutex:
+            if self._waiting + len(chunk) > self._most:
+                self._missed += len(chunk)
+                return
+            if self._missed:
+                self._queue.put(self._missed)
+                self._missed = 0
+            self._waiting += len(chunk)
+        self._queue.put(chunk)
+
+    def close(self) -> None:
+        with self._mutex:
+            if self._missed:
+                self._queue.put(self._missed)
+        self._queue.put(None)
+
+    def get(self, timeout: float | None = None) -> bytes | int | None:
+        """The next bytes, a number of bytes that were missed, or None at the end."""
+        item = self._queue.get(timeout=timeout)
+        if isinstance(item, bytes):
+            with self._mutex:
+                self._waiting -= len(item)
+        return item
+
+
+class Child:
+    """A command that runs."""
+
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], heard: Heard
+    ) -> None:
+        self._heard = heard
+        self._tail = bytearray()
+        self._pumps: list[_Pump] = []
+        self._slave: int | None = None
+        self._gave_up = False
+        # Blocked before it starts, so that none is lost between its start and our listening.
+        signals = {*PASSED, signal.SIGCHLD}
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+        try:
+            actions = self._plumb()
+            self.pid = os.posix_spawnp(
+                command[0],
+                list(command),
+                dict(environment),
+                file_actions=actions,
+                setsigmask=self._mask,
+                setsigdef=[signal.SIGPIPE],
+            )
+        except BaseException:
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+            raise
+        finally:
+            for end in self._theirs:
+                os.close(end)
+        for pump in self._pumps:
+            pump.start()
+
+    def wait(self, timeout: float | None = None) -> Ended:
+        """How it ended; signals are passed on meanwhile."""
+        began = time.monotonic()
+        deadline = None if timeout is None else began + timeout
+        timed_out = False
+        status = None
+        while status is None:
+            pause = 0.5 if deadline is None else max(0.0, min(0.5, deadline - time.monotonic()))
+            number, by_terminal = _next_signal({*PASSED, signal.SIGCHLD}, pause)
+            if number in PASSED:
+                self._pass_on(number, by_terminal=by_terminal)
+            if deadline is not None and time.monotonic() >= deadline:
+                os.kill(self.pid, signal.SIGKILL if timed_out else signal.SIGTERM)
+                timed_out, deadline = True, time.monotonic() + GRACE
+            pid, found = os.waitpid(self.pid, os.WNOHANG)
+            status = found if pid else None
+        for pump in self._pumps:
+            pump.finish()
+        self._heard.close()
+        code = os.waitstatus_to_exitcode(status)
+        killer = -code if code < 0 else None
+        return Ended(None if code < 0 else code, killer, timed_out, bytes(self._tail))
+
+    def release(self) -> None:
+        """Signals reach us again as they did before."""
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+
+    def _plumb(self) -> list[tuple[int, ...]]:
+        """The ends of its streams, and what must be done in it to have them in place."""
+        self._theirs: list[int] = []
+        actions: list[tuple[int, ...]] = []
+        ours, theirs = self._output()
+        self._theirs.append(theirs)
+        actions.append((os.POSIX_SPAWN_DUP2, theirs, 1))
+        self._pumps.append(_Pump(ours, 1, self._heard.put))
+        if _same_file(1, 2):
+            actions.append((os.POSIX_SPAWN_DUP2, theirs, 2))  # their order is kept
+        elif not os.isatty(2):
+            ours, theirs = os.pipe()
+            self._theirs.append(theirs)
+            actions.append((os.POSIX_SPAWN_DUP2, theirs, 2))
+            self._pumps.append(_Pump(ours, 2, self._remember))
+        return actions
+
+    def _output(self) -> tuple[int, int]:
+        if not os.isatty(1):
+            return os.pipe()
+        master, slave = os.openpty()
+        for end in (master, slave):
+            os.set_inheritable(end, False)
+        tty.setraw(slave)  # the real terminal does what there is to do to the bytes
+        self._slave = os.dup(slave)
+        self._fit()
+        return master, slave
+
+    def _fit(self) -> None:
+        """Its terminal is as wide as ours."""
+        if self._slave is not None:
+            with contextlib.suppress(OSError):
+                size = fcntl.ioctl(1, termios.TIOCGWINSZ, struct.pack("HHHH", 0, 0, 0, 0))
+                fcntl.ioctl(self._slave, termios.TIOCSWINSZ, size)
+
+    def _pass_on(self, number: int, *, by_terminal: bool) -> None:
+        if number == signal.SIGWINCH:
+            self._fit()
+        elif by_terminal:
+            return  # the whole group has it already
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def _remember(self, chunk: bytes) -> None:
+        self._tail += chunk
+        del self._tail[:-TAIL]
+
+
+def _next_signal(signals: set[signal.Signals], pause: float) -> tuple[int, bool]:
+    """A blocked signal that came, and whether the terminal sent it; 0 after a pause."""
+    if hasattr(signal, "sigtimedwait"):
+        told = signal.sigtimedwait(signals, pause)
+        return (told.si_signo, told.si_code == BY_KERNEL) if told else (0, False)
+    until = time.monotonic() + pause  # macOS does not tell who sent it
+    while not (came := signal.sigpending() & signals):
+        if time.monotonic() >= until:
+            return 0, False
+        time.sleep(0.01)
+    number = signal.sigwait(came)
+    return number, number in (signal.SIGINT, signal.SIGQUIT) and os.isatty(0)
+
+
+def _same_file(one: int, other: int) -> bool:
+    if os.isatty(one) or os.isatty(other):
+        return False
+    first, second = os.fstat(one), os.fstat(other)
+    same = (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
+    return same and not stat.S_ISCHR(first.st_mode)
+
+
+class _Pump(threading.Thread):
+    """Carries bytes from one end to another, and tells of them on the side."""
+
+    def __init__(self, source: int, target: int, tell: Callable[[bytes], None]) -> None:
+        super().__init__(name=f"tracklog-pump-{target}", daemon=True)
+        self.source, self.target, self.tell = source, target, tell
+        self.over = threading.Event()
+        """The command has ended: silence is the end of its output, too."""
+
+    def run(self) -> None:
+        open_ = True
+        while open_ and self._ready():
+            try:
+                chunk = os.read(self.source, BLOCK)
+            except OSError as error:
+                if error.errno != errno.EIO:  # a terminal whose other end is closed
+                    raise
+                break
+            if not chunk:
+                break
+            open_ = self._write(chunk)
+            self.tell(chunk)
+        os.close(self.source)  # who still writes there learns that nobody reads
+
+    def finish(self) -> None:
+        """Waits for the end of the output."""
+        self.over.set()
+        self.join()
+
+    def _ready(self) -> bool:
+        """Whether there is something to read; after the command's end not for ever."""
+        while True:
+            over = self.over.is_set()
+            pause = LINGER if over else 0.25
+            if select.select([self.source], [], [], pause)[0]:
+                return True
+            if over:
+                return False
+
+    def _write(self, chunk: bytes) -> bool:
+        view = memoryview(chunk)
+        while view:
+            try:
+                view = view[os.write(self.target, view) :]
+            except BlockingIOError:
+                select.select([], [self.target], [])
+            except OSError:
+                return False  # nobody reads us: then nobody reads the command either
+        return True

@@ -1,0 +1,174 @@
+"""`tracklog exec`: run an agent and record it as it happens."""
+
+import os
+import resource
+import shutil
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tracklog.cli import _child, _home
+from tracklog.cli._terminal import say_error
+
+if TYPE_CHECKING:
+    from tracklog.providers import Status
+    from tracklog.recording import Recording
+
+NOT_FOUND = 127
+NOT_EXECUTABLE = 126
+TIMED_OUT = 124
+PATIENCE = 30.0
+"""Seconds that the end of the recording may take once the command has ended."""
+
+
+@click.command(
+    name="exec",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    epilog="""\b
+Examples:
+  tracklog exec -- claude -p "review this" --output-format stream-json --verbose
+  tracklog exec -- codex exec --json "fix the tests"
+  tracklog exec --timeout 600 -- gemini -p "…" --output-format stream-json
+\b
+Exit code: that of the command; 124 timed out, 126 cannot be run, 127 not found.""",
+)
+@click.argument("command", nargs=-1, required=True, metavar="-- COMMAND [ARGS]...")
+@_home.home_option
+@click.option("--provider", metavar="NAME", help="Whose output it is, if its name does not tell.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+              help="End the command after so long.")  # fmt: skip
+@click.option(
+    "--tee-raw", is_flag=True, help="Keep the very bytes it prints beside the transcript."
+)
+@click.option("--redact", is_flag=True, help="Take secrets out of what is recorded.")
+@click.option("-v", "--verbose", is_flag=True, help="Say on standard error which run it was.")
+def command(
+    command: tuple[str, ...],
+    home: Path,
+    provider: str | None,
+    timeout: float | None,
+    tee_raw: bool,
+    redact: bool,
+    verbose: bool,
+) -> None:
+    """Run an agent, pass its output through unchanged, and record the run as it happens.
+
+    The agent has our input, signals and terminal; the recording never slows or stops it.
+    What it prints as a JSON stream is recorded as messages and tool calls, anything else as text.
+    """
+    if tee_raw and redact:
+        raise click.UsageError("--tee-raw keeps every byte, so it cannot go with --redact")
+    if shutil.which(command[0]) is None:
+        there = Path(command[0]).exists()
+        say_error(
+            f"{command[0]} {'cannot be run' if there else 'is not found'}",
+            "check its name and its mode; what stands behind -- is run as it is",
+        )
+        sys.exit(NOT_EXECUTABLE if there else NOT_FOUND)
+    heard = _child.Heard()
+    child = _child.Child(command, os.environ, heard)
+    clerk = _Clerk(heard, home, command, provider, tee_raw=tee_raw, redact=redact)
+    clerk.start()
+    ended = child.wait(timeout)
+    clerk.end(_status(ended), ended)
+    child.release()
+    if verbose and clerk.run_id:
+        click.echo(f"recorded as {clerk.run_id}", err=True)
+    if ended.timed_out:
+        sys.exit(TIMED_OUT)
+    if ended.signal is not None:
+        _die_of(ended.signal)
+    sys.exit(ended.exit_code)
+
+
+def _status(ended: _child.Ended) -> "Status":
+    if ended.timed_out:
+        return "timeout"
+    if ended.signal is not None:
+        return "killed"
+    return "error" if ended.exit_code else "ok"
+
+
+def _die_of(number: int) -> None:
+    """Our parent sees what it would have seen of the command."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if number not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    sys.exit(128 + number)  # where it could not be
+
+
+class _Clerk(threading.Thread):
+    """Listens and records, in a thread of its own: whatever happens here, the agent goes on."""
+
+    def __init__(
+        self,
+        heard: _child.Heard,
+        home: Path,
+        command: tuple[str, ...],
+        provider: str | None,
+        *,
+        tee_raw: bool,
+        redact: bool,
+    ) -> None:
+        super().__init__(name="tracklog-clerk", daemon=True)
+        self._heard, self._home, self._command = heard, home, command
+        self._provider, self._tee_raw, self._redact = provider, tee_raw, redact
+        self._ended: tuple[Status, _child.Ended] | None = None
+        self._is_told = threading.Event()
+        self._failure: Exception | None = None
+        self.run_id: str | None = None
+
+    def run(self) -> None:
+        try:
+            self._record()
+        except Exception as error:  # noqa: BLE001  # nothing of the recording reaches the agent
+            self._failure = error
+
+    def end(self, status: "Status", ended: _child.Ended) -> None:
+        """Waits until all is recorded, but not for ever; what went wrong is said."""
+        self._ended = (status, ended)
+        self._is_told.set()
+        self.join(PATIENCE)
+        if self.is_alive():
+            say_error(
+                "the recording is not finished",
+                "what was written so far is in the transcripts of the home; `tracklog doctor`",
+            )
+        elif self._failure is not None:
+            say_error(
+                f"the run was not recorded whole: {self._failure}",
+                "the command itself was not disturbed; `tracklog doctor` looks at the home",
+            )
+
+    def _record(self) -> None:
+        from tracklog.recording import Recording  # noqa: PLC0415  # the agent starts first
+
+        recording = Recording(
+            self._home,
+            self._command,
+            provider=self._provider,
+            tee_raw=self._tee_raw,
+            redact=self._redact,
+        )
+        self.run_id = recording.run_id
+        with recording:
+            self._listen(recording)
+            self._is_told.wait()
+            assert self._ended is not None
+            status, ended = self._ended
+            code = ended.exit_code if ended.signal is None else 128 + ended.signal
+            recording.finish(status, code, ended.stderr)
+
+    def _listen(self, recording: "Recording") -> None:
+        while (chunk := self._heard.get()) is not None:
+            if isinstance(chunk, int):
+                recording.miss(chunk)
+            else:
+                recording.hear(chunk)

@@ -1,0 +1,53 @@
+"""`tracklog secrets`: where secrets stand in what is recorded."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from tracklog.cli import _home
+from tracklog.cli import _terminal as terminal
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tracklog secrets
+  tracklog secrets RUN --json
+  tracklog erase RUN SEQ --reason "a key was in it"
+\b
+Exit code: 0 nothing found, 1 something found, 2 usage or I/O.""",
+)
+@click.argument("run", required=False)
+@_home.home_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per place.")
+def command(run: str | None, home: Path, as_json: bool) -> None:
+    """Name the records in which there are keys, tokens and passwords, and of what kind.
+
+    The secrets themselves are never shown. `tracklog erase` takes the place as it is printed.
+    """
+    from tracklog.detectors import leaks  # noqa: PLC0415  # slow to import
+    from tracklog.errors import NoSuchBlob  # noqa: PLC0415
+
+    found = 0
+    with _home.reading(home) as opened:
+        wanted = opened.run(run) if run else None
+
+        def blob(name: str) -> bytes | None:
+            try:
+                return opened.blobs.get(name)
+            except NoSuchBlob:
+                return None
+
+        for leak in leaks(iter(opened.journal.records(run=wanted)), blob):
+            found += 1
+            if as_json:
+                terminal.put_json({k: v for k, v in leak._asdict().items() if v is not None})
+                continue
+            place = f"{leak.family}:{leak.run} {leak.seq}"
+            times = f" ({leak.times} times)" if leak.times > 1 else ""
+            where = f" in its blob {leak.blob[:12]}" if leak.blob else ""
+            click.echo(f"{place}  {leak.kind}{times}{where}")
+    if not found:
+        click.echo("no secrets found", err=True)
+    sys.exit(1 if found else 0)
