@@ -29,6 +29,7 @@ from collecting import (
     tool,
 )
 from soaking import SOAK
+from tracklog import verify
 from tracklog.home import Home
 
 RUNS = (f"run-{n}" for n in itertools.count())
@@ -580,3 +581,83 @@ def test_lines_of_another_process_are_answered_for_too(server, run):
         home.intake.admit([start(run)], "kahn-agent")
     shown = eventually(lambda: server.get(f"/api/runs/kahn/{run}").status_code == 200)
     assert shown
+
+
+def test_two_runs_are_compared(server):
+    one, two = next(RUNS), next(RUNS)
+    server.post([start(one), tool(one), start(two), tool(two, ok=False)])
+    found = server.get("/api/diff", params={"a": one, "b": two}).json()
+    done = subprocess.run(
+        [sys.executable, "-m", "tracklog", "diff", one, two, "--json", "--home", str(server.home)],
+        capture_output=True,
+        check=False,
+        env=ENVIRONMENT,
+    )
+    ages = {"deltas"}
+    shown = orjson.loads(done.stdout)
+    assert {k: v for k, v in found.items() if k not in ages} == {
+        k: v for k, v in shown.items() if k not in ages
+    }
+    assert not found["same"]
+
+
+def test_a_run_is_exported_as_the_command_line_writes_it(server, run):
+    server.post([start(run), tool(run)])
+    formats = subprocess.run(
+        [sys.executable, "-c", "from tracklog import registry; print(*registry.exporter_names())"],
+        capture_output=True,
+        check=True,
+        text=True,
+    ).stdout.split()
+    assert "jsonl" in formats
+    for name in formats:
+        answer = server.get(f"/api/export/{name}/kahn/{run}")
+        assert answer.status_code == 200
+        assert answer.headers["content-disposition"] == "attachment"
+        done = subprocess.run(
+            [sys.executable, "-m", "tracklog", "export", name, run, "--home", str(server.home)],
+            capture_output=True,
+            check=True,
+            env=ENVIRONMENT,
+        )
+        assert answer.content == done.stdout
+    report = server.get(f"/api/export/atif/kahn/{run}", params={"report": "1"}).json()
+    assert report["totals"].keys() == {"kept", "carried", "dropped", "synthesised"}
+    strict = server.get(f"/api/export/atif/kahn/{run}", params={"strict": "1"})
+    assert strict.status_code == (200 if report["lossless"] else 409)
+    assert server.get("/api/export/none/kahn/x").status_code == 404
+    assert server.get("/api/export/jsonl/kahn/none").status_code == 404
+
+
+def test_lines_are_converted_and_told_what_was_lost_and_nothing_is_recorded(server, run):
+    before = server.get("/api/events").json()["last"]
+    lines = b"\n".join([start(run), b"nope", tool(run)])
+    answer = server.http.post("/api/convert/tracklog", content=lines, headers=NDJSON).json()
+    assert {line["fact"] for line in answer["lines"]} >= {"Began", "Called"}
+    assert answer["refused"][0]["line"] == 2
+    assert answer["report"]["totals"]["kept"] > 0
+    assert server.get("/api/events").json()["last"] == before
+    back = b"\n".join(map(orjson.dumps, answer["lines"]))
+    again = server.http.post("/api/convert/kahn-agent", content=back, headers=NDJSON).json()
+    assert again["lines"] == [orjson.loads(start(run)), orjson.loads(tool(run))]
+    server.post([start(run)])
+    kept = server.http.post("/api/convert/tracklog", params={"run": run}, headers=NDJSON).json()
+    assert kept["lines"][0]["run"] == run
+
+
+def test_a_run_is_proven_and_a_blob_is_handed_out(server, run):
+    server.post([start(run), tool(run)])
+    proof = server.get(f"/api/runs/kahn/{run}/proof").json()
+    lines = [start(run), tool(run)]
+    assert not list(verify.check_proof(proof, lines))
+    assert list(verify.check_proof(proof, lines[:1]))
+    with Home(server.home) as home:
+        name = home.blobs.put(b"\x89PNG")
+    found = server.get(f"/api/blobs/{name}")
+    assert (found.content, found.headers["content-type"]) == (
+        b"\x89PNG",
+        "application/octet-stream",
+    )
+    assert "sandbox" in found.headers["content-security-policy"]
+    for bad in ("0" * 64, "../../format", "%2e%2e%2fformat"):
+        assert server.get(f"/api/blobs/{bad}").status_code == 404

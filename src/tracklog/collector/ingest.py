@@ -84,7 +84,7 @@ def answer(
     said["last_seq"] = max((each.seq for each in verdicts if each.seq is not None), default=None)
     said["verdicts"] = [
         _told(number, verdict)
-        for number, verdict in zip(_numbers(len(verdicts), blank), verdicts, strict=True)
+        for number, verdict in zip(numbered(len(verdicts), blank), verdicts, strict=True)
         if verbose or verdict.verdict != "accepted"
     ]
     if counts["refused"] and (hint := _pretty(body)):
@@ -101,7 +101,7 @@ def _told(number: int, verdict: "Verdict") -> dict[str, Any]:
     return said
 
 
-def _numbers(count: int, blank: list[int]) -> "list[int] | range":
+def numbered(count: int, blank: list[int]) -> "list[int] | range":
     """The numbers of the lines in the body, blank ones counted."""
     if not blank:
         return range(1, count + 1)

@@ -22,7 +22,8 @@ _NAMES = {
     "family": "The family of the run.",
     "run": "The id of the run, percent-encoded.",
     "question": "The id of the question, percent-encoded.",
-    "format": "The name of the format.",
+    "format": "The name of the format, as `tracklog export --help` lists them.",
+    "sha256": "The hash that a line names under `$blob`.",
 }
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import gzip
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -85,7 +85,8 @@ async def _received(collector: "Collector", call: "Call", signal: wire.Signal | 
             taken = Taken()
             if body and signal is not None:
                 door = asyncio.get_running_loop().run_in_executor
-                taken = await door(collector.door, collector.telemetry.take, signal, body, as_json)
+                take = collector.telemetry.take
+                taken = await door(collector.door, take, signal, body, as_json, collector.rate.take)
         finally:
             collector.held.now -= len(body)
     except Trouble as trouble:
@@ -150,8 +151,17 @@ class Telemetry:
         self._memory: Memory | None = None
         self._putting = ThreadPoolExecutor(16, "blobs")
 
-    def take(self, signal: wire.Signal, body: bytes, as_json: bool) -> Taken:
-        """Admits what a body holds; raises `Trouble` where nothing of it can be read."""
+    def take(
+        self,
+        signal: wire.Signal,
+        body: bytes,
+        as_json: bool,
+        expect: Callable[[int], None] = lambda _: None,
+    ) -> Taken:
+        """Admits what a body holds; raises `Trouble` where nothing of it can be read or kept.
+
+        `expect` is told how many items there are, and may raise before any of them is taken.
+        """
         document = None
         try:
             if as_json:
@@ -162,6 +172,7 @@ class Telemetry:
         except wire.Undecodable as error:
             hint = "send an OTLP request as its content type says"
             raise Trouble(400, str(error), hint) from None
+        expect(len(found))
         items = [each for each in found if isinstance(each, wire.Item)]
         refused = [each for each in found if isinstance(each, wire.Refused)]
         message = "" if found else wire.advice(signal, document)
@@ -184,8 +195,16 @@ class Telemetry:
                 list(self._putting.map(self.home.blobs.put, contents.values()))
                 lines = [line for *_, each in told for line in each]
                 verdicts = self.home.intake.admit(lines, native.dialect.name)
-            except BaseException:
+            except OSError as error:
                 self._memory = None  # what it remembers was not kept
+                raise Trouble(
+                    503,
+                    f"the disk did not take it: {error.strerror or error}",
+                    "keep it and send it again",
+                    headers={"Retry-After": "5"},
+                ) from error
+            except BaseException:
+                self._memory = None
                 raise
             return verdicts, self._refused(told, verdicts, memory)
 

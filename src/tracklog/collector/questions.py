@@ -9,6 +9,7 @@ from starlette.responses import Response
 from tracklog import answers, frame
 from tracklog.collector.stream import ALL, wanted
 from tracklog.collector.trouble import Trouble, json_response
+from tracklog.diff import diff as diff_of
 from tracklog.frame import seq_of, stamp
 from tracklog.index import marked, terms
 from tracklog.why import why as why_of
@@ -125,6 +126,16 @@ async def search(collector: "Collector", call: "Call") -> Response:
 async def why(collector: "Collector", call: "Call") -> Response:
     home, run, seq = collector.home, call.given["run"], call.given["seq"]
     return await _told(collector, lambda _: why_of(home, ":".join(home.run(run)), seq))
+
+
+async def diff(collector: "Collector", call: "Call") -> Response:
+    home, given, now = collector.home, call.given, _now(collector)
+
+    def ask(_: "Indexer") -> Any:
+        a, b = (":".join(home.run(given[name])) for name in ("a", "b"))
+        return diff_of(home, a, b, now, exact=given["exact"])
+
+    return await _told(collector, ask)
 
 
 async def events(collector: "Collector", call: "Call") -> Response:

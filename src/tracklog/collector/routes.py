@@ -4,7 +4,17 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
-from tracklog.collector import inbox, ingest, openapi, operations, otlp, pages, questions, stream
+from tracklog.collector import (
+    exchange,
+    inbox,
+    ingest,
+    openapi,
+    operations,
+    otlp,
+    pages,
+    questions,
+    stream,
+)
 from tracklog.collector.routing import Call, Endpoint, Param, Route
 from tracklog.collector.trouble import json_response
 
@@ -94,6 +104,7 @@ def _limit(default: int) -> Param:
     return Param(name="limit", about=about, kind="integer", least=1, most=10_000, default=default)
 
 
+_STRICT = Param(name="strict", about="Only if nothing is lost.", kind="boolean", default=False)
 _LINES = {"type": "string", "description": "One JSON object per line."}
 
 
@@ -325,6 +336,88 @@ ROUTES: tuple[Route, ...] = (
         ),
         schema={"type": "object"},
         answers={404: "There is no such run, or no such record in it."},
+    ),
+    Route(
+        method="GET",
+        path="/api/diff",
+        about="Two runs side by side, and where they part.",
+        endpoint=questions.diff,
+        params=(
+            Param(name="a", about="A run, or `family:run`.", required=True),
+            Param(name="b", about="The other.", required=True),
+            Param(name="exact", about="Ids and times count, too.", kind="boolean", default=False),
+        ),
+        schema={"type": "object"},
+        answers={404: "There is no such run."},
+    ),
+    Route(
+        method="GET",
+        path="/api/export/{format}/{family}/{run}",
+        about="A run in someone else's format. The same bytes whenever it is asked for.",
+        endpoint=exchange.export,
+        params=(
+            Param(name="option", about="NAME=VALUE of the format, several cut apart by commas."),
+            _STRICT,
+            Param(
+                name="report",
+                about="What becomes of each field, instead.",
+                kind="boolean",
+                default=False,
+            ),
+        ),
+        gives="*/*",
+        answers={404: "There is no such format or run.", 409: "Something would be lost."},
+    ),
+    Route(
+        method="GET",
+        path="/api/runs/{family}/{run}/proof",
+        about="The leaves and paths that prove a run's lines, for contracts/tracklog_verify.py.",
+        endpoint=exchange.proof,
+        schema={"type": "object"},
+        answers={404: "There is no such run."},
+    ),
+    Route(
+        method="GET",
+        path="/api/blobs/{sha256}",
+        about="A large value that was lifted out of a line.",
+        endpoint=exchange.blob,
+        gives="application/octet-stream",
+        answers={404: "There is no such blob."},
+    ),
+    Route(
+        method="POST",
+        path="/api/convert/{dialect}",
+        about="Tell lines, or a run that is kept, in another dialect. Nothing is recorded.",
+        endpoint=exchange.convert,
+        params=(
+            Param(name="run", about="A run that is kept; then the body is empty."),
+            Param(name="from", about="The dialect of the lines; else each is recognised."),
+            Param(
+                name="bare",
+                about="Do not carry the original lines in an extension.",
+                kind="boolean",
+                default=False,
+            ),
+            _STRICT,
+        ),
+        takes=ingest.TYPES,
+        body=_LINES,
+        schema={
+            "type": "object",
+            "required": ["lines", "report", "refused"],
+            "properties": {
+                "lines": {"type": "array", "items": {"type": "object"}},
+                "report": {"type": "object"},
+                "refused": {"type": "array", "items": _VERDICT},
+            },
+        },
+        answers={
+            404: "There is no such dialect or run.",
+            409: "Something would be lost.",
+            413: "The body is too large.",
+            415: "The content type or the encoding is not taken here.",
+            429: "Too much at once.",
+        },
     ),
     Route(
         method="GET",

@@ -1,0 +1,155 @@
+"""Out to other formats and across to other dialects, with a report of what that loses."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from starlette.responses import Response, StreamingResponse
+
+from tracklog import registry, verify
+from tracklog.check import checker, door_for
+from tracklog.collector import bodies
+from tracklog.collector.ingest import cut, numbered
+from tracklog.collector.trouble import Trouble, json_response
+from tracklog.convert import convert as convert_to
+from tracklog.errors import TracklogError
+from tracklog.event import Event
+from tracklog.export import flight_of
+from tracklog.frame import Record, Run, stamp
+from tracklog.loss import Report
+
+if TYPE_CHECKING:
+    from tracklog.collector.app import Collector
+    from tracklog.collector.routing import Call
+    from tracklog.dialects import Dialect
+    from tracklog.exporters import Flight
+    from tracklog.home import Home
+
+_ALONE = {"Content-Security-Policy": "sandbox; default-src 'none'"}
+"""What a run said may hold anything: a browser saves it, and runs nothing of it."""
+
+
+async def export(collector: "Collector", call: "Call") -> Response:
+    """A run in someone else's format, piece by piece."""
+    home, given = collector.home, call.given
+    run = (call.names["family"], call.names["run"])
+    exporter = registry.exporter(call.names["format"])
+    chosen = exporter.chosen(dict(_pairs(given["option"])))
+
+    def prepare() -> "tuple[Flight, Report | None]":
+        flight = _flight(home, run, prove=exporter.proof == "inside")
+        wanted = given["report"] or given["strict"]
+        return flight, exporter.losses(flight, chosen) if wanted else None
+
+    flight, losses = await collector.desk.ask(prepare)
+    if given["report"] and losses is not None:
+        return json_response(losses.told())
+    if losses is not None and not losses.lossless:
+        raise Trouble(
+            409,
+            "something would be lost",
+            "leave `strict` out to have it all the same",
+            report=losses.told(),
+        )
+    headers = {**_ALONE, "Content-Disposition": "attachment"}
+    kind = exporter.type_of(chosen)
+    return StreamingResponse(exporter.write(flight, chosen), 200, headers, kind)
+
+
+async def proof(collector: "Collector", call: "Call") -> Response:
+    """What `contracts/tracklog_verify.py` checks a run's lines with."""
+    home, run = collector.home, (call.names["family"], call.names["run"])
+
+    def prove() -> Any:
+        return verify.prove(home.path, _here(home, run))
+
+    return json_response(await collector.desk.run(prove))
+
+
+async def blob(collector: "Collector", call: "Call") -> Response:
+    """A large value that was lifted out of a line."""
+    home, name = collector.home, call.names["sha256"]
+    if len(name) != 64 or not set(name) <= set("0123456789abcdef"):
+        raise Trouble(404, "there is no such blob", "its name is 64 hexadecimal digits")
+    content = await collector.desk.run(lambda: home.blobs.get(name))
+    headers = {**_ALONE, "Content-Disposition": "attachment"}
+    return Response(content, 200, headers, "application/octet-stream")
+
+
+async def convert(collector: "Collector", call: "Call") -> Response:
+    """Lines of the body, or a run that is kept, told in another dialect; nothing is recorded."""
+    home, given = collector.home, call.given
+    to = registry.dialect(call.names["dialect"])
+    body = await bodies.read(call.receive, call.headers, collector.held)
+    try:
+        return await collector.desk.run(
+            lambda: Response(_converted(home, to, body, given), media_type="application/json")
+        )
+    finally:
+        collector.held.now -= len(body)
+
+
+def _converted(home: "Home", to: "Dialect", body: bytes, given: dict[str, Any]) -> bytes:
+    refused: list[dict[str, Any]] = []
+    report = Report()
+    if given["run"] is not None:
+        if body.strip():
+            raise Trouble(400, "there are both a run and lines", "send one of them")
+        records = iter(list(home.journal.records(run=home.run(given["run"]))))
+    else:
+        records = _heard(home, body, given["from"], refused)
+    lines = list(convert_to(records, home.dialects, to, report, carry=not given["bare"]))
+    if given["strict"] and not report.lossless:
+        raise Trouble(
+            409,
+            "something would be lost",
+            "leave `strict` out to have it all the same",
+            report=report.told(),
+        )
+    rest = orjson.dumps({"report": report.told(), "refused": refused})
+    return b'{"lines":[%b],%b' % (b",".join(lines), rest[1:])
+
+
+def _heard(
+    home: "Home", body: bytes, dialect: str | None, refused: list[dict[str, Any]]
+) -> Iterator[Record]:
+    """The lines of a body as records that nobody keeps."""
+    door = checker(registry.dialect(dialect)) if dialect else door_for(home.dialects.values())
+    lines, blank = cut(body)
+    now = stamp(home.clock())
+    for number, line in zip(numbered(len(lines), blank), lines, strict=True):
+        found = door(line)
+        if isinstance(found, Event):
+            yield Record(number, now, found.dialect, found.family, found.run, line)
+        else:
+            said = [problem._asdict() for problem in found.problems]
+            refused.append({"line": number, "verdict": "refused", "problems": said})
+
+
+def _flight(home: "Home", run: Run, *, prove: bool) -> "Flight":
+    """The run as it is now; what is appended meanwhile is not in it."""
+    head = verify.head(home.path)
+    flight = flight_of(home, _here(home, run), through=head.through)
+    if not prove:
+        return flight
+    proof = verify.prove(home.path, run, head)
+    records = home.journal.records(run=run, through=head.through)
+    faults = verify.check_proof(proof, (record.line for record in records if record.line))
+    if faults:
+        raise TracklogError(str(faults[0]), "run `tracklog verify` on this home")
+    return replace(flight, proof=proof)
+
+
+def _here(home: "Home", run: Run) -> Run:
+    if not home.journal.read(0, 1, run):
+        raise Trouble(404, f"there is no run {':'.join(run)!r} here", "GET /api/runs lists them")
+    return run
+
+
+def _pairs(said: str | None) -> Iterator[tuple[str, str]]:
+    for option in said.split(",") if said else ():
+        name, sign, value = option.partition("=")
+        if not sign:
+            raise Trouble(400, f"{option[:50]!r} is not NAME=VALUE", "as in option=content=yes")
+        yield name, value
