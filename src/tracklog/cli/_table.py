@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tracklog.frame import Run
 
 GAP = 2
+NOTHING = "-"
 SHORT = 8
 """Characters that a shortened id keeps, even where fewer would do."""
 PADDED = 40
@@ -29,7 +30,7 @@ class Column(NamedTuple):
     name: str
     value: Callable[[dict[str, Any]], Any]
     rank: int = 0
-    """What is left out first: the greatest; 0 always stays."""
+    """What is left out first: the greatest, after what says nothing in any row; 0 always stays."""
     cut: int = 0
     """The columns that its texts may be cut to; 0 where they may not, as with numbers."""
     right: bool = False
@@ -122,11 +123,12 @@ def _fitted(
     """Which columns stay, and how wide each is: those that may be cut share what is left."""
     least = [_least(texts, n, column, widths[n]) for n, column in enumerate(columns)]
     kept = list(range(len(columns)))
+    blank = {n for n in kept if all(row[n] == NOTHING for row in texts)}
     while sum(least[n] for n in kept) + GAP * (len(kept) - 1) > room:
         loose = [n for n in kept if columns[n].rank]
         if not loose:
             break
-        kept.remove(max(loose, key=lambda n: (columns[n].rank, n)))
+        kept.remove(max(loose, key=lambda n: (n in blank, columns[n].rank, n)))
     shown = {n: least[n] for n in kept}
     left = room - sum(shown.values()) - GAP * (len(kept) - 1)
     while left > 0 and (wanting := [n for n in kept if shown[n] < widths[n]]):
@@ -178,7 +180,7 @@ def _part(text: str, column: Column, width: int, room: int | None) -> str:
 def cell(value: Any) -> str:
     """A value on one line, as a person would write it."""
     if value is None:
-        return "-"
+        return NOTHING
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):

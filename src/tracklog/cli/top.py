@@ -1,0 +1,206 @@
+"""`tracklog top`: the whole fleet, live, on the whole screen."""
+
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tracklog.cli import _fleet, _home, _table
+from tracklog.cli import _terminal as terminal
+
+if TYPE_CHECKING:
+    from tracklog.cli._screen import Screen
+    from tracklog.fleet import View
+    from tracklog.frame import Record, Run
+    from tracklog.home import Home
+
+TICK = 1.0
+"""Seconds after which ages are told anew, though nothing came."""
+PAUSE = 0.1
+"""Seconds between two looks, however much comes."""
+KEPT = 2000
+"""Records of an open run that can be scrolled through."""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tracklog top
+  tracklog top --once          (one frame, then it ends; so does a pipe)
+  tracklog top --json | jq '.runs[] | select(.status == "waiting")'
+\b
+Keys: up and down or j and k choose, enter opens, escape goes back, / filters, a shows the agents,
+? helps, q quits.""",
+)
+@_home.home_option
+@click.option("--once", is_flag=True, help="Print one frame and end.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object: what a frame shows.")
+def command(home: Path, once: bool, as_json: bool) -> None:
+    """Show runs and agents as they are, live: who waits and for what, who failed, who is lost."""
+    from tracklog.fleet import Watch  # noqa: PLC0415  # slow to import
+
+    with _home.asking(home) as opened:
+        view = Watch(opened).look(_home.now()) if as_json or not _is_screen(once) else None
+        if view is None:
+            _live(opened)
+        elif as_json:
+            terminal.put_json(asdict(view))
+        else:
+            _once(view, opened)
+
+
+def _is_screen(once: bool) -> bool:
+    """Whether there is a screen to be drawn on, and somebody who can press keys."""
+    whole = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    return whole and not once
+
+
+def _once(view: "View", home: "Home") -> None:
+    width = terminal.width()
+    click.echo(_fleet.head(view, width or 200).rstrip())
+    _table.put(
+        view.runs,
+        _fleet.columns(_home.names(home), agents=False),
+        "no runs yet; `tracklog record` keeps the first",
+        as_json=False,
+    )
+
+
+def _live(home: "Home") -> None:
+    from tracklog.cli._screen import Screen  # noqa: PLC0415  # for this verb alone
+
+    screen = Screen()
+    with _watched(home, screen) as watcher, screen.entered():
+        watcher.start()
+        _watch(home, screen, watcher)
+
+
+def _watch(home: "Home", screen: "Screen", watcher: "_Watcher") -> None:
+    look = _fleet.Look()
+    said = _Said(home)
+    names = _table.Names(home.runs())
+    known = -1
+    while True:
+        view = watcher.view
+        if watcher.error is not None:
+            raise watcher.error
+        if view is not None:
+            if view.last != known:
+                names, known = _table.Names(home.runs()), view.last
+            rows = _fleet.rows_of(view, look)
+            screen.draw(_frame(view, look, names, said, screen.size))
+        else:
+            rows = []
+            screen.draw(["reading the record …"])
+        for key in screen.keys(TICK):
+            if key == "redraw":
+                screen.redraw()
+            elif not _fleet.pressed(key, look, rows, screen.size[1]):
+                return
+            elif view is not None:  # the next key is about what this one shows
+                rows = _fleet.rows_of(view, look)
+
+
+def _frame(
+    view: "View", look: _fleet.Look, names: _table.Names, said: "_Said", size: tuple[int, int]
+) -> list[str]:
+    if look.help:
+        return _fleet.help_lines(size)
+    if look.opened is None:
+        return _fleet.table(view, look, names, size)
+    before = len(look.events)
+    look.events = said.lines(look.opened)
+    if look.back:  # who reads further up is not pulled down by what comes
+        look.back += max(0, len(look.events) - before)
+    row = next((row for row in view.runs if (row["family"], row["run"]) == look.opened), None)
+    return _fleet.opened(row, look, names, size)
+
+
+class _Said:
+    """What the open run said: the last of it, then what comes."""
+
+    def __init__(self, home: "Home") -> None:
+        self.home = home
+        self.run: Run | None = None
+        self.at = 0
+        self.kept: deque[str] = deque(maxlen=KEPT)
+
+    def lines(self, run: "Run") -> list[str]:
+        if run != self.run:
+            self.run, self.at = run, self._begin(run)
+            self.kept.clear()
+        for record in self.home.journal.records(self.at, run):
+            self.at = record.seq
+            self.kept.append(self._line(record))
+        return list(self.kept)
+
+    def _begin(self, run: "Run") -> int:
+        """Where to begin to read: at most so many records from the run's end, and not too few."""
+        state = self.home.index.state("runs", ":".join(run))
+        reach = KEPT
+        while reach < state.last_seq - state.first_seq:
+            after: int = state.last_seq - reach
+            if len(self.home.journal.read(after, 100, run)) == 100:
+                return after
+            reach *= 8
+        return max(0, int(state.first_seq) - 1)
+
+    def _line(self, record: "Record") -> str:
+        from tracklog.replay import meaning  # noqa: PLC0415  # slow to import
+        from tracklog.words import words  # noqa: PLC0415
+
+        told = list(meaning(record, self.home.dialects))
+        facts = [fact for _, fact in told]
+        kind = told[0][0].kind if told else "erased" if record.erased else "not understood"
+        agent = next((str(fact.agent) for fact in facts if fact.agent is not None), "")
+        said = words(facts) or kind
+        moment = (told[0][0].at if told else None) or record.received
+        who = f"{agent}: " if agent else ""
+        return terminal.plain(f"{record.seq:>7}  {moment[11:19]}  {who}{said}")
+
+
+class _Watcher(threading.Thread):
+    """Looks whenever the journal grew, so that a key is never waited for."""
+
+    def __init__(self, home: "Home", screen: "Screen") -> None:
+        super().__init__(daemon=True)
+        self.home, self.screen = home, screen
+        self.view: View | None = None
+        self.error: Exception | None = None
+        self.done = threading.Event()
+
+    def run(self) -> None:
+        from tracklog.fleet import Watch  # noqa: PLC0415  # slow to import
+
+        watch = Watch(self.home)
+        try:
+            while not self.done.is_set():
+                self.view = watch.look(_home.now())
+                self.screen.wake()
+                until = time.monotonic() + TICK
+                self.done.wait(PAUSE)
+                while not self.done.is_set() and time.monotonic() < until:
+                    if self.home.journal.wait(max(watch.seen, self.view.last), PAUSE):
+                        break
+        except Exception as error:  # noqa: BLE001  # told by the thread that has the screen
+            self.error = error
+            self.screen.wake()
+
+
+@contextmanager
+def _watched(home: "Home", screen: "Screen") -> Iterator[_Watcher]:
+    watcher = _Watcher(home, screen)
+    try:
+        yield watcher
+    finally:
+        watcher.done.set()
+        if watcher.is_alive():
+            watcher.join()
