@@ -286,10 +286,10 @@ class Importing:
         if dry:
             one.lines["told"] += len(lines)
         elif lines:
-            for verdict in self._home.intake.admit(lines, dialect):
-                one.lines[verdict.verdict] += 1
-                if verdict.problems and len(one.refused) < FEW:
-                    one.refused.append((str(reading.path), verdict.problems))
+            verdicts = self._home.intake.admit(lines, dialect)
+            one.lines.update([verdict[0] for verdict in verdicts])
+            refused = [verdict.problems for verdict in verdicts if verdict[2]]
+            one.refused += [(str(reading.path), each) for each in refused[: FEW - len(one.refused)]]
 
     def _moved(self, reading: Reading) -> Known | None:
         """What is known of a file that went by another name."""

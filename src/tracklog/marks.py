@@ -33,6 +33,7 @@ class Marks:
         self._path = path
         self._mutex = threading.Lock()
         self._cursor = 0
+        self._asked = False
         self._places: OrderedDict[str, Place] = OrderedDict()
         if path is not None:
             self._load(path)
@@ -40,12 +41,13 @@ class Marks:
     def place(self, source: str) -> Place | None:
         """Where a source got to, by the last mark it left."""
         with self._mutex:
+            self._asked = True
             self._catch_up()
             return self._places.get(source)
 
     def save(self) -> None:
-        """Writes the cache, if there is a place for it."""
-        if self._path is None:
+        """Writes the cache, if there is a place for it and anybody asked for what is in it."""
+        if self._path is None or not self._asked:
             return
         with self._mutex:
             self._catch_up()

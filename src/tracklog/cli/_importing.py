@@ -1,11 +1,14 @@
 """What the verbs that import have in common: the sources that are meant, and the summary."""
 
 import os
+import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from tracklog.cli import _home
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
@@ -18,6 +21,45 @@ def meant(importing: "Importing", paths: tuple[Path, ...]) -> list[Path]:
     from tracklog.importing import sources  # noqa: PLC0415  # slow to import
 
     return sources(importing, paths, Path.home(), os.environ)
+
+
+def follow(home: Path, *, once: bool, every: float, as_json: bool) -> NoReturn:
+    """Imports what agents write, as they write it, until it is interrupted."""
+    from tracklog.importing import Importing, Summary  # noqa: PLC0415  # slow to import
+
+    def tell(path: Path, heard: Summary) -> None:
+        if as_json:
+            terminal.put_json({"file": str(path), **heard.lines})
+            sys.stdout.buffer.flush()
+        elif heard.lines:
+            words = ", ".join(f"{count:,} {word}" for word, count in heard.lines.items())
+            click.echo(f"{terminal.plain(str(path))}: {words}")
+        for place, problems in heard.refused:
+            terminal.say_refused(place, problems)
+
+    whole = Summary()
+    unread: set[str] = set()
+    with _home.writing(home) as opened:
+        importing = Importing(opened)
+        try:
+            while True:
+                heard = importing.bring(meant(importing, ()), final=once, told=tell)
+                whole.lines.update(heard.lines)
+                for place in importing.look_for_gone():
+                    click.echo(f"{terminal.plain(place)}: gone, and what it told is kept", err=True)
+                for place, why in heard.unread:
+                    if place not in unread:
+                        terminal.say_error(f"{terminal.plain(place)} cannot be read: {why}")
+                    unread.add(place)
+                if once:
+                    break
+                time.sleep(every)
+        except KeyboardInterrupt:
+            pass  # the way to end it
+    if not as_json:
+        order = ("accepted", "duplicate", "refused")
+        click.echo(", ".join(f"{whole.lines[word]:,} {word}" for word in order), err=True)
+    sys.exit(2 if unread else 1 if whole.lines["refused"] else 0)
 
 
 def exit_code(summary: "Summary") -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracklog.cli import _home
+from tracklog.cli import _home, _importing
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 @click.command(
     epilog="""\b
 Examples:
+  tracklog follow
   tracklog follow storage/transcripts .kahn/archive
   tracklog follow --once old-runs/
 \b
@@ -26,9 +27,8 @@ Exit code: 0 all kept, 1 something refused, 2 usage or I/O.""",
 @click.argument(
     "paths",
     nargs=-1,
-    required=True,
     type=click.Path(exists=True, path_type=Path),
-    metavar="DIRS...",
+    metavar="[DIRS]...",
 )
 @_home.home_option
 @click.option("--dialect", metavar="NAME", help="Read every line as this dialect.")
@@ -53,7 +53,12 @@ def command(
     """Watch folders of JSONL files and keep their lines; Ctrl-C ends it.
 
     Where each file got to is kept with its records: nothing is read twice, nothing is missed.
+    Without DIRS it watches the usual places of agents, and imports what they write.
     """
+    if not paths:
+        if dialect:
+            raise click.UsageError("--dialect needs DIRS: what agents write is no dialect")
+        _importing.follow(home, once=once, every=every, as_json=as_json)
     from tracklog import registry  # noqa: PLC0415  # slow to import
     from tracklog.follow import Follower, Unheard  # noqa: PLC0415
 

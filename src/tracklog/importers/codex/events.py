@@ -45,18 +45,19 @@ KEYS = {
 def _spent(line: Line, total: Body, last: Any) -> None:
     """What was added to the total since the last time; told again unchanged, it is nothing."""
     state = line.state
-    before: Body = state.get("total") or {}
-    if _counts(total) == _counts(before):
+    now = _counts(total)
+    before = _counts(state.get("total") or {})
+    if now == before:
         return
-    amounts = {key: now - (count(before.get(key)) or 0) for key, now in _counts(total).items()}
-    if any(amount < 0 for amount in amounts.values()):
+    amounts = {key: amount - before.get(key, 0) for key, amount in now.items()}
+    if min(amounts.values(), default=0) < 0:
         # A new base: what the total says now was not spent once more.
         state["base"] = state.get("base", 0) + 1
-        amounts = _counts(last) if isinstance(last, dict) else _counts(total)
+        amounts = _counts(last) if isinstance(last, dict) else now
     state["total"] = total
     usage: dict[str, Any] = {KEYS[key]: amount for key, amount in amounts.items()}
     base = f"#{state['base']}" if state.get("base") else ""
-    totals = "-".join(str(amount) for amount in _counts(total).values())
+    totals = "-".join(map(str, now.values()))
     copied = bool((state.get("copy") or {}).get("path", "") is None)
     fact = spent(
         f"{state['thread']}{base}:{totals}",
@@ -71,8 +72,7 @@ def _spent(line: Line, total: Body, last: Any) -> None:
 
 
 def _counts(said: Body) -> dict[str, int]:
-    found = {key: count(said.get(key)) for key in KEYS}
-    return {key: amount for key, amount in found.items() if amount is not None}
+    return {key: amount for key in KEYS if key in said and (amount := count(said[key])) is not None}
 
 
 def task_started(line: Line, event: Body) -> bool | None:
