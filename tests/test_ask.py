@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -298,3 +299,39 @@ def test_a_time_out_answers_nothing_and_an_expiry_is_that_of_the_question():
         if isinstance(fact, Asked | Answered)
     ]
     assert [(type(fact), fact.expires) for fact in facts] == [(Asked, "2026-05-05T09:01:00.000Z")]
+
+
+class _Answering(BaseHTTPRequestHandler):
+    """Hands over the answer that its server has, or says that none can come any more."""
+
+    def do_GET(self):
+        body = json.dumps(self.server.told).encode()
+        self.send_response(200 if "answer" in self.server.told else 410)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self):
+        self.send_error(503)
+
+    def log_message(self, *_):
+        pass
+
+
+ASKINGS = json.loads((CONTRACTS / "vectors/kahn-ask.json").read_text())["vectors"]
+
+
+@pytest.mark.parametrize("vector", ASKINGS, ids=lambda vector: vector["name"])
+def test_asking_writes_to_the_byte_what_the_vector_holds(vector, tmp_path):
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Answering) as server:
+        server.told = {key: vector[key] for key in ("answer",) if key in vector}
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        url, path = f"http://127.0.0.1:{server.server_port}", tmp_path / "a"
+        run = agents.AgentEmitter(path, url=url, spool=tmp_path, environ={}, deadline=0.1)
+        asked = {"question_id": vector["question_id"], **vector["arguments"]}
+        found = run.bind(**vector["bound"]).ask(vector["question"], **asked)
+        run.close()
+        server.shutdown()
+    assert found == vector.get("answer")
+    assert path.read_text() == vector["lines"]
+    assert all(type(check(line)).__name__ == "Event" for line in path.read_bytes().splitlines())

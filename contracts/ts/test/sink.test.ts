@@ -1,11 +1,18 @@
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from "node:http";
 import { tmpdir } from "node:os";
 
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
-import { AgentEmitter, Emitter, HttpSink, TracklogEmitter } from "../src/emit.js";
+import { AgentEmitter, type Body, Emitter, HttpSink, TracklogEmitter } from "../src/emit.js";
 import { retryAfter } from "../src/emit/http.js";
 
 type Mood = "kind" | "hang" | "reset" | "forget" | "half" | Said | ((lines: string[]) => Mood);
@@ -161,7 +168,7 @@ describe("a sink", () => {
     expect(said.map(({ payload }) => payload.n)).toEqual(range(5).flatMap((n) => [n, n]));
   });
 
-  test("writes beside a file what the file holds, when the environment names a collector", async () => {
+  test("writes beside a file what the file holds, when the environment says where", async () => {
     const server = await new Rude().start();
     const folder = fresh();
     const environ = { TRACKLOG_URL: server.url, TRACKLOG_SPOOL: `${folder}/spool` };
@@ -197,7 +204,7 @@ describe("a sink", () => {
     expect(left(spool)).toEqual([]);
   });
 
-  test("keeps what a collector that is away cannot take, privately, and the next one sends it", async () => {
+  test("keeps privately what cannot be sent, and the next one sends it", async () => {
     const gone = await new Rude().start();
     gone.stop();
     const spool = fresh();
@@ -463,10 +470,59 @@ describe("an agent", () => {
     await stop();
   }, 60_000);
 
+  const vectors = readFileSync(new URL("../../vectors/kahn-ask.json", import.meta.url), "utf8");
+  type Asked = { name: string; question: string; question_id: string; answer?: unknown };
+  type Vector = Asked & { bound: Body; arguments: Body; lines: string };
+  test.each((JSON.parse(vectors) as { vectors: Vector[] }).vectors)(
+    "writes to the byte what the vector holds: $name",
+    async ({ question, question_id: questionId, answer, bound, arguments: given, lines }) => {
+      const server = createServer((_, said) => {
+        said.writeHead(answer === undefined ? 410 : 200);
+        said.end(JSON.stringify({ answer }));
+      });
+      await new Promise<void>((then) => server.listen(0, "127.0.0.1", then));
+      const url = `http://127.0.0.1:${server.address().port}`;
+      const path = `${fresh()}/a`;
+      const run = new AgentEmitter(path, { url, spool: fresh(), deadline: 0.1, environ: {} });
+      const found = await run.bind(bound).ask(question, undefined, { questionId, ...given });
+      await run.close();
+      server.close();
+      server.closeAllConnections();
+      expect(found).toEqual(answer ?? null);
+      expect(readFileSync(path, "utf8")).toBe(lines);
+    },
+  );
+
+  test("does what the README shows", async () => {
+    const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");
+    const code = [...readme.matchAll(/```ts\n(.*?)```/gs)].map(([, text]) => text ?? "").at(-1);
+    const [home, spool] = [`${fresh()}/home`, fresh()];
+    const { url, stop } = await collector(home);
+    const whole = `process.env.TRACKLOG_SPOOL = ${JSON.stringify(spool)};
+      ${code?.replace("http://127.0.0.1:4318", url)}
+      console.log(port);`;
+    const child = spawn(process.execPath, ["--input-type=module", "-e", whole]);
+    let out = "";
+    child.stdout.on("data", (part) => (out += part.toString()));
+    child.stderr.on("data", () => undefined);
+    const ended = new Promise<number | null>((then) => child.on("close", (code) => then(code)));
+    let asked = "";
+    await until(() => {
+      const told = tracklog("inbox", "--home", home, "--json").stdout;
+      asked = /"question_id": ?"([^"]+)"/.exec(told)?.[1] ?? "";
+      return asked !== "";
+    });
+    expect(tracklog("answer", asked, "4318", "--home", home).status).toBe(0);
+    expect(await ended).toBe(0);
+    expect(out).toBe("4318\n");
+    await stop();
+  }, 60_000);
+
   test("that has no collector is told so, and nothing is written", async () => {
     const path = `${fresh()}/a`;
     const run = new AgentEmitter(path, { runId: "r1", environ: {} });
-    await expect(run.bind({ agent_id: "coder" }).ask("Which port?")).rejects.toThrow("TRACKLOG_URL");
+    const coder = run.bind({ agent_id: "coder" });
+    await expect(coder.ask("Which port?")).rejects.toThrow("TRACKLOG_URL");
     await run.close();
     expect(readFileSync(path, "utf8")).toBe("");
   });

@@ -1,4 +1,4 @@
-/** Writes the events of one run to a file, a collector or both, and hands the run on to children. */
+/** Writes the events of one run to a file, a collector or both, and hands it on to children. */
 
 import {
   BASE,
