@@ -203,6 +203,22 @@ def test_a_step_that_only_one_has_stands_alone(home):
     ]
 
 
+def test_a_run_that_was_imported_twice_is_compared_once(home):
+    for run, versions in (("left", (1,)), ("right", (1, 2))):
+        for version in versions:
+            origin = {**ORIGIN, "record": "k1", "mapping": version}
+            line = native.line(
+                said("hello"),
+                id=f"{run}{version}",
+                run=run,
+                at="2026-05-05T09:00:00Z",
+                origin=origin,
+            )
+            home.intake.admit([line], "tracklog")
+    home.index.catch_up()
+    assert compared(home).same
+
+
 @pytest.mark.parametrize("sample", samples.of("good"), ids=samples.name_of)
 def test_every_run_of_every_dialect_is_the_same_as_itself(sample, home):
     home.intake.admit(samples.lines_of(sample), samples.dialect_of(sample))

@@ -224,6 +224,26 @@ def test_an_erased_record_is_no_obstacle(home):
     assert back(home, 3) == ([(1, "order")], "prompt")
 
 
+def test_what_a_newer_mapping_told_again_is_no_cause_any_more(home):
+    def mapped(n, version, fact):
+        origin = {**ORIGIN, "record": f"k{n}", "mapping": version}
+        return native.line(
+            fact, id=f"{version}-{n}", run="r1", at="2026-05-05T09:00:00Z", origin=origin
+        )
+
+    record(
+        home,
+        mapped(1, 1, said("Go", "user")),
+        mapped(2, 1, said("old words")),
+        mapped(1, 2, said("Go", "user")),
+        mapped(2, 2, said("new words")),
+    )
+    assert back(home, 4) == ([(3, "order")], "prompt")
+    answer = why(home, "tracklog:r1", 2)
+    assert "counts no more" in answer.unseen[0].message
+    assert [step.seq for step in why(home, "tracklog:r1", 3).forward] == [4]
+
+
 def test_a_record_of_another_run_is_refused_with_what_to_do(home):
     record(home, told(1, said("Go", "user")), told(2, said("Go", "user"), run="r2"))
     with pytest.raises(NoSuchRecord) as caught:

@@ -26,9 +26,9 @@ from tracklog.fact import (
 )
 from tracklog.folds import Told, call_name, run_of, said_in, short, text_of
 from tracklog.folds import runs as runs_fold
-from tracklog.frame import Record
+from tracklog.frame import Record, Run
 from tracklog.home import Home
-from tracklog.replay import meaning
+from tracklog.replay import meaning, superseded
 from tracklog.words import phrase
 
 MOST_EDITS = 400
@@ -108,8 +108,7 @@ class Diff:
 
 def diff(home: Home, a: str, b: str, now: str, *, exact: bool = False) -> Diff:
     """The runs of two keys, step by step; with `exact`, ids and times count too."""
-    one = steps(home.journal.records(run=run_of(a)), home.dialects, exact=exact)
-    two = steps(home.journal.records(run=run_of(b)), home.dialects, exact=exact)
+    one, two = (_steps_of(home, run_of(key), exact=exact) for key in (a, b))
     matched = compare(one, two)
     names = (a, b)
 
@@ -124,6 +123,12 @@ def diff(home: Home, a: str, b: str, now: str, *, exact: bool = False) -> Diff:
     counts["same"] = len(matched) - len(rows)
     deltas = _deltas(*(runs_fold.row(home.index.state("runs", key), now) for key in (a, b)))
     return Diff(a, b, not rows, counts, rows[0] if rows else None, at, rows, deltas)
+
+
+def _steps_of(home: Home, run: Run, *, exact: bool) -> list[Step]:
+    over = superseded(home.journal.records(run=run), home.dialects)
+    records = (each for each in home.journal.records(run=run) if each.seq not in over)
+    return steps(records, home.dialects, exact=exact)
 
 
 def steps(

@@ -149,6 +149,25 @@ class _Known(NamedTuple):
     """Each content once, in the order in which they came."""
 
 
+def superseded(records: Iterable[Record], dialects: Mapping[str, Dialect]) -> set[int]:
+    """The records of one run that count no more: told again by a newer mapping, or taken back."""
+    retold, sources = Retold(), []
+    for record in records:
+        dialect = dialects.get(record.dialect)
+        if dialect is None or dialect.source is None:
+            continue
+        event = event_of(record, dialects)
+        source = source_of(dialect, event) if isinstance(event, Event) else None
+        if source is not None:
+            retold.hear(record.seq, source)
+            sources.append((record.seq, source))
+    if not retold.mixed:
+        return set()
+    return {
+        seq for seq, source in sources if not retold.counts(source) or retold.is_back(seq, source)
+    }
+
+
 def meaning(record: Record, dialects: Mapping[str, Dialect]) -> Iterator[tuple[Told, Fact]]:
     """The facts of a record, each with where and when it was told."""
     event = event_of(record, dialects)

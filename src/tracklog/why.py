@@ -5,7 +5,7 @@ nothing says it, an agent acts upon what it was told last, and that is said to b
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -28,7 +28,7 @@ from tracklog.folds import Told, call_name, run_of, said_in, short, text_of, wor
 from tracklog.folds import tree as tree_fold
 from tracklog.frame import Record
 from tracklog.home import Home
-from tracklog.replay import event_of, facts_of, told_of
+from tracklog.replay import event_of, facts_of, superseded, told_of
 from tracklog.words import words
 
 How = Literal[
@@ -148,7 +148,11 @@ class _Story:
     """The records of one run and what ties them together."""
 
     def __init__(
-        self, key: str, records: Iterable[Record], dialects: Mapping[str, Dialect]
+        self,
+        key: str,
+        records: Iterable[Record],
+        dialects: Mapping[str, Dialect],
+        over: Collection[int] = (),
     ) -> None:
         self.key = key
         self.nodes: dict[int, _Node] = {}
@@ -166,11 +170,11 @@ class _Story:
         self._spoke: dict[str, int] = {}
         self._last = 0
         self._began = 0
+        self.unseen: dict[int, list[Unseen]] = {}
         for record in records:
-            self._hear(record, dialects)
+            self._hear(record, dialects, over)
         if self.nodes:
             self.nodes[next(iter(self.nodes))].entry = True
-        self.unseen: dict[int, list[Unseen]] = {}
         for seq, node in self.nodes.items():
             self._resolve(seq, node)
 
@@ -182,7 +186,7 @@ class _Story:
         """The record that goes by that name."""
         return _before(self._named.get(name))
 
-    def _hear(self, record: Record, dialects: Mapping[str, Dialect]) -> None:
+    def _hear(self, record: Record, dialects: Mapping[str, Dialect], over: Collection[int]) -> None:
         event = event_of(record, dialects)
         if not isinstance(event, Event):
             kind = "erased" if record.erased is not None else "not understood"
@@ -195,6 +199,10 @@ class _Story:
         agent = next((each.agent for each in facts if each.agent is not None), event.actor)
         node = _Node(told, word(agent), short(words(facts)) or "")
         self.nodes[record.seq] = node
+        if record.seq in over:
+            said = "it counts no more: it was told again later, or taken back"
+            self.unseen[record.seq] = [Unseen(record.seq, said)]
+            return
         for name in dialect.names(event):
             self._named.setdefault(name, []).append(record.seq)
         if event.cause is not None:
@@ -470,8 +478,9 @@ class _Web:
 
     def story(self, key: str) -> _Story:
         if key not in self._stories:
-            records = self.home.journal.records(run=run_of(key))
-            story = self._stories[key] = _Story(key, records, self.home.dialects)
+            journal, dialects, run = self.home.journal, self.home.dialects, run_of(key)
+            over = superseded(journal.records(run=run), dialects)
+            story = self._stories[key] = _Story(key, journal.records(run=run), dialects, over)
             self._of.update(dict.fromkeys(story.nodes, key))
         return self._stories[key]
 
