@@ -2,8 +2,10 @@
 
 import os
 import re
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -34,34 +36,88 @@ def steps(session: str) -> list[tuple[str, str]]:
     return found
 
 
+class Terminal:
+    """Runs the commands of a page in one folder, as a reader would who types them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "HOME": str(folder),
+            "TRACKLOG_HOME": str(folder / "home"),
+            "COLUMNS": "100",
+            "CONTRACTS": str(ROOT / "contracts"),
+        }
+        self.jobs: list[tuple[str, subprocess.Popen[bytes], Path, int]] = []
+
+    def run(self, command: str) -> str:
+        if command == "fg":
+            return self._foreground()
+        if command.endswith(" &"):
+            return self._background(command.removesuffix(" &"))
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=120,
+            check=False,
+        )
+        return done.stdout.decode()
+
+    def _background(self, command: str) -> str:
+        """Starts it, and types the next command a moment after it said something."""
+        path = self.folder / f"job-{len(self.jobs)}.out"
+        with path.open("wb") as file:
+            job = subprocess.Popen(
+                ["bash", "-c", f"exec {command}"],
+                cwd=self.folder,
+                env=self.environment,
+                stdout=file,
+                stderr=subprocess.DEVNULL,
+            )
+        until = time.monotonic() + 60
+        while b"\n" not in path.read_bytes() and job.poll() is None and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(1)
+        said = path.read_bytes()
+        self.jobs.append((command, job, path, len(said)))
+        return said.decode()
+
+    def _foreground(self) -> str:
+        """The last job, as a shell shows it: its command, then what it still says."""
+        command, job, path, heard = self.jobs.pop()
+        job.wait(120)
+        return f"{command}\n{path.read_bytes()[heard:].decode()}"
+
+    def close(self) -> None:
+        for _, job, *_ in self.jobs:
+            job.terminate()
+            job.wait(30)
+
+
+def free_port() -> int:
+    with socket.socket() as made:
+        made.bind(("127.0.0.1", 0))
+        return made.getsockname()[1]
+
+
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if sessions(page)], ids=lambda page: page.name
 )
 def test_every_command_shown_prints_what_is_shown(page, tmp_path):
-    """The sessions of a page are run in one folder, one after the other."""
-    environment = {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "HOME": str(tmp_path),
-        "TRACKLOG_HOME": str(tmp_path / "home"),
-        "COLUMNS": "100",
-        "CONTRACTS": str(ROOT / "contracts"),
-    }
-    for session in sessions(page):
-        for command, expected in steps(session):
-            done = subprocess.run(
-                ["bash", "-c", command],
-                cwd=tmp_path,
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=120,
-                check=False,
-            )
-            pattern = re.escape(expected).replace("…", ".*")
-            assert re.fullmatch(pattern, done.stdout.decode(), re.DOTALL), (
-                command,
-                done.stdout.decode(),
-            )
+    """The sessions of a page are run one after the other; a collector gets a port of its own."""
+    terminal, port = Terminal(tmp_path), str(free_port())
+    try:
+        for session in sessions(page):
+            text = session.replace("tracklog serve &", "tracklog serve --port 4318 &")
+            for command, expected in steps(text.replace("4318", port)):
+                pattern = re.escape(expected).replace("…", ".*")
+                said = terminal.run(command)
+                assert re.fullmatch(pattern, said, re.DOTALL), (command, said)
+    finally:
+        terminal.close()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
