@@ -500,6 +500,8 @@ ROUTES: tuple[Route, ...] = (
         about="The console, or a list of the runs.",
         endpoint=pages.front,
         gives="text/html",
+        also={"text/html": {"type": "string"}},
+        answers={401: "The page that asks for the token."},
         free=True,
     ),
     Route(
@@ -511,6 +513,7 @@ ROUTES: tuple[Route, ...] = (
         takes=pages.FORM,
         body={"type": "object", "properties": {"token": {"type": "string"}}},
         gives="text/html",
+        also={"text/html": {"type": "string"}},
         answers={
             303: "It is the token.",
             401: "It is not.",
