@@ -21,7 +21,20 @@ from timing import goal
 
 MEGABYTES = int(os.environ.get("TRACKLOG_BENCH_MB", "1000"))
 LINE = 2000
-WORDS = ("the", "agent", "reads", "a", "file", "and", "then", "it", "thinks", "about", "what", "next")
+WORDS = (
+    "the",
+    "agent",
+    "reads",
+    "a",
+    "file",
+    "and",
+    "then",
+    "it",
+    "thinks",
+    "about",
+    "what",
+    "next",
+)
 SESSION = "3f1c1f2e-9a5b-4c7d-8e21-0a1b2c3d4e5f"
 THREAD = "019982b8-3422-79e0-8b3b-05abaf4f3c3e"
 

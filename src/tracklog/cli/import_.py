@@ -26,9 +26,10 @@ Exit code: 0 all kept, 1 something refused, 2 usage or I/O.""",
 @_home.home_option
 @click.option("--from", "only", metavar="NAME", help="Read every file with this importer.")
 @click.option("--dry-run", "dry", is_flag=True, help="Say what would be told, and keep nothing.")
+@click.option("--redact", is_flag=True, help="Take secrets out of what is kept, on record.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object.")
 def command(
-    paths: tuple[Path, ...], home: Path, only: str | None, dry: bool, as_json: bool
+    paths: tuple[Path, ...], home: Path, only: str | None, dry: bool, redact: bool, as_json: bool
 ) -> None:
     """Find the logs of agents in their usual places and take what is new.
 
@@ -40,11 +41,13 @@ def command(
 
     if only:
         registry.importer(only)
-    with _home.writing(home) as opened:
+    with _home.writing(home, **_home.redacting(redact)) as opened:
         importing = Importing(opened)
         with progress_bar("importing", LEAST) as progress:
             found = _importing.meant(importing, paths)
             summary = importing.bring(found, only=only, dry=dry, progress=progress)
         summary.gone = importing.look_for_gone(dry=dry)
     _importing.put(summary, as_json=as_json, dry=dry)
+    if not found:
+        click.echo("no agent keeps its files here; name files or folders to be read", err=True)
     sys.exit(_importing.exit_code(summary))

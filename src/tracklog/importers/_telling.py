@@ -103,11 +103,13 @@ class Teller:
 
     def mark(self) -> dict[str, Any]:
         """The record that is told of, as JSON, to tell more of it later."""
-        return {"hashed": self._hashed.decode(), "n": self._n, "origin": self._origin}
+        hash, k, _ = self._hashed.decode().split("\n")
+        return {"hash": hash, "k": k, "n": self._n, "origin": self._origin}
 
     def again(self, mark: Mapping[str, Any]) -> None:
         """Goes on telling of a record that was marked."""
-        self._raw, self._hashed, self._n = None, mark["hashed"].encode(), mark["n"]
+        self._raw, self._n = None, mark["n"]
+        self._hashed = f"{mark['hash']}\n{mark['k']}\n".encode()
         self._origin = dict(mark["origin"])
 
     def about_hash(self, found: str, origin: Mapping[str, Any], before: int = 0) -> None:

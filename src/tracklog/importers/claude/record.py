@@ -338,7 +338,10 @@ class Line:
             before = {"before": meta["preTokens"]} if "preTokens" in meta else {}
             held = {**meta, **before}
         elif subtype == "model_refusal_fallback":
-            ends = {"from": said.get("originalModel"), "to": said.get("fallbackModel")}
+            ends = {
+                "from": rest.pop("originalModel", None),
+                "to": rest.pop("fallbackModel", None),
+            }
             held = {**rest, **{key: value for key, value in ends.items() if value is not None}}
         if subtype not in SYSTEM:
             self.reader.tell.report.unknown[f"system/{subtype}"] += 1
