@@ -1,5 +1,6 @@
 """A home: the folder in which one machine keeps its record, with everything that belongs to it."""
 
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -26,6 +27,9 @@ from tracklog.refused import SEGMENT_SIZE, Refused
 from tracklog.retention import Erasure, Pruning
 from tracklog.stores import Durability
 
+_BLOB = re.compile(rb'"(?:sha256|raw)": ?"([0-9a-f]{64})"')
+"""Where a line speaks of a blob: in the place of what was lifted out, or as its own origin."""
+
 
 class Home:
     """Opens what is there and makes what is not; read-only, it changes nothing but its cache."""
@@ -48,7 +52,7 @@ class Home:
         self._folds, self._index_url = folds, index or f"sqlite:{self.path / 'index.db'}"
         self.dialects = {each.name: each for each in dialects or registry.dialects()}
         self.clock = clock
-        self._redact, self._cap = redact, cap
+        self.redact, self._cap = redact, cap
         self._lifecycle = durability == "lifecycle"
         options: dict[str, Any] = {"durability": durability, "readonly": readonly}
         if segment_size is not None:
@@ -65,7 +69,7 @@ class Home:
             self.dialects.values(),
             refused=self.refused,
             marks=marks,
-            redact=self._redact,
+            redact=self.redact,
             lifecycle=self._lifecycle,
             cap=self._cap,
         )
@@ -233,10 +237,8 @@ class Home:
 
     def _spoken_blobs(self) -> set[str]:
         """The blobs that some record still speaks of."""
-        names = set(self.blobs.list())
         found: set[str] = set()
-        if names:
-            for record in self.journal.records():
-                if b'"$blob"' in record.line:
-                    found |= {name for name in names if name.encode() in record.line}
-        return found
+        for record in self.journal.records():
+            if b'"$blob"' in record.line or b'"raw"' in record.line:
+                found |= {name.decode() for name in _BLOB.findall(record.line)}
+        return found & set(self.blobs.list())

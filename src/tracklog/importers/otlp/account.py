@@ -110,7 +110,7 @@ class Account:
             **origin,
         )
         body = native.body_of(fact)
-        self.past.hear({**body, "run": self.run, "origin": self._origin})
+        self.past.hear({**body, "run": self.run, "extra": extra, "origin": self._origin})
 
     def line_id(self) -> str:
         """The id of the line that is told next."""
@@ -181,14 +181,14 @@ class Account:
             reason = message.finish or (reasons[place] if place < len(reasons) else None)
             id = f"{key}/{place}" if place else key
             for fact in self.facts(message, "assistant"):
-                told = True
+                told, extra = True, None
                 if isinstance(fact, Said):
                     told = not self.past.messages.keys() & {id, self._answer(place)}
                     told = told and not self.past.was_heard_after(last, _digest(fact))
                     fact = replace(fact, message_id=id, model=model, stop_reason=reason)  # noqa: PLW2901
                 elif isinstance(fact, Called | Returned):
-                    told = self.is_new_call(fact)
-                self.say(fact, at=at, clock=clock, told=told)
+                    told, extra = self.is_new_call(fact), {"message_id": id}
+                self.say(fact, at=at, clock=clock, told=told, extra=extra)
             self.past.messages |= {id: 1, self._answer(place): 1}
 
     def _answer(self, place: int = 0) -> str:
@@ -206,7 +206,7 @@ class Account:
         It is a call of the same tool with the same input that was told and did not return.
         """
         if self.raw[:16] in self.past.joins:
-            return self.past.joins[self.raw[:16]]
+            return self.past.joins[self.raw[:16]] or None
         return self.past.asked_for(tool, given)
 
     def again(

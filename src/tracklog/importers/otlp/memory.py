@@ -110,7 +110,9 @@ class Past:
         else:
             call, raw = body["call_id"], body["origin"].get("raw", "")
             self.calls[call] = self.calls.get(call, 0) | (1 if kind == "Called" else 2)
-            self.joins.setdefault(raw[:16], call)
+            self.joins.setdefault(raw[:16], "" if body.get("synthetic_id") else call)
+            if id := (body.get("extra") or {}).get("message_id"):
+                self.messages[id] = 1
             if kind == "Called" and not body.get("synthetic_id"):
                 calls = self.asked.setdefault(_asked(body["tool"], body.get("input")), [])
                 if call not in calls:
@@ -142,7 +144,7 @@ class Past:
         """Where in a history the end of what was told stands; the longest such place."""
         if not self.said:
             return 0, 0
-        best = (0, 0)
+        whole = window = (0, 0)
         for place in range(len(told)):
             if told[place] != self.said[-1]:
                 continue
@@ -155,10 +157,11 @@ class Past:
                 size += 1
             start = place - size + 1
             # A window on a history may begin anywhere, behind a system message of its own.
-            fits = start == 0 or (start == 1 and size > 1)
-            if fits and size >= best[1] - best[0]:
-                best = (start, place + 1)
-        return best
+            if start == 0:
+                whole = (start, place + 1)
+            elif start == 1 and size > 1:
+                window = (start, place + 1)
+        return whole if whole[1] else window
 
     def was_heard_after(self, last: str | None, told: str) -> bool:
         """Whether an answer was told before by a later call, as part of its history."""
@@ -222,6 +225,9 @@ class Memory:
         if isinstance(record, str) and (found := _SPAN.fullmatch(record)):
             self.bind(found[1], body["run"])
             self.place(record, body["run"], body.get("call_id"))
+            self.waiting.pop(record, None)
+            if (cause := body.get("cause")) and cause not in self.spans:
+                self.wait(cause, body["run"])
 
     def place(self, record: str, run: str, call: str | None) -> None:
         """Remembers where a span belongs."""

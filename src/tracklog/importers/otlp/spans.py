@@ -463,11 +463,18 @@ def place_span(account: Account, span: Span, memory: Memory, call: str | None) -
     above = memory.spans.get(span.cause) if span.cause else None
     if above is not None and above[0] != run:
         fact = Linked(kind="sub-run", parent=above[0], call_id=above[1])
-        account.aside(fact, at=at, told=account.past.is_new(f"sub-run {above[0]}"))
+        account.aside(fact, at=at, told=_is_new(memory, run, above[0]))
     elif above is None and span.cause:
         memory.wait(span.cause, run)
     for child in memory.waiting.pop(span.record, []):
         if child != run:
             fact = Linked(kind="sub-run", child=child, call_id=call)
-            account.aside(fact, at=at, told=account.past.is_new(f"sub-run {child}"))
+            account.aside(fact, at=at, told=_is_new(memory, run, child))
     memory.place(span.record, run, call)
+
+
+def _is_new(memory: Memory, one: str, other: str) -> bool:
+    """Whether neither of two runs told that they belong together."""
+    return memory.past(one).is_new(f"sub-run {other}") and memory.past(other).is_new(
+        f"sub-run {one}"
+    )

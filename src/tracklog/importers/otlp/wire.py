@@ -274,12 +274,10 @@ def _decoded(name: str, data: memoryview, found: Message, depth: int) -> Message
         elif name == "AnyValue":
             found.clear()  # one of several: the last one wins
             found[key] = part
-        elif part or of == "AnyValue":
+        elif part:
             found[key] = part
         else:
             found.pop(key, None)  # a default says nothing
-    if found.get("value") == {}:
-        del found["value"]
     return found
 
 
