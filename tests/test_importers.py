@@ -360,6 +360,21 @@ def test_claude_one_response_on_several_lines_is_one_message_and_one_spend(tmp_p
     assert costs(home)[SESSION]["output_tokens"] == 40
 
 
+def test_claude_a_longer_copy_takes_the_place_of_the_shorter(tmp_path, home):
+    path = write(
+        tmp_path / f"{SESSION}.jsonl",
+        reply(1, {"type": "text", "text": "Hel"}),
+        reply(2, {"type": "text", "text": "Hello"}),
+        reply(3, {"type": "text", "text": "Hello, world"}),
+        reply(4, {"type": "text", "text": "Another"}),
+    )
+    bodies, _ = told("claude", path)
+    assert [body["data"] for body in of(bodies, "Noted", label="withdrawn")] == [
+        {"from": "u1"},
+        {"from": "u2"},
+    ]
+
+
 def test_claude_what_no_person_typed_is_injected(tmp_path):
     texts = {
         "<system-reminder>x</system-reminder>": True,
@@ -892,6 +907,20 @@ def test_a_better_mapping_tells_every_record_anew(tmp_path, home):
     better = replace(registry.importer("claude"), mapping="2")
     summary = Importing(home, [better]).bring([path])
     assert (summary.again, summary.lines) == ({"mapping": 1}, {"accepted": 3})
+    home.index.catch_up()
+    assert len(list(home.index.states("conversation"))) == 1
+
+
+def test_what_stood_before_a_record_on_its_line_is_kept_aside(tmp_path, home):
+    whole = orjson.dumps(claude(message={"role": "user", "content": "hi"}))
+    path = tmp_path / f"{SESSION}.jsonl"
+    path.write_bytes(b'{"type":"user","uu' + whole + b"\n")
+    Importing(home).bring([path])
+    bodies = [orjson.loads(record.line) for record in home.journal.records()]
+    found = of(bodies, "Noted", label="finding")[0]["data"]
+    assert found["name"] == "glued"
+    assert home.blobs.get(found["kept"]["$blob"]["sha256"]) + b"\n" == path.read_bytes()
+    assert prompts(home) == ["hi"]
 
 
 def test_a_dry_run_keeps_nothing(home):

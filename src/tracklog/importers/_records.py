@@ -140,12 +140,15 @@ def _mended(place: int, through: int, line: Line, fits: Fits, *, final: bool) ->
         # A whole record with a torn one behind it: the torn one may still be written on.
         flaws.append(("torn-tail", "the last record has no end"))
     last = len(parsed.parts) - 1
+    if any(name == "glued" for name, _ in flaws):
+        # What was torn off in front is kept with the whole line.
+        yield Raw(place, line.data, DAMAGED, tuple(flaws), exact=False, through=place)
+        flaws = []
     for n, part in enumerate(parsed.parts):
-        data = line.data if last == 0 and part.healed is None else part.healed
-        told = tuple(flaws) if n == 0 else ()
+        data = line.data if flaws else part.healed or line.data
         # A place between two records of one line, or behind a line that may grow, is before it.
         behind = through if n == last and line.whole else place
-        yield Raw(place, data or line.data, plain(part.body), told, exact=False, through=behind)
+        yield Raw(place, data, plain(part.body), tuple(flaws), exact=False, through=behind)
 
 
 _OBJECT = re.compile(r'\{\s*"')

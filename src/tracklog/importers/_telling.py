@@ -173,8 +173,9 @@ class Teller:
         """Tells what was amiss with a record, and keeps the bytes of one that cannot be read."""
         for name, words in raw.flaws:
             self.report.repaired[name] += 1
-            found: dict[str, Any] = {"name": name, "bytes": len(raw.data)}
-            if raw.value is DAMAGED and raw.data:
+            size = max(raw.through - raw.offset, len(raw.data))
+            found: dict[str, Any] = {"name": name, "bytes": size}
+            if raw.data and (raw.value is DAMAGED or name == "bad-utf8"):
                 found["kept"] = self.lift.blob(
                     raw.data,
                     "application/octet-stream",

@@ -278,14 +278,33 @@ class Line:
                 if isinstance(part, Words):
                     fresh = [block for block in part.blocks if _is_new(seen, block)]
                     if fresh:
+                        self._take_back_shorter(fresh)
                         self._tell(said("assistant", fresh, id, model, stop))
                         self._count_opaque(fresh)
                 elif isinstance(part, Result):
                     self._returned(part, n, None)
                 elif part.id is None or _is_new(seen, list(part)):
+                    self.state.pop("last", None)
                     self._called(part, n)
         self._spent(message, id)
         return None
+
+    def _take_back_shorter(self, fresh: list[dict[str, Any]]) -> None:
+        """A longer copy of what the last line of this response said stands in its place."""
+        last = self.state.pop("last", None)
+        block = fresh[0]
+        kind = block.get("type", "")
+        text = block.get(kind)
+        if len(fresh) > 1 or kind not in ("text", "thinking") or not isinstance(text, str):
+            return
+        response = self.state.get("group", {}).get("id")
+        same = last and last[:2] == [response, kind] and len(text) > last[2]
+        if same and _sum_of(text[: last[2]].encode("utf-8", "replace")) == last[3]:
+            back = Noted(label="withdrawn", kind="longer copy", data={"from": last[4]})
+            self.reader.tell.tell(back, at=self.at)
+        if response and self.key:
+            spelled = _sum_of(text.encode("utf-8", "replace"))
+            self.state["last"] = [response, kind, len(text), spelled, self.key]
 
     def _count_opaque(self, blocks: list[dict[str, Any]]) -> None:
         for block in blocks:
@@ -471,12 +490,16 @@ def is_injected(text: str) -> bool:
 def _is_new(seen: dict[str, Any], block: Any) -> bool:
     """Whether a part of a response was not told yet; a longer copy of one that was is new."""
     spelled = orjson.dumps(block, option=orjson.OPT_SORT_KEYS)
-    # Two quick sums and the length: told apart are the few parts of one response.
-    name = f"{len(spelled)}-{crc32(spelled)}-{adler32(spelled)}"
+    name = _sum_of(spelled)
     if name in seen:
         return False
     seen[name] = 1
     return True
+
+
+def _sum_of(spelled: bytes) -> str:
+    # Two quick sums and the length: what is told apart are the few parts of one response.
+    return f"{len(spelled)}-{crc32(spelled)}-{adler32(spelled)}"
 
 
 def _remember(kept: dict[str, Any], key: str, value: Any) -> None:
