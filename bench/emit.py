@@ -1,16 +1,19 @@
-"""What an event costs to emit, as a multiple of json.dumps + os.write of the same event."""
+"""What an event costs to emit: to a file, against json.dumps + os.write; to a collector, against a file."""
 
+import io
 import json
 import os
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "contracts")]
 
-from tracklog_emit import Emitter, new_id  # noqa: E402 - found through the path above
+from tracklog_emit import Emitter, HttpSink, new_id  # noqa: E402 - found through the path above
 
 from timing import goal, interleaved  # noqa: E402 - found through the path above
 
@@ -19,6 +22,7 @@ ROUNDS = 9
 TEXT = "The handler returned 200, but the body was empty: it never awaited the probe. "
 
 Emit = Callable[[Emitter, dict[str, Any], int], object]
+Emitting = Callable[[], object]
 
 
 def dialects() -> dict[str, tuple[str, dict[str, Any], Emit]]:
@@ -59,7 +63,7 @@ def dialects() -> dict[str, tuple[str, dict[str, Any], Emit]]:
     }
 
 
-def emitting(path: str, run: str, said: dict[str, Any], emit: Emit) -> Callable[[], object]:
+def emitting(path: str, run: str, said: dict[str, Any], emit: Emit) -> Emitting:
     emitter = Emitter.file(path).bind(run=run, actor="host", node="n1", path="build", agent="coder")
 
     def way() -> None:
@@ -67,6 +71,67 @@ def emitting(path: str, run: str, said: dict[str, Any], emit: Emit) -> Callable[
             emit(emitter, said, turn)
 
     return way
+
+
+def reporting(url: str, folder: str, run: str, said: dict[str, Any], emit: Emit) -> Emitting:
+    """A new sink for each round: what it could not send yet is not part of the next one."""
+
+    def way() -> None:
+        sink = HttpSink(url, spool=folder, deadline=0, environ={})
+        emitter = Emitter(sink, {}).bind(run=run, actor="host", agent="coder")
+        for turn in range(EVENTS):
+            emit(emitter, said, turn)
+        sink.close(0)
+
+    return way
+
+
+SINKHOLE = """
+import http.server
+class Answer(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.wfile.write(b"HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\n{}")
+    def log_message(self, *_): pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+
+
+@contextmanager
+def sinkhole() -> Iterator[str]:
+    """The address of a process that takes everything at once and keeps nothing."""
+    with subprocess.Popen(
+        [sys.executable, "-c", SINKHOLE], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
+        finally:
+            process.terminate()
+
+
+def to_a_collector(folder: str) -> list[bool]:
+    """The ratios of reporting to writing, for one dialect."""
+    run, said, emit = dialects()["tracklog"]
+    with sinkhole() as url:
+        seconds = interleaved(
+            {
+                "to a file": emitting(f"{folder}/beside", run, said, emit),
+                "to a collector": reporting(url, f"{folder}/spool", run, said, emit),
+                "to nobody": reporting("http://127.0.0.1:9", f"{folder}/spool", run, said, emit),
+            },
+            ROUNDS,
+        )
+    for way, taken in seconds.items():
+        print(f"  {way:<22} {taken / EVENTS * 1e6:6.2f} µs per event")
+    file = seconds["to a file"]
+    return [
+        goal("emit with a collector / emit to a file", seconds["to a collector"] / file, at_most=2),
+        goal("emit with the collector down / to a file", seconds["to nobody"] / file, at_most=2),
+    ]
 
 
 def writing(path: str, event: dict[str, Any]) -> Callable[[], object]:
@@ -107,6 +172,8 @@ def main() -> int:
             ratio = seconds["tracklog_emit"] / seconds["json.dumps + os.write"]
             label = f"emit {name}, {len(json.dumps(event))} bytes / json.dumps + os.write"
             met.append(goal(label, ratio, at_most=1.3))
+        with redirect_stderr(io.StringIO()):  # the warning that nobody answers
+            met += to_a_collector(folder)
     return int(not all(met))
 
 

@@ -96,7 +96,11 @@ class SpoolFile:
             path = os.path.join(folder, f"{time.time_ns():020d}-{os.urandom(8).hex()}.spool")
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             if (file := cls._locked(path, fd)) is not None:
-                file.append(b"%020d\n" % cls.HEAD)
+                try:
+                    file.append(b"%020d\n" % cls.HEAD)
+                except OSError:
+                    file.remove()
+                    raise
                 return file
         raise OSError(f"no file of {folder} can be locked")
 
@@ -652,8 +656,11 @@ class HttpSink:
             read = bytearray()
             while part := answer.read1(1 << 16):
                 read += part
-                if time.monotonic() > until or len(read) > MEMORY_BYTES:
+                if time.monotonic() > until:
                     raise Unreachable(f"{self.url} does not come to an end")
+                if len(read) > MEMORY_BYTES:  # the status says enough
+                    connection.close()
+                    return answer.status, b"", 0.0
             if answer.length:
                 raise Unreachable(f"{self.url} stopped in the middle of its answer")
             answer.close()
@@ -665,14 +672,17 @@ class HttpSink:
             raise Unreachable(f"{self.url} does not answer ({why})") from error
 
     def _secret(self) -> str | None:
-        if self._token or not self._token_file:
-            return self._token
+        token = self._token
         try:
-            with open(self._token_file, encoding="utf-8") as file:
-                return file.read().strip()
-        except OSError as error:
+            if not token and self._token_file:
+                with open(self._token_file, encoding="utf-8") as file:
+                    token = file.read().strip()
+        except (OSError, ValueError) as error:
             self._warn("token", f"the token cannot be read: {error}")
+        if token and not _TOKEN.fullmatch(token):  # and it must not be told in an error
+            self._warn("token", "the token holds what no header can hold; it is not sent")
             return None
+        return token
 
     def _warn(self, what: str, text: str) -> None:
         if what not in self._warned:
@@ -682,7 +692,7 @@ class HttpSink:
     @classmethod
     def _forked(cls) -> None:
         # The lines stay with the parent, who holds the lock of their file.
-        for sink in cls._alive:
+        for sink in list(cls._alive):
             closed = sink._closed
             for segment in (*sink._adopted, *sink._segments):
                 segment.store.release()
@@ -692,7 +702,7 @@ class HttpSink:
     @classmethod
     def _end(cls) -> None:
         """Closes what is open when the process ends, all within the longest of their deadlines."""
-        sinks = [sink for sink in cls._alive if not sink._finished.is_set()]
+        sinks = [sink for sink in list(cls._alive) if not sink._finished.is_set()]
         until = time.monotonic() + max((sink.deadline for sink in sinks), default=0.0)
         try:
             for sink in sinks:
@@ -707,20 +717,26 @@ os.register_at_fork(after_in_child=HttpSink._forked)
 atexit.register(HttpSink._end)
 
 
+_TOKEN = re.compile(r"[\x21-\x7e]+")
+
+
 def _target(url: str) -> tuple[str, str, int | None, str]:
     from urllib.parse import urlsplit  # noqa: PLC0415 - only for who reports to a collector
 
     parts = urlsplit(url)
+    if "@" in parts.netloc:
+        raise ValueError(f"an address holds no secret: give a token, or set {TOKEN_ENV}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(
-            f"{url!r} is no address of a collector: write one like http://127.0.0.1:4318"
-        )
+        hint = "write one like http://127.0.0.1:4318"
+        raise ValueError(f"{url!r} is no address of a collector: {hint}")
     return parts.scheme, parts.hostname, parts.port, parts.path.rstrip("/")
 
 
 def _spool(given: "str | os.PathLike[str] | None", environ: Mapping[str, str]) -> str:
-    home = environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return os.fspath(given or environ.get(SPOOL_ENV) or os.path.join(home, "tracklog", "spool"))
+    state = environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    if state.startswith("~"):  # nobody's home: there is no place that is ours alone
+        state = os.devnull
+    return os.fspath(given or environ.get(SPOOL_ENV) or os.path.join(state, "tracklog", "spool"))
 
 
 def _folder(url: str) -> str:

@@ -524,6 +524,29 @@ def test_a_wrong_token_keeps_the_lines_until_the_right_one_is_in_its_file(tmp_pa
     assert "Wr0ng" not in err
 
 
+def test_a_token_that_no_header_can_hold_is_not_told_to_anybody(tmp_path, capfd):
+    with Rude() as collector:
+        with opened("tracklog", collector.url, tmp_path, token="s3cret\nhere") as emitter:
+            some("tracklog", emitter, 0)
+        assert numbers(collector.lines()) == [0]
+        assert "Authorization" not in collector.asked[0][2]
+    err = capfd.readouterr().err
+    assert "token" in err
+    assert "s3cret" not in err
+
+
+def test_an_answer_without_end_is_not_read_to_its_end(tmp_path):
+    said = {"verdicts": ["x" * 9_000_000]}
+    with Rude((200, {}, said), (500, {}, said)) as collector:
+        emitter = opened("tracklog", collector.url, tmp_path)
+        for number in range(2):
+            some("tracklog", emitter, number)
+            assert emitter._shared.sink.flush(20)
+        emitter.close()
+        assert numbers(collector.lines()) == [1]
+        assert len(collector.asked) == 3
+
+
 def test_where_no_spool_can_be_written_lines_wait_in_bounded_memory(tmp_path, capfd, monkeypatch):
     (tmp_path / "spool").write_text("no folder")
     monkeypatch.setattr(native, "MEMORY_BYTES", 20_000)
@@ -607,6 +630,9 @@ def test_what_a_crash_of_the_machine_left_of_a_spool_is_sent_and_the_rest_put_as
 
 @each_emitter
 def test_an_address_that_is_none_is_told_when_the_emitter_is_made(name, tmp_path, capfd):
+    with pytest.raises(ValueError, match="holds no secret") as refused:
+        opened(name, "http://ada:s3cret@127.0.0.1:4318", tmp_path)
+    assert "s3cret" not in str(refused.value)
     for url in ("127.0.0.1:4318", "ftp://x", "http://", "http://a:port"):
         with pytest.raises(ValueError, match=r"collector|[Pp]ort"):
             opened(name, url, tmp_path)

@@ -158,6 +158,8 @@ declare class URL {
   readonly pathname: string;
   readonly protocol: string;
   readonly hostname: string;
+  readonly username: string;
+  readonly password: string;
 }
 
 declare class TextEncoder {

@@ -335,6 +335,8 @@ describe("a sink", () => {
     const spool = fresh();
     for (const url of ["127.0.0.1:4318", "ftp://x", "nonsense"])
       expect(() => new HttpSink(url, { spool, environ: {} })).toThrow("no address of a collector");
+    const secret = "http://ada:s3cret@127.0.0.1:4318";
+    expect(() => new HttpSink(secret, { spool, environ: {} })).toThrow(/^an address holds no/);
     expect(() => new AgentEmitter(undefined, { environ: {} })).toThrow("TRACKLOG_URL");
     expect(() => TracklogEmitter.http(undefined, { environ: {} })).toThrow("TRACKLOG_URL");
     const emitter = TracklogEmitter.file(`${spool}/a`, "os", { TRACKLOG_URL: "nonsense" });

@@ -348,13 +348,15 @@ export class HttpSink implements Sink {
   }
 
   #secret(): string | undefined {
-    if (this.#token || !this.#tokenFile) return this.#token;
+    let token = this.#token;
     try {
-      return readFileSync(this.#tokenFile, "utf8").trim();
+      if (!token && this.#tokenFile) token = readFileSync(this.#tokenFile, "utf8").trim();
     } catch (error) {
       this.#warn("token", `the token cannot be read: ${(error as Error).message}`);
-      return undefined;
     }
+    if (!token || /^[\x21-\x7e]+$/.test(token)) return token;
+    this.#warn("token", "the token holds what no header can hold; it is not sent");
+    return undefined;
   }
 
   #lose(why: string, lines: number): void {
@@ -409,7 +411,8 @@ async function hear(answer: IncomingMessage, url: string): Promise<Answer> {
   for await (const part of answer) {
     parts.push(part);
     size += part.length;
-    if (size > ANSWER_BYTES) throw new Unreachable(`${url} does not come to an end`);
+    // The status says enough; leaving the loop closes the connection.
+    if (size > ANSWER_BYTES) return { status: answer.statusCode ?? 0, body: "", pause: 0 };
   }
   if (!answer.complete) throw new Unreachable(`${url} stopped in the middle of its answer`);
   const bytes = new Uint8Array(size);
@@ -437,6 +440,8 @@ function checkedUrl(url: string): string {
   } catch {
     // no URL at all
   }
+  if (parsed?.username || parsed?.password)
+    throw new TypeError(`an address holds no secret: give a token, or set ${TOKEN_ENV}`);
   if (!parsed || !/^https?:$/.test(parsed.protocol) || !parsed.hostname)
     throw new TypeError(
       `${JSON.stringify(url)} is no address of a collector: write one like http://127.0.0.1:4318`,

@@ -72,7 +72,12 @@ class SpoolFile implements Store {
     const id = `${String(Date.now()).padStart(14, "0")}-${crypto.randomUUID()}`;
     const name = named(id, process.pid, startOf(process.pid));
     const made = new SpoolFile(folder, name, id, openSync(`${folder}/${name}`, "wx+", 0o600));
-    made.append(new TextEncoder().encode(`${String(made.head).padStart(20, "0")}\n`));
+    try {
+      made.append(new TextEncoder().encode(`${String(made.head).padStart(20, "0")}\n`));
+    } catch (error) {
+      made.remove();
+      throw error;
+    }
     return made;
   }
 
