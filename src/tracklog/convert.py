@@ -17,7 +17,7 @@ import orjson
 
 from tracklog.check import Check, checker
 from tracklog.dialects import Dialect, Scene, Shape
-from tracklog.event import Body, Event, Refusal
+from tracklog.event import Body, Event
 from tracklog.exporters import utc
 from tracklog.fact import Fact, Noted
 from tracklog.frame import Record
@@ -82,11 +82,8 @@ class _Telling:
         self, dialects: Mapping[str, Dialect], to: Dialect, report: Report, *, carry: bool
     ) -> None:
         self.dialects, self.to, self.report, self.carry = dialects, to, report, carry
-        self.door = checker(to)
-        self.doors: dict[str, Check] = {}
+        self.door = _known(to).door
         self.runs: dict[tuple[str, str], _Run] = {}
-        self.untold = {name: _Untold(dialect) for name, dialect in dialects.items()}
-        self.untold.setdefault(to.name, _Untold(to))
         self.form = _form(to)
 
     def hear(self, record: Record) -> Iterator[bytes]:
@@ -121,7 +118,7 @@ class _Telling:
             run.restored = carried["of"]
         for number, (name, line) in enumerate(carried.get("lines", ())):
             dialect = self.dialects.get(name)
-            heard = None if dialect is None else self._check(dialect, line.encode())
+            heard = None if dialect is None else _known(dialect).door(line.encode())
             if not isinstance(heard, Event):
                 self.report.add(name, "line", "dropped")
             elif name == self.to.name:
@@ -129,11 +126,6 @@ class _Telling:
                 yield heard.line
             else:
                 yield from self._tell(heard, record, run, number + 1)
-
-    def _check(self, dialect: Dialect, line: bytes) -> Event | Refusal:
-        if dialect.name not in self.doors:
-            self.doors[dialect.name] = checker(dialect)
-        return self.doors[dialect.name](line)
 
     def _tell(self, event: Event, record: Record, run: _Run, number: int) -> Iterator[bytes]:
         dialect = self.dialects[event.dialect]
@@ -237,7 +229,7 @@ class _Telling:
                 if not _is_made(heard[key], source):
                     self.report.add(kind, f"{name}.{key}", "synthesised")
         self._settle_envelope(source, lost)
-        for pointer in self.untold[event.dialect](event):
+        for pointer in _known(self.dialects[event.dialect]).untold(event):
             self.report.add(kind, pointer, lost)
         for told in source.unheard:
             if not isinstance(told, Noted):  # a kind of its own is no more than noted
@@ -245,7 +237,7 @@ class _Telling:
                     self.report.add(kind, f"{type(told).__name__}.{key}", "synthesised")
         known = set(_scalars([_plain(fact) for fact in source.facts]))
         for line in source.lines:
-            for pointer in self.untold[self.to.name](line):
+            for pointer in _known(self.to).untold(line):
                 value = _at(line.body, pointer)
                 if not self.form(pointer) and _scalar(value) not in known:
                     self.report.add(kind, f"{line.kind}{pointer}", "synthesised")
@@ -411,6 +403,25 @@ def _at(body: Any, pointer: str) -> Any:
         elif isinstance(body, dict):
             body = body.get(key)
     return body
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is worked out of a dialect once: its compiled door, and what its facts do not tell."""
+
+    dialect: Dialect
+    door: Check
+    untold: "_Untold"
+
+
+_dialects: dict[str, _Known] = {}
+
+
+def _known(dialect: Dialect) -> _Known:
+    known = _dialects.get(dialect.name)
+    if known is None or known.dialect is not dialect:
+        known = _dialects[dialect.name] = _Known(dialect, checker(dialect), _Untold(dialect))
+    return known
 
 
 DEEP = 4

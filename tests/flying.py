@@ -1,0 +1,159 @@
+"""Runs to be exported and converted: those of the samples, and generated ones."""
+
+from dataclasses import fields
+from typing import Any, get_args
+
+from hypothesis import strategies as st
+
+import sampling as samples
+from tracklog import registry
+from tracklog.check import checker, understand
+from tracklog.dialects import tracklog as native
+from tracklog.event import Event
+from tracklog.export import flight
+from tracklog.fact import FACTS, Fidelity, LinkKind, Phase, Role, What
+from tracklog.frame import Record
+from tracklog.intake import Intake
+from tracklog.journal import Journal
+from tracklog.replay import replay
+from tracklog.stores.memory import store
+
+DIALECTS = {dialect.name: dialect for dialect in registry.dialects()}
+DOORS = {name: checker(dialect) for name, dialect in DIALECTS.items()}
+FLIGHTS = samples.of("good") + samples.of("odd")
+RUN = "3f1c1f2e-9a5b-4c7d-8e21-0a1b2c3d4e5f"
+
+
+def records(lines, dialect: str) -> list[Record]:
+    """Lines of one dialect as a journal would have numbered them."""
+    found = []
+    for n, line in enumerate(lines):
+        event = understand(DIALECTS[dialect], line)
+        received = f"2026-06-01T{n // 3600 % 24:02}:{n // 60 % 60:02}:{n % 60:02}.000Z"
+        found.append(Record(n + 1, received, dialect, event.family, event.run, line))
+    return found
+
+
+def sample(path) -> list[Record]:
+    """A sample as a journal keeps it: without what the door refuses as a reused identity."""
+    journal = Journal(store(""), clock=lambda: 1_780_000_000.0)
+    name = samples.dialect_of(path)
+    Intake(journal, [DIALECTS[name]]).admit(samples.lines_of(path), name)
+    return list(journal.records())
+
+
+def runs_of(recorded) -> list[tuple[str, str]]:
+    return list(dict.fromkeys((record.family, record.run) for record in recorded))
+
+
+def flights(recorded):
+    """Every run of some records, each with the runs below it."""
+    states = replay(registry.fold("tree"), recorded, DIALECTS)
+    return [
+        flight(
+            run,
+            lambda wanted: [r for r in recorded if (r.family, r.run) == wanted],
+            DIALECTS,
+            states,
+        )
+        for run in runs_of(recorded)
+    ]
+
+
+def told(*facts, run: str = RUN, at: str | None = "2026-05-05T09:00:00Z", **more: Any):
+    """Facts as native records."""
+    origin = {"writer": "test", "fidelity": "observed"} | more.pop("origin", {})
+    lines = [
+        native.line(fact, id=f"id-{n}", run=run, at=at, origin=origin, **more)
+        for n, fact in enumerate(facts)
+    ]
+    return records(lines, "tracklog")
+
+
+def facts_of(recorded):
+    """What records mean, in order."""
+    return [
+        fact
+        for record in recorded
+        for fact in DIALECTS[record.dialect].facts(
+            understand(DIALECTS[record.dialect], record.line)
+        )
+    ]
+
+
+names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12) | st.sampled_from(
+    ["coder", "read", "call_1", "step.a", "<b>&\"'", "a\nb", "x" * 200, "ünï", "#"]
+)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | names,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=6,
+)
+numbers = st.integers(0, 10**6) | st.floats(0, 1e6)
+blocks = st.one_of(
+    names.map(lambda text: {"type": "text", "text": text}),
+    names.map(lambda text: {"type": "thinking", "thinking": text}),
+    names.map(lambda text: {"type": "command", "command": text}),
+    values.map(lambda chunk: {"type": "stream", "chunk": chunk, "provider_type": "image"}),
+    st.just({"type": "thinking", "opaque": "AAECAw=="}),
+)
+OF: dict[str, st.SearchStrategy[Any]] = {
+    "what": st.sampled_from(get_args(What)),
+    "phase": st.sampled_from(get_args(Phase)),
+    "role": st.sampled_from(get_args(Role)),
+    "fidelity": st.sampled_from(get_args(Fidelity)),
+    "blocks": st.lists(blocks, max_size=3).map(tuple),
+    "options": st.lists(values, max_size=2).map(tuple),
+    "winning_models": st.lists(names, max_size=2).map(tuple),
+    "software": names.map(lambda name: {"name": name, "version": "1"}),
+    "git": st.dictionaries(names, names, max_size=2),
+    "usage": st.dictionaries(
+        st.sampled_from(["input_tokens", "output_tokens", "cached_tokens", "total_tokens"]),
+        st.integers(0, 10**6),
+    ),
+    "scores": st.dictionaries(names, numbers, max_size=2),
+    "expires": st.just("2026-05-05T10:00:00Z"),
+    "bound": st.sampled_from(["lower", "upper"]),
+    "exit_code": st.integers(-1, 255),
+    "calls": st.integers(0, 5),
+    "confidence": st.floats(0, 1),
+    "threshold": st.floats(0, 1),
+    "call_id": st.sampled_from(["c1", "c2", "c3"]),
+    "question_id": st.sampled_from(["q1", "q2"]),
+    "key": st.sampled_from(["k1", "k2", "m1"]),
+    "step": st.sampled_from(["0", "1", "2", "build", "build.test", "build#1"]),
+    "agent": st.sampled_from(["coder", "Critic", "a b"]),
+    **dict.fromkeys(("score", "seconds", "cost_usd", "credits"), numbers),
+    **dict.fromkeys(("input", "output", "error", "verdict", "evidence"), values),
+    **dict.fromkeys(("schema", "answer", "context", "data"), values),
+    **dict.fromkeys(("parent", "child", "other"), names),
+}
+
+
+def _strategy(kind):
+    required, optional = {}, {}
+    for item in fields(kind):
+        made = OF.get(item.name, names)
+        if "bool" in str(item.type):
+            made = st.booleans()
+        if kind.__name__ == "Linked" and item.name == "kind":
+            made = st.sampled_from(get_args(LinkKind))
+        (required if "MISSING" in repr(item.default) else optional)[item.name] = made
+    return st.fixed_dictionaries(required, optional=optional).map(lambda given: kind(**given))
+
+
+facts = st.one_of([_strategy(kind) for kind in FACTS])
+
+
+@st.composite
+def generated(draw, most: int = 12):
+    """A native run of facts that the door takes."""
+    origin = {"writer": "test", "fidelity": "observed"}
+    lines = [native.line(FACTS[0](what="run"), id="first", run="run 7", origin=origin)]
+    for n, fact in enumerate(draw(st.lists(facts, min_size=1, max_size=most))):
+        at = draw(st.sampled_from([None, f"2026-05-05T09:00:{n:02}Z", "2026-05-05T08:00:00.5Z"]))
+        origin = {"writer": "test", "fidelity": fact.fidelity}
+        line = native.line(fact, id=f"id-{n}", run="run 7", at=at, origin=origin)
+        if isinstance(DOORS["tracklog"](line), Event):
+            lines.append(line)
+    return records(lines, "tracklog")

@@ -1,0 +1,329 @@
+"""A run told in another dialect: valid there, honest about what was lost, and restored on the way back."""
+
+import json
+from collections import Counter, defaultdict
+from dataclasses import fields
+
+import orjson
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sampling as samples
+from flying import DIALECTS, DOORS, FLIGHTS, facts_of, generated, records, sample, told
+from soaking import SOAK
+from tracklog.cli import tracklog
+from tracklog.convert import convert
+from tracklog.dialects import tracklog as native
+from tracklog.event import Event
+from tracklog.fact import Answered, Asked, Called, Decided, Ended, Moved, Returned, Said
+from tracklog.intake import Intake
+from tracklog.journal import Journal
+from tracklog.loss import Report
+from tracklog.stores.memory import store
+
+NAMES = sorted(DIALECTS)
+KAHN = [name for name in NAMES if DIALECTS[name].family == "kahn"]
+OTHERS = [name for name in NAMES if name not in KAHN]
+
+
+def converted(recorded, to, *, carry=True):
+    report = Report()
+    lines = list(convert(recorded, DIALECTS, DIALECTS[to], report, carry=carry))
+    return lines, report
+
+
+def by_run(recorded):
+    found = defaultdict(list)
+    for record in recorded:
+        found[record.run].append(record.line)
+    return dict(found)
+
+
+def canonical(value) -> str:
+    """Equal for two values that are equal as JSON: 1.0 is 1, and keys have no order."""
+    whole = orjson.loads(orjson.dumps(value, default=list, option=orjson.OPT_SORT_KEYS))
+    return repr(_integral(whole))
+
+
+def _integral(value):
+    if isinstance(value, list):
+        return [_integral(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _integral(each) for key, each in value.items()}
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def meanings(recorded) -> Counter:
+    """How often each field of each fact is told, with its value."""
+    return Counter(
+        (type(fact).__name__, item.name.rstrip("_"), canonical(value))
+        for fact in facts_of(recorded)
+        for item in fields(fact)
+        if (value := getattr(fact, item.name)) is not None
+    )
+
+
+def check_laws(recorded, to):
+    for carry in (True, False):
+        lines, report = converted(recorded, to, carry=carry)
+        # No line is refused where it is told, not for its identity either.
+        intake = Intake(Journal(store("")), [DIALECTS[to]])
+        verdicts = intake.admit(lines, to)
+        assert [v for v in verdicts if v.seq is None] == []
+        if not carry:
+            check_kept(recorded, records(lines, to), report)
+
+
+def check_kept(recorded, again, report):
+    """What is called kept is told by the converted lines."""
+    kept: Counter = Counter()
+    for (_, field, fate), times in report.counts.items():
+        if fate == "kept" and "." in field and not field.startswith("/"):
+            kept[field] += times
+    shared = meanings(recorded) & meanings(again)
+    there: Counter = Counter()
+    for (fact, field, _), times in shared.items():
+        there[f"{fact}.{field}"] += times
+    assert {field: times for field, times in kept.items() if times > there[field]} == {}
+    assert not any(fate == "carried" for _, _, fate in report.counts)
+
+
+@pytest.mark.parametrize("path", FLIGHTS, ids=samples.name_of)
+def test_every_sample_told_in_every_dialect_is_valid_there_and_its_report_is_true(path):
+    for to in NAMES:
+        check_laws(sample(path), to)
+
+
+@settings(max_examples=60 * SOAK)
+@given(generated(), st.sampled_from(NAMES))
+def test_every_run_told_in_every_dialect_is_valid_there_and_its_report_is_true(recorded, to):
+    check_laws(recorded, to)
+
+
+@pytest.mark.parametrize("path", FLIGHTS, ids=samples.name_of)
+def test_to_its_own_dialect_a_run_is_converted_to_the_same_bytes(path):
+    recorded = sample(path)
+    lines, report = converted(recorded, samples.dialect_of(path))
+    assert lines == [record.line for record in recorded]
+    assert report.lossless
+    assert report.counts == {}
+
+
+def and_back(recorded, through):
+    """The lines of each run after a conversion there and back, and what was lost on the way."""
+    there, report = converted(recorded, through)
+    own = recorded[0].dialect
+    back, _ = converted(records(there, through), own)
+    return by_run(records(back, own)), report
+
+
+@pytest.mark.parametrize("path", FLIGHTS, ids=samples.name_of)
+def test_what_is_carried_is_restored_to_the_byte(path):
+    recorded = sample(path)
+    for through in OTHERS:
+        restored, report = and_back(recorded, through)
+        if not report.totals()["dropped"]:
+            assert restored == by_run(recorded), through
+
+
+@settings(max_examples=40 * SOAK)
+@given(generated(), st.sampled_from([name for name in OTHERS if name != "tracklog"]))
+def test_a_native_run_comes_back_as_it_was(recorded, through):
+    restored, report = and_back(recorded, through)
+    if not report.totals()["dropped"]:
+        assert restored == by_run(recorded)
+
+
+@pytest.mark.parametrize("path", samples.of("good"), ids=samples.name_of)
+def test_the_native_dialect_loses_nothing_and_makes_nothing_up(path):
+    recorded = sample(path)
+    lines, report = converted(recorded, "tracklog")
+    assert report.lossless
+    own = samples.dialect_of(path)
+    if own != "tracklog":
+        heard = [samples.plain(fact) for fact in facts_of(records(lines, "tracklog"))]
+        wanted = [samples.plain(fact) for fact in facts_of(recorded)]
+        for fact, again in zip(wanted, heard, strict=True):
+            assert {key: again.get(key) for key in fact} == fact
+
+
+def test_converting_twice_gives_the_same_bytes():
+    recorded = told(Said(role="user", blocks=({"type": "text", "text": "hi"},)), Ended(what="run"))
+    for to in NAMES:
+        assert converted(recorded, to)[0] == converted(recorded, to)[0]
+
+
+def test_two_equal_lines_of_a_dialect_without_identity_stay_two():
+    line = (
+        b'{"ts":"2026-05-05T09:00:01.250Z","run_id":"r","event":"tool_invocation",'
+        b'"agent_id":"coder","step":0,"tool_name":"Read","duration_s":0.04,"ok":true}'
+    )
+    recorded = records([line, line], "kahn-agent")
+    for to in OTHERS:
+        lines, _ = converted(recorded, to)
+        assert len(set(lines)) == len(lines) == len(facts_of(recorded)), to
+
+
+def test_a_run_converted_on_begins_at_its_first_words():
+    """From A by way of B to C is told from A's own line, so nothing is lost twice."""
+    path = next(p for p in samples.of("good") if samples.name_of(p) == "kahn-agent/converges")
+    recorded = sample(path)
+    through, _ = converted(recorded, "fishbowl")
+    onward, report = converted(records(through, "fishbowl"), "tracklog", carry=False)
+    direct, _ = converted(recorded, "tracklog", carry=False)
+    bare = [{k: v for k, v in json.loads(line).items() if k != "id"} for line in onward]
+    assert bare == [{k: v for k, v in json.loads(line).items() if k != "id"} for line in direct]
+    assert report.totals()["kept"]
+
+
+def test_a_forged_extension_cannot_bring_in_what_the_door_refuses():
+    load = {
+        "of": 1,
+        "own": True,
+        "lines": [["kahn-agent", '{"event":"nothing"}'], ["klingon", "{}"]],
+    }
+    line = native.line(
+        Ended(what="run"),
+        id="1",
+        run="r",
+        origin={"writer": "t", "fidelity": "observed"},
+        extra={"converted": load},
+    )
+    lines, report = converted(records([line], "tracklog"), "kahn-agent")
+    assert lines == []
+    assert report.totals()["dropped"] == 2
+    odd = {**load, "lines": "no list"}
+    again = native.line(
+        Ended(what="agent", agent="coder"),
+        id="1",
+        run="r",
+        origin={"writer": "t", "fidelity": "observed"},
+        extra={"converted": odd},
+    )
+    (said,), _ = converted(records([again], "tracklog"), "kahn-agent")
+    assert isinstance(DOORS["kahn-agent"](said), Event)
+
+
+@pytest.mark.requirement("KAHN-52")
+def test_no_conversion_puts_a_tools_full_output_into_a_kahn_line():
+    output = "word " * 1000 + "the end of it"
+    call = Called(tool="read", call_id="c1", input={"path": "a"})
+    for result in (
+        [call, Returned(call_id="c1", ok=True, output=output)],
+        [call, Returned(call_id="c1", ok=False, exit_code=1, output="x" * 5000 + output)],
+        [
+            Said(
+                role="user",
+                blocks=({"type": "tool_result", "tool_id": "c1", "tool_content": output},),
+            ),
+            Ended(what="agent", agent="a"),
+        ],
+    ):
+        for to in KAHN:
+            lines, report = converted(told(*result, Ended(what="run", passed=True)), to)
+            assert not any(output.encode() in line for line in lines)
+            assert report.totals()["dropped"]
+
+
+def test_what_is_told_in_openwop_holds_no_secret_and_elsewhere_nothing_is_scrubbed():
+    secret = "sk-" + "a1B2" * 8
+    facts = [
+        Said(role="thought", blocks=({"type": "thinking", "thinking": f"use {secret}"},)),
+        Called(tool="http", call_id="c", input={"headers": {"Authorization": "hunter2"}}),
+    ]
+    lines, report = converted(told(*facts), "openwop")
+    assert not any(secret.encode() in line or b"hunter2" in line for line in lines)
+    assert b"[REDACTED:key]" in lines[0]
+    assert b"[REDACTED:Authorization]" in lines[1]
+    assert report.totals()["dropped"]
+    for to in ("awf", "fishbowl"):
+        assert secret.encode() in b"".join(converted(told(*facts), to)[0])
+
+
+def test_a_question_and_its_answer_are_told_as_kahn_agents_tell_them():
+    facts = [
+        Asked(agent="coder", question_id="q1", text="Which port?"),
+        Moved(agent="coder", from_="running", to="suspended", phase="waiting"),
+        Answered(agent="coder", question_id="q1", answer="8080"),
+        Moved(agent="coder", from_="suspended", to="running", phase="working"),
+    ]
+    lines, _ = converted(told(*facts), "kahn-agent", carry=False)
+    moves = [(b["from"], b["to"], b["reason"]) for b in map(json.loads, lines)]
+    blocked = "blocked-on-clarification"
+    assert moves == [
+        ("thinking", blocked, "clarification:q1"),
+        (blocked, "thinking", "operator_response:q1"),
+    ]
+    heard = facts_of(records(lines, "kahn-agent"))
+    assert [f.text for f in heard if isinstance(f, Asked)] == ["Which port?"]
+    assert [f.answer for f in heard if isinstance(f, Answered)] == ["8080"]
+
+
+def test_what_the_source_did_not_say_is_called_synthesised():
+    audit = Decided(agent="coder", name="tests", verdict="pass", passed=True)
+    _, report = converted(told(audit), "kahn-agent")
+    rows = {row["field"]: row for row in report.rows()}
+    assert rows["audit_checkpoint/duration_s"]["synthesised"] == 1
+    assert rows["Decided.name"]["kept"] == 1
+    assert not report.lossless
+
+
+def test_a_line_that_nobody_can_read_is_reported():
+    recorded = records([b'{"event":"agent_run_start","agent_id":"a"}'], "kahn-agent")
+    broken = [recorded[0]._replace(line=b"not json")]
+    lines, report = converted(broken, "awf")
+    assert lines == []
+    assert report.rows() == [
+        {"kind": "kahn-agent", "field": "line", "kept": 0, "carried": 0, "dropped": 1}
+        | {"synthesised": 0}
+    ]
+
+
+@pytest.fixture
+def home(tmp_path):
+    path = next(p for p in samples.of("good") if samples.name_of(p) == "kahn-agent/converges")
+    runner = CliRunner()
+    done = runner.invoke(tracklog, ["record", str(path), "--home", str(tmp_path / "home")])
+    assert done.exit_code == 0
+    return tmp_path / "home"
+
+
+def run(*arguments, home):
+    return CliRunner().invoke(tracklog, [*arguments, "--home", str(home)])
+
+
+def test_convert_writes_lines_that_check_takes(home, tmp_path):
+    file = tmp_path / "out.jsonl"
+    done = run("convert", "agent-coder-1", "--to", "awf", "-o", str(file), "--report", home=home)
+    assert done.exit_code == 0
+    assert "kept" in done.stdout
+    checked = CliRunner().invoke(tracklog, ["check", "--dialect", "awf", str(file)])
+    assert checked.exit_code == 0
+    assert "0 refused" in checked.output
+
+
+def test_strict_writes_nothing_when_something_would_be_lost(home, tmp_path):
+    file = tmp_path / "out.jsonl"
+    done = run("convert", "agent-coder-1", "--to", "awf", "-o", str(file), "--strict", home=home)
+    assert done.exit_code == 1
+    assert not file.exists()
+    assert "nothing was written" in done.stderr
+    fine = run("convert", "agent-coder-1", "--to", "tracklog", "--strict", home=home)
+    assert fine.exit_code == 0
+    assert len(fine.stdout.splitlines()) == 9
+
+
+def test_the_report_is_json_when_asked(home, tmp_path):
+    file = tmp_path / "out.jsonl"
+    done = run("convert", "agent-coder-1", "--to", "tracklog", "-o", str(file), "--json", home=home)
+    told = json.loads(done.stdout)
+    assert told["lossless"] is True
+    assert told["totals"]["dropped"] == 0
+    assert {"kind", "field", "kept", "carried", "dropped", "synthesised"} == set(told["fields"][0])
+
+
+def test_an_unknown_dialect_is_answered_with_the_known_ones(home):
+    done = run("convert", "agent-coder-1", "--to", "klingon", home=home)
+    assert "tracklog" in done.exception.hint
