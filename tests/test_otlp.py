@@ -31,7 +31,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from collecting import Collector, collector
-from failing import FailingDisk
+from failing import FailingDisk, HastyDisk
 from tracklog import answers
 from tracklog.blobs import Blobs
 from tracklog.collector.otlp import Telemetry
@@ -120,6 +120,7 @@ class Door:
 
     def __init__(self, path):
         self.home = Home(path, durability="os")
+        self.home.blobs = Blobs(path, HastyDisk())
         self.telemetry = Telemetry(self.home)
 
     def send(self, document, signal=None):

@@ -62,13 +62,19 @@ def _run(each: Span | Log, memory: Memory) -> str:
 
 
 def _span(account: Account, span: Span, memory: Memory, place: dict[str, Any]) -> None:
-    copy = span.pending and span.id != span.item.body["spanId"]
+    own = f"{span.trace}/{span.item.body['spanId']}"
+    copy = span.record != own
+    if account.is_known(span.record) or account.is_known(f"{own} late"):
+        return
     if span.pending and span.record in account.past.records:
-        return  # what it announces was told
+        # What it announces is told already, and is not to be opened again.
+        account.begin(record=f"{own} late", place=place, bare=False)
+        account.say(Noted(label="pending", kind=span.name), at=spelled(span.start))
+        return
     account.begin(record=span.record, place=place, bare=False, copy=copy)
     nested = bool(span.parent) and memory.traces.get(span.trace) == account.run
     call = tell_span(account, span, nested=nested)
-    if span.record not in account.past.records and not copy:
+    if account.raw not in account.past.records.get(span.record, ()):
         note = Noted(label="copy", kind=span.name, text="all of it was told by another span")
         account.say(note, at=spelled(span.start), extra=account.rest())
     _name(account, span, spelled(span.start))
@@ -76,7 +82,11 @@ def _span(account: Account, span: Span, memory: Memory, place: dict[str, Any]) -
 
 
 def _log(account: Account, log: Log, place: dict[str, Any]) -> None:
-    account.begin(record=record_of(log), place=place, bare=log.at is None)
+    record = record_of(log)
+    if account.is_known(record):
+        return
+    account.begin(record=record, place=place, bare=log.at is None)
+    account.corrects = False
     tell_log(account, log)
     _name(account, log, log.at)
 

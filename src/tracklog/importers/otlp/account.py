@@ -48,6 +48,11 @@ class Account:
         self._origin: dict[str, Any] = {}
         self._k = 0
 
+    def is_known(self, record: str | None) -> bool:
+        """Whether the item was told before, to the byte."""
+        self.raw = sha256(self.view.item.raw()).hexdigest()
+        return record is not None and self.raw in self.past.records.get(record, ())
+
     def begin(
         self, *, record: str | None, place: dict[str, Any], bare: bool, copy: bool = False
     ) -> None:
@@ -56,7 +61,6 @@ class Account:
         A `copy` announces the record that it stands for, and corrects nothing.
         """
         content = self.view.item.raw()
-        self.raw = sha256(content).hexdigest()
         self.teller.lift.blob(content, "application/json")
         self.record = record
         if bare:
@@ -66,8 +70,7 @@ class Account:
         origin |= {"mapping": self.teller.mapping, **place, "raw": self.raw}
         if record:
             origin["record"] = record
-            other = self.past.records.get(record, self.raw) != self.raw
-            self.corrects = not copy and (other or record in self.past.announced)
+            self.corrects = bool(self.past.records.get(record))
         if copy:
             origin["pending"] = True
         self._origin = origin

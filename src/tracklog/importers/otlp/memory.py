@@ -61,10 +61,8 @@ class Past:
         """The call that an item told of, by the beginning of the item's hash."""
         self.names: dict[str, int] = kept.setdefault("names", {})
         """The aliases, and whatever else is told once."""
-        self.records: dict[str, str] = kept.setdefault("records", {})
-        """The hash of what was told under a key of the source's."""
-        self.announced: dict[str, int] = kept.setdefault("announced", {})
-        """Records of which a copy was told before they came themselves."""
+        self.records: dict[str, list[str]] = kept.setdefault("records", {})
+        """The hashes of all that was told under a key of the source's."""
         self.spends: dict[str, list[Any]] = kept.setdefault("spends", {})
         """By key: the trace, and the tokens in and out."""
 
@@ -73,10 +71,9 @@ class Past:
         kind, origin = body["fact"], body["origin"]
         record = origin.get("record")
         if isinstance(record, str) and "raw" in origin:
-            if origin.get("pending"):
-                self.announced[record] = 1
-            else:
-                self.records[record] = origin["raw"]
+            contents = self.records.setdefault(record, [])
+            if origin["raw"] not in contents:
+                contents.append(origin["raw"])
         match kind:
             case "Said" | "Called" | "Returned":
                 self._conversed(kind, body)
@@ -91,7 +88,7 @@ class Past:
                 self.spends[body["key"]] = [trace, *amounts]
             case "Noted":
                 self.names[f"{body['label']} {body.get('kind')}"] = 1
-        for kept in (self.messages, self.calls, self.names, self.announced):
+        for kept in (self.messages, self.calls, self.names):
             _trim(kept, FACTS)
         for more in (self.records, self.spends, self.asked, self.joins):
             _trim(more, FACTS)
