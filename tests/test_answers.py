@@ -9,6 +9,7 @@ import pytest
 
 import sampling as samples
 from tracklog import answers
+from tracklog.errors import NoSuchRun
 from tracklog.folds import runs as runs_fold
 from tracklog.home import Home
 
@@ -96,3 +97,120 @@ def test_a_moment_before_the_run_is_said_to_be_so(home):
     done = tracklog(home, "show", "agent-coder-2", "--at", 1)
     assert done.returncode == 2
     assert b"had not begun at record 1" in done.stderr
+
+
+def native(run, n, **fact):
+    """A line of an importer, the n-th of a run."""
+    origin = {"writer": "importer", "fidelity": "reconstructed"}
+    return orjson.dumps({"id": f"{run}-{n}", "run": run, **fact, "origin": origin})
+
+
+def fleet(path, *lines):
+    """A home that heard these lines, with its index."""
+    home = Home(path, durability="os")
+    home.intake.admit(lines, "tracklog")
+    home.index.catch_up()
+    return home
+
+
+def alias(run, name, n=1, system="thread"):
+    return native(run, n, fact="Linked", kind="alias", system=system, alias=name)
+
+
+@pytest.mark.parametrize("name", ["thread-0001", "thread-00", "trace-abc", "s1", "tracklog:s1"])
+def test_a_run_is_known_by_the_names_that_others_have_for_it(tmp_path, name):
+    lines = [alias("s1", "thread-0001"), alias("s1", "trace-abc", 2), alias("s2", "thread-1")]
+    with fleet(tmp_path, *lines) as home:
+        assert home.run(name) == ("tracklog", "s1")
+
+
+def test_a_name_of_two_runs_is_asked_about_and_a_runs_own_name_comes_first(tmp_path):
+    lines = [alias("s1", "both"), alias("s2", "both"), alias("s1", "s2", 2), alias("s3", "lonely")]
+    with fleet(tmp_path, *lines) as home:
+        assert home.run("s2") == ("tracklog", "s2")
+        with pytest.raises(NoSuchRun) as caught:
+            home.run("bo")
+        assert "could be 2 runs" in str(caught.value)
+        assert "tracklog:s1, tracklog:s2" in caught.value.hint
+        with pytest.raises(NoSuchRun) as caught:
+            home.run("lonly")
+        assert "lonely" in caught.value.hint
+
+
+@pytest.mark.parametrize("verb", ["show", "events", "tree", "findings"])
+def test_every_verb_that_takes_a_run_takes_its_other_names(tmp_path, verb):
+    fleet(tmp_path, alias("s1", "thread-0001")).close()
+    done = tracklog(tmp_path, verb, "thread-0")
+    assert done.returncode == 0, done.stderr
+    assert b"there is no run" not in done.stderr
+
+
+def test_what_a_run_left_open_is_found_when_it_is_over_or_lost(tmp_path):
+    """While it works, a call that did not return yet is nothing surprising."""
+    called = {"fact": "Called", "tool": "Read", "call_id": "c1"}
+    lines = [native("works", 1, **called), native("done", 1, **called)]
+    lines += [native("done", 2, fact="Ended", what="run", passed=True)]
+    with fleet(tmp_path, *lines) as home:
+        now = next(iter(home.journal.read(2, 1))).received
+        found = answers.findings(home.index, now)
+        assert [(each.seq, each.run, each.finding.name) for each in found] == [
+            (3, "done", "call-not-returned")
+        ]
+        assert answers.findings(home.index, now, ("tracklog", "works")) == []
+        later = answers.findings(home.index, "2126-01-01T00:00:00.000Z")
+        assert [each.run for each in later] == ["done", "works"]
+        assert answers.findings(home.index, "2126-01-01T00:00:00.000Z", limit=1) == later[:1]
+        home.intake.admit([native("works", 2, fact="Returned", call_id="c1", ok=True)], "tracklog")
+        home.index.catch_up()
+        assert [each.run for each in answers.findings(home.index, "2126-01-01T00:00:00.000Z")] == ["done"]  # fmt: skip
+
+
+def test_how_long_silence_may_last_is_for_the_one_who_asks(tmp_path):
+    with fleet(tmp_path, native("r", 1, fact="Began", what="run")) as home:
+        heard = next(iter(home.journal.read(0, 1))).received
+        later = heard[:20] + "999Z"
+        (run,) = answers.runs(home.index, later, lost_after=0.0001)
+        assert run["status"] == ("lost" if run["silent_seconds"] else "working")
+        assert answers.runs(home.index, heard)[0]["status"] == "working"
+        assert answers.runs(home.index, "2126-01-01T00:00:00.000Z")[0]["status"] == "lost"
+        assert answers.show(home.index, "tracklog:r", "2126-01-01T00:00:00.000Z", 10**12)["status"] == "working"  # fmt: skip
+    shown = orjson.loads(tracklog(tmp_path, "runs", "--json", "--lost-after", "0.001").stdout)
+    assert shown["status"] == "lost"
+
+
+def test_loops_and_torn_calls_are_shown(tmp_path):
+    again = {"fact": "Called", "tool": "Read", "input": {"path": "/etc/hosts"}}
+    lines = [native("r", n, **again, call_id=f"c{n}") for n in range(4)]
+    lines += [native("r", 9, fact="Returned", call_id="never-called", ok=True)]
+    with fleet(tmp_path, *lines) as home:
+        (loop,) = answers.loops(home.index)
+        (run,) = answers.runs(home.index, NOW)
+    assert (loop["tool"], loop["times"], loop["input"]) == ("Read", 4, '{"path":"/etc/hosts"}')
+    assert (run["tool_calls"], run["open_calls"], run["torn_calls"]) == (5, 4, 1)
+    assert b"/etc/hosts" in tracklog(tmp_path, "loops").stdout
+    assert b"circles" in tracklog(tmp_path, "loops", "--at-least", "9").stdout
+
+
+def test_a_conversation_is_told_in_full_though_the_index_keeps_beginnings(tmp_path):
+    long = "a very long sentence " * 50
+    blocks = [{"type": "text", "text": long}]
+    with fleet(tmp_path, native("r", 1, fact="Said", role="user", blocks=blocks)) as home:
+        (kept,) = home.index.states("conversation")
+        assert len(kept[1].parts[0]["text"]) < 100
+        (message,) = answers.conversation(home, "tracklog:r")
+    assert message["parts"][0]["text"] == long
+
+
+def test_tools_can_be_asked_within_a_window(tmp_path):
+    call = {"fact": "Called", "tool": "Read"}
+    lines = [
+        native("r", 1, **call, call_id="c1", at="2026-05-04T09:00:00Z"),
+        native("r", 2, **call, call_id="c2", at="2026-05-05T09:00:00Z"),
+        native("s", 3, **call, call_id="c3", at="2026-05-05T09:30:00Z"),
+    ]
+    with fleet(tmp_path, *lines) as home:
+        assert answers.tools(home.index)[0]["calls"] == 3
+        assert answers.tools(home.index, "2026-05-05T00:00:00.000Z")[0]["calls"] == 2
+        assert answers.tools(home.index, None, "2026-05-04T10:00:00.000Z")[0]["calls"] == 1
+        assert answers.tools(home.index, "2026-05-06T00:00:00.000Z") == []
+    assert b"no tool was called" in tracklog(tmp_path, "tools", "--window", "24h").stdout

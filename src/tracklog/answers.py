@@ -74,8 +74,7 @@ def show_at(home: Home, key: str, seq: int) -> Row:
 
 def tree(index: Indexer, root: str | None = None) -> list[tree_fold.Branch]:
     """The runs below one, or all of them: parents before children."""
-    known = (key for key, _ in index.states("runs"))
-    return tree_fold.answer(dict(index.states("tree")), root, known)
+    return tree_fold.answer(dict(index.states("tree")), root, index.keys("runs"))
 
 
 def agents(index: Indexer) -> list[Row]:
@@ -102,12 +101,13 @@ def outcomes(index: Indexer, now: str) -> Row:
 
 def inbox(index: Indexer, now: str) -> list[Row]:
     """Who waits for a person, since when, and with what question."""
+    questions = list(_all(index, "inbox"))
     ended = {
-        (state.family, state.run)
-        for _, state in index.states("runs")
-        if runs_fold.ended_ms(state) is not None
+        run
+        for run in {(each.family, each.run) for each in questions}
+        if runs_fold.ended_ms(index.state("runs", ":".join(run))) is not None
     }
-    return inbox_fold.answer(_all(index, "inbox"), now, ended)
+    return inbox_fold.answer(questions, now, ended)
 
 
 def leaderboard(index: Indexer) -> list[Row]:

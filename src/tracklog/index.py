@@ -163,6 +163,16 @@ class Indexer:
             if not after:
                 return
 
+    def keys(self, fold: str) -> Iterator[str]:
+        """The keys of a fold's states."""
+        self._fold(fold)
+        after = ""
+        while page := self._page(fold, "", after):
+            yield from (key for key, _ in page)
+            after = page[-1][0]
+            if not after:
+                return
+
     def newest(self, fold: str, limit: int = 50) -> list[tuple[str, Any]]:
         """The states of whole runs that changed last, the newest first."""
         plug = self._fold(fold)

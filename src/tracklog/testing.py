@@ -260,6 +260,32 @@ class IndexSuite:
         assert index.findings(("f", "r1"), 2) == [found[4], found[2]]
         assert index.findings(("g", "r1")) == []
 
+    def test_a_state_without_json_is_gone(self, index: Index) -> None:
+        index.apply(1, [("runs", "a", 1, b"{}"), ("runs", "b", 1, b"{}")])
+        index.apply(2, [("runs", "a", 2, b""), ("runs", "never", 2, b"")])
+        assert index.states("runs") == [("b", b"{}")]
+
+    def test_rows_of_a_run_are_not_among_the_newest(self, index: Index) -> None:
+        index.apply(3, [("runs", "a", 2, b"{}"), ("runs", "a\x1frow", 3, b"{}")])
+        assert [key for key, _ in index.newest("runs")] == ["a"]
+
+    def test_a_run_that_is_folded_anew_has_its_new_findings_only(self, index: Index) -> None:
+        old = [Found(n, "f", f"r{n % 2}", Finding("odd", "old")) for n in (1, 2, 3, 4)]
+        index.apply(4, [], old)
+        new = Found(1, "f", "r1", Finding("odd", "new"))
+        index.apply(5, [], [new], anew=[("f", "r1")])
+        assert index.findings() == [old[3], old[1], new]
+        assert index.findings(("f", "r1")) == [new]
+
+    def test_the_words_of_silent_records_are_not_found(self, index: Index) -> None:
+        index.apply(2, [], [], [Words(1, "hello"), Words(2, "hello")])
+        index.apply(3, [], silent=[1, 3])
+        index.apply(4, [], silent=[1])
+        assert index.search(["hello"]) == [2]
+        index.clear({}, {})
+        index.apply(1, [], [], [Words(1, "hello")])
+        assert index.search(["hello"]) == [1]
+
     def test_a_search_finds_all_terms_and_the_newest_first(self, index: Index) -> None:
         index.apply(1, [], [], [Words(1, "the quick brown fox"), Words(2, "Brown bread, quick")])
         index.apply(3, [], [], [Words(3, "nothing of that")])

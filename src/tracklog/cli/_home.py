@@ -72,6 +72,18 @@ def _runs(ctx: click.Context, _option: click.Parameter, begun: str) -> list[str]
     return found[:MOST_COMPLETED]
 
 
+def lost_option(verb: F) -> F:
+    """The option that says how long a run that works may be silent."""
+    return click.option(
+        "--lost-after",
+        type=click.FloatRange(min=0, min_open=True),
+        default=900,
+        show_default=True,
+        metavar="SECONDS",
+        help="A run that works and is silent for longer is lost.",
+    )(verb)
+
+
 def reading(home: Path) -> "Home":
     """A home to be read; one that is not there is said to be so."""
     from tracklog.home import Home  # noqa: PLC0415  # slow to import
@@ -109,6 +121,15 @@ def now() -> str:
     from tracklog.frame import stamp  # noqa: PLC0415
 
     return stamp(time.time())
+
+
+def ago(seconds: float | None) -> str | None:
+    """The time that many seconds ago; None stands for ever."""
+    import time  # noqa: PLC0415  # not needed by every verb
+
+    from tracklog.frame import stamp  # noqa: PLC0415
+
+    return None if seconds is None else stamp(time.time() - seconds)
 
 
 def tell(findings: "Iterable[Finding]") -> None:

@@ -18,15 +18,19 @@ Examples:
 @_home.run_argument(required=False)
 @_home.home_option
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True)
+@_home.lost_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per finding.")
-def command(run: str | None, home: Path, limit: int, as_json: bool) -> None:
+def command(run: str | None, home: Path, limit: int, lost_after: float, as_json: bool) -> None:
     """Print what was surprising in RUN, or in all runs, the newest first.
 
     Nothing here was refused: what is found is kept, and this says what it was.
+    Of a run that is over or lost, what it left open is told, too.
     """
+    from tracklog import answers  # noqa: PLC0415  # slow to import
+
     with _home.asking(home) as opened:
         asked = None if run is None else opened.run(run)
-        found = opened.index.findings(asked, limit + 1)
+        found = answers.findings(opened.index, _home.now(), asked, limit + 1, lost_after)
         _home.tell(opened.journal.findings)
         names = _home.names(opened)
     rows = [

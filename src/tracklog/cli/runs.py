@@ -11,17 +11,19 @@ from tracklog.cli import _home, _table
     epilog="""\b
 Examples:
   tracklog runs
+  tracklog runs --lost-after 60          (who was silent for a minute)
   tracklog runs --limit 200 --json""",
 )
 @_home.home_option
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True)
+@_home.lost_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per row.")
-def command(home: Path, limit: int, as_json: bool) -> None:
+def command(home: Path, limit: int, lost_after: float, as_json: bool) -> None:
     """List the runs, the latest heard first: status, outcome, agents, tools, cost."""
     from tracklog import answers  # noqa: PLC0415  # slow to import
 
     with _home.asking(home) as opened:
-        rows = answers.runs(opened.index, _home.now(), limit)
+        rows = answers.runs(opened.index, _home.now(), limit, lost_after)
         names = _home.names(opened)
     _table.put(
         rows,

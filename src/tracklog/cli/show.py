@@ -23,8 +23,9 @@ Examples:
 @_home.run_argument()
 @_home.home_option
 @click.option("--at", type=click.IntRange(min=1), metavar="SEQ", help="As it was at this record.")
+@_home.lost_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(run: str, home: Path, at: int | None, as_json: bool) -> None:
+def command(run: str, home: Path, at: int | None, lost_after: float, as_json: bool) -> None:
     """Tell what is known of RUN: status, outcome, agents, tools, tokens, cost, loops."""
     from tracklog import answers  # noqa: PLC0415  # slow to import
 
@@ -33,7 +34,8 @@ def command(run: str, home: Path, at: int | None, as_json: bool) -> None:
             row = answers.show_at(opened, ":".join(opened.run(run)), at)
     else:
         with _home.asking(home) as opened:
-            row = answers.show(opened.index, ":".join(opened.run(run)), _home.now())
+            key = ":".join(opened.run(run))
+            row = answers.show(opened.index, key, _home.now(), lost_after)
     if as_json:
         terminal.put_json(row)
         return
@@ -73,7 +75,10 @@ def _told(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         calls = [terminal.count(row["tool_calls"], "call")]
         calls += [f"{row['tool_failures']:,} failed"] if row["tool_failures"] else []
         calls += [f"{row['open_calls']:,} not returned"] if row["open_calls"] else []
+        calls += [f"{row['torn_calls']:,} torn"] if row["torn_calls"] else []
         yield "tools", calls
+    if row.get("aliases"):
+        yield "known as", row["aliases"]
     if row["questions"]:
         waits = terminal.count(row["questions"], "open question")
         yield "waits for", f"{waits}; `tracklog inbox` shows what"

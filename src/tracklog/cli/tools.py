@@ -6,21 +6,31 @@ import click
 
 from tracklog.cli import _home, _table
 
+WINDOWS = {"24h": 24 * 3600, "7d": 7 * 24 * 3600, "all": None}
+
 
 @click.command(
     epilog="""\b
 Examples:
   tracklog tools
+  tracklog tools --window 24h
   tracklog tools --json""",
 )
 @_home.home_option
+@click.option(
+    "--window",
+    type=click.Choice(list(WINDOWS)),
+    default="all",
+    show_default=True,
+    help="The hours back from now in which the calls were made.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per row.")
-def command(home: Path, as_json: bool) -> None:
+def command(home: Path, window: str, as_json: bool) -> None:
     """List the tools, the most called first; each call counts once, however often it is told."""
     from tracklog import answers  # noqa: PLC0415  # slow to import
 
     with _home.asking(home) as opened:
-        rows = answers.tools(opened.index)
+        rows = answers.tools(opened.index, _home.ago(WINDOWS[window]))
     _table.put(
         rows,
         [

@@ -241,10 +241,17 @@ class Call:
     returned: int = UNHEARD
     ok: bool | None = None
     micros: int | None = None
+    made_up: bool = False
+    """Its id is, so that nobody could have told of its other end."""
 
     @property
     def open(self) -> bool:
         return self.returned == UNHEARD
+
+    @property
+    def torn(self) -> bool:
+        """It returned, and was not heard to be made."""
+        return self.called == UNHEARD and not self.open and not self.made_up
 
     @property
     def failed(self) -> bool:
@@ -268,7 +275,8 @@ def join_call(calls: Calls, told: Told, fact: Called | Returned) -> tuple[list[C
     if original is True or (original is None and name != heard):
         return [], []  # nothing can change it, or it has returned and was forgotten
     before = [Call(*original)] if original else []
-    call = Call(*original) if original else Call(at=when(told))
+    made_up = fact.synthetic_id is True
+    call = Call(*original) if original else Call(at=when(told), made_up=made_up)
     if isinstance(fact, Called):
         _called(call, told, fact)
         copy = f"={provider}" if (provider := word(fact.provider_call_id)) else name
@@ -282,12 +290,14 @@ def join_call(calls: Calls, told: Told, fact: Called | Returned) -> tuple[list[C
             calls[copy] = name
     else:
         _returned(call, told, fact)
-    if fact.synthetic_id is True and not call.open:
+    if made_up and not call.open:
         calls.pop(name, None)
     elif call.called == call.returned == 0:
         calls[name] = True
     else:
         calls[name] = [call.tool, call.called, call.at, call.returned, call.ok, call.micros]
+        if call.made_up:
+            calls[name].append(True)
     return before, [call]
 
 

@@ -79,6 +79,9 @@ class State:
     tool_calls: int = 0
     tool_failures: int = 0
     open_calls: int = 0
+    """Calls that did not return: they dangle when the run is over."""
+    torn_calls: int = 0
+    """Calls of which only the return was heard."""
     spent: dict[str, list[Any]] = field(default_factory=dict)
     """Each spend's group, whether it is the whole of it, and its amounts."""
     last_spent: str = ""
@@ -195,6 +198,7 @@ def _counted(state: State, told: Told, fact: Called | Returned) -> None:
             state.tool_calls += one
             state.tool_failures += one * call.failed
             state.open_calls += one * call.open
+            state.torn_calls += one * call.torn
 
 
 def _spent(state: State, told: Told, fact: Spent) -> None:
@@ -239,6 +243,7 @@ def row(state: State, now: str, lost_after: float = LOST_AFTER) -> dict[str, Any
         "tool_calls": state.tool_calls,
         "tool_failures": state.tool_failures,
         "open_calls": state.open_calls,
+        "torn_calls": state.torn_calls,
         "questions": len(state.asking),
         "tokens_in": tokens.get("input_tokens"),
         "tokens_out": tokens.get("output_tokens"),
