@@ -62,9 +62,10 @@ def cut(body: bytes) -> tuple[list[bytes], list[int]]:
         lines[0] = lines[0][3:]
     if b"\r" in body:
         lines = [line.removesuffix(b"\r") for line in lines]
-    blank = [n for n, line in enumerate(lines, 1) if not line or line.isspace()]
-    if blank:
-        lines = [line for line in lines if line and not line.isspace()]
+    blank: list[int] = []
+    if not all(map(bytes.strip, lines)):
+        blank = [n for n, line in enumerate(lines, 1) if not line.strip()]
+        lines = [line for line in lines if line.strip()]
     return lines, blank
 
 
@@ -72,14 +73,12 @@ def answer(
     verdicts: "list[Verdict]", blank: list[int], body: bytes, *, verbose: bool = False
 ) -> bytes:
     """Counts, the last number, and a verdict for each line that was not plainly accepted."""
+    if not verbose and {verdict[0] for verdict in verdicts} == {"accepted"}:
+        return b'{"accepted":%d,"duplicate":0,"refused":0,"last_seq":%d,"verdicts":[]}' % (
+            len(verdicts),
+            verdicts[-1][1],
+        )
     counts = Counter(verdict[0] for verdict in verdicts)
-    if counts["accepted"] == len(verdicts) and not verbose:
-        last: Any = verdicts[-1].seq if verdicts else None
-        if last is not None:
-            return b'{"accepted":%d,"duplicate":0,"refused":0,"last_seq":%d,"verdicts":[]}' % (
-                len(verdicts),
-                last,
-            )
     said: dict[str, Any] = {name: counts[name] for name in ("accepted", "duplicate", "refused")}
     said["last_seq"] = max((each.seq for each in verdicts if each.seq is not None), default=None)
     said["verdicts"] = [

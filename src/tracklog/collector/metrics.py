@@ -22,14 +22,11 @@ class Counts:
 
     def lines(self, dialect: str | None, verdicts: "list[Verdict]") -> None:
         of = dialect or "any"
-        if verdicts and verdicts[0][0] == "accepted" == verdicts[-1][0]:
-            accepted = sum(each[0] == "accepted" for each in verdicts)
-            self.verdicts[of, "accepted"] += accepted
-            if accepted == len(verdicts):
-                return
-            verdicts = [each for each in verdicts if each[0] != "accepted"]
-        for verdict in verdicts:
-            self.verdicts[of, verdict[0]] += 1
+        if {each[0] for each in verdicts} == {"accepted"}:
+            self.verdicts[of, "accepted"] += len(verdicts)
+        else:
+            for verdict in verdicts:
+                self.verdicts[of, verdict[0]] += 1
 
 
 class Metric:
