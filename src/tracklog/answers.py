@@ -3,7 +3,8 @@
 An answer is computed from what the folds keep; only the words are read from the journal.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from tracklog import registry
@@ -22,11 +23,13 @@ from tracklog.folds import runs as runs_fold
 from tracklog.folds import tools as tools_fold
 from tracklog.folds import tree as tree_fold
 from tracklog.folds.runs import LOST_AFTER
-from tracklog.frame import Run
+from tracklog.frame import Run, stamp
 from tracklog.home import Home
 from tracklog.index import Indexer
 from tracklog.indexes import Found
+from tracklog.prices import Prices
 from tracklog.replay import replay
+from tracklog.twins import untold
 
 Row = dict[str, Any]
 
@@ -86,7 +89,16 @@ def tools(index: Indexer, since: str | None = None, until: str | None = None) ->
     """The tools, the most called first, over all runs or within whole hours of a window."""
     begun = moment(since)
     after = "" if begun is None else tools_fold.hour_key(begun // tools_fold.HOUR)
-    return tools_fold.answer(index.sums("tools", after), since, until)
+    rows = chain(index.sums("tools", after), _taken_out(index, after))
+    return [row for row in tools_fold.answer(rows, since, until) if row["calls"]]
+
+
+def _taken_out(index: Indexer, after: str) -> Iterator[tuple[str, dict[str, int]]]:
+    """What the runs have called that tell again of another's conversation, to be subtracted."""
+    for run in untold(index):
+        for key, row in tools_fold.sums(index.state("tools", run)).items():
+            if key > after:
+                yield key, {name: -amount for name, amount in row.items()}
 
 
 def audits(index: Indexer, window: str, now: str) -> list[Row]:
@@ -115,9 +127,19 @@ def leaderboard(index: Indexer) -> list[Row]:
     return leaderboard_fold.answer(_all(index, "leaderboard"))
 
 
-def costs(index: Indexer, by: str = "run") -> list[Row]:
-    """What was spent, by run, agent, model or provider."""
-    return costs_fold.answer(_all(index, "costs"), by=by)
+def costs(index: Indexer, by: str = "run", prices: Prices | None = None) -> list[Row]:
+    """What was spent, by run, agent, model or provider; by a list where no cost was reported."""
+    left = untold(index)
+    kept = _all(index, "costs")
+    told = (state for state in kept if f"{state.family}:{state.run}" not in left)
+    return costs_fold.answer(told, by=by, price=_priced(prices) if prices else None)
+
+
+def _priced(prices: Prices) -> costs_fold.Price:
+    def price(state: costs_fold.State) -> tuple[int, bool] | None:
+        return prices.cost(state.model, state.amounts, stamp(state.at_ms / 1000)[:10])
+
+    return price
 
 
 def conversation(home: Home, key: str) -> list[Row]:

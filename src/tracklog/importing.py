@@ -175,7 +175,7 @@ class Importing:
                 importer,
                 path,
                 others=others[importer.name],
-                put=hashed if dry else self._home.blobs.put,
+                put=hashed if dry else self._put,
             )
             try:
                 for through in self._read(reading, one, final=final, again=again, dry=dry):
@@ -188,6 +188,12 @@ class Importing:
             if told and (one.lines or one.unread):
                 told(path, one)
         return whole
+
+    def _put(self, content: bytes) -> str:
+        """Keeps what was lifted out, without its secrets where the door takes them out, too."""
+        if self._home.redact is not None:
+            content, _ = self._home.redact(content)
+        return self._home.blobs.put(content)
 
     def look_for_gone(self, *, dry: bool = False) -> list[str]:
         """Says on the runs of every source that vanished that it did; what it told is kept."""

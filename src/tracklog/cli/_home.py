@@ -145,3 +145,12 @@ def writing(home: Path, **options: Any) -> "Home":
     opened = Home(home, **options)
     tell(opened.store.findings)
     return opened
+
+
+def redacting(redact: bool) -> dict[str, Any]:
+    """What a home is opened with, so that secrets are taken out at its door."""
+    if not redact:
+        return {}
+    from tracklog import detectors  # noqa: PLC0415  # only if asked for
+
+    return {"redact": detectors.redact}

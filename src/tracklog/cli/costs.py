@@ -12,7 +12,9 @@ from tracklog.cli import _home, _table
     epilog="""\b
 Examples:
   tracklog costs
-  tracklog costs --by model""",
+  tracklog costs --by model
+\b
+A model's price may be set in prices.json in the home: see docs/how-to.""",
 )
 @_home.home_option
 @click.option(
@@ -23,11 +25,17 @@ Examples:
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per row.")
 def command(home: Path, by: str, as_json: bool) -> None:
-    """List tokens and money, as their sources reported them, the dearest first."""
-    from tracklog import answers  # noqa: PLC0415  # slow to import
+    """List tokens and money, the dearest first.
+
+    Money is as the sources reported it; where they did not, it is computed from list prices, and
+    marked with ~. A lower bound is marked with ≥.
+    """
+    from tracklog import answers, prices  # noqa: PLC0415  # slow to import
 
     with _home.asking(home) as opened:
-        rows = answers.costs(opened.index, by)
+        known = prices.load(home)
+        rows = answers.costs(opened.index, by, known)
+        names = _home.names(opened)
     _table.put(
         rows,
         [
@@ -36,14 +44,28 @@ def command(home: Path, by: str, as_json: bool) -> None:
             _table.Column("in", lambda row: row["input_tokens"], rank=2, right=True),
             _table.Column("out", lambda row: row["output_tokens"], rank=1, right=True),
             _table.Column("cached", lambda row: row["cached_tokens"], rank=3, right=True),
-            _table.Column(by if by != "all" else "of", lambda row: row["of"], cut=24),
+            _of(by, names),
         ],
         "nobody said what was spent; `tracklog runs` shows what was heard",
         as_json=as_json,
+    )
+    if not as_json and any(row["computed_usd"] is not None for row in rows):
+        click.echo(f"~ computed, by the list prices of {known.as_of}", err=True)
+
+
+def _of(by: str, names: _table.Names) -> _table.Column:
+    """Whose money it is; a run by the name that it can be asked for by."""
+    if by != "run":
+        return _table.Column("of" if by == "all" else by, lambda row: row["of"], cut=24)
+    return _table.Column(
+        "run", lambda row: names.of(*row["of"].split(":", 1)), cut=8, least=names.least
     )
 
 
 def _cost(row: dict[str, Any]) -> str:
     """Money, and whether it is known to be more or less than that."""
+    reported, computed = row["cost_usd"], row["computed_usd"]
     sign = "≥" if row["lower_bound"] else "≤" if row["upper_bound"] else ""
-    return f"{sign}{_table.money(row['cost_usd'])}"
+    sign += "~" if computed is not None else ""
+    known = [amount for amount in (reported, computed) if amount is not None]
+    return f"{sign}{_table.money(sum(known))}" if known else _table.NOTHING

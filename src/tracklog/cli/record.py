@@ -37,6 +37,7 @@ Exit code: 0 all kept, 1 something refused, 2 usage or I/O.""",
     show_default=True,
     help="What a number promises: see docs/promises.md.",
 )
+@click.option("--redact", is_flag=True, help="Take secrets out of what is kept, on record.")
 @click.option("--max-line", type=click.IntRange(min=1), metavar="BYTES", help="The line cap.")
 def command(
     files: tuple[str, ...],
@@ -44,6 +45,7 @@ def command(
     dialect: str | None,
     as_json: bool,
     durability: Any,
+    redact: bool,
     max_line: int | None,
 ) -> None:
     """Keep lines in the journal; a line that got its number survives a crash and a power cut.
@@ -59,7 +61,8 @@ def command(
     counts: Counter[str] = Counter()
     unread = 0
     try:
-        with _home.writing(home, durability=durability, cap=max_line or CAP) as opened:
+        options = {"durability": durability, "cap": max_line or CAP, **_home.redacting(redact)}
+        with _home.writing(home, **options) as opened:
             for name in names:
                 try:
                     for number, verdict in _kept(opened, name, dialect):

@@ -325,7 +325,7 @@ def _merge(call: Call, copy: Call) -> None:
 
 TOKENS = (
     "input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens",
-    "total_tokens",
+    "tool_tokens", "total_tokens",
 )  # fmt: skip  # one row
 """The amounts of a spend that can be added up."""
 

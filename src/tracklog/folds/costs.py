@@ -17,6 +17,7 @@ from tracklog.folds import (
     number,
     row_key,
     spend_name,
+    when,
     whole,
     word,
 )
@@ -30,6 +31,7 @@ class State:
     run: str = ""
     key: str = ""
     seq: int = 0
+    at_ms: int = 0
     agent: str | None = None
     provider: str | None = None
     model: str | None = None
@@ -50,7 +52,7 @@ def step(state: State, told: Told, fact: Spent) -> State:
     known = amounts(fact)
     if not state.seq:
         state.family, state.run, state.seq = told.family, told.run, told.seq
-        state.key = spend_name(told, fact)
+        state.key, state.at_ms = spend_name(told, fact), when(told)
     elif not greater(known, state.amounts):
         return state
     state.agent, state.model = word(fact.agent) or state.agent, word(fact.model) or state.model
@@ -70,24 +72,36 @@ GROUPS: dict[str, Callable[[State], str | None]] = {
 }
 
 
+Price = Callable[[State], tuple[int, bool] | None]
+"""What a spend costs by a list, in billionths of a dollar, and whether that is all of it."""
+
+
 def answer(
-    states: Iterable[State], by: str = "run", within: Collection[str] | None = None
+    states: Iterable[State],
+    by: str = "run",
+    within: Collection[str] | None = None,
+    price: Price | None = None,
 ) -> list[dict[str, Any]]:
     """One row per run, agent, model or provider, the dearest first, or one for all.
 
     A spend that several runs tell is that of the run in which it was heard first, so a run with
-    its sub-runs (`within`, as keys) is rolled up once.
+    its sub-runs (`within`, as keys) is rolled up once. What has no reported cost is priced, where
+    there is a `price`, and told apart from what was reported.
     """
     if by not in GROUPS:
         raise UnknownName(f"costs are not kept by {by!r}", f"ask by: {', '.join(GROUPS)}")
     rows: dict[str | None, dict[str, Any]] = {}
     for state in counted(states):
         if within is None or f"{state.family}:{state.run}" in within:
-            _add(rows.setdefault(GROUPS[by](state), _empty()), state)
+            _add(rows.setdefault(GROUPS[by](state), _empty()), state, price)
     found = [{"of": of, **_shown(row)} for of, row in rows.items()]
     return sorted(
         found,
-        key=lambda row: (-(row["cost_usd"] or 0), -(row["total_tokens"] or 0), row["of"] or ""),
+        key=lambda row: (
+            -(row["cost_usd"] or 0) - (row["computed_usd"] or 0),
+            -(row["total_tokens"] or 0),
+            row["of"] or "",
+        ),
     )
 
 
@@ -116,6 +130,7 @@ def _at(place: State, amount: State) -> State:
         run=place.run,
         key=place.key,
         seq=place.seq,
+        at_ms=place.at_ms,
         agent=place.agent or amount.agent,
         provider=amount.provider or place.provider,
         model=amount.model or place.model,
@@ -129,13 +144,18 @@ def _at(place: State, amount: State) -> State:
 
 
 def _empty() -> dict[str, Any]:
-    return {"spends": 0, "calls": 0, "amounts": {}, "priced": 0, "bounds": set(), "runs": set()}
+    counts = {"spends": 0, "calls": 0, "priced": 0, "computed": 0}
+    return {**counts, "amounts": {}, "bounds": set(), "runs": set()}
 
 
-def _add(row: dict[str, Any], state: State) -> None:
+def _add(row: dict[str, Any], state: State, price: Price | None) -> None:
     row["spends"] += 1
     row["calls"] = add(row["calls"], state.calls)
-    row["priced"] += "cost" in state.amounts
+    listed = price(state) if price and "cost" not in state.amounts else None
+    if listed is not None:
+        row["computed"] = add(row["computed"], listed[0])
+        row["bounds"] |= set() if listed[1] else {"lower"}
+    row["priced"] += "cost" in state.amounts or listed is not None
     row["bounds"].add(state.bound)
     row["runs"].add((state.family, state.run))
     for key, amount in state.amounts.items():
@@ -151,6 +171,7 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
         "calls": row["calls"],
         **{key: known.get(key) for key in TOKENS},
         "cost_usd": known["cost"] / DOLLAR if "cost" in known else None,
+        "computed_usd": row["computed"] / DOLLAR if row["computed"] else None,
         # What is only partly priced costs at least this much.
         "lower_bound": "lower" in row["bounds"] or unpriced > 0,
         "upper_bound": "upper" in row["bounds"],

@@ -1,0 +1,121 @@
+"""Prices: what is computed where no cost was reported, and what is said about that."""
+
+import orjson
+import pytest
+
+from tracklog import answers, prices
+from tracklog.errors import TracklogError
+from tracklog.home import Home
+
+M = 10**6
+
+
+def test_every_listed_price_is_a_number_from_a_day_on():
+    known = prices.load()
+    assert known.as_of
+    for model, rows in known._models.items():
+        assert model == model.lower()
+        assert [row.day for row in rows] == sorted(row.day for row in rows)
+        for row in rows:
+            assert len(row.day) == 10
+            assert 0 < row.input < row.output
+            assert row.cache_read is None or row.cache_read < row.input
+
+
+def test_cached_written_and_fresh_tokens_are_priced_apart():
+    amounts = {
+        "input_tokens": 3 * M,
+        "cached_tokens": M,
+        "cache_write_tokens": M,
+        "output_tokens": M,
+    }
+    cost = prices.load().cost("claude-sonnet-4-5-20250929", amounts, "2026-01-01")
+    assert cost == (round((3 + 0.3 + 3.75 + 15) * 10**9), True)
+
+
+def test_a_price_holds_from_its_day_on():
+    known, amounts = prices.load(), {"input_tokens": M, "output_tokens": 0}
+    assert known.cost("o3", amounts, "2025-04-01") is None
+    assert known.cost("o3", amounts, "2025-05-01") == (10 * 10**9, True)
+    assert known.cost("o3", amounts, "2025-07-01") == (2 * 10**9, True)
+
+
+def test_more_input_may_have_another_price():
+    known = prices.load()
+    low = known.cost("gemini-2.5-pro", {"input_tokens": 200_000, "output_tokens": 0}, "2026-05-01")
+    high = known.cost("gemini-2.5-pro", {"input_tokens": 400_000, "output_tokens": 0}, "2026-05-01")
+    assert (low.amount, high.amount) == (250_000_000, 1_000_000_000)
+
+
+def test_what_is_not_known_makes_a_lower_bound_and_no_model_has_no_price():
+    known = prices.load()
+    assert known.cost("gpt-5", {"output_tokens": M}, "2026-01-01") == (10 * 10**9, False)
+    spent = {"input_tokens": M, "cached_tokens": M // 2, "output_tokens": 0}
+    assert known.cost("gemini-3-flash-preview", spent, "2026-01-01").complete is False
+    assert known.cost("nobody-1", {"output_tokens": M}, "2026-01-01") is None
+    assert known.cost(None, {"output_tokens": M}, "2026-01-01") is None
+    assert known.cost("gpt-5", {"total_tokens": M}, "2026-01-01") is None
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("claude-haiku-4.5", "claude-haiku-4-5"),
+        ("anthropic/claude-opus-4-1-20250805", "claude-opus-4-1"),
+        ("gpt-5-mini-2025-08-07", "gpt-5-mini"),
+        ("openai.gpt-5?reasoning=high", "openai.gpt-5"),
+    ],
+)
+def test_dates_and_providers_in_a_models_name_do_not_matter(model, name):
+    assert name in prices.names(model)
+
+
+def spend(key, **more):
+    body = {"id": key, "run": "r1", "at": "2026-05-05T09:00:00Z", "fact": "Spent", "key": key}
+    return orjson.dumps({**body, **more, "origin": {"writer": "t", "fidelity": "reported"}})
+
+
+@pytest.fixture
+def home(tmp_path):
+    with Home(tmp_path / "home", durability="os") as opened:
+        yield opened
+
+
+def test_reported_and_computed_money_are_told_apart(home):
+    usage = {"input_tokens": M, "output_tokens": M}
+    home.intake.admit(
+        [
+            spend("a", model="gpt-5", usage=usage, cost_usd=7.5),
+            spend("b", model="gpt-5", usage=usage),
+        ]
+    )
+    home.index.catch_up()
+    [row] = answers.costs(home.index, "all", prices.load())
+    assert (row["cost_usd"], row["computed_usd"], row["lower_bound"]) == (7.5, 11.25, False)
+    [plain] = answers.costs(home.index, "all")
+    assert (plain["cost_usd"], plain["computed_usd"], plain["lower_bound"]) == (7.5, None, True)
+
+
+def test_a_model_without_a_price_makes_the_sum_a_lower_bound(home):
+    usage = {"input_tokens": M, "output_tokens": 0}
+    home.intake.admit(
+        [spend("a", model="gpt-5", usage=usage), spend("b", model="mine", usage=usage)]
+    )
+    home.index.catch_up()
+    [row] = answers.costs(home.index, "all", prices.load())
+    assert (row["computed_usd"], row["lower_bound"]) == (1.25, True)
+
+
+def test_a_home_may_have_prices_of_its_own(home):
+    own = {"models": {"mine": [{"from": "2026-01-01", "input": 1, "output": 2}]}}
+    (home.path / "prices.json").write_bytes(orjson.dumps(own))
+    known = prices.load(home.path)
+    assert (
+        known.cost("mine", {"input_tokens": M, "output_tokens": M}, "2026-05-05").amount
+        == 3 * 10**9
+    )
+    assert known.cost("gpt-5", {"input_tokens": M, "output_tokens": 0}, "2026-05-05") is not None
+    (home.path / "prices.json").write_bytes(b'{"models": {"mine": 3}}')
+    with pytest.raises(TracklogError, match="no list of prices") as raised:
+        prices.load(home.path)
+    assert "dollars per million tokens" in raised.value.hint

@@ -1,0 +1,193 @@
+"""Secrets: found, named, never shown, taken out where that is asked for."""
+
+import os
+import subprocess
+import sys
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracklog import detectors
+from tracklog.home import Home
+from tracklog.importing import Importing
+
+LETTERS = "Zk9QmW3xVb7TnR5yLcD1sFhJ8pGqE2uA4wXoN6iKtBzMrYvCgHdSfUjPeOl0"
+
+
+def made(prefix: str, size: int) -> str:
+    """Something that looks like a secret; put together here, so that no scanner cries."""
+    return prefix + (LETTERS * 5)[:size]
+
+
+SECRETS = {
+    "aws-access-key": "AKIA" + "IOSFODNN7EXAMPL2".replace("7", "4").replace("0", "2"),
+    "github-token": made("ghp_", 36),
+    "gitlab-token": made("glpat-", 20),
+    "anthropic-key": made("sk-ant-api03-", 40),
+    "openai-key": made("sk-proj-", 40),
+    "slack-token": "xoxb-" + "123456789012-" + made("", 24),
+    "google-key": made("AIza", 35),
+    "stripe-key": made("sk_live_", 24),
+    "npm-token": made("npm_", 36),
+    "huggingface-token": made("hf_", 34),
+    "jwt": ".".join(("eyJhbGciOiJIUzI1NiJ9", "eyJzdWIiOiIxMjM0NTY3ODkwIn0", made("", 43))),
+    "private-key": "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7\nq0+/=\n-----END RSA PRIVATE KEY-----",
+}
+AROUND = {
+    "aws-secret-key": ("aws_secret_access_key = ", made("", 40)),
+    "url-password": ("postgres://app:", "hunter2pass", "@db.example.org/x"),
+    "authorization": ("Authorization: Bearer ", made("", 30)),
+    "assignment": ('password = "', "tr0ub4dor-and-3x", '"'),
+}
+
+
+def line_of(text, **more) -> bytes:
+    body = {"id": "i1", "run": "r1", "fact": "Said", "role": "user"}
+    body |= {"blocks": [{"type": "text", "text": text}], **more}
+    return orjson.dumps({**body, "origin": {"writer": "cli", "fidelity": "observed"}})
+
+
+@pytest.mark.parametrize("kind", sorted(SECRETS))
+def test_a_secret_is_found_inside_a_line_and_inside_json_in_a_line(kind):
+    for text in (f"use {SECRETS[kind]} now", orjson.dumps({"a": [SECRETS[kind]]}).decode()):
+        line = line_of(text)
+        assert [found.name for found in detectors.find(line)] == [kind]
+        clean, names = detectors.redact(line)
+        assert names == (kind,)
+        assert orjson.loads(clean)["run"] == "r1"
+        assert f"[redacted:{kind}]" in orjson.loads(clean)["blocks"][0]["text"]
+        assert detectors.find(clean) == []
+
+
+@pytest.mark.parametrize("kind", sorted(AROUND))
+def test_a_secret_that_is_known_by_what_stands_before_it_is_found(kind):
+    before, secret, *after = AROUND[kind]
+    clean, names = detectors.redact(line_of(before + secret + "".join(after)))
+    assert names == (kind,)
+    assert secret.encode() not in clean
+    assert orjson.dumps(before)[1:-1] in clean
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the token was refused",
+        "password: changeme-please-1234",
+        'api_key = os.environ["OPENAI_API_KEY"]',
+        "https://example.org/a:b@c",
+        "commit 3f786850e387550fdab836ed7e6dc881de23001b",
+        "sk-learn is a library, xoxo, npm_config_registry",
+        "token_count: 123456789012",
+        "run 3f1c1f2e-9a5b-4c7d-8e21-0a1b2c3d4e5f",
+    ],
+)
+def test_what_is_no_secret_is_left_alone(text):
+    line = line_of(text)
+    assert detectors.redact(line) == (line, ())
+
+
+@given(st.text(), st.sampled_from(sorted(SECRETS)))
+def test_only_the_secret_is_taken_out_and_the_line_stays_json(text, kind):
+    secret = SECRETS[kind]
+    line = line_of(f"{text} {secret} {text}")
+    clean, names = detectors.redact(line)
+    assert kind in names
+    said = orjson.loads(clean)["blocks"][0]["text"]
+    assert secret not in said
+    if names == (kind,):
+        assert said.startswith(text[:1])
+
+
+@given(st.binary())
+def test_any_bytes_can_be_scanned(content):
+    clean, names = detectors.redact(content)
+    assert (clean == content) == (not names)
+
+
+def test_a_masker_takes_secrets_out_of_an_event_and_leaves_its_ids():
+    event = {
+        "seq": 1,
+        "run_id": "r",
+        "type": "tool.call",
+        "payload": {
+            "input": {"env": {"API_KEY": "Zk9QmW3xVb7TnR5y"}, "n": 1},
+            "blocks": [f"x {SECRETS['jwt']}"],
+        },
+    }
+    masked = detectors.masker()(event)
+    assert masked["payload"]["input"] == {"env": {"API_KEY": "[redacted:assignment]"}, "n": 1}
+    assert masked["payload"]["blocks"] == ["x [redacted:jwt]"]
+    assert (masked["seq"], masked["run_id"], masked["type"]) == (1, "r", "tool.call")
+
+
+def tracklog(tmp_path, *arguments, **options):
+    environment = {**os.environ, "TRACKLOG_HOME": str(tmp_path / "home")}
+    command = [sys.executable, "-m", "tracklog", *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, check=False, **options)
+
+
+def test_secrets_names_the_place_that_erase_takes_and_never_the_secret(tmp_path):
+    secret = SECRETS["anthropic-key"]
+    lines = [line_of("hello"), line_of(f"key {secret}", id="i2"), line_of("bye", id="i3")]
+    tracklog(tmp_path, "record", input=b"\n".join(lines) + b"\n")
+    found = tracklog(tmp_path, "secrets")
+    assert found.returncode == 1
+    assert found.stdout == b"tracklog:r1 2  anthropic-key\n"
+    assert secret.encode() not in found.stdout + found.stderr
+    run, seq = found.stdout.split()[:2]
+    erased = tracklog(tmp_path, "erase", run, seq, "--reason", "a key", "--yes")
+    assert erased.returncode == 0
+    again = tracklog(tmp_path, "secrets")
+    assert (again.returncode, again.stdout) == (0, b"")
+    held = b"".join(path.read_bytes() for path in (tmp_path / "home").rglob("*") if path.is_file())
+    assert secret.encode() not in held
+
+
+def test_record_redacts_where_asked_and_that_is_on_record(tmp_path):
+    secret = SECRETS["github-token"]
+    done = tracklog(tmp_path, "record", "--redact", input=line_of(f"key {secret}") + b"\n")
+    assert done.returncode == 0
+    with Home(tmp_path / "home", readonly=True) as home:
+        [record] = home.journal.read(0, 10)
+        assert list(record.redacted) == ["github-token"]
+        assert secret.encode() not in record.line
+
+
+def test_import_redacts_lines_and_blobs(tmp_path):
+    secret, big = SECRETS["openai-key"], "word " * 20_000
+    messages = [
+        {"id": "m1", "timestamp": "2026-05-05T09:00:00.000Z", "type": "user", "content": secret},
+        {"id": "m2", "timestamp": "2026-05-05T09:00:01.000Z", "type": "user",
+         "content": f"{big}{secret}"},
+    ]  # fmt: skip
+    session = {"sessionId": "s", "projectHash": "h", "messages": messages}
+    path = tmp_path / "session-x.json"
+    path.write_bytes(orjson.dumps(session))
+    plain, clean = tmp_path / "plain", tmp_path / "clean"
+    with Home(plain) as home:
+        Importing(home).bring([path])
+        records = iter(home.journal.read(0, 100))
+        leaks = list(detectors.leaks(records, home.blobs.get))
+    assert [(leak.kind, leak.blob is not None) for leak in leaks] == [
+        ("openai-key", False),
+        ("openai-key", True),
+    ]
+    with Home(clean, redact=detectors.redact) as home:
+        Importing(home).bring([path])
+        assert list(detectors.leaks(iter(home.journal.read(0, 100)), home.blobs.get)) == []
+    held = b"".join(each.read_bytes() for each in clean.rglob("*") if each.is_file())
+    assert secret.encode() not in held
+
+
+def test_erasing_a_record_takes_the_blob_that_only_it_spoke_of(tmp_path):
+    with Home(tmp_path / "home") as home:
+        name = home.blobs.put(SECRETS["jwt"].encode())
+        blob = {"$blob": {"sha256": name, "bytes": 1, "media_type": "text/plain"}}
+        home.intake.admit([line_of(blob)], "tracklog")
+        [leak] = detectors.leaks(iter(home.journal.read(0, 10)), home.blobs.get)
+        assert (leak.kind, leak.blob) == ("jwt", name)
+        done = home.erase("r1", leak.seq, reason="a token", by="me")
+        assert done.also == (f"blobs/{name}",)
+        assert list(home.blobs.list()) == []
