@@ -50,7 +50,7 @@ def groups(source: Source, cap: int = CAP) -> Iterator[list[Line]]:
 
     def line(last: bytes, whole: bool) -> list[Line]:
         total = size + len(last)
-        data = b"".join([*held, last])
+        data = b"".join([*held, last]) if held else last
         data = data if total <= cap else data[:BEGINNING]
         bom = number == 1 and data.startswith(BOM)
         data = data[3:] if bom else data

@@ -3,7 +3,6 @@
 A block keeps what the source said under its own names, beside the keys that its type has.
 """
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tracklog.importers._telling import count, word
@@ -47,20 +46,22 @@ def foreign(kind: str, value: Any) -> dict[str, Any]:
     return {"type": "stream", "provider_type": kind, "chunk": value}
 
 
-def parts(content: Any) -> Iterator[Part]:
+def parts(content: Any) -> list[Part]:
     """The content of a message, in order; what stands together is one part."""
+    found: list[Part] = []
     waiting: list[dict[str, Any]] = []
-    for element in content if isinstance(content, list) else [content]:
+    for element in content if isinstance(content, list) else (content,):
         part = _part(element)
         if isinstance(part, dict):
             waiting.append(part)
         elif part is not None:
             if waiting:
-                yield Words(waiting)
+                found.append(Words(waiting))
                 waiting = []
-            yield part
+            found.append(part)
     if waiting:
-        yield Words(waiting)
+        found.append(Words(waiting))
+    return found
 
 
 def _part(element: Any) -> dict[str, Any] | Use | Result | None:

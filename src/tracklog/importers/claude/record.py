@@ -3,9 +3,6 @@
 import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
-from zlib import adler32, crc32
-
-import orjson
 
 from tracklog.event import Body
 from tracklog.fact import Began, Ended, Fact, Fidelity, Linked, Noted
@@ -104,15 +101,18 @@ class Line:
 
     def _rest(self) -> dict[str, Any]:
         """What has no field of its own, and what is not as it was at the beginning."""
-        rest = {
-            key: value
-            for key, value in self.said.items()
-            if key not in FRAME and not (key in QUIET and QUIET[key] == value)
-        }
+        said = self.said
+        rest: dict[str, Any] = {}
+        if not said.keys() <= FRAME:
+            rest = {
+                key: value
+                for key, value in said.items()
+                if key not in FRAME and not (key in QUIET and QUIET[key] == value)
+            }
         began = self.state.get("began") or {}
         for key in ("cwd", "gitBranch", "version"):
-            if key in self.said and self.said[key] != began.get(key):
-                rest[key] = self.said[key]
+            if key in said and said[key] != began.get(key):
+                rest[key] = said[key]
         return rest
 
     def _name(self) -> None:
@@ -268,7 +268,8 @@ class Line:
         if not isinstance(message, dict) or message.get("content") is None:
             return False
         id = word(message.get("id"))
-        seen = self._group(id)
+        group = self._group(id)
+        told: list[Any] = group["told"]
         if self.said.get("isApiErrorMessage") is True:
             self._failed(message)
         else:
@@ -276,35 +277,28 @@ class Line:
             stop = word(message.get("stop_reason"))
             for n, part in enumerate(parts(message["content"])):
                 if isinstance(part, Words):
-                    fresh = [block for block in part.blocks if _is_new(seen, block)]
+                    fresh = [block for block in part.blocks if _is_new(told, block)]
                     if fresh:
-                        self._take_back_shorter(fresh)
+                        if len(fresh) == 1 < len(told):
+                            self._take_back_shorter(group, fresh[0])
+                        group["key"] = self.key if len(fresh) == 1 else None
                         self._tell(said("assistant", fresh, id, model, stop))
                         self._count_opaque(fresh)
                 elif isinstance(part, Result):
                     self._returned(part, n, None)
-                elif part.id is None or _is_new(seen, list(part)):
-                    self.state.pop("last", None)
+                elif part.id is None or _is_new(told, list(part)):
                     self._called(part, n)
         self._spent(message, id)
         return None
 
-    def _take_back_shorter(self, fresh: list[dict[str, Any]]) -> None:
+    def _take_back_shorter(self, group: dict[str, Any], block: dict[str, Any]) -> None:
         """A longer copy of what the last line of this response said stands in its place."""
-        last = self.state.pop("last", None)
-        block = fresh[0]
+        last, key = group["told"][-2], group.get("key")
         kind = block.get("type", "")
-        text = block.get(kind)
-        if len(fresh) > 1 or kind not in ("text", "thinking") or not isinstance(text, str):
-            return
-        response = self.state.get("group", {}).get("id")
-        same = last and last[:2] == [response, kind] and len(text) > last[2]
-        if same and _sum_of(text[: last[2]].encode("utf-8", "replace")) == last[3]:
-            back = Noted(label="withdrawn", kind="longer copy", data={"from": last[4]})
+        text, before = block.get(kind), last.get(kind) if isinstance(last, dict) else None
+        if key and isinstance(text, str) and isinstance(before, str) and text.startswith(before):
+            back = Noted(label="withdrawn", kind="longer copy", data={"from": key})
             self.reader.tell.tell(back, at=self.at)
-        if response and self.key:
-            spelled = _sum_of(text.encode("utf-8", "replace"))
-            self.state["last"] = [response, kind, len(text), spelled, self.key]
 
     def _count_opaque(self, blocks: list[dict[str, Any]]) -> None:
         for block in blocks:
@@ -315,13 +309,12 @@ class Line:
 
     def _group(self, id: str | None) -> dict[str, Any]:
         """What was told of this response already: one response stands on several lines."""
+        group: dict[str, Any] | None = self.state.get("group")
         if id is None:
-            return {}
-        group = self.state.get("group")
+            return {"told": []}
         if group is None or group["id"] != id:
-            group = self.state["group"] = {"id": id, "seen": {}}
-        seen: dict[str, Any] = group["seen"]
-        return seen
+            group = self.state["group"] = {"id": id, "told": []}
+        return group
 
     def _failed(self, message: Body) -> None:
         words = [part.blocks for part in parts(message["content"]) if isinstance(part, Words)]
@@ -446,7 +439,7 @@ class Line:
         self._called(Use(id, name, given, by_provider=False), 0)
 
     def legacy_result(self) -> None:
-        part = next(parts([self.said]))
+        part = parts([self.said])[0]
         assert isinstance(part, Result)
         for key in ("tool_use_id", "content", "is_error", "id"):
             (self.extra or {}).pop(key, None)
@@ -487,19 +480,12 @@ def is_injected(text: str) -> bool:
     return start.startswith("<") and WRAPPED.fullmatch(text) is not None
 
 
-def _is_new(seen: dict[str, Any], block: Any) -> bool:
+def _is_new(told: list[Any], part: Any) -> bool:
     """Whether a part of a response was not told yet; a longer copy of one that was is new."""
-    spelled = orjson.dumps(block, option=orjson.OPT_SORT_KEYS)
-    name = _sum_of(spelled)
-    if name in seen:
+    if part in told:
         return False
-    seen[name] = 1
+    told.append(part)
     return True
-
-
-def _sum_of(spelled: bytes) -> str:
-    # Two quick sums and the length: what is told apart are the few parts of one response.
-    return f"{len(spelled)}-{crc32(spelled)}-{adler32(spelled)}"
 
 
 def _remember(kept: dict[str, Any], key: str, value: Any) -> None:

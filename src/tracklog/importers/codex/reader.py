@@ -76,7 +76,7 @@ class CodexReader(Reader):
         own = payload if isinstance(payload, dict) else item if isinstance(item, dict) else value
         key = word(own.get("id")) or word(own.get("call_id"))
         self.tell.copied = bool(self.state.get("aside"))
-        if self._is_copy(value, own):
+        if self.state.get("copy") and self._is_copy(value, own):
             return
         said: Body = self.tell.about(raw, key=key, bare=key is None and at is None)
         Line(self, said, at).tell(_teller_of(said))
