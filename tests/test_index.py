@@ -24,7 +24,7 @@ from tracklog.folds import Fold, Told, conversation, row_key, run_key
 from tracklog.home import Home
 from tracklog.index import Indexer, marked, spoken, terms
 from tracklog.journal import Entry, Journal
-from tracklog.replay import replay
+from tracklog.replay import history, replay
 from tracklog.testing import Clock, IndexSuite, memory_journal
 
 
@@ -226,6 +226,18 @@ def test_a_past_state_that_was_kept_leads_to_the_same_as_all_that_went_before(ev
         if (known := index.past("runs", run, until)) is not None:
             tail = journal.records(known[0], run=run)
             assert replay(fold, tail, by_name, until, {key: known[1]})[key] == whole
+
+
+@settings(max_examples=20, deadline=None)
+@given(journals)
+def test_the_history_that_counts_folds_to_what_replay_says(events):
+    journal = memory_journal()
+    journal.append(events)
+    by_name = {dialect.name: dialect for dialect in DIALECTS}
+    states: dict[str, Count] = {}
+    for told, fact in history(journal.records(), by_name):
+        states[run_key(told)] = count(states.get(run_key(told)) or Count(), told, fact)
+    assert states == replay(COUNTS, journal.records(), by_name)
 
 
 def test_the_past_of_a_long_run_is_kept_every_so_often():

@@ -72,6 +72,33 @@ def _folded(
     return states, settled
 
 
+def history(
+    records: Iterable[Record], dialects: Mapping[str, Dialect]
+) -> Iterator[tuple[Told, Fact]]:
+    """The facts of those records that count, in order, each with where and when it was told."""
+    kept = list(records)
+    tellings: dict[Run, Retold] = defaultdict(Retold)
+    for record in kept:
+        if (source := _source_in(record, dialects)) is not None:
+            tellings[record.family, record.run].hear(record.seq, source)
+    for record in kept:
+        source = _source_in(record, dialects)
+        retold = tellings[record.family, record.run]
+        if source is not None and not retold.counts(source):
+            continue
+        back = source is not None and retold.is_back(record.seq, source)
+        for told, fact in meaning(record, dialects):
+            yield told._replace(withdrawn=True) if back else told, fact
+
+
+def _source_in(record: Record, dialects: Mapping[str, Dialect]) -> Source | None:
+    dialect = dialects.get(record.dialect)
+    if dialect is None or dialect.source is None:
+        return None
+    event = event_of(record, dialects)
+    return source_of(dialect, event) if isinstance(event, Event) else None
+
+
 class Retold:
     """Which events of a run count, when its source was read more than once.
 
