@@ -12,6 +12,7 @@ from tracklog.collector.trouble import Trouble, json_response
 from tracklog.diff import diff as diff_of
 from tracklog.frame import seq_of, stamp
 from tracklog.index import marked, terms
+from tracklog.story import story as story_of
 from tracklog.why import why as why_of
 
 if TYPE_CHECKING:
@@ -47,6 +48,14 @@ async def show(collector: "Collector", call: "Call") -> Response:
     if at is not None:
         return json_response(await collector.desk.run(lambda: answers.show_at(home, key, at)))
     return await _told(collector, lambda index: answers.show(index, _known(index, key), now))
+
+
+async def story(collector: "Collector", call: "Call") -> Response:
+    home, given = collector.home, call.given
+    key = f"{call.names['family']}:{call.names['run']}"
+    return json_response(
+        await collector.desk.run(lambda: story_of(home, key, given["after"], given["limit"]))
+    )
 
 
 async def tree(collector: "Collector", call: "Call") -> Response:

@@ -235,6 +235,19 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         method="GET",
+        path="/api/runs/{family}/{run}/story",
+        about="The records of a run and what each means, oldest first, in any dialect. `next` is "
+        "the `after` of the next page, and null at the end.",
+        endpoint=questions.story,
+        params=(
+            Param(name="after", about=AFTER.about, kind="integer", least=0, default=0),
+            _limit(1000),
+        ),
+        schema={"type": "object"},
+        answers={404: "There is no such run."},
+    ),
+    Route(
+        method="GET",
         path="/api/runs/{family}/{run}/tree",
         about="The run and those below it, parents before children.",
         endpoint=questions.tree,

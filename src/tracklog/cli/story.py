@@ -1,0 +1,102 @@
+"""`tracklog story`: what was said and done in a run, to be read from top to bottom."""
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tracklog.cli import _home
+from tracklog.cli import _terminal as terminal
+
+WIDEST = 100
+LINES = 12
+"""Lines of one text that are shown, unless all are asked for."""
+QUIET = ("Spent", "Linked", "Noted")
+MARKS = {"Called": "→", "Returned": "←", "Asked": "?", "Answered": "!", "Decided": "◆"}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tracklog story agent-coder-1
+  tracklog story agent-coder-1 --all | less
+  tracklog story kahn:nightly --json | jq -r '.records[].words'""",
+)
+@_home.run_argument()
+@_home.home_option
+@click.option("--after", type=click.IntRange(min=0), default=0, help="Only behind this record.")
+@click.option("--all", "whole", is_flag=True, help="Show long texts whole, and small print.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(run: str, home: Path, after: int, whole: bool, as_json: bool) -> None:
+    """Tell RUN as a story: who said what, which tools were called, what came of it."""
+    from tracklog.story import story  # noqa: PLC0415  # slow to import
+
+    with _home.reading(home) as opened:
+        records: list[dict[str, Any]] = []
+        page: dict[str, Any] = {"next": after}
+        teller = _Teller(whole=whole)
+        while page["next"] is not None:
+            page = story(opened, run, page["next"])
+            if as_json:
+                records += page["records"]
+            else:
+                for record in page["records"]:
+                    teller.tell(record)
+    if as_json:
+        terminal.put_json(page | {"records": records})
+
+
+class _Teller:
+    """Puts records out in paragraphs; who speaks is named when it changes."""
+
+    def __init__(self, *, whole: bool) -> None:
+        self.whole = whole
+        self.width = min(terminal.width() or WIDEST, WIDEST)
+        self.speaker: tuple[str, str] | None = None
+
+    def tell(self, record: dict[str, Any]) -> None:
+        moment = record.get("at") or record["received"]
+        for fact in record["facts"]:
+            if self.whole or fact["fact"] not in QUIET:
+                self._put(record, fact, moment)
+        for finding in record.get("findings", ()):
+            self._line(f"⚠ {finding['name']}: {finding['message']}", fg="yellow")
+
+    def _put(self, record: dict[str, Any], fact: dict[str, Any], moment: str) -> None:
+        if fact["fact"] == "Said":
+            self._name(fact.get("agent") or record.get("agent") or "", fact["role"], moment)
+            for block in fact["blocks"]:
+                self._block(block)
+            return
+        name = fact["fact"]
+        look: dict[str, Any] = {"dim": True}
+        if name in MARKS:
+            look = {"fg": "red"} if fact.get("ok") is False else {"fg": "cyan"}
+        elif name in ("Began", "Ended"):
+            look = {"bold": True}
+        self._line(f"{MARKS.get(name, '·')} {fact['words'] or record['kind']}", **look)
+
+    def _name(self, agent: str, role: str, moment: str) -> None:
+        if self.speaker == (agent, role):
+            return
+        self.speaker = (agent, role)
+        who = f"{agent} ({role})" if agent and role != "assistant" else agent or role
+        click.echo()
+        click.secho(terminal.plain(f"{who}  {moment[:19].replace('T', ' ')}"), fg="green")
+
+    def _block(self, block: dict[str, Any]) -> None:
+        kind = block.get("type")
+        text = block.get("text") or block.get("thinking") or block.get("command")
+        if kind in ("tool_use", "tool_result") or not isinstance(text, str):
+            return
+        self._line(text, dim=kind == "thinking")
+
+    def _line(self, text: str, **look: Any) -> None:
+        rows: list[str] = []
+        for part in text.splitlines() or [""]:
+            rows += textwrap.wrap(terminal.plain(part), self.width - 2) or [""]
+        if not self.whole and len(rows) > LINES:
+            rows[LINES:] = [f"… {len(rows) - LINES} more lines; --all shows them"]
+        for row in rows:
+            click.echo("  " + click.style(row, **look))

@@ -1,0 +1,94 @@
+"""What a run's records mean, one after another, for whoever shows them and knows no dialect."""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from itertools import islice
+from typing import Any
+
+from tracklog.dialects import Dialect
+from tracklog.event import Event, Finding
+from tracklog.fact import FACTS, Fact, Said
+from tracklog.frame import Record
+from tracklog.home import Home
+from tracklog.replay import event_of, facts_of
+from tracklog.words import phrase, words
+
+PAGE = 1000
+MOST = 4000
+"""Characters of one text that are told; what is longer stands whole in its record."""
+
+
+def story(home: Home, run: str, after: int = 0, limit: int = PAGE) -> dict[str, Any]:
+    """The records of a run behind `after`, at most `limit`, each with what it means.
+
+    `next` is the `after` of the next page, and None at the end as it is now.
+    """
+    of = home.run(run)
+    records = list(islice(home.journal.records(after, run=of), limit + 1))
+    more, records = len(records) > limit, records[:limit]
+    return {
+        "family": of[0],
+        "run": of[1],
+        "last": home.journal.last,
+        "next": records[-1].seq if more else None,
+        "records": [told(record, home.dialects) for record in records],
+    }
+
+
+def told(record: Record, dialects: Mapping[str, Dialect]) -> dict[str, Any]:
+    """One record, understood; what it does not say is left out."""
+    row: dict[str, Any] = {
+        "seq": record.seq,
+        "received": record.received,
+        "dialect": record.dialect,
+        "bytes": len(record.line),
+    }
+    event = event_of(record, dialects)
+    if not isinstance(event, Event):
+        found = () if event is None else (event,)
+        kind = "damaged" if event else "erased"
+        return row | {"kind": kind, "words": kind, "facts": [], "findings": _found(found)}
+    facts, failure = facts_of(dialects[record.dialect], event)
+    row |= {"kind": event.kind, "at": event.at, "agent": event.actor, "words": words(facts)[:MOST]}
+    row["facts"] = [fact_as_json(fact) for fact in facts]
+    found = (*event.odd, *((failure,) if failure else ()))
+    return {key: value for key, value in row.items() if value is not None} | (
+        {"findings": _found(found)} if found else {}
+    )
+
+
+def fact_as_json(fact: Fact) -> dict[str, Any]:
+    """A fact by its name, in words and with what it says; a text that is cut ends with `…`."""
+    said: dict[str, Any] = {"fact": type(fact).__name__}
+    if not isinstance(fact, Said):
+        said["words"] = phrase(fact)
+    for name, key, usual in _FIELDS[type(fact)]:
+        value = getattr(fact, name)
+        if value is not None and value != usual:
+            said[key] = shortened(value)
+    return said
+
+
+def shortened(value: Any) -> Any:
+    """The same value with long texts cut; what is cut says so by its last character."""
+    if isinstance(value, str):
+        return value if len(value) <= MOST else value[: MOST - 1] + "…"
+    if isinstance(value, Mapping):
+        return {key: shortened(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [shortened(each) for each in value]
+    return value
+
+
+_FIELDS: Mapping[type[Fact], list[tuple[str, str, Any]]] = {
+    kind: [
+        (each.name, each.name.rstrip("_"), None if each.default is MISSING else each.default)
+        for each in fields(kind)
+    ]
+    for kind in FACTS
+}
+"""Of each field its name, its key, and what it says by default."""
+
+
+def _found(findings: tuple[Finding, ...]) -> list[dict[str, str]]:
+    return [finding._asdict() for finding in findings]

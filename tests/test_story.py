@@ -1,0 +1,92 @@
+"""A run told as a story: what each record means, whatever its dialect."""
+
+import orjson
+import pytest
+from click.testing import CliRunner
+
+import sampling as samples
+from tracklog import registry
+from tracklog.check import understand
+from tracklog.cli import tracklog
+from tracklog.home import Home
+from tracklog.story import MOST, story, told
+
+GOOD = [path for path in samples.of("good") if samples.lines_of(path)]
+
+
+@pytest.fixture
+def home(tmp_path):
+    with Home(tmp_path / "home") as home:
+        yield home
+
+
+def admit(home: Home, dialect: str, *bodies: dict) -> None:
+    home.intake.admit([orjson.dumps(body) for body in bodies], dialect)
+
+
+def said(n: int, text: str) -> dict:
+    origin = {"writer": "test", "fidelity": "observed"}
+    body = {"id": f"{n:032x}", "run": "r1", "at": "2026-05-05T09:00:00Z", "fact": "Said"}
+    block = {"type": "text", "fidelity": "agent_emitted", "text": text}
+    return body | {"role": "assistant", "agent": "coder", "blocks": [block], "origin": origin}
+
+
+@pytest.mark.parametrize("path", GOOD, ids=samples.name_of)
+def test_every_record_of_every_dialect_is_told_with_what_it_means(path, home):
+    home.intake.admit(samples.lines_of(path), samples.dialect_of(path))
+    for record in home.journal.records():
+        row = told(record, home.dialects)
+        assert row["seq"] == record.seq
+        dialect = registry.dialect(record.dialect)
+        names = [type(fact).__name__ for fact in facts(dialect, record)]
+        assert [fact["fact"] for fact in row["facts"]] == names
+        assert orjson.loads(orjson.dumps(row)) == row
+
+
+def facts(dialect, record):
+    return list(dialect.facts(understand(dialect, record.line)))
+
+
+def test_pages_follow_each_other_and_together_are_the_run(home):
+    admit(home, "tracklog", *(said(n, f"word {n}") for n in range(25)))
+    whole = story(home, "r1")
+    assert whole["next"] is None
+    assert len(whole["records"]) == 25
+    found, after = [], 0
+    while after is not None:
+        page = story(home, "r1", after, 10)
+        found += page["records"]
+        after = page["next"]
+    assert found == whole["records"]
+
+
+def test_a_long_text_is_cut_and_the_record_keeps_it_whole(home):
+    admit(home, "tracklog", said(1, "x" * (MOST + 1)))
+    (record,) = story(home, "r1")["records"]
+    text = record["facts"][0]["blocks"][0]["text"]
+    assert text == "x" * (MOST - 1) + "…"
+    (kept,) = home.journal.records()
+    assert b"x" * (MOST + 1) in kept.line
+
+
+def test_an_erased_record_is_told_as_such(home):
+    admit(home, "tracklog", said(1, "secret"))
+    home.store.erase(1, reason="leaked", by="me", at="2026-05-05T09:00:00.000Z")
+    (record,) = story(home, "r1")["records"]
+    assert record["kind"] == "erased"
+    assert record["facts"] == []
+
+
+def test_the_verb_tells_who_said_what_and_what_was_called(tmp_path):
+    call = {"id": "c" * 32, "run": "r1", "fact": "Called", "tool": "Read", "call_id": "1"}
+    call |= {"input": {"path": "a.py"}, "origin": {"writer": "test", "fidelity": "observed"}}
+    with Home(tmp_path) as home:
+        admit(home, "tracklog", said(1, "I look into it.\x1b[31m"), call)
+    shown = CliRunner().invoke(tracklog, ["story", "r1", "--home", str(tmp_path)])
+    assert shown.exit_code == 0
+    assert "coder  2026-05-05 09:00:00" in shown.output
+    assert "I look into it." in shown.output
+    assert "\x1b" not in shown.output
+    assert "→ Read(path=a.py)" in shown.output
+    told = CliRunner().invoke(tracklog, ["story", "r1", "--home", str(tmp_path), "--json"])
+    assert [row["kind"] for row in orjson.loads(told.output)["records"]] == ["Said", "Called"]
