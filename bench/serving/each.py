@@ -19,9 +19,13 @@ async def app(scope, receive, send):
         queue: asyncio.Queue = asyncio.Queue()
         queues.add(queue)
         await send({**START, "headers": [(b"content-type", b"text/event-stream")]})
-        while True:
-            said = await queue.get()
+        await receive()
+        leaving = asyncio.ensure_future(receive())
+        leaving.add_done_callback(lambda _: queue.put_nowait(None))
+        while (said := await queue.get()) is not None:
             await send({"type": "http.response.body", "body": said, "more_body": True})
+        queues.discard(queue)
+        return
     body, more = b"", True
     while more:
         message = await receive()

@@ -76,7 +76,7 @@ def answer(
     if not verbose and {verdict[0] for verdict in verdicts} == {"accepted"}:
         return b'{"accepted":%d,"duplicate":0,"refused":0,"last_seq":%d,"verdicts":[]}' % (
             len(verdicts),
-            verdicts[-1][1],
+            verdicts[-1][1] or 0,
         )
     counts = Counter(verdict[0] for verdict in verdicts)
     said: dict[str, Any] = {name: counts[name] for name in ("accepted", "duplicate", "refused")}

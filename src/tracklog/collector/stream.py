@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 _POLL = 0.025  # seconds between two looks at what another process may have written
 _BLOCK = 1000  # records that are written down together
 _FULL = 256 << 10  # bytes that a watcher may leave unread before it is left out
-_REST = 0.025  # seconds that the hub rests after a delivery, at most, so that others get their turn
+_FEW = 20  # watchers that can be told at once, whatever else goes on
+_REST = (
+    0.025  # seconds that the hub rests after telling more, at most, so that others get their turn
+)
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -242,7 +245,8 @@ class Hub:
             moved = self._spread_news() or moved
             if moved:
                 await asyncio.sleep(0)  # the sockets are written when the loop comes round
-                await asyncio.sleep(min(_REST, 2 * (time.monotonic() - began)))
+                if self.watching > _FEW:
+                    await asyncio.sleep(min(_REST, 2 * (time.monotonic() - began)))
             else:
                 self._poked.clear()
                 with contextlib.suppress(TimeoutError):
