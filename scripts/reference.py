@@ -19,7 +19,12 @@ FORMAT = PAGES / "journal-format.md"
 
 def pages() -> dict[Path, str]:
     """The text of every reference page, by its path."""
-    made = {"cli": _cli(), "dialects": _dialects(), "errors": _errors()}
+    made = {
+        "cli": _cli(),
+        "dialects": _dialects(),
+        "errors": _errors(),
+        "importers": _importers(),
+    }
     return {PAGES / f"{name}.md": text for name, text in made.items()} | {
         README: _readme(),
         FORMAT: _format(),
@@ -61,6 +66,17 @@ def _cli() -> str:
         help_text = "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
         parts.append(f"## {verb}\n\n```text\n{help_text}\n```\n")
     return "\n".join(parts)
+
+
+def _importers() -> str:
+    parts = [
+        "# Importers\n",
+        "What `tracklog import` reads; [how](../how-to/import-agent-logs.md).\n",
+    ]
+    parts += ["| importer | reads | mapping |", "|---|---|---|"]
+    for each in registry.importers():
+        parts.append(f"| `{each.name}` | {each.about} | {each.mapping} |")
+    return "\n".join(parts) + "\n"
 
 
 def _errors() -> str:

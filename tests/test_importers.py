@@ -1016,3 +1016,20 @@ def test_blob_gives_the_very_bytes_back(tmp_path, home, monkeypatch):
     assert run("blob", name).stdout_bytes == b"\x00\xffbytes"
     run("blob", name, "-o", str(tmp_path / "out"))
     assert (tmp_path / "out").read_bytes() == b"\x00\xffbytes"
+
+
+def test_the_importer_of_the_documentation_works(tmp_path):
+    page = (Path(__file__).parents[1] / "docs/how-to/add-an-importer.md").read_text()
+    made = {"__name__": "morse"}
+    exec(page.split("```python\n")[1].split("```")[0], made)
+    slip = {"station": "Paris", "text": "STOP", "sent": "1899-05-05T09:00:00Z"}
+    write(tmp_path / "samples" / "slips.jsonl", slip, slip, {"station": "Paris"}, 7)
+    lines, _, report = told_by(made["importer"], tmp_path / "samples" / "slips.jsonl")
+    assert len(lines) == 4
+    assert (report.mapped["slip"], report.unknown["slip"]) == (2, 2)
+
+    suite = ImporterSuite()
+    suite.importer, suite.samples = made["importer"], tmp_path / "samples"
+    for n, name in enumerate(name for name in dir(suite) if name.startswith("test_")):
+        (tmp_path / str(n)).mkdir()
+        getattr(suite, name)(tmp_path / str(n))
