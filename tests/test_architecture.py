@@ -30,6 +30,7 @@ SPEAKERS = {
 
 QUESTIONS = {
     "tracklog.answers",
+    "tracklog.twins",
     "tracklog.diff",
     "tracklog.fleet",
     "tracklog.why",

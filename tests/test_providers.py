@@ -676,6 +676,16 @@ def test_settled_blocks_can_be_taken_while_the_stream_goes_on():
     assert [block["text"] for block in reply.blocks] == ["Next."]
 
 
+def test_a_message_that_goes_on_after_it_was_taken_is_told_on():
+    reply = Reply()
+    reading = provider("claude").read(reply)
+    reading.hear(claude_line(CLAUDE_TEXT))
+    reading.hear(claude_line({"type": "text", "text": "Next."}, id="msg_2"))
+    assert bare(reply.take()) == [text("Reading it.")]
+    reading.hear(claude_line({"type": "text", "text": "Reading it. Done."}))
+    assert bare(reply.blocks) == [text("Next."), text("Reading it. Done.")]
+
+
 def compat(name, stream: bytes):
     blocks = normalise(name, stream, profile="compat").blocks
     assert all(block.pop("fidelity") == "agent_emitted" for block in blocks)

@@ -265,6 +265,10 @@ class Reply:
         """Whether that call was told before."""
         return id in self._names
 
+    def holds(self, block: Body) -> bool:
+        """Whether a block may still grow: it was not given away."""
+        return any(block is each for each in self.blocks)
+
     def stream(self, raw: bytes, provider_type: str, **extras: Any) -> None:
         """What was not understood, kept as it is."""
         self.add("stream", raw_chunk(raw), provider_type=provider_type, **extras)

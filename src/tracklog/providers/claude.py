@@ -217,7 +217,7 @@ class Reading:
         if parent is None:
             self.reply.note(model=word(message.get("model")))
         extras = {"message_id": id, "parent_tool_id": parent}
-        earlier, used = list(known.blocks), set[int]()
+        earlier, used = [each for each in known.blocks if self.reply.holds(each)], set[int]()
         for element in _elements(message.get("content")):
             self._cover(id, parent, element)
             if not _again(element, earlier, used):

@@ -125,8 +125,9 @@ class Reading:
             self._output[key] = max(output, self._output.get(key, 0))
         self._think(told, extras)
         said = text(told.get("content")) or ""
-        if id and id in self._texts and count(told.get("chunkIndex")):
-            self._texts[id]["text"] += said
+        known = self._texts.get(id or "")
+        if known is not None and count(told.get("chunkIndex")) and self.reply.holds(known):
+            known["text"] += said
         else:
             block = self.reply.text(said, **extras)
             if id and block is not None:
