@@ -4,11 +4,16 @@ import gzip
 import json
 import math
 import os
+import re
 import struct
+import subprocess
+import sys
+import tomllib
 from base64 import b64encode
 from hashlib import sha256
 from pathlib import Path
 
+import httpx
 import orjson
 import pytest
 from google.protobuf import json_format
@@ -1252,3 +1257,99 @@ def test_the_sdk_exports_spans_and_logs(tmp_path):
         assert noted["run"] == run["run"]
         verified = server.get("/api/events").json()
         assert verified["last"] == len(verified["events"])
+
+
+# The page that tells agents where to report.
+
+
+PAGE = Path(__file__).parents[1] / "docs/how-to/point-your-agent-here.md"
+SECTIONS = {
+    part.partition("\n")[0]: part for part in re.split("^## ", PAGE.read_text(), flags=re.MULTILINE)
+}
+
+
+def listing(section, language):
+    return re.search(rf"^```{language}\n(.*?)^```", SECTIONS[section], re.DOTALL | re.MULTILINE)[1]
+
+
+def exported(section, server):
+    """What a shell has in its environment after the listing of a section."""
+    script = listing(section, "bash").replace("http://127.0.0.1:4318", server.url)
+    done = subprocess.run(
+        ["bash", "-euc", f"{script}\nenv -0"],
+        stdout=subprocess.PIPE,
+        env={"PATH": os.environ["PATH"]},
+        check=True,
+    )
+    return dict(pair.split("=", 1) for pair in done.stdout.decode().split("\0") if pair)
+
+
+def send_as(sample, endpoint):
+    """Sends what an agent would, in protobuf, to where its settings say."""
+    for sent in json.loads((SAMPLES[0].parent / f"{sample}.json").read_text())["sent"]:
+        body = as_protobuf(sent["to"].rpartition("/")[2], sent["body"])
+        with httpx.Client(trust_env=False, timeout=30) as http:
+            answer = http.post(endpoint(sent["to"]), content=body, headers=PROTOBUF)
+        assert (answer.status_code, answer.content) == (200, b"")
+
+
+@pytest.mark.parametrize(
+    ("section", "sample", "needed"),
+    [
+        (
+            "Claude Code",
+            "claude-code",
+            (
+                "CLAUDE_CODE_ENABLE_TELEMETRY OTEL_LOGS_EXPORTER OTEL_METRICS_EXPORTER "
+                "OTEL_EXPORTER_OTLP_PROTOCOL OTEL_LOG_USER_PROMPTS OTEL_LOG_TOOL_DETAILS"
+            ),
+        ),
+        ("Gemini CLI", "gemini-cli", "GEMINI_TELEMETRY_ENABLED GEMINI_TELEMETRY_OTLP_PROTOCOL"),
+        ("Copilot CLI", "copilot-cli", "COPILOT_OTEL_ENABLED"),
+    ],
+)
+def test_the_page_points_an_agent_to_where_it_is_heard(section, sample, needed, tmp_path):
+    with collector(tmp_path / "home") as server:
+        environment = exported(section, server)
+        assert environment.keys() >= set(needed.split())
+        names = ("OTEL_EXPORTER_OTLP_ENDPOINT", "GEMINI_TELEMETRY_OTLP_ENDPOINT")
+        (base,) = [environment[name] for name in names if name in environment]
+        send_as(sample, lambda path: base + path)
+        assert len(server.get("/api/runs").json()) == 1
+
+
+def test_the_page_points_codex_to_where_it_is_heard(tmp_path):
+    with collector(tmp_path / "home") as server:
+        text = listing("Codex", "toml").replace("http://127.0.0.1:4318", server.url)
+        settings = tomllib.loads(text)["otel"]
+        exporters = {
+            "/v1/logs": settings["exporter"]["otlp-http"],
+            "/v1/traces": settings["trace_exporter"]["otlp-http"],
+        }
+        assert {each["protocol"] for each in exporters.values()} == {"binary"}
+        send_as("codex", lambda path: exporters[path]["endpoint"])
+        (run,) = server.get("/api/runs").json()
+        assert run["run"] == "ccaa664d-f560-4adf-a669-7ce101fa96c2"
+
+
+def test_the_page_points_an_sdk_here_with_nothing_but_its_environment(tmp_path):
+    program = """
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+provider = TracerProvider()
+provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+with provider.get_tracer("program").start_as_current_span("job"):
+    pass
+provider.shutdown()
+"""
+    with collector(tmp_path / "home", TRACKLOG_TOKEN="s3cret") as server:
+        environment = exported("Any OpenTelemetry SDK", server)
+        said = listing("With a token", "bash").replace("$TRACKLOG_TOKEN", "s3cret")
+        headers = re.search(r'OTEL_EXPORTER_OTLP_HEADERS="(.*)"', said)[1]
+        environment["OTEL_EXPORTER_OTLP_HEADERS"] = headers
+        subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=60)
+        server.http.headers["Authorization"] = "Bearer s3cret"
+        (run,) = server.get("/api/runs").json()
+        assert (run["title"], run["status"]) == ("job", "done")

@@ -140,6 +140,11 @@ def operation(attrs: Attrs) -> str | None:
     return None
 
 
+def is_chain(attrs: Attrs) -> bool:
+    """Whether a span stands for all that was done, not for one thing in it."""
+    return text(attrs.get("openinference.span.kind")) == "CHAIN"
+
+
 def generation(attrs: Attrs, events: Iterable[str] = ()) -> str | None:
     """Which generation of the conventions this is: A, B, C, mixed; None where nothing tells."""
     found = set()

@@ -96,10 +96,11 @@ def _what(span: Span, does: str | None, *, nested: bool) -> What | None:
     """What began and ended with it; None when it is a call within something else."""
     if does == "invoke_agent":
         return "agent" if nested else "run"
-    if not span.parent:
-        return "run"
     if does == "invoke_workflow":
         return "step" if nested else "run"
+    # A trace ends with its root; a conversation goes on after a request of it has.
+    if not span.parent and (not span.keys or genai.is_chain(span.attrs)):
+        return "run"
     return "step" if does in (None, "plan") else None
 
 
