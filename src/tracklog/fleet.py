@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tracklog.fact import Linked, Noted, Spent
 from tracklog.folds import agents as agents_fold
 from tracklog.folds import inbox as inbox_fold
 from tracklog.folds import moment, rows_of, silence
@@ -23,6 +24,10 @@ MOST_CALLS = 10_000
 SHOWN = 500
 """Runs whose last words are looked up, at most: nobody reads further."""
 PAGE = 64
+NEAR = 32
+"""Records back from a run's last in which its last words are looked for."""
+QUIET = (Linked, Noted, Spent)
+"""Facts that are nobody's words."""
 TOLD = (
     "family", "run", "status", "title", "outcome", "silent_seconds", "tool_calls", "tool_failures",
     "open_calls", "questions", "tokens", "cost_usd", "last_seq",
@@ -53,9 +58,10 @@ def fleet(
     rates: Mapping[str, float],
     last: int = 0,
     notes: Iterable[str] = (),
+    lost_after: float = runs_fold.LOST_AFTER,
 ) -> View:
     """The runs and the agents as rows, by need, then the latest heard first."""
-    rows = {f"{state.family}:{state.run}": _run(state, now, rates) for state in states}
+    rows = {f"{state.family}:{state.run}": _run(state, now, rates, lost_after) for state in states}
     counts = Counter(row["status"] for row in rows.values())
     return View(
         now,
@@ -67,8 +73,10 @@ def fleet(
     )
 
 
-def _run(state: runs_fold.State, now: str, rates: Mapping[str, float]) -> dict[str, Any]:
-    row = runs_fold.row(state, now)
+def _run(
+    state: runs_fold.State, now: str, rates: Mapping[str, float], lost_after: float
+) -> dict[str, Any]:
+    row = runs_fold.row(state, now, lost_after)
     key = f"{state.family}:{state.run}"
     began = state.began_ms if state.began_ms is not None else moment(state.first_received)
     asked = moment(now)
@@ -116,8 +124,9 @@ def _by_need(row: Mapping[str, Any]) -> tuple[int, int]:
 class Watch:
     """A fleet that is looked at again and again: what did not change is not read again."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, lost_after: float = runs_fold.LOST_AFTER) -> None:
         self.home = home
+        self._lost_after = lost_after
         self._runs: dict[str, runs_fold.State] = {}
         self._agents: dict[str, dict[str, agents_fold.State]] = {}
         self._words: dict[str, tuple[int, str]] = {}
@@ -148,6 +157,7 @@ class Watch:
             rates=self._rates(now),
             last=self._seen,
             notes=self._notes,
+            lost_after=self._lost_after,
         )
         for row in view.runs[:SHOWN]:
             row["words"] = self._last_words(row)
@@ -207,8 +217,9 @@ class Watch:
         key, seq = ":".join(run), row["last_seq"]
         known, said = self._words.get(key, (0, ""))
         if known != seq:
-            for record in self.home.journal.read(seq - 1, 1, run):
-                said = words([fact for _, fact in meaning(record, self.home.dialects)]) or said
+            for record in self.home.journal.read(max(0, seq - NEAR), NEAR, run):
+                facts = [fact for _, fact in meaning(record, self.home.dialects)]
+                said = words([fact for fact in facts if not isinstance(fact, QUIET)]) or said
             self._words[key] = (seq, said)
         return said
 

@@ -141,13 +141,15 @@ def _nothing(view: "View", look: Look) -> str:
     return "  no runs yet; what `tracklog record` keeps appears here"
 
 
-def head(view: "View", width: int) -> str:
+def head(view: "View", width: int | None) -> str:
     """How many runs there are, by status."""
     total = sum(view.counts.values())
     words: list[tuple[str, str | None]] = [(terminal.count(total, "run"), None)]
     words += [(f"{n:,} {status}", _table.COLOURS[status]) for status, n in view.counts.items() if n]
     right = f"record {view.last:,}  {view.now[11:19]} UTC"
     plain = "  ".join(word for word, _ in words)
+    if width is None:
+        return f"{plain}  {right}"
     if len(plain) + len(right) + 2 > width:
         return terminal.fitted(plain, width)
     line = "  ".join(click.style(word, fg=colour, bold=True) for word, colour in words)

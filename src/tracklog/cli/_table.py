@@ -132,7 +132,8 @@ def _fitted(
     shown = {n: least[n] for n in kept}
     left = room - sum(shown.values()) - GAP * (len(kept) - 1)
     while left > 0 and (wanting := [n for n in kept if shown[n] < widths[n]]):
-        n = min(wanting, key=lambda n: shown[n])
+        # A name that is unambiguous already gets what the words leave.
+        n = min(wanting, key=lambda n: (columns[n].least is not None, shown[n]))
         shown[n] += 1
         left -= 1
     return kept, [shown[n] for n in kept]
@@ -191,7 +192,7 @@ def cell(value: Any) -> str:
         return ", ".join(f"{name} {cell(each)}" for name, each in value.items())
     if isinstance(value, list | tuple | set):
         return ", ".join(map(cell, value))
-    return " ".join(str(value).split())
+    return " ".join(str(value).split()) or NOTHING
 
 
 def _number(value: float) -> str:

@@ -1,13 +1,17 @@
 """`tracklog query`: a question in SQL, which can change nothing."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from tracklog.cli import _home
+from tracklog.cli import _home, _table
 from tracklog.cli import _terminal as terminal
+
+LEAST = 6
+"""Columns that a value keeps."""
 
 
 @click.command(
@@ -35,7 +39,7 @@ def command(sql: str, home: Path, limit: int, seconds: float, as_json: bool) -> 
             terminal.put_json(dict(zip(answer.columns, map(_json, row), strict=True)))
         sys.stdout.flush()
     else:
-        _table(answer.columns, answer.rows)
+        _rows(answer.columns, answer.rows)
     if answer.cut:
         click.echo(f"only the first {limit:,} rows are shown; --limit shows more", err=True)
 
@@ -44,15 +48,17 @@ def _json(value: Any) -> Any:
     return value.hex() if isinstance(value, bytes) else value
 
 
-def _table(columns: list[str], rows: list[tuple[Any, ...]]) -> None:
+def _rows(columns: list[str], rows: list[tuple[Any, ...]]) -> None:
+    """A table in which every column may be cut, where it has to fit; no column is left out."""
     if not rows:
         click.echo("no rows", err=True)
         return
-    texts = [columns] + [[_text(value) for value in row] for row in rows]
-    widths = [min(60, max(map(len, column))) for column in zip(*texts, strict=True)]
-    for n, row in enumerate(texts):
-        line = "  ".join(text[:60].ljust(width) for text, width in zip(row, widths, strict=True))
-        click.secho(line.rstrip(), bold=n == 0)
+    shown = [_table.Column(name, _nth(n), cut=LEAST) for n, name in enumerate(columns)]
+    _table.put([{"row": row} for row in rows], shown, "", as_json=False)
+
+
+def _nth(n: int) -> Callable[[dict[str, Any]], str]:
+    return lambda row: _text(row["row"][n])
 
 
 def _text(value: Any) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tracklog.frame import Record
 
 WIDE = 110
+TINY = 60
 NARROW, ROOMY = 12, 24
 """Columns of a run's name."""
 MOST = 200
@@ -69,9 +70,11 @@ def _row(record: "Record", said: str, wanted: list[str], names: "Names") -> str:
         most = max(NARROW if narrow else ROOMY, least)
         name = terminal.fitted(name[:most] if least <= most else name, min(most, width // 3))
     head = f"{record.seq:>7}  {moment[5:16] if narrow else moment}  "
+    if width is not None and width < TINY:
+        head = f"{record.seq:>7}  "
     room = MOST if width is None else max(8, width - len(head) - terminal.cells(name) - 2)
     parts: list[str] = []
-    for piece, found in marked(said, wanted, room):
+    for piece, found in marked(said, wanted, max(8, room - 2)):
         text = terminal.fitted(piece, min(room, terminal.cells(terminal.plain(piece))))
         room -= terminal.cells(text)
         parts.append(click.style(text, fg="yellow", bold=True) if found else text)

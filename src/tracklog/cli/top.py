@@ -18,7 +18,7 @@ from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
     from tracklog.cli._screen import Screen
-    from tracklog.fleet import View
+    from tracklog.fleet import View, Watch
     from tracklog.frame import Record, Run
     from tracklog.home import Home
 
@@ -41,17 +41,20 @@ Keys: up and down or j and k choose, enter opens, escape goes back, / filters, a
 ? helps, q quits.""",
 )
 @_home.home_option
+@_home.lost_option
 @click.option("--once", is_flag=True, help="Print one frame and end.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object: what a frame shows.")
-def command(home: Path, once: bool, as_json: bool) -> None:
+def command(home: Path, lost_after: float, once: bool, as_json: bool) -> None:
     """Show runs and agents as they are, live: who waits and for what, who failed, who is lost."""
     from tracklog.fleet import Watch  # noqa: PLC0415  # slow to import
 
     with _home.asking(home) as opened:
-        view = Watch(opened).look(_home.now()) if as_json or not _is_screen(once) else None
-        if view is None:
-            _live(opened)
-        elif as_json:
+        watch = Watch(opened, lost_after)
+        if _is_screen(once) and not as_json:
+            _live(opened, watch)
+            return
+        view = watch.look(_home.now())
+        if as_json:
             terminal.put_json(asdict(view))
         else:
             _once(view, opened)
@@ -64,8 +67,7 @@ def _is_screen(once: bool) -> bool:
 
 
 def _once(view: "View", home: "Home") -> None:
-    width = terminal.width()
-    click.echo(_fleet.head(view, width or 200).rstrip())
+    click.echo(_fleet.head(view, terminal.width()))
     _table.put(
         view.runs,
         _fleet.columns(_home.names(home), agents=False),
@@ -74,11 +76,11 @@ def _once(view: "View", home: "Home") -> None:
     )
 
 
-def _live(home: "Home") -> None:
+def _live(home: "Home", watch: "Watch") -> None:
     from tracklog.cli._screen import Screen  # noqa: PLC0415  # for this verb alone
 
     screen = Screen()
-    with _watched(home, screen) as watcher, screen.entered():
+    with _watched(home, screen, watch) as watcher, screen.entered():
         watcher.start()
         _watch(home, screen, watcher)
 
@@ -170,25 +172,22 @@ class _Said:
 class _Watcher(threading.Thread):
     """Looks whenever the journal grew, so that a key is never waited for."""
 
-    def __init__(self, home: "Home", screen: "Screen") -> None:
+    def __init__(self, home: "Home", screen: "Screen", watch: "Watch") -> None:
         super().__init__(daemon=True)
-        self.home, self.screen = home, screen
+        self.home, self.screen, self.watch = home, screen, watch
         self.view: View | None = None
         self.error: Exception | None = None
         self.done = threading.Event()
 
     def run(self) -> None:
-        from tracklog.fleet import Watch  # noqa: PLC0415  # slow to import
-
-        watch = Watch(self.home)
         try:
             while not self.done.is_set():
-                self.view = watch.look(_home.now())
+                self.view = self.watch.look(_home.now())
                 self.screen.wake()
                 until = time.monotonic() + TICK
                 self.done.wait(PAUSE)
                 while not self.done.is_set() and time.monotonic() < until:
-                    if self.home.journal.wait(max(watch.seen, self.view.last), PAUSE):
+                    if self.home.journal.wait(max(self.watch.seen, self.view.last), PAUSE):
                         break
         except Exception as error:  # noqa: BLE001  # told by the thread that has the screen
             self.error = error
@@ -196,8 +195,8 @@ class _Watcher(threading.Thread):
 
 
 @contextmanager
-def _watched(home: "Home", screen: "Screen") -> Iterator[_Watcher]:
-    watcher = _Watcher(home, screen)
+def _watched(home: "Home", screen: "Screen", watch: "Watch") -> Iterator[_Watcher]:
+    watcher = _Watcher(home, screen, watch)
     try:
         yield watcher
     finally:

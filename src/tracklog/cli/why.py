@@ -16,6 +16,8 @@ NEAR = 12
 """Steps that are shown at either end of a long way, unless all are asked for."""
 TIE = 17
 """Columns for what ties a step to its cause."""
+NARROW = 70
+"""Columns below which a row has no room for the time."""
 ENDS = {
     "prompt": "",
     "start": "nothing that was heard caused this; no prompt was heard before it",
@@ -55,9 +57,9 @@ def command(run: str, seq: int, home: Path, whole: bool, as_json: bool) -> None:
 
 def _put(answer: "Why", *, whole: bool) -> None:
     if ENDS[answer.ends]:
-        click.secho(ENDS[answer.ends], fg="yellow")
+        _note(ENDS[answer.ends])
     for unseen in answer.unseen:
-        click.secho(terminal.plain(f"record {unseen.seq}: {unseen.message}"), fg="yellow")
+        _note(f"record {unseen.seq}: {unseen.message}")
     back = answer.back[::-1]
     ties = [None, *(step.how for step in back)]
     show = _Rows()
@@ -74,6 +76,13 @@ def _put(answer: "Why", *, whole: bool) -> None:
             show.row(step, step.how or "", of=step.of)
     if not answer.forward:
         click.secho("nothing that was heard came of it", dim=True)
+
+
+def _note(said: str) -> None:
+    """A sentence, on as many lines as it takes."""
+    width = terminal.width()
+    said = terminal.plain(said)
+    click.secho(said if width is None else click.wrap_text(said, width), fg="yellow")
 
 
 def _shown(count: int, whole: bool) -> list[int | None]:
@@ -102,7 +111,10 @@ class _Rows:
             click.secho(self._cut(said), dim=True)
         tie = how if of in (None, self.seq) else f"{how} ← {of}"
         self.seq = step.seq
-        head = f"{mark:<2}{step.seq:>8}  {moment[11:19]:<8}  {tie:<{TIE}}  "
+        if self.width is not None and self.width < NARROW:
+            head = f"{mark:<2}{step.seq:>6} {tie.split()[0]:<8} "
+        else:
+            head = f"{mark:<2}{step.seq:>8}  {moment[11:19]:<8}  {tie:<{TIE}}  "
         agent = f"{step.agent}: " if step.agent else ""
         said = self._cut(f"{agent}{step.words or step.kind}", len(head))
         click.echo(terminal.plain(head) + click.style(said, **look))  # type: ignore[arg-type]  # click's own names

@@ -16,6 +16,7 @@ from tracklog.fact import (
     Moved,
     Noted,
     Returned,
+    Said,
     Spent,
 )
 from tracklog.folds import (
@@ -29,6 +30,7 @@ from tracklog.folds import (
     moment,
     number,
     run_key,
+    said_in,
     short,
     silence,
     spend_name,
@@ -114,6 +116,8 @@ def step(state: State, told: Told, fact: Fact) -> State:
             state.asking.pop(text_of(fact.question_id), None)
         case Spent():
             _spent(state, told, fact)
+        case Said(role="user") if state.task is None and fact.injected is not True:
+            state.task = short(said_in(fact.blocks)) or None
         case Noted(label="title"):
             state.title = short(fact.text) or state.title
     return state

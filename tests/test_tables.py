@@ -1,0 +1,272 @@
+"""What the answering verbs print: it fits the terminal, a pipe gets all of it, ids stay unambiguous."""
+
+import contextlib
+import os
+import pty
+import subprocess
+import sys
+import termios
+import unicodedata
+
+import click
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sampling as samples
+from tracklog.cli import _table
+from tracklog.dialects import tracklog as native
+from tracklog.errors import NoSuchRun
+from tracklog.fact import Answered, Asked, Began, Called, Linked, Returned, Said, Spent
+from tracklog.home import Home
+
+LONG = "a-run-whose-name-is-longer-than-any-terminal-is-wide-and-then-some-more"
+SLY = "\x1b[2J\x07\r\nfake\u202e"
+VERBS = [
+    ["runs"], ["show", "agent-coder-1"], ["tree"], ["agents"], ["tools"],
+    ["audits", "--window", "all"], ["outcomes"], ["inbox"], ["leaderboard"], ["costs"],
+    ["costs", "--by", "model"], ["search", "test"], ["findings"], ["why", "agent-coder-1", "{seq}"],
+    ["diff", "agent-coder-1", "agent-coder-2"], ["top", "--once"], ["query", "SELECT * FROM runs"],
+]  # fmt: skip  # a table
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    path = tmp_path_factory.mktemp("tables") / "home"
+    with Home(path, durability="os") as opened:
+        for sample in samples.of("good"):
+            opened.intake.admit(samples.lines_of(sample), samples.dialect_of(sample))
+        for run in (f"{LONG}-1", f"{LONG}-2", "日本語のラン名前はとても長いです", f"sly{SLY}"):
+            hostile(opened, run)
+        opened.index.catch_up()
+    return path
+
+
+def hostile(home, run):
+    facts = [
+        Began(what="run", task=f"test {SLY} {'日本' * 60}"),
+        Said(role="assistant", blocks=({"type": "text", "text": f"test {SLY} {'x' * 300}"},)),
+        Called(tool=f"tool{SLY}{'t' * 90}", call_id="c1", agent=f"agent{SLY}{'a' * 90}", input=SLY),
+        Returned(call_id="c1", ok=False, error=SLY),
+        Returned(call_id="c9", ok=True),
+        Asked(question_id=f"q{SLY}", text=f"{SLY} {'?' * 200}", agent=f"agent{SLY}"),
+        Answered(question_id=f"other{SLY}", answer=SLY),
+        Spent(
+            key="k", model=f"m{SLY}{'m' * 90}", cost_usd=1234567.891, usage={"input_tokens": 10**12}
+        ),
+        Linked(kind="sub-run", child=f"child{SLY}{'c' * 90}"),
+        Linked(kind="handoff", from_=f"a{SLY}", to="b" * 200),
+    ]
+    lines = [
+        native.line(
+            fact,
+            id=f"{run}-{n}",
+            run=run,
+            at="2026-05-05T09:00:00Z",
+            origin={"writer": "test", "fidelity": "observed"},
+        )
+        for n, fact in enumerate(facts)
+    ]
+    assert all(verdict.seq for verdict in home.intake.admit(lines, "tracklog"))
+
+
+def filled(verb, home):
+    if "{seq}" not in verb:
+        return verb
+    with Home(home, readonly=True) as opened:
+        first = next(opened.journal.records(run=("kahn", "agent-coder-1"))).seq
+    return [part.format(seq=first + 1) for part in verb]
+
+
+def environment(home, **more):
+    kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    return {**kept, "TRACKLOG_HOME": str(home), **more}
+
+
+EVERY = """
+import sys, orjson
+from tracklog.cli import tracklog
+for verb in orjson.loads(sys.argv[1]):
+    print("$", *verb, flush=True)
+    try:
+        tracklog.main(verb, prog_name="tracklog", standalone_mode=False)
+    except SystemExit as stop:
+        assert stop.code in (0, 1), stop.code
+    sys.stdout.flush()
+"""
+"""All verbs in one process: starting one takes longer than its answer."""
+
+
+def told(home, verbs):
+    given = orjson.dumps([filled(verb, home) for verb in verbs]).decode()
+    return [sys.executable, "-c", EVERY, given]
+
+
+def by_verb(seen):
+    parts = seen.split("$ ")[1:]
+    return {part.partition("\n")[0].strip(): part.partition("\n")[2] for part in parts}
+
+
+def on_terminal(columns, home, verbs):
+    """What a terminal of that width gets to see of each verb."""
+    master, slave = pty.openpty()
+    termios.tcsetwinsize(slave, (24, columns))
+    reader = subprocess.Popen(
+        told(home, verbs),
+        stdin=subprocess.DEVNULL,
+        stdout=slave,
+        stderr=subprocess.PIPE,
+        env=environment(home, TERM="xterm"),
+    )
+    os.close(slave)
+    seen = b""
+    with contextlib.suppress(OSError):  # the terminal's end is an error to its reader
+        while block := os.read(master, 65536):
+            seen += block
+    os.close(master)
+    error = reader.communicate(timeout=60)[1]
+    assert reader.returncode == 0, error
+    return by_verb(seen.decode().replace("\r\n", "\n"))
+
+
+def piped(home, verbs):
+    done = subprocess.run(
+        told(home, verbs), capture_output=True, env=environment(home), timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return by_verb(done.stdout.decode())
+
+
+def width_of(line):
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in line
+    )
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 200])
+def test_no_line_runs_over_and_no_text_is_obeyed(home, columns):
+    seen = on_terminal(columns, home, VERBS)
+    assert len(seen) == len(VERBS)
+    for verb, shown in seen.items():
+        lines = click.unstyle(shown).split("\n")
+        assert len(lines) > 1, verb
+        for line in lines:
+            assert line.isprintable(), (verb, line)
+            assert width_of(line) <= columns, (verb, line)
+
+
+def test_a_pipe_gets_everything_in_full_and_nothing_is_obeyed(home):
+    seen = piped(home, VERBS)
+    for verb, shown in seen.items():
+        assert shown.replace("\n", "").isprintable(), verb
+    for verb in ("runs", "inbox", "findings", "tree", "costs"):
+        assert f"{LONG}-1" in seen[verb], verb
+    assert "m" * 90 in seen["costs --by model"]
+    assert "?" * 200 in seen["inbox"]
+    assert "t" * 90 in seen["tools"]
+
+
+@pytest.mark.parametrize("columns", [30, 60, 80])
+def test_what_is_shown_of_an_id_can_be_asked_for(home, columns):
+    with Home(home, readonly=True) as opened:
+        opened.index.catch_up()
+        names = _table.Names(opened.runs())
+        rows = [{"family": family, "run": run} for family, run in sorted(opened.runs())]
+        short = [row for row in rows if row["run"].isascii() and len(row["run"]) < 40]
+        column = names.column()
+        texts = [[column.value(row), "x" * 300] for row in short]
+        words = _table.Column("words", lambda row: row, cut=8)
+        _, *lines = _table.lines(texts, [column, words], columns)
+        for row, line in zip(short, lines, strict=True):
+            assert opened.run(line.split("  ")[0]) == (row["family"], row["run"])
+
+
+@given(st.sets(st.text("ab:-", min_size=1, max_size=12), min_size=1, max_size=12), st.data())
+def test_a_shortened_name_means_one_run(tmp_path_factory, names, data):
+    runs = {(data.draw(st.sampled_from(["f", "g"])), name) for name in names}
+    called = _table.Names(runs)
+    for family, run in runs:
+        name = called.of(family, run)
+        short = name[: called.least(name)]
+        meant = {each for each in runs if short in (each[1], ":".join(each))}
+        meant = meant or {
+            each for each in runs if each[1].startswith(short) or ":".join(each).startswith(short)
+        }
+        assert (family, run) in meant
+        if ":" not in "".join(names):
+            assert meant == {(family, run)}
+
+
+def test_two_families_that_share_a_run_are_told_apart(tmp_path):
+    line = b'{"ts":"2026-05-05T09:00:00.000Z","run_id":"shared-run","event":"agent_run_start","agent_id":"a","task":"x"}'
+    origin = {"writer": "test", "fidelity": "observed"}
+    native_line = native.line(Began(what="run"), id="1", run="shared-run", origin=origin)
+    with Home(tmp_path / "home", durability="os") as home:
+        home.intake.admit([line], "kahn-agent")
+        home.intake.admit([native_line], "tracklog")
+        assert home.run("kahn:shared") == ("kahn", "shared-run")
+        with pytest.raises(NoSuchRun):
+            home.run("shared-run")
+    shown = piped(tmp_path / "home", [["runs"]])["runs"]
+    assert "kahn:shared-run" in shown
+    assert "tracklog:shared-run" in shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "word"),
+    [(0, "now"), (42, "42s ago"), (180, "3m ago"), (18000, "5h ago"), (10**6, "12d ago")],
+)
+def test_times_are_told_as_a_person_would(seconds, word):
+    assert _table.ago(seconds) == word
+
+
+def test_times_are_exact_in_json(home):
+    row = orjson.loads(piped(home, [["runs", "--json"]])["runs --json"].splitlines()[0])
+    assert row["last_received"].endswith("Z")
+    assert isinstance(row["silent_seconds"], float)
+
+
+def test_an_empty_answer_says_so_in_words(tmp_path):
+    with Home(tmp_path / "home"):
+        pass
+    empty = [verb for verb in VERBS if verb[0] not in ("show", "why", "diff")]
+    done = subprocess.run(
+        told(tmp_path / "home", empty),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment(tmp_path / "home"),
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    for verb, shown in by_verb(done.stdout.decode()).items():
+        assert shown.strip(), verb
+
+
+def test_a_shell_completes_the_names_of_runs(home):
+    asked = "import sys; sys.argv[0] = 'tracklog'; from tracklog.__main__ import main; main()"
+    for verb in ("show", "diff agent-coder-1"):
+        done = subprocess.run(
+            [sys.executable, "-c", asked],
+            capture_output=True,
+            env=environment(
+                home,
+                _TRACKLOG_COMPLETE="bash_complete",
+                COMP_WORDS=f"tracklog {verb} agent-cod",
+                COMP_CWORD=str(len(verb.split()) + 1),
+            ),
+            timeout=120,
+            check=False,
+        )
+        found = {line.partition(",")[2] for line in done.stdout.decode().splitlines()}
+        assert found == {"agent-coder-1", "agent-coder-2"}
+
+
+def test_every_verb_that_answers_takes_json():
+    from tracklog.cli import tracklog as group  # noqa: PLC0415  # reads every verb
+
+    for name in {verb[0] for verb in VERBS}:
+        options = [each for each in group.get_command(None, name).params if "--json" in each.opts]
+        assert options, name
