@@ -102,6 +102,28 @@ def test_every_run_told_in_every_dialect_is_valid_there_and_its_report_is_true(r
     check_laws(recorded, to)
 
 
+GOLDEN = {"kahn-agent": "kahn-agent/converges", "awf": "awf/a-whole-run"}
+
+
+@pytest.mark.parametrize("golden", GOLDEN)
+@pytest.mark.parametrize("to", NAMES)
+def test_a_run_is_told_as_the_sample_has_it(to, golden):
+    """Refreshed by TRACKLOG_REFRESH; read the difference before it is committed."""
+    path = next(p for p in samples.of("good") if samples.name_of(p) == GOLDEN[golden])
+    lines, report = converted(sample(path), to)
+    text = b"".join(line + b"\n" for line in lines)
+    told = orjson.dumps(report.told(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    folder = samples.ROOT / "convert"
+    for file, made in (
+        (folder / f"{golden}-to-{to}.jsonl", text),
+        (folder / f"{golden}-to-{to}.report.json", told),
+    ):
+        if samples.REFRESH:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(made)
+        assert made == file.read_bytes()
+
+
 @pytest.mark.parametrize("path", FLIGHTS, ids=samples.name_of)
 def test_to_its_own_dialect_a_run_is_converted_to_the_same_bytes(path):
     recorded = sample(path)

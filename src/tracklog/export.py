@@ -65,9 +65,18 @@ def flight(
 ) -> Flight:
     """A run and the runs below it, as far as the tree knows them."""
     states = tree or {}
-    children, parents = tree_fold.links(states)
+    children, parents = (_sub_runs(links, states) for links in tree_fold.links(states))
     root = _root(":".join(run), parents)
     return _flight(run, root, records, dialects, states, children, parents, {":".join(run)})
+
+
+def _sub_runs(links: tree_fold.Links, heard: Mapping[str, tree_fold.State]) -> tree_fold.Links:
+    """The links between runs that were heard, one of which is part of the other."""
+    return {
+        key: {other: kind for other, kind in ends.items() if kind == "sub-run" and other in heard}
+        for key, ends in links.items()
+        if key in heard
+    }
 
 
 def _root(key: str, parents: tree_fold.Links) -> Run:
@@ -91,7 +100,7 @@ def _flight(
     key = ":".join(run)
     below = []
     for child in children.get(key, {}):
-        if child not in seen and child in states:
+        if child not in seen:
             seen.add(child)
             one = _flight(run_of(child), root, records, dialects, states, children, parents, seen)
             below.append(replace(one, parent=run, call=_call(states, key, child)))
@@ -112,6 +121,7 @@ def _flight(
         stepped=survey.stepped,
         asks=survey.asks,
         trace=survey.trace,
+        own=survey.own,
         parent=run_of(above) if above else None,
         call=_call(states, above, key) if above else None,
         below=tuple(below),
@@ -197,6 +207,7 @@ class _Survey:
         self.spends: dict[str, costs_fold.State] = {}
         self.opening: dict[str, Any] = {}
         self.trace: str | None = None
+        self.own: tuple[str, str, str | None] | None = None
         self.asks = self.stepped = False
 
     def hear(self, record: Record) -> None:
@@ -205,7 +216,8 @@ class _Survey:
             return
         dialect, told = self.dialects[record.dialect], told_of(record, event)
         self.rules.hear(dialect, event)
-        if self.trace is None and (span := span_of(dialect.names(event))):
+        span = span_of(dialect.names(event))
+        if self.trace is None and span is not None:
             self.trace = span[0]
         for fact in facts_of(dialect, event)[0]:
             self.state = runs_fold.step(self.state, told, fact)
@@ -214,6 +226,9 @@ class _Survey:
                 self._spend(told, fact)
             elif isinstance(fact, Began):
                 self._open(fact)
+                if fact.what == "run" and span is not None and self.own is None:
+                    above = span_of((event.cause,)) if event.cause else None
+                    self.own = (*span, above[1] if above else None)
 
     def _spend(self, told: Told, fact: Spent) -> None:
         key = costs_fold.key(told, fact)

@@ -92,6 +92,8 @@ class Flight:
     """Whether a person is asked in it."""
     trace: str | None = None
     """Its trace id where it came in with one."""
+    own: tuple[str, str, str | None] | None = None
+    """The trace, the span and the span above, where its beginning came in with them."""
     call: str | None = None
     """The call of its parent that began it."""
     parent: Run | None = None

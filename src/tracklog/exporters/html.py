@@ -34,6 +34,7 @@ from tracklog.fact import (
     Decided,
     Ended,
     Fact,
+    Linked,
     Moved,
     Noted,
     Returned,
@@ -554,21 +555,20 @@ def _noted(fact: Noted) -> str:
 def fates(options: Options) -> dict[str, Fate]:
     carried: Fate = "carried" if options["lines"] == "yes" else "dropped"
     shown = {
-        "Said": "role blocks agent model",
-        "Called": "tool input",
-        "Returned": "output error",
-        "Moved": "from to",
-        "Began": "what task agent step",
-        "Ended": "what outcome passed agent step",
-        "Decided": "name verdict score reason",
-        "Asked": "question_id text",
-        "Answered": "question_id answer",
-        "Noted": "label text data",
-        "Spent": "usage cost_usd model",
+        "Said": "role blocks agent model to stop_reason",
+        "Called": "tool input agent",
+        "Returned": "output error tool exit_code",
+        "Moved": "from to agent step reason",
+        "Began": "what task agent step model software host cwd git",
+        "Asked": "question_id text agent",
+        "Answered": "question_id answer agent",
+        "Noted": "label kind text data agent step",
+        "Spent": "usage cost_usd model provider agent step",
     }
     kept: dict[str, Fate] = {
         f"{fact}.{name}": "kept" for fact, names in shown.items() for name in names.split()
     }
+    kept |= every("kept", (Ended, Decided, Linked))
     return every(carried, FACTS) | kept | {"unreadable": carried, "sub-run": "kept"}
 
 

@@ -161,13 +161,13 @@ class _Run:
         self.flight, self.trace, self.above = flight, trace, above
         self.content = options["content"] == "yes"
         self.newer = options["generation"] == "1.42"
-        self.id = span_id(flight.family, flight.run, "run")
+        self.id = flight.own[1] if flight.own else span_id(flight.family, flight.run, "run")
         self.agents = tuple(flight.summary.get("agents") or ())
         self.wanted = {child.call for child in flight.below if child.call}
         self.tools: dict[str, str] = {}
         """The spans of the calls that began a sub-run."""
         self.root: Span | None = None
-        self.ended = self.spoke = False
+        self.ended = False
         self.steps: dict[tuple[str | None, str], Span] = {}
         self.counts: dict[str, int] = {}
         self.calls, self.turns = Calls(), Turns()
@@ -175,7 +175,7 @@ class _Run:
         self.heard: list[dict[str, Any]] = []
         """What a model heard since its last turn."""
         self.open_turns: dict[int, _OpenTurn] = {}
-        self.taken: set[str] = set()
+        self.taken = {self.id}
         self.done: list[Span] = []
 
     def spans(self) -> Iterator[Span]:
@@ -219,14 +219,16 @@ class _Run:
             if flight.opening.get(key) is not None:
                 values[f"tracklog.{key}"] = text_of(flight.opening[key])
         title = f"{operation} {name}" if name else operation
-        self.root = Span(self.id, title, INTERNAL, self.above, self.trace, heard, heard, values)
+        trace = flight.own[0] if flight.own else self.trace
+        above = self.above or (flight.own[2] if flight.own else None)
+        self.root = Span(self.id, title, INTERNAL, above, trace, heard, heard, values)
         if self.above is not None and flight.parent is not None:
             self.root.links.append((self.trace, self.above))
 
     def _tell(self, heard: Heard, place: int, fact: Fact) -> None:
         match fact:
             case Began() if self._is_whole(fact):
-                self._adopt(heard)
+                pass  # the run's span is there since the first record
             case Began():
                 self._begin_step(heard, fact)
             case Ended() if self._is_whole(fact):
@@ -255,14 +257,6 @@ class _Run:
     def _is_whole(self, fact: Began | Ended) -> bool:
         """Whether it is the run itself that began or ended: a lone agent's life is the run's."""
         return fact.what == "run" or (fact.what == "agent" and len(self.agents) < 2)
-
-    def _adopt(self, heard: Heard) -> None:
-        root = self._whole()
-        if (own := self._own(heard)) is not None and not self.spoke:
-            root.trace, root.id = own
-            self.id = root.id
-            root.parent = _parent(heard) or root.parent
-        self.spoke = True
 
     def _own(self, heard: Heard) -> tuple[str, str] | None:
         """The ids that a record came in with, unless another span has them already."""
@@ -381,6 +375,8 @@ class _Run:
         if self.content and fact.input is not None:
             span.values["gen_ai.tool.call.arguments"] = text_of(fact.input)
         self.open[name] = span
+        if fact.call_id in self.wanted:
+            self.tools[fact.call_id] = span.id
 
     def _in_a_turn(self, heard: Heard) -> bool:
         """Whether a model's message tells of a call, which then has a span of its own elsewhere."""
@@ -394,6 +390,8 @@ class _Run:
             span.trace, span.id = own
             span.parent = _parent(heard) or span.parent
             span.first = heard
+            if fact.call_id in self.wanted:
+                self.tools[fact.call_id] = span.id
 
     def _return(self, heard: Heard, fact: Returned) -> None:
         self.turns.interrupted(fact)

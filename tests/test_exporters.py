@@ -1,0 +1,1181 @@
+"""Runs written in other people's formats: valid there, the same bytes each time, honest about losses."""
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import fields
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import orjson
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from pydantic import BaseModel, ConfigDict, Field
+
+import sampling as samples
+from flying import (
+    DIALECTS,
+    FLIGHTS,
+    RUN,
+    facts_of,
+    flights,
+    generated,
+    records,
+    sample,
+    told,
+)
+from soaking import SOAK
+from tracklog import registry
+from tracklog.cli import tracklog
+from tracklog.dialects import tracklog as native
+from tracklog.errors import UnknownName
+from tracklog.export import export, flight, losses
+from tracklog.exporters.otel import span_id, trace_id
+from tracklog.fact import (
+    FACTS,
+    Answered,
+    Asked,
+    Began,
+    Called,
+    Decided,
+    Ended,
+    Linked,
+    Moved,
+    Noted,
+    Returned,
+    Said,
+    Spent,
+)
+from tracklog.frame import Erased, Record
+from tracklog.testing import told_by
+
+NAMES = registry.exporter_names()
+ROOT = Path(__file__).parents[1]
+IMPORTED = Path(__file__).parent / "samples"
+
+
+def written(flight, name, **options) -> bytes:
+    return b"".join(export(flight, name, options))
+
+
+def one(*facts, **more):
+    """The flight of some facts."""
+    return flights(told(*facts, **more))[0]
+
+
+def every_choice(exporter):
+    """The usual options, and each other choice by itself."""
+    yield {}
+    for name, option in exporter.options.items():
+        yield from ({name: choice} for choice in option.choices if choice != option.usual)
+
+
+def text(words, role="assistant", **more):
+    return Said(role=role, blocks=({"type": "text", "text": words},), **more)
+
+
+A_TALK = [
+    Began(what="run", agent="coder", task="Fix it", model="m-1", software={"name": "demo"}),
+    text("Please fix it.", "user"),
+    Said(
+        role="assistant",
+        agent="coder",
+        model="m-1",
+        stop_reason="tool_use",
+        message_id="msg-1",
+        blocks=(
+            {"type": "thinking", "thinking": "Read first."},
+            {"type": "text", "text": "I look."},
+        ),
+    ),
+    Called(agent="coder", tool="read", call_id="call_1", input={"path": "a.py"}),
+    Called(agent="coder", tool="shell", call_id="call_2", input="ls"),
+    Spent(
+        agent="coder",
+        key="msg-1",
+        provider="anthropic",
+        model="m-1",
+        usage={"input_tokens": 100, "output_tokens": 20, "cached_tokens": 40},
+        cost_usd=0.25,
+    ),
+    Returned(agent="coder", call_id="call_2", ok=False, error="no such command"),
+    text("Done.", agent="coder", model="m-1", message_id="msg-2"),
+    Returned(agent="coder", call_id="call_1", ok=True, output="x = 1", seconds=0.5),
+    Decided(name="tests", verdict="pass", passed=True, score=0.9, about="call_1"),
+    Ended(what="run", outcome="converged", passed=True, seconds=3.0),
+]
+
+
+@pytest.mark.parametrize("path", FLIGHTS, ids=samples.name_of)
+def test_every_sample_is_written_in_every_format_and_passes_its_rules(path):
+    for each in flights(sample(path)):
+        check_formats(each)
+
+
+@settings(max_examples=40 * SOAK)
+@given(generated())
+def test_every_run_is_written_in_every_format_and_passes_its_rules(recorded):
+    for each in flights(recorded):
+        check_formats(each)
+
+
+def check_formats(flight):
+    check_otlp(json.loads(written(flight, "otel", content="yes")), inside=flight.parent is not None)
+    check_trajectory(json.loads(written(flight, "atif")))
+    check_stream(written(flight, "agui", raw="yes"))
+    for event in json.loads(written(flight, "cloudevents")):
+        check_cloud_event(event)
+    check_page(written(flight, "html").decode(), flight)
+
+
+GOLDEN = {
+    "awf-whole-run": "awf/a-whole-run",
+    "kahn-agent-converges": "kahn-agent/converges",
+    "fishbowl-contest": "fishbowl/a-judged-contest",
+}
+
+
+@pytest.mark.parametrize("golden", GOLDEN)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_is_written_as_the_sample_has_it(name, golden):
+    """Refreshed by TRACKLOG_REFRESH; read the difference before it is committed."""
+    path = next(p for p in samples.of("good") if samples.name_of(p) == GOLDEN[golden])
+    made = flights(sample(path))[0]
+    file = IMPORTED / "exporters" / name / f"{golden}{registry.exporter(name).suffix}"
+    if samples.REFRESH:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(written(made, name))
+    assert written(made, name) == file.read_bytes()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_exporting_twice_gives_the_same_bytes(name):
+    recorded = told(*A_TALK)
+    exporter = registry.exporter(name)
+    for options in every_choice(exporter):
+        once = written(flights(recorded)[0], name, **options)
+        assert once == written(flights(recorded)[0], name, **options)
+        assert once
+
+
+WHOLE = {"atif"}
+"""A late result stands in an early step there, so the document is made whole."""
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - WHOLE))
+def test_a_long_run_is_written_while_it_is_read(name):
+    """Memory stays bounded where the format allows it: the first bytes come long before the end."""
+    recorded = told(*[text(f"word {n}", agent="a", message_id=str(n)) for n in range(3000)])
+    read = []
+
+    def counted(_run):
+        for record in recorded:
+            read.append(record.seq)
+            yield record
+
+    made = flight(("tracklog", RUN), counted, DIALECTS)
+    read.clear()
+    parts = export(made, name)
+    while sum(map(len, [next(parts)])) and len(read) < 5:
+        pass
+    assert len(read) < 1500
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_option_that_there_is_not_is_answered_with_those_that_there_are(name):
+    exporter = registry.exporter(name)
+    with pytest.raises(UnknownName) as caught:
+        exporter.chosen({"colour": "red"})
+    assert all(option in caught.value.hint for option in exporter.options)
+    for option, about in exporter.options.items():
+        if about.choices:
+            with pytest.raises(UnknownName):
+                exporter.chosen({option: "something else"})
+
+
+def test_the_folder_is_the_registry():
+    assert {"agui", "atif", "cloudevents", "html", "jsonl", "otel"} <= set(NAMES)
+    assert [each.name for each in registry.exporters()] == NAMES
+    with pytest.raises(UnknownName) as caught:
+        registry.exporter("pdf")
+    assert "html" in caught.value.hint
+
+
+ENUMS = {"what", "phase", "role", "fidelity", "kind", "bound", "synthetic_id", "expires"}
+
+
+ELSEWHERE = {"agent", "step", "call_id", "status"}
+"""Names that other facts of the test, or what is said of the run as a whole, tell as well."""
+
+
+def fields_of(fact):
+    """The fields of a fact whose value can be found again in what is written."""
+    for item in fields(fact):
+        kind = str(item.type)
+        if item.name in ENUMS and not (fact is Noted and item.name == "kind"):
+            continue
+        if "bool" in kind or item.name in ("blocks", "scores", "winning_models", "options"):
+            continue
+        yield item.name, kind
+
+
+def filled(fact):
+    """A fact that says everything, each field with a value of its own."""
+    required = {"what": "step", "phase": "working", "role": "assistant", "blocks": ()}
+    said: dict[str, Any] = {}
+    for n, (name, kind) in enumerate(fields_of(fact)):
+        said[name] = f"sentinel{n:02}z"
+        if "Mapping" in kind:
+            said[name] = {"name": f"sentinel{n:02}z"}
+        elif "float" in kind or "int" in kind:
+            said[name] = 7000 + n + (0.5 if "float" in kind else 0)
+    if fact is Said:
+        said["blocks"] = ({"type": "text", "text": "sentinelblocksz"},)
+    if fact is Spent:
+        said["usage"] = {"input_tokens": 7777, "output_tokens": 7778}
+    if fact is Linked:
+        said["kind"] = "related"
+    if fact is Decided:
+        said |= {"confidence": 0.7005, "threshold": 0.7006}
+    asked = {item.name for item in fields(fact)}
+    return fact(**{k: v for k, v in required.items() if k in asked and k not in said}, **said), said
+
+
+@pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.__name__)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_format_says_it_keeps_is_in_it_and_what_it_drops_is_not(name, fact):
+    exporter = registry.exporter(name)
+    given_fact, said = filled(fact)
+    first = [Began(what="run"), Began(what="step", step=given_fact.step)]
+    if fact is Returned:
+        first.append(Called(tool="t", call_id=given_fact.call_id))
+    if fact is Said:
+        first.append(text("before", "user"))
+    for options in every_choice(exporter):
+        if "encoding" in options:
+            continue  # the same content in other bytes
+        made = one(*first, given_fact, text("after", "user"))
+        out = written(made, name, **options).decode()
+        fates = exporter.fates(exporter.chosen(options))
+        for field, value in said.items():
+            fate = fates.get(f"{fact.__name__}.{field.rstrip('_')}", "dropped")
+            there = found(value, out)
+            if fate in ("kept", "carried"):
+                assert there, (field, fate, options)
+            elif field not in ELSEWHERE:
+                assert not there, (field, fate, options)
+
+
+def found(value, out) -> bool:
+    if isinstance(value, dict):
+        return all(found(each, out) for each in value.values())
+    if isinstance(value, tuple):
+        return "sentinelblocksz" in out
+    return str(value) in out
+
+
+def test_the_loss_report_counts_what_a_run_says():
+    report = losses(one(*A_TALK), "otel")
+    rows = {(row["kind"], row["field"]): row for row in report.rows()}
+    assert rows["Called", "Called.input"]["dropped"] == 2
+    assert rows["Called", "Called.tool"]["kept"] == 2
+    assert not report.lossless
+    assert losses(one(*A_TALK), "jsonl").lossless
+    assert not losses(one(*A_TALK), "otel", {"content": "yes"}).counts[
+        "Called", "Called.input", "dropped"
+    ]
+
+
+# jsonl
+
+
+def test_the_lines_of_a_run_are_written_byte_for_byte():
+    recorded = told(*A_TALK)
+    assert written(flights(recorded)[0], "jsonl") == b"".join(r.line + b"\n" for r in recorded)
+
+
+@pytest.fixture
+def home(tmp_path):
+    lines = tmp_path / "lines.jsonl"
+    lines.write_bytes(b"".join(record.line + b"\n" for record in told(*A_TALK)))
+    done = run("record", str(lines), home=tmp_path / "home")
+    assert done.exit_code == 0, done.output
+    return tmp_path / "home"
+
+
+def run(*arguments, home):
+    return CliRunner().invoke(tracklog, [*arguments, "--home", str(home)])
+
+
+@pytest.mark.parametrize("frames", ["no", "yes"])
+def test_exported_lines_are_proven_by_the_script_that_needs_nothing(home, tmp_path, frames):
+    file = tmp_path / "run.jsonl"
+    done = run("export", "jsonl", RUN, "-o", str(file), "-O", f"frames={frames}", home=home)
+    assert done.exit_code == 0, done.output
+    script = ROOT / "contracts" / "tracklog_verify.py"
+    proof = tmp_path / "run.jsonl.proof.json"
+    command = [sys.executable, "-I", str(script), str(file), str(proof)]
+    proven = subprocess.run(command, capture_output=True, check=False, timeout=60)
+    assert proven.returncode == 0, proven.stdout
+    assert proven.stdout.startswith(b"proven: 11 lines")
+    file.write_bytes(file.read_bytes().replace(b"I look.", b"I lurk."))
+    again = subprocess.run(command, capture_output=True, check=False, timeout=60)
+    assert again.returncode == 1
+
+
+def test_export_strict_writes_nothing_when_something_would_be_lost(home, tmp_path):
+    file = tmp_path / "run.json"
+    done = run("export", "otel", RUN, "-o", str(file), "--strict", "--json", home=home)
+    assert done.exit_code == 1
+    assert not file.exists()
+    assert '"lossless":false' in done.stderr
+    fine = run("export", "jsonl", RUN, "--strict", home=home)
+    assert fine.exit_code == 0
+    assert len(fine.stdout_bytes.splitlines()) == 11
+
+
+def test_the_help_lists_the_formats_of_the_folder():
+    done = CliRunner().invoke(tracklog, ["export", "--help"])
+    for exporter in registry.exporters():
+        assert exporter.name in done.output
+        for option in exporter.options:
+            assert f"{exporter.name} {option}=" in done.output
+
+
+# otel
+
+
+def spans_of(request) -> list[dict[str, Any]]:
+    return [
+        span
+        for resource in request["resourceSpans"]
+        for scope in resource["scopeSpans"]
+        for span in scope["spans"]
+    ]
+
+
+def value_of(value):
+    ((kind, inner),) = value.items()
+    if kind == "intValue":
+        return int(inner)
+    return [value_of(each) for each in inner["values"]] if kind == "arrayValue" else inner
+
+
+def attributes(holder) -> dict[str, Any]:
+    return {pair["key"]: value_of(pair["value"]) for pair in holder.get("attributes", [])}
+
+
+def check_otlp(request, *, inside=False):
+    """Valid spans of one tree; of a run inside another, the topmost hangs below what is not here."""
+    spans = spans_of(request)
+    ids = [span["spanId"] for span in spans]
+    assert len(set(ids)) == len(ids)
+    for span in spans:
+        assert re.fullmatch("[0-9a-f]{32}", span["traceId"])
+        assert re.fullmatch("[0-9a-f]{16}", span["spanId"])
+        assert span["kind"] in (1, 3)
+        assert span["name"]
+        told = attributes(span)
+        assert len(told) == len(span["attributes"])
+        assert {
+            "tracklog.run.id",
+            "tracklog.dialect",
+            "tracklog.seq",
+            "tracklog.fidelity",
+        } <= told.keys()
+        for event in span.get("events", []):
+            assert event["name"].startswith(("tracklog.", "gen_ai.evaluation.result"))
+    tops = [span for span in spans if span.get("parentSpanId") not in ids]
+    assert len(tops) == min(len(spans), 1)
+    assert all(("parentSpanId" in span) == inside for span in tops)
+
+
+def spans(flight, **options):
+    request = json.loads(written(flight, "otel", **options))
+    check_otlp(request)
+    return {span["name"]: (span, attributes(span)) for span in spans_of(request)}
+
+
+def test_span_and_trace_ids_are_those_of_the_vectors():
+    assert trace_id("awf", RUN) == "84f72929562ec2f4f7b143cac826eb41"
+    assert span_id("awf", RUN, "run") == "e1ab3cfc307d5469"
+    assert span_id("awf", RUN, "tool", "call_1") == "a5a27ec7369d27ef"
+    assert span_id("awf", RUN, "model", "42") == "09d021d84ef04c85"
+
+
+def test_a_run_its_turns_and_its_tools_are_spans_with_the_genai_names():
+    found = spans(one(*A_TALK), content="yes")
+    run, whole = found["invoke_agent coder"]
+    assert run["spanId"] == span_id("tracklog", RUN, "run")
+    assert run["traceId"] == trace_id("tracklog", RUN)
+    assert run["status"] == {"code": 1}
+    assert whole["tracklog.outcome"] == "converged"
+    assert not any(key.startswith("gen_ai.usage") for key in whole)
+    tool, call = found["execute_tool read"]
+    assert tool["spanId"] == span_id("tracklog", RUN, "tool", "call_1")
+    assert tool["parentSpanId"] == run["spanId"]
+    assert call["gen_ai.tool.call.arguments"] == '{"path":"a.py"}'
+    assert call["gen_ai.tool.call.result"] == "x = 1"
+    assert found["execute_tool shell"][0]["status"] == {"code": 2, "message": "no such command"}
+    (chat,) = [
+        told
+        for span in spans_of(json.loads(written(one(*A_TALK), "otel", content="yes")))
+        if (told := attributes(span)).get("gen_ai.usage.input_tokens")
+    ]
+    assert chat["gen_ai.usage.input_tokens"] == 100
+    assert chat["gen_ai.usage.cache_read.input_tokens"] == 40
+    assert chat["gen_ai.response.finish_reasons"] == ["tool_use"]
+    assert chat["gen_ai.response.id"] == "msg-1"
+    (message,) = json.loads(chat["gen_ai.output.messages"])
+    assert [part["type"] for part in message["parts"]] == [
+        "reasoning",
+        "text",
+        "tool_call",
+        "tool_call",
+    ]
+    assert json.loads(chat["gen_ai.input.messages"])[0]["role"] == "user"
+
+
+def test_two_turns_are_two_chat_spans_keyed_by_their_first_record():
+    request = json.loads(written(one(*A_TALK), "otel"))
+    chats = [span for span in spans_of(request) if span["name"] == "chat m-1"]
+    assert [span["spanId"] for span in chats] == [
+        span_id("tracklog", RUN, "model", "3"),
+        span_id("tracklog", RUN, "model", "8"),
+    ]
+    assert all(span["kind"] == 3 for span in chats)
+
+
+def test_content_is_written_only_when_it_is_asked_for():
+    out = written(one(*A_TALK), "otel")
+    for words in (b"I look.", b"Read first.", b"a.py", b"x = 1", b"Fix it"):
+        assert words not in out
+
+
+def test_a_judgement_is_an_evaluation_of_what_was_judged():
+    judged = Decided(name="lint", verdict="fail", score=0.25, reason="two faults", about="c1")
+    found = spans(one(Began(what="run"), Called(tool="t", call_id="c1"), judged))
+    (event,) = found["execute_tool t"][0]["events"]
+    assert event["name"] == "gen_ai.evaluation.result"
+    told = attributes(event)
+    assert told["gen_ai.evaluation.name"] == "lint"
+    assert told["gen_ai.evaluation.score.value"] == 0.25
+    assert told["gen_ai.evaluation.score.label"] == "fail"
+    assert told["gen_ai.evaluation.explanation"] == "two faults"
+
+
+def test_a_call_without_a_result_dangles_and_a_run_without_an_end_is_unfinished():
+    found = spans(
+        one(Began(what="run", agent="a"), Called(tool="t", call_id="c1"), text("x", "user"))
+    )
+    tool, told = found["execute_tool t"]
+    assert told["tracklog.dangling"] is True
+    assert "status" not in tool
+    assert tool["endTimeUnixNano"] == found["invoke_agent a"][0]["endTimeUnixNano"]
+    assert found["invoke_agent a"][1]["tracklog.unfinished"] is True
+
+
+@pytest.mark.parametrize("outcome", ["partial", "escaped"])
+def test_an_outcome_in_between_is_no_error(outcome):
+    found = spans(
+        one(Began(what="run", agent="a"), Ended(what="run", outcome=outcome, passed=False))
+    )
+    span, told = found["invoke_agent a"]
+    assert "status" not in span
+    assert told["tracklog.outcome"] == outcome
+
+
+def test_the_generations_differ_in_what_they_call_things():
+    facts = [
+        Began(what="run", agent="a", software={"name": "s", "version": "2"}),
+        Spent(key="k", model="m", usage={"input_tokens": 5, "cache_write_tokens": 3}),
+    ]
+    old, new = (written(one(*facts), "otel", generation=each).decode() for each in ("1.41", "1.42"))
+    assert "https://opentelemetry.io/schemas/1.41.0" in old
+    assert "https://opentelemetry.io/schemas/gen-ai/1.42.0" in new
+    assert "gen_ai.usage.cache_creation.input_tokens" in old
+    assert "gen_ai.usage.cache_write.input_tokens" in new
+    assert "gen_ai.agent.version" in old
+    assert "gen_ai.agent.version" not in new
+
+
+def test_a_spend_told_twice_is_written_once():
+    spent = Spent(key="k", model="m", usage={"input_tokens": 5, "output_tokens": 1})
+    more = Spent(key="k", model="m", usage={"input_tokens": 5, "output_tokens": 9})
+    request = json.loads(written(one(Began(what="run"), spent, more), "otel"))
+    amounts = [attributes(span).get("gen_ai.usage.output_tokens") for span in spans_of(request)]
+    assert [amount for amount in amounts if amount] == [9]
+
+
+def test_both_encodings_say_the_same():
+    made = one(*A_TALK, Moved(agent="coder", from_="a", to="b", phase="working"))
+    request = ExportTraceServiceRequest.FromString(written(made, "otel", encoding="protobuf"))
+    told = json.loads(written(made, "otel"))
+    decoded = [
+        span
+        for resource in request.resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+    ]
+    assert [span.span_id.hex() for span in decoded] == [s["spanId"] for s in spans_of(told)]
+    for span, other in zip(decoded, spans_of(told), strict=True):
+        assert span.trace_id.hex() == other["traceId"]
+        assert span.parent_span_id.hex() == other.get("parentSpanId", "")
+        assert (span.name, span.kind) == (other["name"], other["kind"])
+        assert span.start_time_unix_nano == int(other["startTimeUnixNano"])
+        assert [pair.key for pair in span.attributes] == [p["key"] for p in other["attributes"]]
+        assert [event.name for event in span.events] == [e["name"] for e in other.get("events", [])]
+        assert span.status.code == other.get("status", {}).get("code", 0)
+        ours = attributes(other)
+        for pair in span.attributes:
+            kind = pair.value.WhichOneof("value")
+            if kind != "array_value":
+                assert getattr(pair.value, kind) == ours[pair.key]
+    (resource, *_) = request.resource_spans
+    assert resource.schema_url == "https://opentelemetry.io/schemas/1.41.0"
+    assert resource.resource.attributes[0].key == "service.name"
+
+
+def test_what_came_in_by_otlp_keeps_its_ids():
+    trace, outer, inner, tool = "ab" * 16, "11" * 8, "22" * 8, "33" * 8
+    lines = []
+
+    def tell(fact, span, above=None):
+        origin = {"writer": "otlp", "fidelity": "reported", "record": f"{trace}/{span}"}
+        cause = {"cause": f"{trace}/{above}"} if above else {}
+        id = f"id-{len(lines)}"
+        lines.append(native.line(fact, id=id, run=RUN, origin=origin, **cause))
+
+    tell(Began(what="run", agent="a"), outer)
+    tell(text("hi", model="m", agent="a"), inner, outer)
+    tell(Called(tool="t", call_id="c", agent="a"), inner, outer)
+    tell(Spent(key="r", model="m", usage={"input_tokens": 1}, agent="a"), inner, outer)
+    tell(Called(tool="t", call_id="c", agent="a"), tool, outer)
+    tell(Returned(call_id="c", ok=True, agent="a"), tool, outer)
+    tell(Ended(what="run", passed=True), outer)
+    found = spans(flights(records(lines, "tracklog"))[0])
+    names = {name: span for name, (span, _) in found.items()}
+    assert {span["traceId"] for span in names.values()} == {trace}
+    assert names["invoke_agent a"]["spanId"] == outer
+    assert (names["chat m"]["spanId"], names["chat m"]["parentSpanId"]) == (inner, outer)
+    assert names["execute_tool t"]["spanId"] == tool
+
+
+@pytest.mark.parametrize("name", ["genai-b-agent.json", "genai-c-agent.json"])
+def test_spans_that_were_imported_are_exported_with_their_own_ids(name, tmp_path):
+    sent = json.loads((IMPORTED / "otlp" / name).read_bytes())["sent"]
+    bodies = [each["body"] for each in sent if "resourceSpans" in each["body"]]
+    path = tmp_path / "spans.jsonl"
+    path.write_bytes(b"".join(orjson.dumps(body) + b"\n" for body in bodies))
+    lines, _, _ = told_by(registry.importer("otlp"), path)
+    known = {span["spanId"].lower() for body in bodies for span in spans_of(body)}
+    (each,) = flights(records(lines, "tracklog"))
+    request = json.loads(written(each, "otel"))
+    check_otlp(request)
+    assert known <= {span["spanId"] for span in spans_of(request)}
+    traces = {span["traceId"].lower() for body in bodies for span in spans_of(body)}
+    assert {span["traceId"] for span in spans_of(request)} == traces
+
+
+FAMILY_TREE = [
+    (RUN, Began(what="run", agent="lead")),
+    (RUN, Called(tool="task", call_id="spawn", agent="lead")),
+    (RUN, Linked(kind="sub-run", child="child", call_id="spawn", agent="lead")),
+    ("child", Began(what="run", agent="worker")),
+    ("child", text("working", agent="worker", message_id="m1")),
+    ("child", Spent(key="s1", model="m", usage={"input_tokens": 20, "output_tokens": 10})),
+    ("child", Ended(what="run", passed=True)),
+    (RUN, Returned(call_id="spawn", ok=True, output="done", agent="lead")),
+    (RUN, Spent(key="s2", model="m", usage={"input_tokens": 5, "output_tokens": 1})),
+    (RUN, Ended(what="run", passed=True)),
+]
+
+
+def family_tree():
+    origin = {"writer": "t", "fidelity": "observed"}
+    lines = [
+        native.line(fact, id=str(n), run=run, at=f"2026-05-05T09:00:{n:02}Z", origin=origin)
+        for n, (run, fact) in enumerate(FAMILY_TREE)
+    ]
+    return flights(records(lines, "tracklog"))
+
+
+def test_a_sub_run_is_in_the_trace_of_its_root_below_the_call_that_began_it():
+    root, child = family_tree()
+    found = spans(root)
+    worker, told = found["invoke_agent worker"]
+    spawn = found["execute_tool task"][0]
+    assert worker["traceId"] == spawn["traceId"] == trace_id("tracklog", RUN)
+    assert worker["parentSpanId"] == spawn["spanId"]
+    assert worker["links"] == [{"traceId": spawn["traceId"], "spanId": spawn["spanId"]}]
+    assert told["tracklog.run.id"] == "child"
+    alone = spans_of(json.loads(written(child, "otel")))
+    assert {span["traceId"] for span in alone} == {spawn["traceId"]}
+    (top,) = [span for span in alone if span["name"] == "invoke_agent worker"]
+    assert (top["spanId"], top["parentSpanId"]) == (worker["spanId"], spawn["spanId"])
+
+
+# atif
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Image(Strict):
+    media_type: Literal["image/jpeg", "image/png", "image/gif", "image/webp"]
+    path: str
+
+
+class Part(Strict):
+    type: Literal["text", "image"]
+    text: str | None = None
+    source: Image | None = None
+
+
+class ToolCall(Strict):
+    tool_call_id: str
+    function_name: str
+    arguments: dict[str, Any]
+    extra: dict[str, Any] | None = None
+
+
+class Ref(Strict):
+    trajectory_id: str | None = None
+    trajectory_path: str | None = None
+    session_id: str | None = None
+    extra: dict[str, Any] | None = None
+
+
+class Result(Strict):
+    source_call_id: str | None = None
+    content: str | list[Part] | None = None
+    subagent_trajectory_ref: list[Ref] | None = None
+    extra: dict[str, Any] | None = None
+
+
+class Observation(Strict):
+    results: list[Result]
+
+
+class Metrics(Strict):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    cost_usd: float | None = None
+    extra: dict[str, Any] | None = None
+
+
+class Totals(Strict):
+    total_prompt_tokens: int | None = None
+    total_completion_tokens: int | None = None
+    total_cached_tokens: int | None = None
+    total_cost_usd: float | None = None
+    total_steps: int | None = None
+    extra: dict[str, Any] | None = None
+
+
+class Step(Strict):
+    step_id: int
+    source: Literal["system", "user", "agent"]
+    message: str | list[Part]
+    timestamp: str | None = None
+    observation: Observation | None = None
+    is_copied_context: bool | None = None
+    llm_call_count: Annotated[int, Field(ge=0)] | None = None
+    model_name: str | None = None
+    reasoning_effort: str | float | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[ToolCall] | None = None
+    metrics: Metrics | None = None
+    extra: dict[str, Any] | None = None
+
+
+class Agent(Strict):
+    name: str
+    version: str
+    model_name: str | None = None
+    tool_definitions: list[dict[str, Any]] | None = None
+    extra: dict[str, Any] | None = None
+
+
+class Trajectory(Strict):
+    schema_version: Literal["ATIF-v1.7"]
+    agent: Agent
+    steps: Annotated[list[Step], Field(min_length=1)]
+    session_id: str | None = None
+    trajectory_id: str | None = None
+    notes: str | None = None
+    final_metrics: Totals | None = None
+    extra: dict[str, Any] | None = None
+    subagent_trajectories: list["Trajectory"] | None = None
+
+
+def check_trajectory(told):
+    """ATIF v1.7 as its validators have it: no unknown key, and its rules across steps."""
+    trajectory = Trajectory.model_validate(told)
+    check_steps(trajectory)
+
+
+def check_steps(trajectory):
+    embedded = {each.trajectory_id for each in trajectory.subagent_trajectories or []}
+    assert None not in embedded
+    assert len(embedded) == len(trajectory.subagent_trajectories or [])
+    for number, step in enumerate(trajectory.steps, 1):
+        assert step.step_id == number
+        if step.source != "agent":
+            own = (step.model_name, step.reasoning_content, step.tool_calls, step.metrics)
+            assert own == (None,) * 4
+        if step.source == "user":
+            assert step.observation is None
+        if step.llm_call_count == 0:
+            assert step.metrics is None
+            assert step.reasoning_content is None
+        calls = [call.tool_call_id for call in step.tool_calls or []]
+        for result in step.observation.results if step.observation else []:
+            assert result.source_call_id in {None, *calls}
+            for ref in result.subagent_trajectory_ref or []:
+                assert ref.trajectory_path or ref.trajectory_id in embedded
+    for inner in trajectory.subagent_trajectories or []:
+        check_steps(inner)
+
+
+def test_the_rules_for_trajectories_take_one_from_elsewhere():
+    path = IMPORTED / "importers" / "atif" / "harbor_multiagent_v1_7.json"
+    check_trajectory(json.loads(path.read_bytes()))
+
+
+def trajectory(flight):
+    told = json.loads(written(flight, "atif"))
+    check_trajectory(told)
+    return told
+
+
+def test_a_turn_with_its_calls_and_their_results_is_one_step():
+    told = trajectory(one(*A_TALK))
+    assert (told["trajectory_id"], told["session_id"]) == (RUN, RUN)
+    assert told["agent"]["model_name"] == "m-1"
+    step = next(step for step in told["steps"] if step.get("tool_calls"))
+    assert step["message"] == "I look."
+    assert step["reasoning_content"] == "Read first."
+    assert [call["arguments"] for call in step["tool_calls"]] == [{"path": "a.py"}, {"value": "ls"}]
+    assert step["tool_calls"][1]["extra"]["tracklog"]["arguments_form"] == "value"
+    results = {r["source_call_id"]: r["content"] for r in step["observation"]["results"]}
+    assert results == {"call_2": "no such command", "call_1": "x = 1"}
+    assert step["metrics"]["prompt_tokens"] == 100
+    assert step["llm_call_count"] == 1
+    assert told["final_metrics"]["total_cost_usd"] == 0.25
+
+
+def test_a_sub_run_is_embedded_and_referred_to_by_the_result_of_its_call():
+    told = trajectory(family_tree()[0])
+    (inner,) = told["subagent_trajectories"]
+    assert inner["trajectory_id"] == "child"
+    assert inner["session_id"] == RUN
+    (result,) = [
+        result
+        for step in told["steps"]
+        for result in step.get("observation", {}).get("results", [])
+        if "subagent_trajectory_ref" in result
+    ]
+    assert result["subagent_trajectory_ref"][0]["trajectory_id"] == "child"
+    totals = told["final_metrics"]
+    assert totals["total_prompt_tokens"] == 25
+    assert totals["extra"]["subagent_prompt_tokens"] == 20
+
+
+def test_an_image_that_was_lifted_out_is_named_by_its_path():
+    blob = {"sha256": "ab" * 32, "bytes": 9, "media_type": "image/png"}
+    block = {"type": "stream", "chunk": {"$blob": blob}, "provider_type": "image"}
+    said = Said(role="user", blocks=({"type": "text", "text": "look"}, block))
+    step = trajectory(one(said))["steps"][0]
+    assert step["message"][1]["source"]["path"] == f"blobs/sha256/ab/{'ab' * 32}"
+
+
+def test_a_trajectory_is_read_back_by_our_importer(tmp_path):
+    path = tmp_path / "run.json"
+    path.write_bytes(written(one(*A_TALK), "atif"))
+    lines, _, _ = told_by(registry.importer("atif"), path)
+    heard = facts_of(records(lines, "tracklog"))
+    assert [f.tool for f in heard if isinstance(f, Called)] == ["read", "shell"]
+    assert {f.output for f in heard if isinstance(f, Returned)} >= {"x = 1"}
+    assert [f.cost_usd for f in heard if isinstance(f, Spent)] == [0.25]
+
+
+# agui
+
+
+def events_of(stream: bytes) -> list[dict[str, Any]]:
+    frames = stream.decode().split("\n\n")
+    assert frames.pop() == ""
+    found = []
+    for frame in frames:
+        id, line = frame.split("\n")
+        assert re.fullmatch(r"id: \d+", id)
+        found.append(json.loads(line.removeprefix("data: ")))
+    return found
+
+
+FIELDS = {
+    "RUN_STARTED": {"threadId", "runId"},
+    "RUN_FINISHED": {"threadId", "runId"},
+    "RUN_ERROR": {"message"},
+    "STEP_STARTED": {"stepName"},
+    "STEP_FINISHED": {"stepName"},
+    "TEXT_MESSAGE_START": {"messageId", "role"},
+    "TEXT_MESSAGE_CONTENT": {"messageId", "delta"},
+    "TEXT_MESSAGE_END": {"messageId"},
+    "TOOL_CALL_START": {"toolCallId", "toolCallName"},
+    "TOOL_CALL_ARGS": {"toolCallId", "delta"},
+    "TOOL_CALL_END": {"toolCallId"},
+    "TOOL_CALL_RESULT": {"messageId", "toolCallId", "content"},
+    "STATE_SNAPSHOT": {"snapshot"},
+    "MESSAGES_SNAPSHOT": {"messages"},
+    "REASONING_START": {"messageId"},
+    "REASONING_END": {"messageId"},
+    "REASONING_MESSAGE_START": {"messageId", "role"},
+    "REASONING_MESSAGE_CONTENT": {"messageId", "delta"},
+    "REASONING_MESSAGE_END": {"messageId"},
+    "REASONING_ENCRYPTED_VALUE": {"subtype", "entityId", "encryptedValue"},
+    "RAW": {"event"},
+    "CUSTOM": {"name", "value"},
+}
+OPENS = {
+    "TEXT_MESSAGE_START": "messageId",
+    "TOOL_CALL_START": "toolCallId",
+    "STEP_STARTED": "stepName",
+    "REASONING_START": "messageId",
+    "REASONING_MESSAGE_START": "messageId",
+}
+INSIDE = {
+    "TEXT_MESSAGE_CONTENT": "TEXT_MESSAGE_START",
+    "TEXT_MESSAGE_END": "TEXT_MESSAGE_START",
+    "TOOL_CALL_ARGS": "TOOL_CALL_START",
+    "TOOL_CALL_END": "TOOL_CALL_START",
+    "STEP_FINISHED": "STEP_STARTED",
+    "REASONING_MESSAGE_CONTENT": "REASONING_MESSAGE_START",
+    "REASONING_MESSAGE_END": "REASONING_MESSAGE_START",
+    "REASONING_END": "REASONING_START",
+}
+
+
+def check_stream(stream: bytes):
+    """What the official client enforces."""
+    running, opened = False, set()
+    for event in events_of(stream):
+        kind = event["type"]
+        assert FIELDS[kind] <= event.keys(), event
+        assert not [key for key, value in event.items() if value is None]
+        assert isinstance(event["timestamp"], int)
+        if kind == "RUN_STARTED":
+            assert not running
+            running = True
+        else:
+            assert running, event
+        if kind in OPENS:
+            key = (kind, event[OPENS[kind]])
+            assert key not in opened
+            opened.add(key)
+        if kind in INSIDE:
+            start = INSIDE[kind]
+            key = (start, event[OPENS[start]])
+            assert key in opened
+            if kind.endswith(("_END", "_FINISHED")):
+                opened.discard(key)
+        if kind.endswith(("_CONTENT", "_ARGS")):
+            assert event["delta"]
+        if kind in ("RUN_FINISHED", "RUN_ERROR"):
+            assert kind == "RUN_ERROR" or not opened
+            running = False
+            opened.clear()
+        for usage in event.get("usage", []):
+            amounts = [v for k, v in usage.items() if k.endswith("Tokens")]
+            assert all(type(amount) is int and amount >= 0 for amount in amounts)
+
+
+def stream(flight, **options):
+    out = written(flight, "agui", **options)
+    check_stream(out)
+    return events_of(out)
+
+
+def test_a_talk_is_a_legal_stream():
+    events = stream(one(*A_TALK))
+    kinds = [event["type"] for event in events]
+    assert kinds[0] == "RUN_STARTED"
+    assert kinds[-1] == "RUN_FINISHED"
+    assert events[0]["threadId"] == events[0]["runId"] == RUN
+    start = kinds.index("TOOL_CALL_START")
+    assert kinds[start : start + 3] == ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"]
+    assert events[start + 1]["delta"] == '{"path":"a.py"}'
+    thought = kinds.index("REASONING_START")
+    assert kinds[thought : thought + 5] == [
+        "REASONING_START",
+        "REASONING_MESSAGE_START",
+        "REASONING_MESSAGE_CONTENT",
+        "REASONING_MESSAGE_END",
+        "REASONING_END",
+    ]
+    assert events[-1]["outcome"] == {"type": "success"}
+    (usage,) = events[-1]["usage"]
+    assert usage == {
+        "provider": "anthropic",
+        "model": "m-1",
+        "inputTokens": 100,
+        "outputTokens": 20,
+        "totalTokens": 120,
+        "cachedInputTokens": 40,
+    }
+
+
+def test_a_failed_run_closes_what_is_open_and_ends_with_its_error():
+    events = stream(
+        one(
+            Began(what="run"),
+            Began(what="step", step="build"),
+            Ended(what="run", outcome="failed", passed=False, error="disk full"),
+        )
+    )
+    assert [event["type"] for event in events[-2:]] == ["STEP_FINISHED", "RUN_ERROR"]
+    assert events[-1]["message"] == "disk full"
+
+
+def test_a_question_interrupts_the_run_and_its_answer_resumes_it():
+    facts = [
+        Began(what="run"),
+        text("hello", agent="a"),
+        Asked(question_id="q1", text="Which port?", what="clarification"),
+        Answered(question_id="q1", answer="8080"),
+        Ended(what="run", passed=True),
+    ]
+    events = stream(one(*facts))
+    kinds = [event["type"] for event in events]
+    asked = kinds.index("RUN_FINISHED")
+    assert kinds[asked - 2 : asked] == ["STATE_SNAPSHOT", "MESSAGES_SNAPSHOT"]
+    assert [message["content"] for message in events[asked - 1]["messages"]] == ["hello"]
+    (interrupt,) = events[asked]["outcome"]["interrupts"]
+    assert (interrupt["id"], interrupt["message"]) == ("q1", "Which port?")
+    resumed = events[asked + 1]
+    assert resumed["type"] == "RUN_STARTED"
+    assert resumed["threadId"] == events[0]["threadId"]
+    assert resumed["input"]["resume"][0]["interruptId"] == "q1"
+    assert resumed["input"]["resume"][0]["payload"] == "8080"
+
+
+def test_the_raw_copy_is_the_line():
+    recorded = told(*A_TALK)
+    raws = [e for e in stream(flights(recorded)[0], raw="yes") if e["type"] == "RAW"]
+    assert [event["event"] for event in raws] == [json.loads(r.line) for r in recorded]
+    assert {event["source"] for event in raws} == {"tracklog"}
+
+
+# cloudevents
+
+
+def check_cloud_event(event):
+    assert event["specversion"] == "1.0"
+    for name in ("id", "source", "type"):
+        assert isinstance(event[name], str)
+        assert event[name]
+    assert event["type"].startswith("dev.tracklog.")
+    assert not ("data" in event and "data_base64" in event)
+    for name, value in event.items():
+        if name in ("data", "data_base64"):
+            continue
+        assert re.fullmatch("[a-z0-9]{1,20}", name)
+        assert isinstance(value, str | int | bool)
+        if isinstance(value, str):
+            assert value
+            assert not re.search("[\x00-\x1f\x7f-\x9f\ud800-\udfff]", value)
+        else:
+            assert -(2**31) <= value < 2**31
+    assert len(event["sequence"]) == 20
+    assert re.fullmatch(r"/tracklog/[^/]+/[^/]+/[^/]*", event["source"])
+    assert re.fullmatch(r"[a-z]+:.+", event["dataschema"])
+
+
+def test_a_cloud_event_carries_the_line_and_names_its_place():
+    recorded = told(*A_TALK)
+    events = json.loads(written(flights(recorded)[0], "cloudevents", collector="east 1"))
+    assert [event["data"] for event in events] == [json.loads(r.line) for r in recorded]
+    first = events[0]
+    assert first["id"] == "id-0"
+    assert first["source"] == f"/tracklog/east%201/tracklog/{RUN}"
+    assert first["type"] == "dev.tracklog.tracklog.Began"
+    assert first["sequence"] == "00000000000000000001"
+    assert first["subject"] == first["correlationid"] == RUN
+    assert [e["sequence"] for e in events] == sorted(e["sequence"] for e in events)
+
+
+def test_an_event_without_an_identity_of_its_own_is_known_by_its_number():
+    path = next(p for p in samples.of("good") if samples.name_of(p) == "kahn-agent/converges")
+    events = json.loads(written(flights(sample(path))[0], "cloudevents"))
+    assert [event["id"] for event in events] == [str(n + 1) for n in range(len(events))]
+    assert events[0]["tracklogfamily"] == "kahn"
+
+
+def test_structured_events_stand_one_on_a_line():
+    made = one(*A_TALK)
+    lines = written(made, "cloudevents", mode="structured").splitlines()
+    assert [json.loads(line) for line in lines] == json.loads(written(made, "cloudevents"))
+    exporter = registry.exporter("cloudevents")
+    assert exporter.type_of(exporter.chosen()) == "application/cloudevents-batch+json"
+
+
+def test_a_line_too_big_to_be_forwarded_is_named_and_counted_as_dropped():
+    made = one(text("x" * 70_000), text("small"))
+    big, small = json.loads(written(made, "cloudevents", base="http://localhost:4318"))
+    assert "data" not in big
+    assert big["dataref"] == f"http://localhost:4318/api/runs/tracklog/{RUN}?at=1"
+    assert "data" in small
+    assert losses(made, "cloudevents").totals()["dropped"] > 0
+    assert losses(made, "cloudevents", {"whole": "yes"}).lossless
+    assert "data" in json.loads(written(made, "cloudevents", whole="yes"))[0]
+
+
+def test_cloud_events_are_unwrapped_by_our_importer(tmp_path):
+    recorded = told(*A_TALK)
+    path = tmp_path / "run.cloudevents.json"
+    path.write_bytes(written(flights(recorded)[0], "cloudevents"))
+    lines, _, _ = told_by(registry.importer("cloudevents"), path)
+    assert [orjson.loads(line) for line in lines] == [orjson.loads(r.line) for r in recorded]
+
+
+# html
+
+
+class Page(HTMLParser):
+    """What stands in a page: its tags, its ids, its links, its text."""
+
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.tags: Counter = Counter()
+        self.attributes: set[str] = set()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.metas: dict[str, str] = {}
+        self.words: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags[tag] += 1
+        told = dict(attrs)
+        self.attributes |= told.keys()
+        if "id" in told:
+            self.ids.append(told["id"])
+        if "href" in told:
+            self.links.append(told["href"])
+        if tag == "meta":
+            self.metas[told.get("http-equiv") or told.get("name") or ""] = told.get("content", "")
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+TAGS = {"html", "head", "meta", "title", "style", "body", "header", "main", "footer", "section"}
+TAGS |= {"article", "div", "span", "p", "a", "h1", "h2", "dl", "dt", "dd", "small", "b", "code"}
+TAGS |= {"pre", "details", "summary", "time", "ul", "li"}
+ATTRIBUTES = {"lang", "charset", "http-equiv", "content", "name", "class", "id", "href", "datetime"}
+ATTRIBUTES |= {"title", "open", "dir"}
+
+
+def check_page(text, flight):
+    page = Page()
+    page.feed(text)
+    page.close()
+    assert page.open == []
+    assert page.tags.keys() <= TAGS
+    assert page.attributes <= ATTRIBUTES
+    assert len(set(page.ids)) == len(page.ids)
+    assert all(link.startswith("#") and link[1:] in page.ids for link in page.links)
+    assert "default-src 'none'" in page.metas["Content-Security-Policy"]
+    assert "unsafe" not in page.metas["Content-Security-Policy"]
+    assert "url(" not in text.partition("</style>")[0]
+    assert "@import" not in text.partition("</style>")[0]
+    for each in flight:
+        for heard in each.heard():
+            assert f"e{heard.seq}" in page.ids
+    return page
+
+
+def page(*facts, **more):
+    made = one(*facts, **more)
+    return check_page(written(made, "html").decode(), made)
+
+
+def test_a_page_shows_the_talk_with_calls_beside_their_results():
+    made = one(*A_TALK)
+    text = written(made, "html").decode()
+    found = check_page(text, made)
+    words = " ".join(found.words)
+    for said in ("Please fix it.", "Read first.", "I look.", "x = 1", "no such command", "$0.25"):
+        assert said in words
+    call = text.index('<article id="e4">')
+    assert "x = 1" in text[call : text.index('<article id="e5">')]
+    assert "converged" in text[: text.index("<main>")]
+
+
+@settings(max_examples=60 * SOAK)
+@given(st.text(max_size=200), st.text(max_size=50))
+def test_no_text_can_become_markup(words, name):
+    hostile = words + "</pre></style><script>alert(1)</script><img src=x onerror=y>\"'" + name
+    facts = [
+        Began(what="run", task=hostile, agent=hostile),
+        text(hostile, agent=hostile),
+        Called(tool=hostile or "x", call_id="c", input={hostile: hostile}),
+        Returned(call_id="c", ok=False, error=hostile, output=hostile),
+        Noted(label=hostile, text=hostile, data=hostile),
+        Ended(what="run", outcome=hostile, reason=hostile),
+    ]
+    found = page(*facts)
+    assert "script" not in found.tags
+    assert "img" not in found.tags
+
+
+def test_a_page_says_what_is_amiss_and_links_to_it():
+    found = page(Returned(call_id="nobody", ok=True), Called(tool="t", call_id="open"))
+    words = " ".join(found.words)
+    assert "return-without-call" in words
+    assert "call-not-returned" in words
+    assert "#e1" in found.links
+
+
+def test_a_page_shows_the_runs_below():
+    root = family_tree()[0]
+    found = check_page(written(root, "html").decode(), root)
+    assert "#r1" in found.links
+    assert "working" in " ".join(found.words)
+
+
+def test_an_erased_record_is_shown_as_such():
+    recorded = told(text("secret"), text("kept"))
+    stone = Erased("00" * 32, "leaked", "ops", "2026-05-06T00:00:00Z")
+    gone = Record(1, recorded[0].received, "tracklog", "tracklog", RUN, b"", (), stone)
+    made = flights([gone, recorded[1]])[0]
+    found = check_page(written(made, "html").decode(), made)
+    words = " ".join(found.words)
+    assert "leaked" in words
+    assert "secret" not in words
+    assert written(made, "jsonl") == recorded[1].line + b"\n"
+    (first, _) = json.loads(written(made, "cloudevents"))
+    assert "data" not in first
+    assert first["type"] == "dev.tracklog.tracklog.erased"
+
+
+def test_a_page_says_whether_it_is_proven(home, tmp_path):
+    file = tmp_path / "run.html"
+    assert run("export", "html", RUN, "-o", str(file), home=home).exit_code == 0
+    assert "Proven against the journal" in file.read_text()
+    assert run("export", "html", RUN, "-o", str(file), "--no-proof", home=home).exit_code == 0
+    assert "Not proven" in file.read_text()
