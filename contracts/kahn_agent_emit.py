@@ -1500,6 +1500,8 @@ class _Question:
         failures = 0
         while True:
             left = max(0.0, until - time.monotonic())
+            if failures and not left:
+                return None
             wait = 0 if at_once else int(min(30.0, left))
             pause, began = 0.2, time.monotonic()
             try:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -197,6 +198,15 @@ def test_a_collector_that_stays_away_ends_in_a_time_out(tmp_path):
         began = time.monotonic()
         assert coder.ask("Anybody?", 0.6) is None
         assert time.monotonic() - began < 3
+
+
+def test_a_collector_that_hangs_does_not_hold_an_agent_much_beyond_its_time(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as hung:
+        url = f"http://127.0.0.1:{hung.getsockname()[1]}"
+        with emitter(url, tmp_path, deadline=0.1) as coder:
+            began = time.monotonic()
+            assert coder.ask("Anybody?", 1, question_id="q1") is None
+            assert time.monotonic() - began < 7  # two tries, each two seconds beyond what is left
 
 
 DYING = """

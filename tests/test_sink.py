@@ -4,6 +4,7 @@ import errno
 import importlib.util
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 from collecting import Collector
 from rude import Rude
-from soaking import SOAK
+from soaking import SEED, SOAK
 from tracklog.home import Home
 
 CONTRACTS = Path(__file__).parents[1] / "contracts"
@@ -143,14 +144,17 @@ MOODS = [
 
 
 @each_emitter
-def test_a_rude_collector_gets_every_line_once(name, tmp_path, capfd):
-    with Rude(*MOODS * SOAK) as collector:
+@pytest.mark.parametrize("turn", range(SOAK))
+def test_a_rude_collector_gets_every_line_once(name, turn, tmp_path, capfd):
+    moods = MOODS[:]
+    random.Random(SEED and SEED + turn).shuffle(moods)
+    with Rude(*moods) as collector:
         emitter = opened(name, collector.url, tmp_path)
         for number in range(300):
             some(name, emitter, number)
             if number % 30 == 0:
                 time.sleep(0.02)
-        assert sink_of(name, emitter).flush(60 * SOAK)
+        assert sink_of(name, emitter).flush(60)
         emitter.close()
         assert numbers(collector.lines()) == list(range(300))
         assert collector.conflicts == []

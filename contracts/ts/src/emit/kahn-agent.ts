@@ -194,6 +194,7 @@ async function answered(
   let failures = 0;
   for (;;) {
     const left = Math.max(0, (until - Date.now()) / 1000);
+    if (failures > 0 && left === 0) return undefined;
     const wait = atOnce ? 0 : Math.floor(Math.min(30, left));
     const began = Date.now();
     let pause = 0.2;
