@@ -171,8 +171,11 @@ def _title(flight: Flight) -> str:
 def _head(flight: Flight, tag: str) -> str:
     row = flight.summary
     status = str(row.get("status") or "working")
-    dialects = ", ".join(row.get("dialects") or [flight.family])
-    parts = [f'<p class="over">tracklog · {_text(dialects)}</p>\n']
+    software = flight.opening.get("software") or {}
+    names = [software.get("name"), software.get("version")]
+    names = [" ".join(str(each) for each in names if each), *(row.get("dialects") or ())]
+    said = " · ".join(["flight record", *filter(None, names)])
+    parts = [f'<p class="over">{_text(said)}</p>\n']
     parts.append(f"<{tag}>{_text(_title(flight))}</{tag}>\n")
     parts.append(f'<p class="run mono">{_text(flight.run)}</p>\n<dl>\n')
     pill = f'<span class="pill {_word(status)}">{_text(status)}</span>'
@@ -351,7 +354,7 @@ class _Transcript:
                 return _card("ask", "is answered", fact, None, {"answer": fact.answer})
             case Noted():
                 return _noted(fact)
-        return _small(fact, f"<b>{type(fact).__name__.lower()}</b>", _rest(fact))
+        return _small(fact, f"<b>{type(fact).__name__.lower()}</b>", _listed(_rest(fact)))
 
     def _call(self, heard: Heard, place: int, fact: Called) -> str:
         name = self.names.pop((heard.seq, place), None)
@@ -483,7 +486,16 @@ def _small(fact: Fact, said: str, more: Any) -> str:
 
 
 def _rest(fact: Fact) -> Mapping[str, Any]:
-    return {key: value for key, value in plain(fact).items() if key not in ("agent", "step")}
+    told = ("agent", "step", "fidelity")
+    return {key: value for key, value in plain(fact).items() if key not in told}
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    """Names and values in a row: those of an object without its brackets."""
+    return " · ".join(
+        f"{key} {_listed(value) if isinstance(value, Mapping) else text_of(value)}"
+        for key, value in values.items()
+    )
 
 
 def _edge(fact: Began | Ended, title: str) -> str:
@@ -491,21 +503,32 @@ def _edge(fact: Began | Ended, title: str) -> str:
     if isinstance(fact, Began):
         said = f'<div class="text">{_text(fact.task)}</div>'
         said = said if fact.task and fact.task != title else ""
-        more = " · ".join(text_of(v) for k, v in _rest(fact).items() if k not in ("what", "task"))
+        rest = {k: v for k, v in _rest(fact).items() if k not in ("what", "task")}
+        more = _listed(rest)
         small = f"<small>{_text(more)}</small>" if more else ""
         return f'<div class="fact"><div class="who edge">{subject} began{small}</div>{said}</div>'
     look = _look(fact.passed)
     outcome = fact.outcome or {"ok": "passed", "bad": "failed"}.get(look)
     pill = _pill(outcome, look) if outcome else ""
     rest = {k: v for k, v in _rest(fact).items() if k not in ("what", "outcome", "passed")}
-    more = " · ".join(f"{key} {text_of(value)}" for key, value in rest.items())
+    more = _listed(rest)
     small = f"<small>{_text(more)}</small>" if more else ""
     return f'<div class="fact who edge">{subject} ended {pill}{small}</div>'
 
 
+TOKENS = {
+    "input_tokens": "in",
+    "output_tokens": "out",
+    "cached_tokens": "cached",
+    "cache_write_tokens": "cache written",
+    "reasoning_tokens": "reasoning",
+    "total_tokens": "in all",
+}
+
+
 def _spent(heard: Heard, place: int, fact: Spent) -> str:
     usage = fact.usage if isinstance(fact.usage, Mapping) else {}
-    words = [f"{text_of(v)} {k.replace('_', ' ')}" for k, v in usage.items() if k != "raw"]
+    words = [f"{text_of(v)} {TOKENS.get(k, k)}" for k, v in usage.items() if k in TOKENS]
     if fact.cost_usd is not None:
         words.append(f"${fact.cost_usd:g}")
     words += filter(None, (fact.model, fact.provider))
