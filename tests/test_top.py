@@ -82,6 +82,8 @@ class Terminal:
         match private + what:
             case "H":
                 self.at = (given[0] - 1, given[1] - 1)
+            case "K" if row >= self.rows:
+                pass  # made for the old size
             case "K":
                 self.cells[row][column:] = [" "] * (self.columns - column)
             case "J":
