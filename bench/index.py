@@ -130,8 +130,9 @@ def answer(folder: Path) -> dict[str, Any]:
         newest = home.index.newest("runs", 60)
         # A run of some ninety events, and not the long one.
         key = next(key for key, state in newest if state.last_seq - state.first_seq < LONG // 2)
+        # Of the last two, the one that is farthest from a past state that the index keeps.
         seqs = [each.seq for each in home.journal.records(run=("kahn", "long"))]
-        middle, now = seqs[len(seqs) // 2], newest[0][1].last_at
+        now = newest[0][1].last_at
         since = _earlier(now, DAY)
         questions: dict[str, Callable[[], object]] = {
             "latest 50 runs": lambda: answers.runs(home.index, now, 50),
@@ -148,7 +149,6 @@ def answer(folder: Path) -> dict[str, Any]:
             "memory": most_memory(),
             "run": run_of(key)[1],
             "since": since,
-            "middle": middle,
             "last": seqs[-2],
         }
 

@@ -204,4 +204,4 @@ def test_tools_can_be_asked_within_a_window(tmp_path):
         assert answers.tools(home.index, "2026-05-05T00:00:00.000Z")[0]["calls"] == 2
         assert answers.tools(home.index, None, "2026-05-04T10:00:00.000Z")[0]["calls"] == 1
         assert answers.tools(home.index, "2026-05-06T00:00:00.000Z") == []
-    assert b"no tool was called" in tracklog(tmp_path, "tools", "--window", "24h").stdout
+    assert b"no tool was called in 24h" in tracklog(tmp_path, "tools", "--window", "24h").stdout

@@ -43,7 +43,9 @@ def command(home: Path, window: str, as_json: bool) -> None:
             _table.Column("p95", lambda row: _table.seconds(row["p95_seconds"]), 1, right=True),
             _table.Column("p99", lambda row: _table.seconds(row["p99_seconds"]), 5, right=True),
         ],
-        "no tool was called yet; `tracklog runs` shows what was heard",
+        "no tool was called yet; `tracklog runs` shows what was heard"
+        if window == "all"
+        else f"no tool was called in {window}; `tracklog tools` shows all of the time",
         as_json=as_json,
     )
 
