@@ -1,0 +1,123 @@
+/** Asking the collector: the same JSON that the command line prints with `--json`. */
+
+/** An answer that is an error: what went wrong, and what to do about it. */
+export class Trouble extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly hint = "",
+  ) {
+    super(message);
+  }
+}
+
+export async function ask<T>(path: string, signal?: AbortSignal): Promise<T> {
+  const response = await fetch(path, signal ? { signal } : {});
+  if (!response.ok) throw await trouble(response);
+  return (await response.json()) as T;
+}
+
+export async function tell<T>(path: string, body: unknown): Promise<T> {
+  const response = await fetch(path, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  if (!response.ok) throw await trouble(response);
+  return (await response.json()) as T;
+}
+
+async function trouble(response: Response): Promise<Trouble> {
+  const said: unknown = await response.json().catch(() => ({}));
+  const { message, hint, error } = said as { message?: string; hint?: string; error?: string };
+  return new Trouble(response.status, message ?? error ?? response.statusText, hint);
+}
+
+export function runPath(family: string, run: string, rest = ""): string {
+  return `/api/runs/${encodeURIComponent(family)}/${encodeURIComponent(run)}${rest}`;
+}
+
+export type Status = "waiting" | "failed" | "lost" | "working" | "done";
+
+export interface Run {
+  family: string;
+  run: string;
+  dialects: string[];
+  title: string | null;
+  status: Status;
+  outcome: string | null;
+  outcomes: Record<string, number>;
+  passed: boolean | null;
+  score: number | null;
+  ended: boolean;
+  seconds: number | null;
+  silent_seconds: number | null;
+  agents: string[];
+  steps: number;
+  tool_calls: number;
+  tool_failures: number;
+  open_calls: number;
+  questions: number;
+  tokens: number | null;
+  cost_usd: number | null;
+  first_seq: number;
+  last_seq: number;
+  first_at: string | null;
+  last_at: string | null;
+  first_received: string;
+  last_received: string;
+}
+
+export interface Question {
+  family: string;
+  run: string;
+  question_id: string;
+  agent: string | null;
+  what: string | null;
+  text: string | null;
+  options: unknown[];
+  state: string;
+  waiting_seconds: number | null;
+  asked_seq: number;
+  answer: unknown;
+  answered_by: string[];
+}
+
+export interface Finding {
+  seq: number;
+  family: string;
+  run: string;
+  name: string;
+  level: "error" | "warning" | "info";
+  message: string;
+}
+
+/** A fact as the server tells it: its name, in words, and whatever it says. */
+export interface Fact {
+  fact: string;
+  words?: string;
+  agent?: string;
+  [key: string]: unknown;
+}
+
+/** A record of a run, understood. */
+export interface Told {
+  seq: number;
+  received: string;
+  at?: string;
+  dialect: string;
+  kind: string;
+  agent?: string;
+  bytes: number;
+  words: string;
+  facts: Fact[];
+  findings?: Pick<Finding, "name" | "level" | "message">[];
+}
+
+export interface Story {
+  family: string;
+  run: string;
+  last: number;
+  next: number | null;
+  records: Told[];
+}

@@ -1,0 +1,65 @@
+/** Where one is: the part of the address behind `#`, so that every view and filter is a link. */
+
+import { useSyncExternalStore } from "react";
+
+export interface Route {
+  readonly parts: readonly string[];
+  readonly query: URLSearchParams;
+}
+
+export function parse(hash: string): Route {
+  const [path = "", query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
+  const parts = path.split("/").filter(Boolean).map(decoded);
+  return { parts, query: new URLSearchParams(query) };
+}
+
+export function href(parts: readonly string[], query?: Record<string, string | number>): string {
+  const path = parts.map(encodeURIComponent).join("/");
+  const asked = new URLSearchParams(
+    Object.entries(query ?? {})
+      .filter(([, value]) => value !== "")
+      .map(([key, value]) => [key, String(value)]),
+  ).toString();
+  return `#/${path}${asked ? `?${asked}` : ""}`;
+}
+
+export function runHref(family: string, run: string, query?: Record<string, string | number>) {
+  return href(["run", family, run], query);
+}
+
+/** Changes the query of the address in place; an empty value takes the key away. */
+export function setQuery(changes: Record<string, string>): void {
+  const { parts, query } = parse(location.hash);
+  for (const [key, value] of Object.entries(changes))
+    if (value) query.set(key, value);
+    else query.delete(key);
+  const next = href(parts, Object.fromEntries(query));
+  history.replaceState(null, "", next);
+  window.dispatchEvent(new HashChangeEvent("hashchange"));
+}
+
+let known = parse(location.hash);
+let at = location.hash;
+
+function current(): Route {
+  if (location.hash !== at) {
+    at = location.hash;
+    known = parse(at);
+  }
+  return known;
+}
+
+export function useRoute(): Route {
+  return useSyncExternalStore((changed) => {
+    window.addEventListener("hashchange", changed);
+    return () => window.removeEventListener("hashchange", changed);
+  }, current);
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}

@@ -1,0 +1,58 @@
+/** Who waits for a person, the longest first. */
+
+import type { Question } from "../lib/api";
+import { useAnswer } from "../lib/use";
+import { Empty, Sorry, Text } from "../parts/bits";
+import { Asked } from "../parts/question";
+import { runHref } from "../lib/route";
+
+export function open(questions: readonly Question[]): Question[] {
+  return questions
+    .filter((question) => question.state === "open" || question.state === "waiting")
+    .sort((a, b) => (b.waiting_seconds ?? 0) - (a.waiting_seconds ?? 0));
+}
+
+export function Inbox() {
+  const { data, trouble } = useAnswer<Question[]>("/api/inbox");
+  if (trouble && !data) return <Sorry trouble={trouble} />;
+  const waiting = open(data ?? []);
+  const past = (data ?? []).filter((question) => !waiting.includes(question)).slice(0, 50);
+  return (
+    <div className="stack">
+      <h1>Inbox</h1>
+      {data && !waiting.length && (
+        <Empty title="Nobody waits for you." run={"tracklog inbox        # the same in a terminal"} />
+      )}
+      {waiting.map((question, n) => (
+        <Asked
+          key={`${question.family}:${question.run}/${question.question_id}`}
+          question={question}
+          focus={n === 0}
+        />
+      ))}
+      {past.length > 0 && (
+        <section className="stack">
+          <h2>Before</h2>
+          <ul>
+            {past.map((question) => (
+              <li key={`${question.family}:${question.run}/${question.question_id}`}>
+                <a href={runHref(question.family, question.run, { seq: question.asked_seq })}>
+                  <Text>{question.text ?? question.question_id}</Text>
+                </a>{" "}
+                <span className="soft small">
+                  {question.state}
+                  {question.answered_by.length > 0 && (
+                    <>
+                      {" "}
+                      by <Text>{question.answered_by.join(", ")}</Text>
+                    </>
+                  )}
+                </span>
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,57 @@
+/** Small things that every page shows. */
+
+import type { ReactNode } from "react";
+import type { Status, Trouble } from "../lib/api";
+import { inert } from "../lib/text";
+import { ago, exact } from "../lib/time";
+
+export function StatusMark({ status }: { status: Status }) {
+  return <span className={`status ${status}`}>{status}</span>;
+}
+
+export function When({ at, now }: { at: string | null | undefined; now: number }) {
+  return (
+    <time className="soft small" dateTime={at ?? undefined} title={exact(at)}>
+      {ago(at, now)}
+    </time>
+  );
+}
+
+export function Text({ children }: { children: string | null | undefined }) {
+  return <bdi>{inert(children ?? "")}</bdi>;
+}
+
+export function Sorry({ trouble }: { trouble: Trouble | Error }) {
+  const hint = "hint" in trouble ? trouble.hint : "";
+  return (
+    <div className="card" role="alert">
+      <h2>That could not be answered</h2>
+      <p>{inert(trouble.message)}</p>
+      {hint && <p className="soft">{inert(hint)}</p>}
+    </div>
+  );
+}
+
+export function Empty({ title, run }: { title: string; run: ReactNode }) {
+  return (
+    <div className="empty">
+      <p>{title}</p>
+      <pre>{run}</pre>
+    </div>
+  );
+}
+
+export function Card({ title, more, children }: { title: string; more?: ReactNode; children: ReactNode }) {
+  const id = `card-${title.replace(/\W+/g, "-").toLowerCase()}`;
+  return (
+    <section className="card stack" aria-labelledby={id}>
+      <div className="row">
+        <h2 id={id} className="grow">
+          {title}
+        </h2>
+        {more}
+      </div>
+      {children}
+    </section>
+  );
+}
