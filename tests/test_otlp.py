@@ -48,6 +48,7 @@ from tracklog.importers._reading import Reading
 from tracklog.importers.otlp import importer, tell_items, wire
 from tracklog.importers.otlp.memory import Memory, Past
 from tracklog.importers.otlp.view import spelled
+from tracklog.testing import ImporterSuite
 
 SAMPLES = sorted((Path(__file__).parent / "samples/otlp").glob("*.json"))
 TRACE = "5b8efff798038103d269b633813fc60c"
@@ -636,6 +637,24 @@ def test_a_file_tells_what_the_wire_tells(path, tmp_path, door):
         [line for batch in Reading(importer, file).lines() for line in batch.lines], "tracklog"
     )
     assert {verdict.verdict for verdict in verdicts} == {"duplicate"}
+
+
+class TestFiles(ImporterSuite):
+    """What any importer must do, with the requests of all samples in one file and one printed."""
+
+    importer = importer
+
+    @pytest.fixture(autouse=True)
+    def _written(self, tmp_path_factory):
+        self.samples = tmp_path_factory.mktemp("written")
+        sent = [each["body"] for path in SAMPLES for each in json.loads(path.read_text())["sent"]]
+        lines = b"".join(orjson.dumps(body) + b"\n" for body in sent)
+        (self.samples / "all.jsonl").write_bytes(lines)
+        (self.samples / "printed.json").write_text(json.dumps(sent[0], indent=2))
+
+
+def test_a_file_that_speaks_of_requests_is_none(tmp_path):
+    assert importer.recognise(tmp_path / "x.jsonl", b'{"type":"user","text":"resourceSpans"}') == 0
 
 
 def test_a_file_that_grew_is_read_on(tmp_path):

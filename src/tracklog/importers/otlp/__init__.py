@@ -4,6 +4,7 @@
 vocabularies of model calls, `agents` those of agents, `spans` and `logs` tell what it means.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -156,10 +157,16 @@ def _read(document: Any) -> tuple[list[wire.Item], list[wire.Refused]]:
 
 
 def recognise(path: Path, head: bytes) -> float:
-    """By the keys that begin a request."""
-    if any(outer.encode() in head[:4096] for outer, *_ in wire.KEYS.values()):
-        return 0.95 if path.suffix in (".json", ".jsonl", ".ndjson", "") else 0.6
-    return 0.0
+    """By the key that a request begins with."""
+    if not _REQUEST.match(head):
+        return 0.0
+    return 0.95 if path.suffix in (".json", ".jsonl", ".ndjson", "") else 0.6
+
+
+_REQUEST = re.compile(
+    rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:%b)"'
+    % b"|".join(outer.encode() for outer, *_ in wire.KEYS.values())
+)
 
 
 def form(_path: Path, head: bytes) -> Form:
