@@ -67,7 +67,7 @@ a:hover{text-decoration-color:currentColor}
 .over{color:var(--soft);font-size:.8125rem;letter-spacing:.06em;text-transform:uppercase;margin:0}
 h1{font-size:clamp(1.4rem,4.5vw,2.1rem);line-height:1.2;margin:.35rem 0 .4rem;font-weight:650;
 letter-spacing:-.015em;overflow-wrap:anywhere}
-h2{font-size:1.05rem;margin:2.5rem 0 .5rem}
+h2{font-size:1.05rem;margin:2.5rem 0 .5rem}.below h2{margin:.3rem 0 .5rem}.below dl{margin-bottom:1rem}
 code,pre,.mono{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"Liberation Mono",monospace;
 font-size:.8125rem}
 .run{color:var(--soft);overflow-wrap:anywhere;margin:0}
@@ -111,7 +111,7 @@ details.raw summary{font-size:.6875rem;opacity:.75;margin-top:.15rem}details.raw
 .small b{color:var(--ink);font-weight:600}
 .found{font-size:.8125rem;margin:.3rem 0 0;overflow-wrap:anywhere}
 .edge{font-weight:650}
-section.below{margin-top:2.5rem;padding-top:.2rem;border-top:3px solid var(--line)}
+section.below{margin-top:2.5rem;padding-top:1rem;border-top:3px solid var(--line)}
 ul.list{padding:0;list-style:none;margin:.4rem 0}
 ul.list li{padding:.2rem 0;font-size:.875rem;overflow-wrap:anywhere}
 footer{color:var(--soft);font-size:.8125rem;padding-bottom:2.5rem}
@@ -177,7 +177,9 @@ def _head(flight: Flight, tag: str) -> str:
     said = " · ".join(["flight record", *filter(None, names)])
     parts = [f'<p class="over">{_text(said)}</p>\n']
     parts.append(f"<{tag}>{_text(_title(flight))}</{tag}>\n")
-    parts.append(f'<p class="run mono">{_text(flight.run)}</p>\n<dl>\n')
+    if _title(flight) != flight.run:
+        parts.append(f'<p class="run mono">{_text(flight.run)}</p>\n')
+    parts.append("<dl>\n")
     pill = f'<span class="pill {_word(status)}">{_text(status)}</span>'
     parts.append(_stat("status", pill))
     for name, value in _stats(flight):
@@ -188,7 +190,7 @@ def _head(flight: Flight, tag: str) -> str:
         place = f"{head.get('through')}:{head.get('chain')}"
         said = f"Proven against the journal's chain, head <code>{_text(place)}</code>."
         parts.append(f'<p class="proof"><span class="ok">✓</span> {said}</p>\n')
-    else:
+    elif tag == "h1":
         parts.append('<p class="proof">Not proven: the page was written without a proof.</p>\n')
     return "".join(parts)
 
@@ -368,7 +370,7 @@ class _Transcript:
             elsewhere = result[0].seq if result[0].seq != heard.seq else None
             state, told = _verdict(result[1]), _result(result[1], elsewhere)
         elif name not in self.shown:
-            told = '<p class="small">no result follows closely</p>'
+            told = '<p class="small">no result so far</p>'
         who = f" <small>{_text(fact.agent)}</small>" if fact.agent else ""
         given = "" if fact.input is None else f"<pre>{_text(_pretty(fact.input))}</pre>"
         head = f'<span class="name mono">{_text(fact.tool)}</span>{who} {state}'
