@@ -1,4 +1,4 @@
-import { spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import {
   existsSync,
   mkdtempSync,
@@ -86,6 +86,7 @@ class Rude {
 }
 
 const running: Rude[] = [];
+const started: ChildProcess[] = [];
 let warnings: string[] = [];
 beforeEach(() => {
   warnings = [];
@@ -94,6 +95,7 @@ beforeEach(() => {
 afterEach(() => {
   vi.restoreAllMocks();
   for (const server of running.splice(0)) server.stop();
+  for (const child of started.splice(0)) child.kill("SIGTERM");
 });
 
 const fresh = () => mkdtempSync(`${tmpdir()}/sink-`);
@@ -429,6 +431,7 @@ const python = new URL("../../../.venv/bin/python", import.meta.url).pathname;
 async function collector(home: string) {
   const command = ["-m", "tracklog", "serve", "--home", home, "--port", "0"];
   const child = spawn(python, command);
+  started.push(child);
   let out = "";
   child.stdout.on("data", (part) => (out += part.toString()));
   child.stderr.on("data", () => undefined);
