@@ -36,8 +36,8 @@ $(BUILT): $(CONSOLE)/node_modules/.ready $(CONSOLE)/index.html $(CONSOLE)/vite.c
 
 setup: .venv/.ready $(TS)/dist/.ready $(BUILT)  ## Install everything that is needed, from the lock files.
 
-run: .venv/.ready  ## Check a sample flight of every dialect, and show what is odd in one.
-	$(BIN)/python scripts/demo.py
+run: .venv/.ready  ## Start the collector: send lines to it, watch them live, ask it; Ctrl-C stops it.
+	$(BIN)/tracklog serve
 
 test: test-python test-ts  ## Run all tests.
 

@@ -8,6 +8,8 @@ import click
 
 from tracklog import chain, errors, registry
 from tracklog.cli import tracklog
+from tracklog.collector.routes import ROUTES
+from tracklog.collector.routing import Param
 from tracklog.dialects import Dialect
 from tracklog.schemas import schema_of
 
@@ -23,6 +25,7 @@ def pages() -> dict[Path, str]:
         "cli": _cli(),
         "dialects": _dialects(),
         "errors": _errors(),
+        "http": _http(),
         "importers": _importers(),
     }
     return {PAGES / f"{name}.md": text for name, text in made.items()} | {
@@ -77,6 +80,38 @@ def _importers() -> str:
     for each in registry.importers():
         parts.append(f"| `{each.name}` | {each.about} | {each.mapping} |")
     return "\n".join(parts) + "\n"
+
+
+def _http() -> str:
+    """Made of the table that mounts the routes."""
+    parts = [
+        "# HTTP\n\nWhat `tracklog serve` answers, on http://127.0.0.1:4318 unless told otherwise.",
+        "`GET /api/openapi.json` is the same as an OpenAPI 3.1 document.",
+        'An error is `{"error": …, "hint": …}`: what is wrong, and what to do next.',
+        "Who may ask is told in [Who may ask the collector](../how-to/security.md).\n",
+    ]
+    for route in ROUTES:
+        parts.append(f"## {route.method} `{route.path}`\n\n{route.about}\n")
+        if route.takes:
+            kinds = ", ".join(f"`{kind.decode()}`" for kind in sorted(route.takes))
+            parts.append(f"Body: {kinds}.\n")
+        if route.params:
+            parts += ["| parameter | type | default | meaning |", "|---|---|---|---|"]
+            parts += [_param(param) for param in route.params]
+            parts.append("")
+        parts.append(f"Answer: `{route.gives}`.\n")
+        if route.answers:
+            parts += ["| status | means |", "|---|---|"]
+            parts += [f"| {status} | {about} |" for status, about in sorted(route.answers.items())]
+            parts.append("")
+    return "\n".join(parts)
+
+
+def _param(param: Param) -> str:
+    name = f"**{param.name}**" if param.required else param.name
+    kind = " · ".join(f"`{option}`" for option in param.options) or param.kind
+    usual = "" if param.default is None else f"`{str(param.default).lower()}`"
+    return f"| {name} | {kind} | {usual} | {param.about.replace('|', chr(92) + '|')} |"
 
 
 def _errors() -> str:

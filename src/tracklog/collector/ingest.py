@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 TYPES = frozenset(
     f"application/{name}".encode()
-    for name in ("x-ndjson", "ndjson", "jsonl", "x-jsonlines", "json", "json-seq", "octet-stream")
+    for name in ("x-ndjson", "ndjson", "jsonl", "x-jsonlines", "json", "octet-stream")
 )
 """None of these can be sent by a form of another page."""
 
@@ -74,7 +74,7 @@ def answer(
 ) -> bytes:
     """Counts, the last number, and a verdict for each line that was not plainly accepted."""
     if not verbose and {verdict[0] for verdict in verdicts} == {"accepted"}:
-        return b'{"accepted":%d,"duplicate":0,"refused":0,"last_seq":%d,"verdicts":[]}' % (
+        return b'{"accepted":%d,"duplicate":0,"refused":0,"last_seq":%d,"verdicts":[]}\n' % (
             len(verdicts),
             verdicts[-1][1] or 0,
         )
@@ -88,7 +88,7 @@ def answer(
     ]
     if counts["refused"] and (hint := _pretty(body)):
         said["hint"] = hint
-    return orjson.dumps(said)
+    return orjson.dumps(said, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _told(number: int, verdict: "Verdict") -> dict[str, Any]:

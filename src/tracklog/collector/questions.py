@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from starlette.responses import Response
 
-from tracklog import answers, frame
+from tracklog import answers, frame, prices
 from tracklog.collector.stream import ALL, wanted
 from tracklog.collector.trouble import Trouble, json_response
 from tracklog.diff import diff as diff_of
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tracklog.home import Home
     from tracklog.index import Indexer
 
+WINDOWS: dict[str, float | None] = {"24h": 86_400, "7d": 604_800, "all": None}
+"""How far back, in seconds."""
 _SCANNED = 100_000  # records that one page of a filtered reading looks at
 _PAGE = 16 << 20  # bytes of frames in one page
 
@@ -38,16 +40,16 @@ def _now(collector: "Collector") -> str:
 
 
 async def runs(collector: "Collector", call: "Call") -> Response:
-    limit, now = call.given["limit"], _now(collector)
-    return await _told(collector, lambda index: answers.runs(index, now, limit))
+    limit, lost, now = call.given["limit"], call.given["lost_after"], _now(collector)
+    return await _told(collector, lambda index: answers.runs(index, now, limit, lost))
 
 
 async def show(collector: "Collector", call: "Call") -> Response:
     home, at, now = collector.home, call.given["at"], _now(collector)
-    key = f"{call.names['family']}:{call.names['run']}"
+    key, lost = f"{call.names['family']}:{call.names['run']}", call.given["lost_after"]
     if at is not None:
         return json_response(await collector.desk.run(lambda: answers.show_at(home, key, at)))
-    return await _told(collector, lambda index: answers.show(index, _known(index, key), now))
+    return await _told(collector, lambda index: answers.show(index, _known(index, key), now, lost))
 
 
 async def story(collector: "Collector", call: "Call") -> Response:
@@ -69,8 +71,20 @@ async def agents(collector: "Collector", call: "Call") -> Response:  # noqa: ARG
     return await _told(collector, answers.agents)
 
 
-async def tools(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint
-    return await _told(collector, answers.tools)
+async def tools(collector: "Collector", call: "Call") -> Response:
+    seconds = WINDOWS[call.given["window"]]
+    since = None if seconds is None else stamp(collector.home.clock() - seconds)
+    return await _told(collector, lambda index: answers.tools(index, since))
+
+
+async def loops(collector: "Collector", call: "Call") -> Response:
+    times = call.given["at_least"]
+    return await _told(collector, lambda index: answers.loops(index, times))
+
+
+async def conversation(collector: "Collector", call: "Call") -> Response:
+    home, key = collector.home, f"{call.names['family']}:{call.names['run']}"
+    return await _told(collector, lambda index: answers.conversation(home, _known(index, key)))
 
 
 async def audits(collector: "Collector", call: "Call") -> Response:
@@ -83,17 +97,22 @@ async def outcomes(collector: "Collector", call: "Call") -> Response:  # noqa: A
     return await _told(collector, lambda index: answers.outcomes(index, now))
 
 
+async def outcome_runs(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001
+    return await _told(collector, answers.outcome_runs)
+
+
 async def leaderboard(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001
     return await _told(collector, answers.leaderboard)
 
 
 async def costs(collector: "Collector", call: "Call") -> Response:
-    by = call.given["by"]
-    return await _told(collector, lambda index: answers.costs(index, by))
+    by, path = call.given["by"], collector.home.path
+    return await _told(collector, lambda index: answers.costs(index, by, prices.load(path)))
 
 
 async def findings(collector: "Collector", call: "Call") -> Response:
-    name, limit, home = call.given["run"], call.given["limit"], collector.home
+    given, home, now = call.given, collector.home, _now(collector)
+    name, limit, lost = given["run"], given["limit"], given["lost_after"]
 
     def ask(index: "Indexer") -> list[dict[str, Any]]:
         run = None if name is None else home.run(name)
@@ -106,7 +125,7 @@ async def findings(collector: "Collector", call: "Call") -> Response:
                 "level": found.level,
                 "message": found.message,
             }
-            for seq, family, of, found in index.findings(run, limit)
+            for seq, family, of, found in answers.findings(index, now, run, limit, lost)
         ]
 
     return await _told(collector, ask)

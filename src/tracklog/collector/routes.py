@@ -17,6 +17,7 @@ from tracklog.collector import (
 )
 from tracklog.collector.routing import Call, Endpoint, Param, Route
 from tracklog.collector.trouble import json_response
+from tracklog.folds.runs import LOST_AFTER
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
@@ -104,6 +105,14 @@ def _limit(default: int) -> Param:
     return Param(name="limit", about=about, kind="integer", least=1, most=10_000, default=default)
 
 
+_LOST = Param(
+    name="lost_after",
+    about="Seconds; a run that works and is silent for longer is lost.",
+    kind="number",
+    least=0.001,
+    most=10**9,
+    default=LOST_AFTER,
+)
 _STRICT = Param(name="strict", about="Only if nothing is lost.", kind="boolean", default=False)
 _LINES = {"type": "string", "description": "One JSON object per line."}
 
@@ -221,7 +230,7 @@ ROUTES: tuple[Route, ...] = (
         path="/api/runs",
         about="The runs, the latest heard first.",
         endpoint=questions.runs,
-        params=(_limit(50),),
+        params=(_limit(50), _LOST),
         schema=_rows("What `tracklog runs --json` prints."),
     ),
     Route(
@@ -229,7 +238,10 @@ ROUTES: tuple[Route, ...] = (
         path="/api/runs/{family}/{run}",
         about="One run: status, outcome, agents, tools, tokens, cost, loops.",
         endpoint=questions.show,
-        params=(Param(name="at", about="As it was at this record.", kind="integer", least=1),),
+        params=(
+            Param(name="at", about="As it was at this record.", kind="integer", least=1),
+            _LOST,
+        ),
         schema={"type": "object"},
         answers={404: "There is no such run, or it had not begun at that record."},
     ),
@@ -273,7 +285,35 @@ ROUTES: tuple[Route, ...] = (
         path="/api/tools",
         about="The tools, the most called first.",
         endpoint=questions.tools,
+        params=(
+            Param(
+                name="window",
+                about="The hours back from now in which the calls were made.",
+                options=tuple(questions.WINDOWS),
+                default="all",
+            ),
+        ),
         schema=_rows("What `tracklog tools --json` prints."),
+    ),
+    Route(
+        method="GET",
+        path="/api/loops",
+        about="The tools that a run called with the same arguments again and again.",
+        endpoint=questions.loops,
+        params=(
+            Param(
+                name="at_least", about="So often.", kind="integer", least=2, most=10**9, default=3
+            ),
+        ),
+        schema=_rows("What `tracklog loops --json` prints."),
+    ),
+    Route(
+        method="GET",
+        path="/api/runs/{family}/{run}/conversation",
+        about="What was said in a run, message by message, in full.",
+        endpoint=questions.conversation,
+        schema=_rows("One row per message."),
+        answers={404: "There is no such run."},
     ),
     Route(
         method="GET",
@@ -291,6 +331,13 @@ ROUTES: tuple[Route, ...] = (
         about="How the runs of the last 24 hours went.",
         endpoint=questions.outcomes,
         schema={"type": "object"},
+    ),
+    Route(
+        method="GET",
+        path="/api/outcomes/runs",
+        about="The runs that the aggregate over 24 hours is made of; absent slots are absent.",
+        endpoint=questions.outcome_runs,
+        schema=_rows("`run_id`, and `outcome`, `ended_at`, `convergence_score` where known."),
     ),
     Route(
         method="GET",
@@ -319,7 +366,7 @@ ROUTES: tuple[Route, ...] = (
         path="/api/findings",
         about="What was surprising and kept, the newest first.",
         endpoint=questions.findings,
-        params=(RUN, _limit(100)),
+        params=(RUN, _limit(100), _LOST),
         schema=_rows("What `tracklog findings --json` prints."),
         answers={404: "There is no such run."},
     ),

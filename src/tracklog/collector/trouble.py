@@ -36,8 +36,10 @@ class ClientGone(Exception):
 def json_response(
     value: object, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """A value as JSON."""
-    return Response(orjson.dumps(value), status, headers, "application/json")
+    """A value as JSON, on a line of its own for who reads it in a terminal."""
+    return Response(
+        orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE), status, headers, "application/json"
+    )
 
 
 _STATUS: Mapping[type[errors.TracklogError], int] = {
