@@ -241,6 +241,11 @@ def test_a_command_that_is_not_there_is_said_so(world):
     assert b"is not found" in done.stderr
     (world.bin / "plain").write_text("x")
     assert world.run("--", str(world.bin / "plain")).returncode == 126
+    (world.bin / "odd").write_bytes(b"\x00\x01no program")
+    (world.bin / "odd").chmod(0o755)
+    done = world.run("--", str(world.bin / "odd"))
+    assert done.returncode == 126
+    assert b"cannot be run" in done.stderr
 
 
 def test_the_agent_runs_though_nothing_can_be_recorded(world):

@@ -696,6 +696,35 @@ def test_damage_never_raises_and_loses_no_record_that_can_be_read(name, tmp_path
     assert [line for batch in again.lines() for line in batch.lines] == lines
 
 
+@pytest.mark.parametrize(
+    ("name", "records"),
+    [("gemini document", "messages"), ("atif", "steps"), ("agui", None)],
+)
+def test_of_a_document_that_was_cut_every_whole_record_is_read(name, records, tmp_path):
+    content = FILES[name].read_bytes()
+    path = tmp_path / FILES[name].relative_to(SAMPLES)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    source = json.loads(content)
+    whole = source[records] if records else source
+    text = content.decode()
+    for count in range(1, len(whole)):
+        # The place behind so many whole records and into the next one.
+        end = json.JSONDecoder()
+        start = text.index("[", text.index(f'"{records}"') if records else 0) + 1
+        for _ in range(count):
+            while text[start] in " \n,":
+                start += 1
+            _, start = end.raw_decode(text, start)
+        prefix = len(text[: start + 12].encode())
+        path.write_bytes(content[:prefix])
+        bodies, report = told(path, importer_of(FILES[name]))
+        heard = sum(report.mapped.values()) - (1 if records else 0)
+        assert heard == count
+        assert [body["data"]["name"] for body in of(bodies, "Noted", label="finding")] == [
+            "torn-tail"
+        ]
+
+
 def is_object(line: bytes) -> bool:
     try:
         return isinstance(orjson.loads(line), dict)

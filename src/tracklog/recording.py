@@ -56,7 +56,7 @@ class Recording:
         self._scribe: Scribe
 
     def __enter__(self) -> Self:
-        options: dict[str, Any] = {"max_event_bytes": LONGEST}
+        options: dict[str, Any] = {"max_event_bytes": LONGEST, "durability": "interval"}
         if self._redact:
             options["masker"] = detectors.masker()
         self._recorder = Recorder.open(self.run_id, self._home, **options)

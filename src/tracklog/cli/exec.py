@@ -70,7 +70,11 @@ def command(
         )
         sys.exit(NOT_EXECUTABLE if there else NOT_FOUND)
     heard = _child.Heard()
-    child = _child.Child(command, os.environ, heard)
+    try:
+        child = _child.Child(command, os.environ, heard)
+    except OSError as error:
+        say_error(f"{command[0]} cannot be run: {error.strerror}", "is it a program, or a script?")
+        sys.exit(NOT_EXECUTABLE)
     clerk = _Clerk(heard, home, command, provider, tee_raw=tee_raw, redact=redact)
     clerk.start()
     ended = child.wait(timeout)

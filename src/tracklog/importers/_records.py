@@ -240,6 +240,48 @@ def document(file: BinaryIO, *, final: bool, cap: int = DOCUMENT) -> Iterator[Ra
             yield Raw(0, text, value, (flaw,), exact=False, through=len(data))
         elif final:
             yield _torn(0, text)
+            value = _beginning_of(text)
+            if value is not DAMAGED:
+                yield Raw(0, text, value, exact=False)
+
+
+def _beginning_of(text: bytes) -> Any:
+    """A document as far as it can be read: whole elements only, then all that is open is closed."""
+    said = text.replace(b"\0", rb"\u0000").decode("utf-8", "replace")
+    try:
+        json.loads(said, strict=False)
+    except json.JSONDecodeError as error:
+        wrong = error.pos
+    except RecursionError:
+        return DAMAGED
+    else:
+        return DAMAGED
+    stack: list[str] = []
+    ends: list[int] = []
+    """Where the last whole element of each open array or object ended."""
+    for token in _TOKEN.finditer(said, 0, wrong):
+        mark = token[0]
+        if mark in "[{":
+            stack.append(mark)
+            ends.append(token.end())
+        elif mark in "]}" and stack:
+            stack.pop()
+            ends.pop()
+            ends[-1:] = [token.end()] if ends else []
+        elif mark == "," and ends:
+            ends[-1] = token.start()
+    # Of the outermost list only whole elements count: half a record is none.
+    depth = stack.index("[") + 1 if "[" in stack else len(stack)
+    if not depth:
+        return DAMAGED
+    closed = "".join("]" if mark == "[" else "}" for mark in reversed(stack[:depth]))
+    try:
+        return plain(json.loads(said[: ends[depth - 1]] + closed, strict=False))
+    except (ValueError, RecursionError):
+        return DAMAGED
+
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
 
 
 def _slowly(text: bytes) -> Any:
