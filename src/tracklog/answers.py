@@ -111,6 +111,11 @@ def outcomes(index: Indexer, now: str) -> Row:
     return outcomes_fold.answer(_all(index, "outcomes"), now)
 
 
+def outcome_runs(index: Indexer) -> list[Row]:
+    """The runs that the 24-hour aggregate is made of."""
+    return [outcomes_fold.as_run(state) for state in _all(index, "outcomes")]
+
+
 def inbox(index: Indexer, now: str) -> list[Row]:
     """Who waits for a person, since when, and with what question."""
     questions = list(_all(index, "inbox"))

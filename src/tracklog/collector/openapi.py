@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from tracklog import __version__
+from tracklog import __version__, registry
 
 if TYPE_CHECKING:
     from tracklog.collector.routing import Param, Route
@@ -93,7 +93,9 @@ def _responses(route: "Route") -> dict[str, Any]:
 
 
 def _named(name: str) -> dict[str, Any]:
-    schema = {"type": "string", "minLength": 1}
+    schema: dict[str, Any] = {"type": "string", "minLength": 1}
+    if name == "format":
+        schema["enum"] = registry.exporter_names()
     about = _NAMES[name]
     return {"name": name, "in": "path", "required": True, "description": about, "schema": schema}
 

@@ -1,0 +1,111 @@
+/** What was said, block by block; whatever it holds, it does nothing. */
+
+import Markdown from "react-markdown";
+import gfm from "remark-gfm";
+import { inert } from "../lib/text";
+import { count } from "../lib/time";
+
+type Block = Record<string, unknown>;
+
+interface Blob {
+  sha256: string;
+  bytes: number;
+  media_type?: string;
+  preview?: string;
+}
+
+const LONG = 20_000; // a longer text is shown as it is: drawing it as Markdown would hold up the page
+
+export function Blocks({ blocks }: { blocks: readonly Block[] }) {
+  return (
+    <>
+      {blocks.map((block, n) => (
+        <One key={n} block={block} />
+      ))}
+    </>
+  );
+}
+
+function One({ block }: { block: Block }) {
+  const fidelity = typeof block.fidelity === "string" ? block.fidelity : "";
+  switch (block.type) {
+    case "text":
+      return <Prose text={block.text} />;
+    case "thinking":
+      return (
+        <details className="thinking">
+          <summary>
+            thought {fidelity && <span className="soft small">{inert(fidelity.replace("_", " "))}</span>}
+          </summary>
+          <Prose text={block.thinking} />
+        </details>
+      );
+    case "command":
+      return <pre className="code">$ {plain(block.command)}</pre>;
+    case "tool_use":
+      return (
+        <pre className="code">
+          → {plain(block.tool_name)} {plain(block.tool_input)}
+        </pre>
+      );
+    case "tool_result":
+      return <Value value={block.tool_content} />;
+    case "stream":
+      return <Value value={block.chunk} kind={String(block.provider_type ?? "")} />;
+    default:
+      return <Value value={block} kind={String(block.type ?? "")} />;
+  }
+}
+
+export function Prose({ text }: { text: unknown }) {
+  if (typeof text !== "string") return <Value value={text} />;
+  if (text.length > LONG) return <pre className="code">{inert(text)}</pre>;
+  return (
+    <div className="prose" dir="auto">
+      <Markdown
+        remarkPlugins={[gfm]}
+        skipHtml={false}
+        components={{
+          // Nothing is fetched from elsewhere because somebody wrote its address.
+          img: ({ alt, src }) => <span className="soft">[image {alt ?? ""} {String(src ?? "")}]</span>,
+          a: ({ href, children }) => (
+            <a href={href} rel="noopener noreferrer nofollow" target="_blank">
+              {children}
+            </a>
+          ),
+        }}
+      >
+        {inert(text)}
+      </Markdown>
+    </div>
+  );
+}
+
+function blobOf(value: unknown): Blob | null {
+  const found = (value as { $blob?: Blob } | null)?.$blob;
+  return found && typeof found.sha256 === "string" ? found : null;
+}
+
+export function Value({ value, kind = "" }: { value: unknown; kind?: string }) {
+  if (value === null || value === undefined) return null;
+  const blob = typeof value === "object" ? blobOf(value) : null;
+  if (blob) {
+    const source = `/api/blobs/${encodeURIComponent(blob.sha256)}`;
+    const image = /^image\/(png|jpeg|gif|webp|avif)$/.test(blob.media_type ?? "");
+    return (
+      <div>
+        {image && <img src={source} alt={`image of ${count(blob.bytes)} bytes`} className="picture" loading="lazy" />}
+        <a href={source} download>
+          {kind || blob.media_type || "value"} · {count(blob.bytes)} bytes
+        </a>
+        {blob.preview && !image && <pre className="code">{inert(blob.preview)}</pre>}
+      </div>
+    );
+  }
+  return <pre className="code">{plain(value)}</pre>;
+}
+
+export function plain(value: unknown): string {
+  if (value === null || value === undefined) return "";
+  return inert(typeof value === "string" ? value : JSON.stringify(value, null, 1));
+}

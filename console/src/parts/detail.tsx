@@ -1,0 +1,121 @@
+/** One record, from all sides: its bytes, what led to it, and what came of it. */
+
+import { useEffect, useState } from "react";
+import { runHref } from "../lib/route";
+import { inert } from "../lib/text";
+import { exact } from "../lib/time";
+import { useAnswer } from "../lib/use";
+import { Sorry } from "./bits";
+
+interface Step {
+  seq: number;
+  family: string;
+  run: string;
+  kind: string;
+  agent: string | null;
+  words: string;
+  prompt: boolean;
+  how: string | null;
+}
+interface Why {
+  record: Step & { at: string | null; received: string };
+  back: Step[];
+  forward: Step[];
+  ends: string;
+  unseen: { seq: number; message: string }[];
+}
+
+const EVENT = ',"event":';
+
+/** The event's own bytes, cut out of the frame; nothing is written anew. */
+export function cut(page: string): { frame: string; event: string } | null {
+  const begin = page.indexOf('"events":[') + 10;
+  const frame = page.slice(begin, page.lastIndexOf("]}"));
+  const at = frame.indexOf(EVENT);
+  return at < 0 ? null : { frame, event: frame.slice(at + EVENT.length, -1) };
+}
+
+function useRaw(run: string, seq: number) {
+  const [raw, setRaw] = useState<{ seq: number; text: string } | null>(null);
+  useEffect(() => {
+    const stop = new AbortController();
+    const asked = `/api/events?limit=1&after=${seq - 1}&run=${encodeURIComponent(run)}`;
+    void fetch(asked, { signal: stop.signal })
+      .then((response) => response.text())
+      .then((page) => setRaw({ seq, text: cut(page)?.event ?? "not kept any more" }))
+      .catch(() => undefined);
+    return () => stop.abort();
+  }, [run, seq]);
+  return raw?.seq === seq ? raw.text : null;
+}
+
+export function Detail({ family, run, seq, close }: { family: string; run: string; seq: number; close: () => void }) {
+  const key = `${family}:${run}`;
+  const raw = useRaw(key, seq);
+  const why = useAnswer<Why>(`/api/why?run=${encodeURIComponent(key)}&seq=${seq}`, false);
+  const [copied, setCopied] = useState(false);
+  useEffect(() => setCopied(false), [seq]);
+  const copy = async () => {
+    await navigator.clipboard.writeText(raw ?? "");
+    setCopied(true);
+  };
+  return (
+    <aside className="card detail stack" aria-label={`Record ${seq}`}>
+      <div className="row">
+        <h2 className="grow">Record {seq}</h2>
+        <button onClick={close} aria-label="Close the record">
+          ✕
+        </button>
+      </div>
+      {why.data && <p className="soft small">{exact(why.data.record.at ?? why.data.record.received)}</p>}
+      {why.trouble && <Sorry trouble={why.trouble} />}
+      {why.data && (
+        <>
+          <Chain title="Because of" steps={[...why.data.back].reverse()} />
+          {why.data.unseen.map((each) => (
+            <p key={each.seq} className="waiting small">
+              {inert(each.message)}
+            </p>
+          ))}
+          <Chain title="What came of it" steps={why.data.forward} />
+        </>
+      )}
+      <div className="row">
+        <h3 className="grow">The very bytes</h3>
+        <button onClick={() => void copy()} disabled={raw === null}>
+          {copied ? "Copied" : "Copy"}
+        </button>
+      </div>
+      <pre className="code raw" data-testid="raw" tabIndex={0}>
+        {raw ?? "…"}
+      </pre>
+    </aside>
+  );
+}
+
+function Chain({ title, steps }: { title: string; steps: readonly Step[] }) {
+  if (!steps.length) return null;
+  const shown = steps.length > 30 ? [...steps.slice(0, 15), null, ...steps.slice(-15)] : steps;
+  return (
+    <section>
+      <h3>{title}</h3>
+      <ol className="chain small">
+        {shown.map((step, n) =>
+          step ? (
+            <li key={step.seq}>
+              <a href={runHref(step.family, step.run, { seq: step.seq })}>
+                {step.prompt ? "prompt" : inert(step.kind)} {step.seq}
+              </a>{" "}
+              <span className="soft">{step.how === "order" ? "by order" : step.how}</span>{" "}
+              <span className="cut">{inert(step.words)}</span>
+            </li>
+          ) : (
+            <li key={`gap-${n}`} className="soft">
+              {steps.length - 30} more
+            </li>
+          ),
+        )}
+      </ol>
+    </section>
+  );
+}
