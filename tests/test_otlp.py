@@ -124,8 +124,8 @@ def message(role, content):
 class Door:
     """A home and what takes telemetry for it, in this process."""
 
-    def __init__(self, path):
-        self.home = Home(path, durability="os")
+    def __init__(self, path, **options):
+        self.home = Home(path, durability="os", **options)
         self.home.blobs = Blobs(path, HastyDisk())
         self.telemetry = Telemetry(self.home)
 
@@ -918,6 +918,67 @@ def test_nothing_about_persons_is_in_the_lines(door):
     assert b"someone@example.org" not in b"".join(
         record.line for record in door.home.journal.records()
     )
+
+
+def test_what_is_redacted_in_the_lines_is_redacted_in_what_is_kept_beside_them(tmp_path):
+    def redact(content):
+        return content.replace(b"s3cret", b"******"), ["secret"] if b"s3cret" in content else []
+
+    made = Door(tmp_path, redact=redact)
+    document = traces(span(1, "job", {"password": "s3cret"}))
+    made.send(document)
+    last = made.home.journal.last
+    kept = [made.home.blobs.get(name) for name in made.home.blobs.list()]
+    assert kept
+    assert not [content for content in kept if b"s3cret" in content]
+    assert made.home.blobs.size(made.lines()[0]["origin"]["raw"])
+    made.send(document)
+    assert made.home.journal.last == last
+    made.home.close()
+
+
+def test_calls_without_ids_are_joined_by_their_order(door):
+    """Each response is that of the first call which has none; told again it is the same."""
+    calls = [
+        {"role": "assistant", "parts": [{"type": "tool_call", "name": "look", "arguments": n}]}
+        for n in ({"at": 1}, {"at": 1}, {"at": 2})
+    ]
+    returns = [
+        {"role": "tool", "parts": [{"type": "tool_call_response", "response": f"saw {n}"}]}
+        for n in (1, 2, 3)
+    ]
+    first = {"gen_ai.output.messages": json.dumps(calls[:1])}
+    door.send(traces(chat(2, [], "", **first)))
+    history = {
+        "gen_ai.input.messages": json.dumps([calls[0], returns[0], *calls[1:], *returns[1:]])
+    }
+    door.send(traces(chat(3, [], "done", **history)))
+    called = {line["call_id"]: line["input"] for line in door.facts("Called")}
+    returned = {line["call_id"]: line["output"] for line in door.facts("Returned")}
+    assert [(called[id], output) for id, output in returned.items()] == [
+        ({"at": 1}, "saw 1"),
+        ({"at": 1}, "saw 2"),
+        ({"at": 2}, "saw 3"),
+    ]
+    (run,) = door.runs()
+    assert (run["tool_calls"], run["open_calls"]) == (3, 0)
+
+
+def test_a_tool_span_without_an_id_is_the_call_that_the_model_asked_for(door):
+    asked = {"type": "tool_call", "id": "call_1", "name": "look", "arguments": {"at": 1}}
+    output = json.dumps([{"role": "assistant", "parts": [asked]}])
+    door.send(traces(chat(2, [("user", "a")], "", **{"gen_ai.output.messages": output})))
+    tool = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "look",
+        "gen_ai.tool.call.arguments": '{"at":1}',
+        "gen_ai.conversation.id": "talk",
+    }
+    for number in (3, 4):
+        door.send(traces(span(number, "execute_tool look", tool, 1)))
+    assert [line["call_id"] for line in door.facts("Returned")] == ["call_1", f"{TRACE}/{4:016x}"]
+    (run,) = door.runs()
+    assert run["tool_calls"] == 2
 
 
 def test_a_time_is_as_fine_as_it_was_given():

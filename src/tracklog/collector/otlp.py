@@ -186,7 +186,7 @@ class Telemetry:
         with self._turn:
             memory = self._remembered()
             contents: dict[str, bytes] = {}
-            teller = Teller(WRITER, MAPPING, "", put=_into(contents))
+            teller = Teller(WRITER, MAPPING, "", put=self._into(contents))
             try:
                 told = [
                     (item, run, lines) for item, run, lines in tell_items(items, teller, memory)
@@ -227,6 +227,18 @@ class Telemetry:
                 memory.forget(run)
         return found
 
+    def _into(self, contents: dict[str, bytes]) -> Callable[[bytes], str]:
+        """Collects what is to be kept, with secrets taken out where lines have them taken out."""
+
+        def put(content: bytes) -> str:
+            if self.home.redact is not None:
+                content, _ = self.home.redact(content)
+            name = hashed(content)
+            contents[name] = content
+            return name
+
+        return put
+
     def _remembered(self) -> Memory:
         if self._memory is None:
             self._memory = Memory(recall=self._recall)
@@ -248,15 +260,6 @@ def _bodies(lines: Iterable[bytes]) -> Iterator[Mapping[str, Any]]:
             body = orjson.loads(line)
             if isinstance(body, dict) and body.get("origin", {}).get("writer") == WRITER:
                 yield body
-
-
-def _into(contents: dict[str, bytes]) -> Any:
-    def put(content: bytes) -> str:
-        name = hashed(content)
-        contents[name] = content
-        return name
-
-    return put
 
 
 def _told(refused: list[wire.Refused]) -> str:

@@ -75,7 +75,7 @@ def _span(account: Account, span: Span, memory: Memory, place: dict[str, Any]) -
     account.begin(record=span.record, place=place, bare=False, copy=copy)
     nested = bool(span.parent) and memory.traces.get(span.trace) == account.run
     call = tell_span(account, span, nested=nested)
-    if account.raw not in account.past.records.get(span.record, ()):
+    if account.kept not in account.past.records.get(span.record, ()):
         note = Noted(label="copy", kind=span.name, text="all of it was told by another span")
         account.say(note, at=spelled(span.start), extra=account.rest())
     _name(account, span, spelled(span.start))

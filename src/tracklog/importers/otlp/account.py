@@ -2,6 +2,7 @@
 
 import binascii
 from base64 import b64decode
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256
@@ -13,7 +14,7 @@ from tracklog.dialects import tracklog as native
 from tracklog.fact import Called, Fact, Fidelity, Linked, Noted, Returned, Role, Said
 from tracklog.importers import Teller
 from tracklog.importers.otlp.genai import Message, parse
-from tracklog.importers.otlp.memory import HISTORY, Past, digest
+from tracklog.importers.otlp.memory import HISTORY, Past, asked_key, digest
 from tracklog.importers.otlp.view import Log, Span, text
 
 ROLES: dict[str, Role] = {
@@ -38,7 +39,11 @@ class Account:
         self.teller, self.past, self.view, self.run = tell, past, view, run
         self.record: str | None = None
         """The item's own key."""
-        self.raw = ""
+        self.raw = self.kept = ""
+        """The hash of the item, and of what is kept of it: another one if something was redacted."""
+        self._seen: Counter[str] = Counter()
+        self._open: list[str] = []
+        """Calls without an id that did not return, in order."""
         self.n = 0
         self.corrects = False
         """Something else was told under the same key, and counts no more: so all is told again."""
@@ -50,24 +55,26 @@ class Account:
 
     def is_known(self, record: str | None) -> bool:
         """Whether the item was told before, to the byte."""
-        self.raw = sha256(self.view.item.raw()).hexdigest()
-        return record is not None and self.raw in self.past.records.get(record, ())
+        if not self.raw:
+            content = self.view.item.raw()
+            self.raw = sha256(content).hexdigest()
+            kept = self.teller.lift.blob(content, "application/json")
+            self.kept = kept["$blob"]["sha256"]
+        return record is not None and self.kept in self.past.records.get(record, ())
 
     def begin(
         self, *, record: str | None, place: dict[str, Any], bare: bool, copy: bool = False
     ) -> None:
-        """Keeps the item as a blob, and makes it the origin of what is told.
+        """Makes the item, which is kept as a blob, the origin of what is told.
 
         A `copy` announces the record that it stands for, and corrects nothing.
         """
-        content = self.view.item.raw()
-        self.teller.lift.blob(content, "application/json")
         self.record = record
         if bare:
             self._k = self.teller.equals.get(self.raw[:16], 0)
             self.teller.equals[self.raw[:16]] = self._k + 1
         origin: dict[str, Any] = {"writer": self.teller.writer, "fidelity": "reported"}
-        origin |= {"mapping": self.teller.mapping, **place, "raw": self.raw}
+        origin |= {"mapping": self.teller.mapping, **place, "raw": self.kept}
         if record:
             origin["record"] = record
             self.corrects = bool(self.past.records.get(record))
@@ -208,8 +215,8 @@ class Account:
 
         It is a call of the same tool with the same input that was told and did not return.
         """
-        if self.raw[:16] in self.past.joins:
-            return self.past.joins[self.raw[:16]] or None
+        if self.kept[:16] in self.past.joins:
+            return self.past.joins[self.kept[:16]] or None
         return self.past.asked_for(tool, given)
 
     def again(
@@ -227,7 +234,7 @@ class Account:
 
     def is_new_call(self, fact: Called | Returned) -> bool:
         mask = 1 if isinstance(fact, Called) else 2
-        return fact.synthetic_id or not self.past.calls.get(fact.call_id, 0) & mask
+        return not self.past.calls.get(fact.call_id, 0) & mask
 
     def facts(self, message: Message, default: str = "user") -> Iterator[Fact]:
         """A message as what was said, then what was called or returned in it."""
@@ -255,31 +262,40 @@ class Account:
                         if key not in ("type", "content", "thinking", "text")}  # fmt: skip
                 return {"type": "thinking", "thinking": self.lifted(content), **more}
             case "tool_call" | "server_tool_call":
-                return self._called(part, place, kind)
+                return self._called(part, kind)
             case "tool_call_response" | "server_tool_call_response":
                 return self._returned(part, place)
             case "blob" if isinstance(content, str):
                 return _stream("blob", {**part, "content": self._bytes(part, content)})
         return _stream(text(kind) or "part", self.lifted(part))
 
-    def _called(self, part: dict[str, Any], place: int, kind: str) -> Called:
+    def _called(self, part: dict[str, Any], kind: str) -> Called:
         given = part.get("arguments")
         if kind == "server_tool_call":
             given = part.get("server_tool_call", given)
         id = text(part.get("id"))
+        tool, put = text(part.get("name")) or "unknown", self.lifted(parse(given))
         return Called(
-            tool=text(part.get("name")) or "unknown",
-            call_id=id or f"{self.raw[:16]}/{place}",
-            input=self.lifted(parse(given)),
+            tool=tool,
+            call_id=id or self._made_up(tool, put),
+            input=put,
             by_provider=kind == "server_tool_call",
             synthetic_id=id is None,
         )
 
+    def _made_up(self, tool: str, put: Any) -> str:
+        """The id of a call that has none: the same whenever its history is told again."""
+        asked = asked_key(tool, put)
+        self._seen[asked] += 1
+        self._open.append(f"{asked}/{self._seen[asked]}")
+        return self._open[-1]
+
     def _returned(self, part: dict[str, Any], place: int) -> Returned:
         given = next((part[key] for key in _RESULTS if part.get(key) is not None), None)
         id = text(part.get("id"))
+        made_up = self._open.pop(0) if self._open and not id else f"{self.raw[:16]}/{place}"
         return Returned(
-            call_id=id or f"{self.raw[:16]}/{place}",
+            call_id=id or made_up,
             output=self.lifted(given),
             synthetic_id=id is None,
         )

@@ -30,16 +30,13 @@ def digest(kind: str, said: Mapping[str, Any]) -> str:
     match kind:
         case "Said":
             parts: list[Any] = [kind, said["role"], said["blocks"]]
-        case "Called" if said.get("synthetic_id"):
-            parts = [kind, said["tool"], said.get("input")]
-        case "Returned" if said.get("synthetic_id"):
-            parts = [kind, said.get("output")]
         case _:
             parts = [kind, said["call_id"]]
     return sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS, default=str)).hexdigest()[:16]
 
 
-def _asked(tool: str, given: Any) -> str:
+def asked_key(tool: str, given: Any) -> str:
+    """What calls of one tool with one input have in common."""
     said = orjson.dumps([tool, given], option=orjson.OPT_SORT_KEYS, default=str)
     return sha256(said).hexdigest()[:16]
 
@@ -111,13 +108,13 @@ class Past:
             if id := (body.get("extra") or {}).get("message_id"):
                 self.messages[id] = 1
             if kind == "Called" and not body.get("synthetic_id"):
-                calls = self.asked.setdefault(_asked(body["tool"], body.get("input")), [])
+                calls = self.asked.setdefault(asked_key(body["tool"], body.get("input")), [])
                 if call not in calls:
                     calls.append(call)
 
     def asked_for(self, tool: str, given: Any) -> str | None:
         """The first call of a tool with that input which did not return."""
-        calls = self.asked.get(_asked(tool, given), ())
+        calls = self.asked.get(asked_key(tool, given), ())
         return next((call for call in calls if not self.calls.get(call, 0) & 2), None)
 
     def news(self, told: list[str]) -> list[bool]:

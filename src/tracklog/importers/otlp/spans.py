@@ -29,7 +29,8 @@ MESSAGES = (
     "gen_ai.prompt.", "gen_ai.completion.", "llm.input_messages.", "llm.output_messages.",
 )  # fmt: skip  # one row
 USED = (
-    *MESSAGES, "gen_ai.usage.", "llm.token_count.", "gen_ai.operation.name",
+    *MESSAGES, "gen_ai.operation.name",
+    *(name for names in genai.USAGE.values() for name in names),
     "gen_ai.response.id", "gen_ai.response.finish_reasons", "gen_ai.agent.name", *RUN_KEYS,
     "evaluations.", "annotations.", "trace.evaluations.", "trace.annotations.",
     "session.evaluations.", "session.annotations.",
