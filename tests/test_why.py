@@ -204,6 +204,24 @@ def test_what_an_agent_was_told_in_an_earlier_life_is_no_cause_of_its_next(home)
     assert back(home, 6) == ([(4, "order")], "prompt")
 
 
+def test_turns_are_one_conversation_and_steps_that_begin_are_their_own(home):
+    record(
+        home,
+        told(1, said("Inspect it", "user", step="1")),
+        told(2, said("I will", step="2")),
+        told(3, said("Done", step="3")),
+        told(4, Began(what="step", step="build")),
+        told(5, said("Build it", "user", step="build")),
+        told(6, Began(what="step", step="ship")),
+        told(7, said("Ship it", "user", step="ship")),
+        told(8, said("Built", step="build")),
+        told(9, said("Shipped", step="ship")),
+    )
+    assert back(home, 3) == ([(2, "order"), (1, "order")], "prompt")
+    assert back(home, 8)[0][-1] == (5, "order")
+    assert back(home, 9)[0][-1] == (7, "order")
+
+
 def test_agents_of_a_stage_hear_each_other(home):
     record(
         home,

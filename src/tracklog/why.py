@@ -170,6 +170,7 @@ class _Story:
         self._spoke: dict[str, int] = {}
         self._last = 0
         self._began = 0
+        self._steps: set[str] = set()
         self.unseen: dict[int, list[Unseen]] = {}
         for record in records:
             self._hear(record, dialects, over)
@@ -218,7 +219,7 @@ class _Story:
 
     def _name(self, told: Told, fact: Fact) -> str:
         """Whose thread a fact belongs to: the agent's, else that of the call or question, else
-        the step's.
+        that of a step which was heard to begin: others are turns of one conversation.
         """
         if fact.agent is not None:
             return f"agent {text_of(fact.agent)}"
@@ -229,7 +230,8 @@ class _Story:
             by = self._askers.get(text_of(fact.question_id))
         if by is not None:
             return by
-        return "" if fact.step is None else f"step {text_of(fact.step)}"
+        step = None if fact.step is None else text_of(fact.step)
+        return f"step {step}" if step in self._steps else ""
 
     def _tie(self, seq: int, node: _Node, fact: Fact, own: set[str]) -> None:
         """What caused this record, as far as this fact of it says."""
@@ -265,6 +267,8 @@ class _Story:
                 else:
                     self._follow(seq, node, fact)
             case Began():
+                if fact.what == "step" and fact.step is not None:
+                    self._steps.add(text_of(fact.step))
                 node.start = True
                 node.prompt = node.prompt or (fact.what != "step" and bool(fact.task))
                 if fact.what == "run":
@@ -543,14 +547,15 @@ class _Web:
     def forward(self, seq: int) -> list[_Way]:
         """All that a record caused, each with what ties it to a cause on the way."""
         effects: dict[int, list[_Tie]] = {}
-        looked = {self._of[seq]}
         self._invert(self._of[seq], effects)
+        looked, below = {self._of[seq]}, set[str]()
         found: dict[int, _Way] = {}
         ahead = deque([seq])
         while ahead:
             cause = ahead.popleft()
-            for child in self._begun_at(cause):
-                if child not in looked:
+            if (key := self._of[cause]) not in below:
+                below.add(key)
+                for child in self._sub_runs(key) - looked:
                     looked.add(child)
                     self._invert(child, effects)
             for effect, how in effects.get(cause, ()):
@@ -564,15 +569,10 @@ class _Web:
             for place, how in self.causes(seq):
                 effects.setdefault(place, []).append(_Tie(seq, how))
 
-    def _begun_at(self, seq: int) -> list[str]:
-        """The runs that this record began."""
-        key = self._of[seq]
+    def _sub_runs(self, key: str) -> set[str]:
+        """The runs that this one began; what it caused may stand in any of them."""
         children = self._links[0].get(key, {})
-        return [
-            child
-            for child, kind in children.items()
-            if kind == "sub-run" and self._place_in(key, child) == seq
-        ]
+        return {child for child, kind in children.items() if kind == "sub-run"}
 
     def _elsewhere(self, seq: int) -> list[_Tie]:
         """A cause that is named here and stands in the run above."""
