@@ -292,6 +292,15 @@ def test_the_loss_report_counts_what_a_run_says():
     ]
 
 
+def test_what_stands_in_for_something_unsaid_is_called_synthesised():
+    nameless = one(Began(what="run"), text("hi"))
+    for name, field in (("atif", "agent.version"), ("otel", "gen_ai.provider.name")):
+        rows = {row["field"]: row for row in losses(nameless, name).rows()}
+        assert rows[field]["synthesised"] == 1
+    known = Began(what="run", agent="a", software={"name": "s", "version": "2"})
+    assert losses(one(known), "atif").totals()["synthesised"] == 0
+
+
 # jsonl
 
 

@@ -9,7 +9,7 @@ What several formats need to agree on stands here: times, texts, copies of a cal
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime
 from functools import lru_cache
@@ -135,6 +135,8 @@ class Exporter:
     """What becomes of each field, as `Fact.field`; what is not listed is dropped."""
     cut: Callable[[Heard, Options], bool] = lambda _heard, _options: False
     """Whether a record does not fit, so that only its place is told."""
+    synthesised: Callable[[Flight, Options], Iterable[str]] = lambda _flight, _options: ()
+    """What the format asks for and the flight does not say, so that something stands in for it."""
     proof: Literal["none", "beside", "inside"] = "none"
     """Whether the run is proven first: for a proof beside what is written, or to say so in it."""
     options: Mapping[str, Option] = field(default_factory=dict)
@@ -172,9 +174,8 @@ class Exporter:
                         report.add(
                             heard.kind, name, "dropped" if cut else fates.get(name, "dropped")
                         )
-        for name, fate in fates.items():
-            if fate == "synthesised":
-                report.add("(all)", name, fate)
+            for name in self.synthesised(each, options):
+                report.add(each.family, name, "synthesised")
         return report
 
 

@@ -346,6 +346,14 @@ def fates(_options: Options) -> dict[str, Fate]:
     )
 
 
+def synthesised(flight: Flight, _options: Options) -> Iterator[str]:
+    software = flight.opening.get("software") or {}
+    if not software.get("version"):
+        yield "agent.version"
+    if not (flight.opening.get("agent") or software.get("name") or flight.summary.get("agents")):
+        yield "agent.name"
+
+
 exporter = Exporter(
     name="atif",
     about="ATIF v1.7: the run as an agent trajectory, with its sub-runs inside.",
@@ -353,4 +361,5 @@ exporter = Exporter(
     suffix=".atif.json",
     write=write,
     fates=fates,
+    synthesised=synthesised,
 )

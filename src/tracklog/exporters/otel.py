@@ -822,6 +822,12 @@ def _or(content: Fate) -> Fate:
     return "carried" if content == "kept" else "dropped"
 
 
+def synthesised(flight: Flight, options: Options) -> Iterator[str]:
+    spans = _Run(flight, "", None, options).spans()
+    if any(span.values.get("gen_ai.provider.name") == "unknown" for span in spans):
+        yield "gen_ai.provider.name"
+
+
 exporter = Exporter(
     name="otel",
     about="OpenTelemetry spans with the GenAI conventions, as an OTLP request.",
@@ -830,6 +836,7 @@ exporter = Exporter(
     suffix=".otlp.json",
     write=write,
     fates=fates,
+    synthesised=synthesised,
     options={
         "generation": Option("The version of the GenAI conventions.", ("1.41", "1.42"), "1.41"),
         "content": Option("What was said, and what tools got and gave.", ("no", "yes"), "no"),
