@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tracklog import answers, registry
 from tracklog.check import checker
+from tracklog.export import export, flight_of
 from tracklog.home import Home
 from tracklog.importers import Reading, run_id
 from tracklog.importing import Importing
@@ -660,6 +661,31 @@ def test_cloudevents_of_others_are_noted_once_by_source_and_id(tmp_path, brought
     assert home.blobs.get(second["data"]["$blob"]["sha256"]) == b"hello"
     again, _ = told(one, registry.importer("cloudevents"))
     assert of(again, "Noted")[0]["id"] == first["id"]
+
+
+@pytest.mark.parametrize("name", ["copilot drift", "gemini lines"])
+@pytest.mark.parametrize(
+    ("format", "suffix"), [("agui", "sse"), ("atif", "json"), ("cloudevents", "json")]
+)
+def test_what_we_export_comes_in_again_as_the_same_run(name, format, suffix, tmp_path, brought):
+    home, _ = brought(FILES[name])
+    [run] = home.runs()
+    path = tmp_path / f"out.{suffix}"
+    path.write_bytes(b"".join(export(flight_of(home, run), format)))
+    before = answers.costs(home.index, by="all"), answers.tools(home.index)
+    with Home(tmp_path / "other", durability="os") as other:
+        assert Importing(other).bring([path]).lines["refused"] == 0
+        other.index.catch_up()
+        assert other.runs() == {run}
+        after = answers.costs(other.index, by="all"), answers.tools(other.index)
+    tokens = ("input_tokens", "output_tokens", "cached_tokens")
+    assert [after[0][0][key] for key in tokens] == [before[0][0][key] for key in tokens]
+    # A result without its call has no place in a trajectory.
+    named = [
+        [(row["tool"], row["calls"]) for row in rows if row["tool"]]
+        for rows in (before[1], after[1])
+    ]
+    assert named[0] == named[1]
 
 
 @st.composite

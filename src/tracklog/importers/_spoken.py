@@ -1,10 +1,23 @@
 """The blocks of a reply as facts: what was said, what was called, what came back, in order."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
 from itertools import groupby
-from typing import Any
+from typing import Any, get_args
 
-from tracklog.fact import Called, Fact, Returned, Role, Said
+from tracklog.fact import (
+    FACTS,
+    Began,
+    Called,
+    Ended,
+    Fact,
+    LinkKind,
+    Phase,
+    Returned,
+    Role,
+    Said,
+    What,
+)
 
 PLACES = ("fidelity", "turn", "message_id")
 """What a block says about its place; a line has fields of its own for it."""
@@ -69,3 +82,52 @@ def returned(block: dict[str, Any], **common: Any) -> Returned:
         synthetic_id=block.get("tool_id_synthetic") is True,
         **common,
     )
+
+
+def carried(name: str, told: Mapping[str, Any]) -> Fact | None:
+    """A fact that one of our exports carried through a format that has no word for it.
+
+    None where it is none of ours, or told in the format's own words as well.
+    """
+    kind = name.lower()
+    whole = _WHOLE.get(kind)
+    if whole is None or not whole(told):
+        return None
+    fact = next(each for each in FACTS if each.__name__.lower() == kind)
+    known = {each.name.rstrip("_"): each.name for each in fields(fact)}
+    said = {known[key]: value for key, value in told.items() if key in known}
+    said.pop("fidelity", None)
+    return fact(**said)
+
+
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+_ENDS = ("parent", "child", "other")
+_WHOLE: dict[str, Callable[[Mapping[str, Any]], bool]] = {
+    "spent": lambda told: _is_word(told.get("key")) and isinstance(told.get("usage", {}), dict),
+    "noted": lambda told: _is_word(told.get("label")) and isinstance(told.get("text", ""), str),
+    "moved": lambda told: (
+        isinstance(told.get("from"), str)
+        and _is_word(told.get("to"))
+        and told.get("phase") in get_args(Phase)
+    ),
+    "decided": lambda told: "verdict" in told,
+    "linked": lambda told: (
+        told.get("kind") in get_args(LinkKind)
+        and (
+            any(_is_word(told.get(end)) for end in _ENDS)
+            or (_is_word(told.get("system")) and _is_word(told.get("alias")))
+            or (_is_word(told.get("from")) and _is_word(told.get("to")))
+        )
+    ),
+    "ended": lambda told: told.get("what") in get_args(What),
+    "began": lambda told: told.get("what") in get_args(What),
+}
+"""What a fact must say to be told again; what has words of its own elsewhere is not here."""
+
+
+def is_run(fact: Fact) -> bool:
+    """Whether a fact is the beginning or the end of a whole run."""
+    return isinstance(fact, Began | Ended) and fact.what == "run"

@@ -21,6 +21,7 @@ from tracklog.fact import (
     Spent,
 )
 from tracklog.importers import Form, Importer, Raw, Reader, count, moment, run_id, word
+from tracklog.importers._spoken import carried
 from tracklog.providers import input_of
 
 NAME = "agui"
@@ -88,7 +89,12 @@ class AguiReader(Reader):
             key: each for key, each in value.items() if key not in (*BASE, *KNOWN.get(kind, ()))
         }
         self._close_chunks(kind, value)
-        if kind in NOTED:
+        if kind == "CUSTOM" and (fact := _carried(value)) is not None:
+            self.tell.report.mapped[kind] += 1
+            self._tell(fact)
+            if isinstance(fact, Spent):
+                self.state["spent"] = self._run
+        elif kind in NOTED:
             self.tell.report.mapped[kind] += 1
             text = word(value.get("name")) or word(value.get("activityType"))
             data = {key: each for key, each in value.items() if key not in BASE}
@@ -175,6 +181,9 @@ class AguiReader(Reader):
 
     def _spend(self, usages: Any) -> None:
         told = [each for each in _listed(usages) if isinstance(each, dict)]
+        if told and self.state.get("spent") == self._run:  # one by one before: this is their sum
+            self._tell(Noted(label="totals", kind="usage", data=told))
+            return
         for place, each in enumerate(told):
             known = {
                 "input_tokens": count(each.get("inputTokens")),
@@ -409,6 +418,15 @@ def _key(event: dict[str, Any]) -> str | None:
         if found := word(event.get(key)):
             return found
     return None
+
+
+def _carried(event: dict[str, Any]) -> Fact | None:
+    """A fact of ours that has no event of its own."""
+    ours, dot, name = (word(event.get("name")) or "").partition(".")
+    told = event.get("value")
+    if ours != "tracklog" or not dot or name in ("began", "ended") or not isinstance(told, dict):
+        return None
+    return carried(name, told)
 
 
 def _listed(value: Any) -> list[Any]:

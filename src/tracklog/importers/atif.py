@@ -1,6 +1,7 @@
 """ATIF: trajectories of agents, v1.x."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,6 +9,7 @@ import orjson
 
 from tracklog.fact import Began, Called, Fact, Linked, Noted, Returned, Role, Said, Spent
 from tracklog.importers import Form, Importer, Raw, Reader, count, moment, run_id, word
+from tracklog.importers._spoken import carried, is_run
 
 NAME = "atif"
 ROLES: dict[str, Role] = {"user": "user", "agent": "assistant", "system": "system"}
@@ -171,6 +173,11 @@ def _facts(step: dict[str, Any], native: str, step_id: Any, run: str) -> Iterato
     common: dict[str, Any] = {"step": name, "copied": copied}
     model = word(step.get("model_name"))
     source = word(step.get("source")) or "system"
+    ours = _carried(step) if source == "system" else None
+    if ours is not None:
+        if not (isinstance(ours, Began) and is_run(ours)):  # that is told by the whole
+            yield replace(ours, copied=copied)
+        return
     blocks = [*_thought(step.get("reasoning_content")), *_parts(step.get("message"))]
     yield Said(
         role=ROLES.get(source, "world"),
@@ -201,6 +208,14 @@ def _facts(step: dict[str, Any], native: str, step_id: Any, run: str) -> Iterato
             calls=count(step.get("llm_call_count")),
             **common,
         )
+
+
+def _carried(step: dict[str, Any]) -> Fact | None:
+    """A fact of ours that has no step of its own."""
+    extra = step.get("extra")
+    told = extra.get("tracklog") if isinstance(extra, dict) else None
+    name = word(told.get("fact")) if isinstance(told, dict) else None
+    return carried(name, told) if name and isinstance(told, dict) else None
 
 
 def _called(call: Any, synthetic: str, common: dict[str, Any]) -> Fact:
