@@ -278,7 +278,9 @@ def test_what_is_not_there_is_404_and_what_cannot_be_done_405(server):
     assert refused.status_code == 405
     assert "POST" in refused.headers["allow"]
     assert server.get("/api/runs", params={"limit": "many"}).status_code == 400
-    assert server.get("/api/runs", params={"limt": "5"}).json()["hint"].startswith("there is: limit")
+    assert (
+        server.get("/api/runs", params={"limt": "5"}).json()["hint"].startswith("there is: limit")
+    )
     assert server.get("/api/audits", params={"window": "3h"}).status_code == 400
 
 
@@ -669,3 +671,72 @@ def test_a_run_is_proven_and_a_blob_is_handed_out(server, run):
     assert "sandbox" in found.headers["content-security-policy"]
     for bad in ("0" * 64, "../../format", "%2e%2e%2fformat"):
         assert server.get(f"/api/blobs/{bad}").status_code == 404
+
+
+def test_an_expired_question_is_answered_by_nobody(server, run):
+    origin = {"writer": "test", "fidelity": "observed"}
+    asked = {"id": f"a-{run}", "run": run, "fact": "Asked", "question_id": f"q-{run}"}
+    asked |= {"text": "ok?", "expires": "2026-01-01T00:00:00Z", "origin": origin}
+    server.post([began(run), orjson.dumps(asked)], dialect="tracklog")
+    late = server.http.post(f"/api/inbox/q-{run}/answer", json={"answer": 1})
+    assert late.status_code == 410
+    assert "expired" in late.json()["error"]
+    assert server.get(f"/api/inbox/q-{run}/answer", params={"wait": "3"}).status_code == 410
+
+
+def test_a_question_asked_again_waits_again_and_can_be_answered_again(server, run):
+    server.post([start(run), asks(run, f"q-{run}")])
+    path = f"/api/inbox/q-{run}/answer"
+    first = server.http.post(path, json={"answer": 1, "by": "ann"}).json()
+    server.post([asks(run, f"q-{run}")])
+    assert server.get(path).status_code == 204
+    second = server.http.post(path, json={"answer": 2, "by": "bob"})
+    assert second.status_code == 200
+    assert second.json()["seq"] > first["seq"]
+    assert server.get(path).json()["answer"] == 2
+
+
+def test_an_answer_is_handed_over_whole_however_long(server, run):
+    server.post([start(run), asks(run, f"q-{run}")])
+    said = {"text": "x" * 50_000, "list": [1, 2.5, None, True]}
+    path = f"/api/inbox/q-{run}/answer"
+    assert server.http.post(path, json={"answer": said, "by": "ann"}).status_code == 200
+    assert server.get(path).json()["answer"] == said
+
+
+def test_a_storm_of_questions_is_answered_from_one_catching_up(server, run):
+    found = []
+
+    def ask():
+        with httpx.Client(base_url=server.url, timeout=60, trust_env=False) as client:
+            found.append(client.get(f"/api/runs/kahn/{run}").json()["tool_calls"])
+
+    for step in range(3):
+        server.post([tool(run, step=step * 100 + n) for n in range(100)])
+        found.clear()
+        storm = [threading.Thread(target=ask) for _ in range(20)]
+        for each in storm:
+            each.start()
+        for each in storm:
+            each.join()
+        assert found == [100 * (step + 1)] * 20
+
+
+def test_what_was_accepted_is_in_the_next_answer(server, run):
+    for n in range(1, 30):
+        server.post([tool(run, step=n)])
+        assert server.get(f"/api/runs/kahn/{run}").json()["tool_calls"] == n
+
+
+def test_secrets_are_taken_out_where_that_is_asked_for(tmp_path):
+    secret = "ghp_" + "a1B2c3D4e5" * 4
+    with collector(tmp_path, "--redact") as server:
+        server.post([began("r", task=f"use {secret}")], dialect="tracklog")
+        frame = server.get("/api/events").json()["events"][0]
+        assert secret not in orjson.dumps(frame).decode()
+        assert frame["redacted"]
+    assert not [
+        path
+        for path in tmp_path.rglob("*")
+        if path.is_file() and secret.encode() in path.read_bytes()
+    ]

@@ -55,6 +55,7 @@ Where there is one, it is asked for, on this machine too; beyond it there must b
     metavar="N",
     help="Events in a second, over all clients; 0 for any number.",
 )
+@click.option("--redact", is_flag=True, help="Take secrets out of what is kept, on record.")
 def command(
     home: Path,
     host: str,
@@ -64,11 +65,13 @@ def command(
     max_body: int | None,
     max_line: int | None,
     max_rate: int,
+    redact: bool,
 ) -> None:
     """Listen for lines, keep them, show them live and answer questions, until Ctrl-C."""
     from tracklog.collector import guard, logs, server  # noqa: PLC0415  # slow to import
     from tracklog.collector.app import Collector  # noqa: PLC0415
     from tracklog.collector.limits import Limits  # noqa: PLC0415
+    from tracklog.home import Home  # noqa: PLC0415
 
     token = _token()
     if token is None and not guard.is_loopback(host):
@@ -81,7 +84,10 @@ def command(
     options |= {"line": max_line} if max_line else {}
     limits = Limits(**options)
     with server.listen(host, port) as bound:
-        opened = _home.writing(home, durability=durability, cap=limits.line)
+        kept = {"durability": durability, "cap": limits.line, **_home.redacting(redact)}
+        opened = Home(home, **kept)
+        for found in opened.store.findings:
+            logs.say("warning", found.message, finding=found.name)
         hosts = (*allow_host, host)
         collector = Collector(opened, limits=limits, guard=guard.Guard(token, hosts))
         address, taken = bound.getsockname()[:2]

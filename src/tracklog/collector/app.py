@@ -134,5 +134,6 @@ class Collector:
     def close(self) -> None:
         """After the last request: what was begun is finished, and the home is let go."""
         self.door.shutdown()
+        self.telemetry.close()
         self.desk.close()
         self.home.close()

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
+from tracklog.collector import logs
+
 if TYPE_CHECKING:
     from tracklog.home import Home
 
@@ -53,7 +55,11 @@ class Desk:
         await self._catch_up()
 
     async def _catch_up(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._indexing, self._index)
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(self._indexing, self._index)
+        except Exception as error:  # noqa: BLE001  # whoever asks is told what it finds
+            logs.say_failure("the index did not catch up", error)
 
     def _index(self) -> None:
         self.home.index.catch_up()  # opened here, by the first who asks

@@ -84,9 +84,10 @@ async def _received(collector: "Collector", call: "Call", signal: wire.Signal | 
         try:
             taken = Taken()
             if body and signal is not None:
-                door = asyncio.get_running_loop().run_in_executor
-                take = collector.telemetry.take
-                taken = await door(collector.door, take, signal, body, as_json, collector.rate.take)
+                telemetry, expect = collector.telemetry, collector.rate.take
+                taken = await asyncio.get_running_loop().run_in_executor(
+                    telemetry.door, telemetry.take, signal, body, as_json, expect
+                )
         finally:
             collector.held.now -= len(body)
     except Trouble as trouble:
@@ -149,6 +150,8 @@ class Telemetry:
         self.home = home
         self._turn = threading.Lock()
         self._memory: Memory | None = None
+        self.door = ThreadPoolExecutor(2, "telemetry")
+        """Of its own: who waits here for a turn holds up nobody who sends lines."""
         self._putting = ThreadPoolExecutor(16, "blobs")
 
     def take(
@@ -181,6 +184,11 @@ class Telemetry:
             verdicts, more = self._admitted(items)
             refused += more
         return Taken(len(refused), _told(refused) or message, verdicts)
+
+    def close(self) -> None:
+        """After the last request: what was begun is finished."""
+        self.door.shutdown()
+        self._putting.shutdown()
 
     def _admitted(self, items: list[wire.Item]) -> "tuple[list[Verdict], list[wire.Refused]]":
         with self._turn:
