@@ -1033,3 +1033,13 @@ def test_the_importer_of_the_documentation_works(tmp_path):
     for n, name in enumerate(name for name in dir(suite) if name.startswith("test_")):
         (tmp_path / str(n)).mkdir()
         getattr(suite, name)(tmp_path / str(n))
+
+
+def test_import_with_redact_keeps_no_secret_in_lines_or_blobs(user, tmp_path):
+    secret = "ghp_" + "a1B2" * 9
+    path = three(tmp_path, f"use {secret}", f"{'words ' * 20_000}{secret}")
+    run("import", "--redact", str(path))
+    kept = [each for each in (tmp_path / "home").rglob("*") if each.is_file()]
+    assert len([each for each in kept if "blobs" in each.parts]) == 1
+    assert not [each for each in kept if secret.encode() in each.read_bytes()]
+    assert any(b"[redacted:" in each.read_bytes() for each in kept if "blobs" in each.parts)

@@ -23,7 +23,7 @@ def meant(importing: "Importing", paths: tuple[Path, ...]) -> list[Path]:
     return sources(importing, paths, Path.home(), os.environ)
 
 
-def follow(home: Path, *, once: bool, every: float, as_json: bool) -> NoReturn:
+def follow(home: Path, *, redact: bool, once: bool, every: float, as_json: bool) -> NoReturn:
     """Imports what agents write, as they write it, until it is interrupted."""
     from tracklog.importing import Importing, Summary  # noqa: PLC0415  # slow to import
 
@@ -39,7 +39,7 @@ def follow(home: Path, *, once: bool, every: float, as_json: bool) -> NoReturn:
 
     whole = Summary()
     unread: set[str] = set()
-    with _home.writing(home) as opened:
+    with _home.writing(home, **_home.redacting(redact)) as opened:
         importing = Importing(opened)
         try:
             while True:

@@ -32,6 +32,7 @@ Exit code: 0 all kept, 1 something refused, 2 usage or I/O.""",
 )
 @_home.home_option
 @click.option("--dialect", metavar="NAME", help="Read every line as this dialect.")
+@click.option("--redact", is_flag=True, help="Take secrets out of what is kept, on record.")
 @click.option("--once", is_flag=True, help="Take what is there, and stop.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per piece that was read.")
 @click.option(
@@ -46,6 +47,7 @@ def command(
     paths: tuple[Path, ...],
     home: Path,
     dialect: str | None,
+    redact: bool,
     once: bool,
     as_json: bool,
     every: float,
@@ -58,14 +60,14 @@ def command(
     if not paths:
         if dialect:
             raise click.UsageError("--dialect needs DIRS: what agents write is no dialect")
-        _importing.follow(home, once=once, every=every, as_json=as_json)
+        _importing.follow(home, redact=redact, once=once, every=every, as_json=as_json)
     from tracklog import registry  # noqa: PLC0415  # slow to import
     from tracklog.follow import Follower, Unheard  # noqa: PLC0415
 
     if dialect:
         registry.dialect(dialect)
     counts: Counter[str] = Counter()
-    with _home.writing(home) as opened:
+    with _home.writing(home, **_home.redacting(redact)) as opened:
         follower = Follower(opened.intake, paths, dialect, home)
         try:
             while True:

@@ -21,9 +21,15 @@ Exit code: 0 all kept, 1 something refused, 2 usage or I/O.""",
 @_home.home_option
 @click.option("--from", "only", metavar="NAME", help="Read every file with this importer.")
 @click.option("--dry-run", "dry", is_flag=True, help="Say what would be told, and keep nothing.")
+@click.option("--redact", is_flag=True, help="Take secrets out of what is kept, on record.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object.")
 def command(
-    paths: tuple[Path, ...], home: Path, only: str | None, dry: bool, as_json: bool
+    paths: tuple[Path, ...],
+    home: Path,
+    only: str | None,
+    dry: bool,
+    redact: bool,
+    as_json: bool,
 ) -> None:
     """Read every source from its start again; what is known already is not kept twice.
 
@@ -34,7 +40,7 @@ def command(
 
     if only:
         registry.importer(only)
-    with _home.writing(home) as opened:
+    with _home.writing(home, **_home.redacting(redact)) as opened:
         importing = Importing(opened)
         found = _importing.meant(importing, paths) if paths else importing.known()
         with progress_bar("importing", 1) as progress:
