@@ -100,6 +100,11 @@ export interface Shape {
   readonly roles: ReadonlySet<string>;
 }
 
+/** A made-up id means something within its own record only. */
+export function callKey(fact: Fact, seq: number): string {
+  return fact.synthetic_id === true ? `${seq}/${String(fact.call_id)}` : String(fact.call_id);
+}
+
 const word = (value: unknown): string => (typeof value === "string" ? value : "");
 
 function moment(told: Told): number {
@@ -140,7 +145,7 @@ export function shape(records: readonly Told[], illegal: ReadonlySet<number>): S
             end("step", `${agent}/${word(fact.step)}`, (fact.passed as boolean | undefined) ?? null);
           break;
         case "Called": {
-          const id = word(fact.call_id);
+          const id = callKey(fact, told.seq);
           const known = calls.get(id);
           if (!known || known.returned) {
             calls.set(id, { id, tool: word(fact.tool), agent, called: told });
@@ -149,12 +154,13 @@ export function shape(records: readonly Told[], illegal: ReadonlySet<number>): S
           break;
         }
         case "Returned": {
-          const call = calls.get(word(fact.call_id));
+          const id = callKey(fact, told.seq);
+          const call = calls.get(id);
           if (call && !call.returned) {
             call.returned = told;
             call.result = fact;
           }
-          end("call", word(fact.call_id), (fact.ok as boolean | undefined) ?? null, fact.seconds);
+          end("call", id, (fact.ok as boolean | undefined) ?? null, fact.seconds);
           break;
         }
         case "Asked":

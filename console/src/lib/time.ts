@@ -22,15 +22,22 @@ export function ago(moment: string | null | undefined, now: number): string {
   return `${Math.floor(seconds / 86400)} days ago`;
 }
 
+const EXACT = new Intl.DateTimeFormat(undefined, {
+  year: "numeric",
+  month: "short",
+  day: "numeric",
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  fractionalSecondDigits: 3,
+  hour12: false,
+});
+
 /** In the viewer's zone, to the millisecond. */
 export function exact(moment: string | null | undefined): string {
   const at = moment ? new Date(moment) : null;
   if (!at || Number.isNaN(at.getTime())) return "no time told";
-  return new Intl.DateTimeFormat(undefined, {
-    dateStyle: "medium",
-    timeStyle: "medium",
-    fractionalSecondDigits: 3,
-  } as Intl.DateTimeFormatOptions & { fractionalSecondDigits: 3 }).format(at);
+  return EXACT.format(at);
 }
 
 export function clock(moment: string | null | undefined): string {

@@ -4,7 +4,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { runPath, type Fact, type Finding, type Run, type Told } from "../lib/api";
 import { href, runHref, setQuery, useRoute } from "../lib/route";
-import { shape, useStory, type Call, type Shape } from "../lib/story";
+import { callKey, shape, useStory, type Call, type Shape } from "../lib/story";
 import { inert } from "../lib/text";
 import { clock, count, duration, exact, money, short } from "../lib/time";
 import { useAnswer, useKeys, useNow } from "../lib/use";
@@ -233,7 +233,7 @@ function isShownElsewhere(told: Told, calls: ReadonlyMap<string, Call>): boolean
   return (
     told.facts.length > 0 &&
     told.facts.every((fact) => {
-      const call = fact.fact === "Returned" ? calls.get(String(fact.call_id)) : undefined;
+      const call = fact.fact === "Returned" ? calls.get(callKey(fact, told.seq)) : undefined;
       return call !== undefined && call.returned === told && call.called !== told;
     })
   );
@@ -343,12 +343,12 @@ function One({ fact, told, made, choose }: { fact: Fact; told: Told; made: Shape
       );
     }
     case "Called": {
-      const call = made.calls.get(String(fact.call_id));
+      const call = made.calls.get(callKey(fact, told.seq));
       const mine = call?.called === told ? call : undefined;
       return <CallView fact={fact} call={mine} agent={agent} choose={choose} />;
     }
     case "Returned":
-      return made.calls.get(String(fact.call_id))?.called === told ? null : <Line mark="←" fact={fact} />;
+      return made.calls.get(callKey(fact, told.seq))?.called === told ? null : <Line mark="←" fact={fact} />;
     case "Asked":
       return <Line mark="?" fact={fact} className="waiting" />;
     case "Answered":
