@@ -129,6 +129,10 @@ class Door:
         self.home.blobs = Blobs(path, HastyDisk())
         self.telemetry = Telemetry(self.home)
 
+    def close(self):
+        self.telemetry.close()
+        self.home.close()
+
     def send(self, document, signal=None):
         signal = signal or ("logs" if "resourceLogs" in document else "traces")
         return self.telemetry.take(signal, orjson.dumps(document), as_json=True)
@@ -153,6 +157,7 @@ class Door:
 
     def begin_again(self):
         """As after a restart: nothing is remembered."""
+        self.telemetry.close()
         self.telemetry = Telemetry(self.home)
 
 
@@ -160,7 +165,7 @@ class Door:
 def door(tmp_path):
     made = Door(tmp_path / "home")
     yield made
-    made.home.close()
+    made.close()
 
 
 # The wire.
@@ -603,8 +608,8 @@ def test_a_restart_between_two_requests_changes_nothing(path, tmp_path):
         shaken.send(each["body"])
         shaken.begin_again()
     assert shaken.lines() == steady.lines()
-    steady.home.close()
-    shaken.home.close()
+    steady.close()
+    shaken.close()
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
@@ -934,7 +939,7 @@ def test_what_is_redacted_in_the_lines_is_redacted_in_what_is_kept_beside_them(t
     assert made.home.blobs.size(made.lines()[0]["origin"]["raw"])
     made.send(document)
     assert made.home.journal.last == last
-    made.home.close()
+    made.close()
 
 
 def test_calls_without_ids_are_joined_by_their_order(door):
@@ -1000,7 +1005,7 @@ def test_a_request_that_the_disk_does_not_take_is_taken_when_sent_again(tmp_path
     assert made.lines() == []
     made.send(document)
     assert [line["blocks"][0]["text"] for line in made.facts("Said")] == ["a", "b"]
-    made.home.close()
+    made.close()
 
 
 @pytest.fixture(scope="module")
@@ -1008,7 +1013,7 @@ def old_door(tmp_path_factory):
     """One that has heard a lot already."""
     made = Door(tmp_path_factory.mktemp("home"))
     yield made
-    made.home.close()
+    made.close()
 
 
 @settings(max_examples=60, deadline=None)
