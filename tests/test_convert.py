@@ -283,6 +283,25 @@ def test_a_question_and_its_answer_are_told_as_kahn_agents_tell_them():
     assert [f.answer for f in heard if isinstance(f, Answered)] == ["8080"]
 
 
+@pytest.mark.parametrize(
+    ("name", "to"),
+    [
+        ("kahn-ci/clean-with-flake", "ralph"),
+        ("kahn-ci/stuck", "ralph"),
+        ("ralph/three-phases-are-no-flake", "kahn-ci"),
+    ],
+)
+def test_moves_and_checks_of_nodes_are_told_the_same_in_the_sister_dialect(name, to):
+    recorded = sample(next(p for p in samples.of("good") if samples.name_of(p) == name))
+    lines, _ = converted(recorded, to, carry=False)
+    before = [samples.plain(f) for f in facts_of(recorded) if isinstance(f, Moved | Returned)]
+    again = facts_of(records(lines, to))
+    assert [samples.plain(f) for f in again if isinstance(f, Moved | Returned)] == before
+    (end,) = [fact for fact in again if isinstance(fact, Ended) and fact.what == "run"]
+    (was,) = [f for f in facts_of(recorded) if isinstance(f, Ended) and f.what == "run"]
+    assert (end.outcome, end.exit_code) == (was.outcome, was.exit_code)
+
+
 def test_what_the_source_did_not_say_is_called_synthesised():
     audit = Decided(agent="coder", name="tests", verdict="pass", passed=True)
     _, report = converted(told(audit), "kahn-agent")

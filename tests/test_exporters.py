@@ -210,6 +210,39 @@ def test_the_folder_is_the_registry():
 ENUMS = {"what", "phase", "role", "fidelity", "kind", "bound", "synthetic_id", "expires"}
 
 
+OUTSIDE = '''
+"""count: a format that this test made up."""
+
+from tracklog.exporters import Exporter
+
+
+def write(flight, options):
+    yield b"%d records" % sum(1 for _ in flight.heard())
+
+
+exporter = Exporter(
+    name="count", about="How many records.", media_type="text/plain", suffix=".txt",
+    write=write, fates=lambda options: {},
+)
+'''
+
+
+def test_one_file_adds_a_format(home, tmp_path):
+    (tmp_path / "counting.py").write_text(OUTSIDE)
+    info = tmp_path / "counting-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: counting\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[tracklog.exporters]\ncount = counting:exporter\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "tracklog", "export", "count", RUN, "--home", str(home)],
+        capture_output=True,
+        env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == b"11 records", done.stderr
+
+
 ELSEWHERE = {"agent", "step", "call_id", "status"}
 """Names that other facts of the test, or what is said of the run as a whole, tell as well."""
 
@@ -982,6 +1015,21 @@ def test_the_raw_copy_is_the_line():
     raws = [e for e in stream(flights(recorded)[0], raw="yes") if e["type"] == "RAW"]
     assert [event["event"] for event in raws] == [json.loads(r.line) for r in recorded]
     assert {event["source"] for event in raws} == {"tracklog"}
+
+
+def test_a_stream_is_read_back_by_our_importer(tmp_path):
+    path = tmp_path / "run.sse"
+    path.write_bytes(written(one(*A_TALK), "agui"))
+    lines, _, _ = told_by(registry.importer("agui"), path)
+    heard = facts_of(records(lines, "tracklog"))
+    words = [block.get("text") for f in heard if isinstance(f, Said) for block in f.blocks]
+    assert [each for each in words if each] == ["Please fix it.", "I look.", "Done."]
+    assert [(f.tool, f.call_id) for f in heard if isinstance(f, Called)] == [
+        ("read", "call_1"),
+        ("shell", "call_2"),
+    ]
+    assert {f.call_id: f.output for f in heard if isinstance(f, Returned)}["call_1"] == "x = 1"
+    assert [f.what for f in heard if isinstance(f, Ended)] == ["run"]
 
 
 # cloudevents
