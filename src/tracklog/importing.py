@@ -192,7 +192,7 @@ class Importing:
                 importer,
                 path,
                 others=others[importer.name],
-                put=hashed if dry else self._put,
+                put=hashed if dry else self._keep_blob,
             )
             try:
                 for through in self._read(reading, one, final=final, again=again, dry=dry):
@@ -205,7 +205,7 @@ class Importing:
             if told and (one.lines or one.unread):
                 told(path, one)
 
-    def _put(self, content: bytes) -> str:
+    def _keep_blob(self, content: bytes) -> str:
         """Keeps what was lifted out, without its secrets where the door takes them out, too."""
         if self._home.redact is not None:
             content, _ = self._home.redact(content)
