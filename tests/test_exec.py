@@ -441,6 +441,23 @@ def test_a_recording_and_the_import_of_its_conversation_are_counted_once(world):
         assert len(answers.runs(home.index, "2026-05-05T09:00:00.000Z")) == 2
 
 
+def test_a_run_inside_a_run_is_its_child_and_an_id_may_be_chosen(world):
+    inner = world.agent("codex", "put(STREAM)", CODEX)
+    code = f"""
+        import subprocess
+        command = [sys.executable, "-m", "tracklog", "exec", "--home", {str(world.home)!r}]
+        subprocess.run([*command, "--", {inner!r}], check=True)
+    """
+    chosen = run_id()
+    environment = {**os.environ, "TRACKLOG_RUN_ID": chosen}
+    done = world.run("--", world.agent("outer", code), env=environment)
+    assert done.stdout == CODEX
+    with Home(world.home, readonly=True) as home:
+        home.index.catch_up()
+        top, below = answers.tree(home.index, f"awf:{chosen}")
+    assert (top.key, below.depth, below.kind) == (f"awf:{chosen}", 1, "sub-run")
+
+
 def test_secrets_are_taken_out_of_transcript_and_journal_where_asked(world):
     secret = "ghp_" + "Zk9QmW3xVb7TnR5yLcD1sFhJ8pGqE2uA4wXo"
     stream = CLAUDE.replace(b"x = 1", f"x = {secret}".encode())

@@ -357,6 +357,26 @@ def test_no_known_type_of_copilot_event_is_left_unmapped(tmp_path):
     assert len(of(bodies, "Asked", what="permission")) == len(of(bodies, "Answered")) == 1
 
 
+def test_conversations_are_found_in_their_usual_places(tmp_path):
+    def there(path):
+        return write(tmp_path, path, text=b"{}\n")
+
+    both = there(".copilot/session-state/s-1/events.jsonl")
+    there(".copilot/session-state/s-1.jsonl")  # of both layouts the folder wins
+    alone = there(".copilot/session-state/s-2.jsonl")
+    older = there(".copilot/history-session-state/s-3.jsonl")
+    found = list(registry.importer("copilot").find(tmp_path, {}))
+    assert sorted(found) == sorted([both, alone, older])
+    moved = there("elsewhere/session-state/s-4/events.jsonl")
+    elsewhere = {"COPILOT_HOME": str(tmp_path / "elsewhere")}
+    assert list(registry.importer("copilot").find(tmp_path, elsewhere)) == [moved]
+    chats = ".gemini/tmp/abc/chats"
+    chat = there(f"{chats}/session-2026-05-05T09-00-abcdef01.jsonl")
+    sub = there(f"{chats}/parent/child.jsonl")
+    aside = there(f"{chats}/session-x.json.unreadable-1770000000000")
+    assert set(registry.importer("gemini").find(tmp_path, {})) == {chat, sub, aside}
+
+
 def test_an_openai_exchange_yields_its_numbers():
     bodies, _ = told(FILES["openai exchange"])
     assert [body["call_id"] for body in of(bodies, "Called")] == ["1"]

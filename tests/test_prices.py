@@ -1,5 +1,8 @@
 """Prices: what is computed where no cost was reported, and what is said about that."""
 
+import subprocess
+import sys
+
 import orjson
 import pytest
 
@@ -119,3 +122,16 @@ def test_a_home_may_have_prices_of_its_own(home):
     with pytest.raises(TracklogError, match="no list of prices") as raised:
         prices.load(home.path)
     assert "dollars per million tokens" in raised.value.hint
+
+
+def test_the_command_line_marks_what_was_computed(home):
+    usage = {"input_tokens": M, "output_tokens": M}
+    home.intake.admit([spend("a", model="gpt-5", usage=usage)])
+    command = [sys.executable, "-m", "tracklog", "costs", "--home", str(home.path)]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    assert "~11.25" in done.stdout
+    assert f"list prices of {prices.load().as_of}" in done.stderr
+    done = subprocess.run([*command, "--json"], capture_output=True, check=True, text=True)
+    row = orjson.loads(done.stdout)
+    assert (row["cost_usd"], row["computed_usd"]) == (None, 11.25)
+    assert done.stderr == ""

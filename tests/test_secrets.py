@@ -145,6 +145,13 @@ def test_secrets_names_the_place_that_erase_takes_and_never_the_secret(tmp_path)
     assert secret.encode() not in held
 
 
+def test_secrets_in_what_was_refused_are_found_too(tmp_path):
+    bad = b'{"id":"","run":"r1","text":"' + SECRETS["npm-token"].encode() + b'"}\n'
+    assert tracklog(tmp_path, "record", "--dialect", "tracklog", input=bad).returncode == 1
+    found = tracklog(tmp_path, "secrets")
+    assert found.stdout == b"refused 1  npm-token\n"
+
+
 def test_record_redacts_where_asked_and_that_is_on_record(tmp_path):
     secret = SECRETS["github-token"]
     done = tracklog(tmp_path, "record", "--redact", input=line_of(f"key {secret}") + b"\n")

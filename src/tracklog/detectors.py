@@ -5,7 +5,8 @@ One list serves the scan, the door's redact hook and the recorder's masker.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import log2
 from typing import Any, NamedTuple
 
@@ -245,6 +246,16 @@ def leaks(
                 scanned[known] = _counted(blob(known) or b"")
             for kind, times in scanned[known].items():
                 yield Leak(*here, kind, times, known)
+
+
+def refused_leaks(refusals: Iterable[Mapping[str, Any]]) -> Iterator[Leak]:
+    """The same in lines that were refused; they have no run, and are given up after a while."""
+    for refusal in refusals:
+        for kind, times in _counted(b64decode(refusal["line"])).items():
+            yield Leak("", REFUSED, refusal["seq"], kind, times)
+
+
+REFUSED = "refused"
 
 
 def _counted(content: bytes) -> dict[str, int]:

@@ -41,8 +41,11 @@ class Recording:
         provider: str | None = None,
         tee_raw: bool = False,
         redact: bool = False,
+        run_id: str | None = None,
+        parent_run_id: str | None = None,
     ) -> None:
-        self.run_id = str(uuid.uuid4())
+        self.run_id = run_id or str(uuid.uuid4())
+        self._parent = parent_run_id
         self.path = home / "transcripts" / f"{self.run_id}.jsonl"
         self._home = home
         self._redact = redact
@@ -59,7 +62,7 @@ class Recording:
         options: dict[str, Any] = {"max_event_bytes": LONGEST, "durability": "interval"}
         if self._redact:
             options["masker"] = detectors.masker()
-        self._recorder = Recorder.open(self.run_id, self._home, **options)
+        self._recorder = Recorder.open(self.run_id, self._home, self._parent, **options)
         self._marker.touch(0o600)
         tee = self.path.with_suffix(".raw") if self._tee_raw else None
         self._scribe = Scribe(self._recorder, self._command, name=self._provider, tee=tee)

@@ -1,13 +1,16 @@
 """`tracklog exec`: run an agent and record it as it happens."""
 
 import os
+import re
 import resource
 import shutil
 import signal
 import sys
 import threading
+import uuid
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from tracklog.providers import Status
     from tracklog.recording import Recording
 
+RUN_ENV, PARENT_ENV = "TRACKLOG_RUN_ID", "TRACKLOG_PARENT_RUN_ID"
+UUID4 = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
 TIMED_OUT = 124
@@ -69,24 +74,37 @@ def command(
             "check its name and its mode; what stands behind -- is run as it is",
         )
         sys.exit(NOT_EXECUTABLE if there else NOT_FOUND)
+    run_id, parent, environment = _named(os.environ)
     heard = _child.Heard()
     try:
-        child = _child.Child(command, os.environ, heard)
+        child = _child.Child(command, environment, heard)
     except OSError as error:
         say_error(f"{command[0]} cannot be run: {error.strerror}", "is it a program, or a script?")
         sys.exit(NOT_EXECUTABLE)
-    clerk = _Clerk(heard, home, command, provider, tee_raw=tee_raw, redact=redact)
+    options = {"provider": provider, "tee_raw": tee_raw, "redact": redact}
+    clerk = _Clerk(heard, home, command, {**options, "run_id": run_id, "parent_run_id": parent})
     clerk.start()
     ended = child.wait(timeout)
     clerk.end(_status(ended), ended)
     child.release()
-    if verbose and clerk.run_id:
-        click.echo(f"recorded as {clerk.run_id}", err=True)
+    if verbose:
+        click.echo(f"recorded as {run_id}", err=True)
     if ended.timed_out:
         sys.exit(TIMED_OUT)
     if ended.signal is not None:
         _die_of(ended.signal)
     sys.exit(ended.exit_code)
+
+
+def _named(environment: Mapping[str, str]) -> tuple[str, str | None, dict[str, str]]:
+    """Our run's id, its parent's, and the environment in which the command finds us as its parent.
+
+    Whoever starts us may have chosen the id, as emitters do for their children.
+    """
+    given, parent = environment.get(RUN_ENV, ""), environment.get(PARENT_ENV, "")
+    run_id = given if UUID4.fullmatch(given) else str(uuid.uuid4())
+    theirs = {key: value for key, value in environment.items() if key != RUN_ENV}
+    return run_id, parent if UUID4.fullmatch(parent) else None, {**theirs, PARENT_ENV: run_id}
 
 
 def _status(ended: _child.Ended) -> "Status":
@@ -116,18 +134,14 @@ class _Clerk(threading.Thread):
         heard: _child.Heard,
         home: Path,
         command: tuple[str, ...],
-        provider: str | None,
-        *,
-        tee_raw: bool,
-        redact: bool,
+        options: Mapping[str, Any],
     ) -> None:
         super().__init__(name="tracklog-clerk", daemon=True)
         self._heard, self._home, self._command = heard, home, command
-        self._provider, self._tee_raw, self._redact = provider, tee_raw, redact
+        self._options = options
         self._ended: tuple[Status, _child.Ended] | None = None
         self._is_told = threading.Event()
         self._failure: Exception | None = None
-        self.run_id: str | None = None
 
     def run(self) -> None:
         try:
@@ -154,15 +168,7 @@ class _Clerk(threading.Thread):
     def _record(self) -> None:
         from tracklog.recording import Recording  # noqa: PLC0415  # the agent starts first
 
-        recording = Recording(
-            self._home,
-            self._command,
-            provider=self._provider,
-            tee_raw=self._tee_raw,
-            redact=self._redact,
-        )
-        self.run_id = recording.run_id
-        with recording:
+        with Recording(self._home, self._command, **self._options) as recording:
             self._listen(recording)
             self._is_told.wait()
             assert self._ended is not None

@@ -1,7 +1,9 @@
 """`tracklog secrets`: where secrets stand in what is recorded."""
 
 import sys
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -24,9 +26,10 @@ Exit code: 0 nothing found, 1 something found, 2 usage or I/O.""",
 def command(run: str | None, home: Path, as_json: bool) -> None:
     """Name the records in which there are keys, tokens and passwords, and of what kind.
 
-    The secrets themselves are never shown. `tracklog erase` takes the place as it is printed.
+    The secrets themselves are never shown. `tracklog erase` takes the place as it is printed;
+    a line that was refused has no run, and goes with `tracklog prune`.
     """
-    from tracklog.detectors import leaks  # noqa: PLC0415  # slow to import
+    from tracklog.detectors import leaks, refused_leaks  # noqa: PLC0415  # slow to import
     from tracklog.errors import NoSuchBlob  # noqa: PLC0415
 
     found = 0
@@ -39,15 +42,30 @@ def command(run: str | None, home: Path, as_json: bool) -> None:
             except NoSuchBlob:
                 return None
 
-        for leak in leaks(iter(opened.journal.records(run=wanted)), blob):
+        aside = () if run else refused_leaks(_refused(home))
+        for leak in chain(leaks(iter(opened.journal.records(run=wanted)), blob), aside):
             found += 1
             if as_json:
                 terminal.put_json({k: v for k, v in leak._asdict().items() if v is not None})
                 continue
-            place = f"{leak.family}:{leak.run} {leak.seq}"
+            place = f"{leak.family}:{leak.run} {leak.seq}".removeprefix(":")
             times = f" ({leak.times} times)" if leak.times > 1 else ""
             where = f" in its blob {leak.blob[:12]}" if leak.blob else ""
             click.echo(f"{place}  {leak.kind}{times}{where}")
     if not found:
         click.echo("no secrets found", err=True)
     sys.exit(1 if found else 0)
+
+
+def _refused(home: Path) -> list[dict[str, Any]]:
+    """What the door refused, as far as it is kept; reading it changes nothing."""
+    from tracklog import registry  # noqa: PLC0415  # slow to import
+    from tracklog.refused import Refused  # noqa: PLC0415
+
+    if not (home / "refused").is_dir():
+        return []
+    kept = Refused(registry.store(f"file:{home}", folder="refused", readonly=True))
+    try:
+        return list(kept)
+    finally:
+        kept.close()
