@@ -279,6 +279,17 @@ def test_skew_title_dialects_and_places_are_kept():
     assert (row["first_at"], row["last_at"]) == (history[0][0].at, history[1][0].at)
 
 
+def test_what_was_read_from_an_old_file_is_as_silent_as_its_own_clock_says():
+    last_week = told(1, at="2026-04-29T08:00:00.000Z")
+    read = run_after([(last_week, Began(what="run", fidelity="reconstructed"))])
+    assert read["status"] == "lost"
+    assert read["silent_seconds"] == 7 * 86_400 + 3600
+    assert read["skew_ms"] == 0
+    live = run_after([(last_week, Began(what="run"))])
+    assert live["status"] != "lost" or live["silent_seconds"] < 3600
+    assert live["skew_ms"] == 7 * 86_400_000 + 1000
+
+
 def test_copied_history_is_shown_and_never_counted():
     facts = [
         Called(tool="t", call_id="1", input={}, copied=True),

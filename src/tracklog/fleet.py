@@ -177,7 +177,7 @@ class Watch:
         self._agents = {"": dict(self.home.index.states("agents"))}
         for key, state in self._runs.items():
             self._agents[key] = {}
-            if silence(state.last_received, now) <= WINDOW:
+            if silence(state.alive, now) <= WINDOW:
                 self._begin_count(key, state)
         for name, agent in self._agents.pop("").items():
             self._agents.setdefault(f"{agent.family}:{agent.run}", {})[name] = agent

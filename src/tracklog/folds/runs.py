@@ -56,6 +56,8 @@ class State:
     last_seq: int = 0
     first_received: str = ""
     last_received: str = ""
+    alive: str = ""
+    """When it last gave a sign of life: heard live then, or told so by what was read later."""
     first_at: str | None = None
     last_at: str | None = None
     skew_ms: int = 0
@@ -93,7 +95,7 @@ class State:
 
 
 def step(state: State, told: Told, fact: Fact) -> State:
-    _heard(state, told)
+    _heard(state, told, fact)
     if fact.copied is True:
         return state
     agent = word(fact.agent)
@@ -123,7 +125,7 @@ def step(state: State, told: Told, fact: Fact) -> State:
     return state
 
 
-def _heard(state: State, told: Told) -> None:
+def _heard(state: State, told: Told, fact: Fact) -> None:
     if not state.first_seq:
         state.family, state.run = told.family, told.run
         state.first_seq, state.first_received = told.seq, told.received
@@ -131,9 +133,13 @@ def _heard(state: State, told: Told) -> None:
     if told.dialect not in state.dialects:
         state.dialects = sorted([*state.dialects, told.dialect])
     at, received = moment(told.at), moment(told.received)
+    state.alive = told.received
     if at is not None:
         state.first_at, state.last_at = state.first_at or told.at, told.at
-        if received is not None:
+        early = received is None or at < received
+        if fact.fidelity in ("reconstructed", "inferred"):  # read from a file, however old it is
+            state.alive = told.at if early and told.at else told.received
+        elif received is not None:
             state.skew_ms = max(state.skew_ms, abs(at - received))
 
 
@@ -241,7 +247,7 @@ def row(state: State, now: str, lost_after: float = LOST_AFTER) -> dict[str, Any
         "score": state.score if state.score is not None else alone[2],
         "ended": ended is not None,
         "seconds": (ended - began) / 1000 if began is not None and ended is not None else None,
-        "silent_seconds": silence(state.last_received, now),
+        "silent_seconds": silence(state.alive, now),
         "agents": sorted(state.agents),
         "steps": len(state.steps) or sum(turn[1] for turn in state.turns.values()),
         "tool_calls": state.tool_calls,
@@ -277,7 +283,7 @@ def status(state: State, now: str, lost_after: float = LOST_AFTER) -> str:
     if state.begun or not phases & set(NEEDIEST):
         phases.add("working")
     neediest = next(phase for phase in NEEDIEST if phase in phases)
-    lost = neediest == "working" and silence(state.last_received, now) > lost_after
+    lost = neediest == "working" and silence(state.alive, now) > lost_after
     return "lost" if lost else neediest
 
 
