@@ -849,6 +849,18 @@ def test_a_span_still_open_is_visible(door):
     assert run["status"] == "done"
 
 
+@pytest.mark.parametrize("mark", ["tracklog.unfinished", "tracklog.dangling"])
+def test_what_was_exported_open_comes_back_open(mark, door):
+    tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look"}
+    door.send(traces(span(1, "execute_tool look", {**tool, mark: True})))
+    assert [len(door.facts(fact)) for fact in ("Began", "Called", "Returned", "Ended")] == [
+        1,
+        1,
+        0,
+        0,
+    ]
+
+
 def test_a_correction_keeps_both_and_the_later_counts(door):
     door.send(traces(chat(2, [("user", "a")], "b", **{"gen_ai.usage.output_tokens": 5})))
     door.send(traces(chat(2, [("user", "a")], "better", **{"gen_ai.usage.output_tokens": 4})))

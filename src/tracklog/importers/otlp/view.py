@@ -172,7 +172,9 @@ def span(item: Item) -> Span:
         above = text(attrs.get("logfire.pending_parent_id")) or NO_SPAN
         found.id, found.parent = found.parent, "" if above == NO_SPAN else above
         found.pending = True
-    found.pending = found.pending or not found.end
+    # Our own exporter gives what is open an end, because others need one, and says so.
+    is_open = attrs.get("tracklog.unfinished") is True or attrs.get("tracklog.dangling") is True
+    found.pending = found.pending or not found.end or is_open
     return found
 
 
