@@ -900,6 +900,23 @@ def test_totals_that_differ_from_what_was_heard_are_found(door):
     assert found["data"] == {"name": "totals-differ", "told": [30, 5], "heard": [10, 5]}
 
 
+@pytest.mark.parametrize("deep", ["[" * 500 + "]" * 500, '{"a":' * 300 + "1" + "}" * 300])
+def test_json_in_an_attribute_that_goes_too_deep_stays_text(deep, door):
+    tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.arguments": deep}
+    for number, key in enumerate(("gen_ai.input.messages", "gen_ai.output.messages"), 2):
+        door.send(traces(chat(number, [], "", **{key: deep})))
+    door.send(traces(span(1, "execute_tool x", tool)))
+    (called,) = door.facts("Called")
+    assert called["input"] == deep
+
+
+def test_an_attribute_whose_name_goes_too_deep_is_kept_beside_the_others(door):
+    deep = f"gen_ai.prompt.0{'.a' * 3000}"
+    door.send(traces(span(1, "chat", {"gen_ai.operation.name": "chat", deep: "x"})))
+    (raw,) = {line["origin"]["raw"] for line in door.lines()}
+    assert deep.encode() in door.home.blobs.get(raw)
+
+
 def test_large_values_are_lifted_out_whole(door):
     long = "word " * 40_000
     arguments = json.dumps({"text": long, "small": 1})
@@ -1195,6 +1212,7 @@ def test_a_body_that_reads_as_empty_gets_advice(server, body, words):
         (b"[]", JSON),
         (b'{"resourceSpans":{}}', JSON),
         (b'{"resourceSpans":[{"resource":{"attributes":[{"key":7}]}}]}', JSON),
+        (b"[" * 100_000, JSON),
         (b"\x0a\x05abc", PROTOBUF),
         (b"not gzip", JSON | {"Content-Encoding": "gzip"}),
         (gzip.compress(b"{}")[:-4], JSON | {"Content-Encoding": "gzip"}),
@@ -1209,6 +1227,24 @@ def test_an_undecodable_body_is_a_400_with_a_status(server, body, headers):
         assert answer.json()["message"]
     else:
         assert answer.content[:3] == b"\x08\x03\x12"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.binary(max_size=60)
+    | st.binary(max_size=60).map(in_request)
+    | json_values.map(lambda found: json.dumps(found).encode())
+    | st.lists(spans | records, max_size=2).map(lambda found: orjson.dumps(traces(*found))),
+    st.sampled_from(["/v1/traces", "/v1/logs", "/v1/metrics"]),
+    st.sampled_from([PROTOBUF, JSON]),
+    st.booleans(),
+)
+def test_whatever_is_sent_the_answer_is_no_500(server, body, path, headers, packed):
+    if packed:
+        headers, body = headers | {"Content-Encoding": "gzip"}, gzip.compress(body)
+    answer = post(server, path, body, headers)
+    assert answer.status_code in (200, 400)
+    assert answer.headers["content-type"] == headers["Content-Type"]
 
 
 def test_a_400_in_json_has_code_and_message_only(server):

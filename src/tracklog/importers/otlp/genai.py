@@ -11,6 +11,7 @@ import orjson
 
 from tracklog.importers import count, seconds
 from tracklog.importers.otlp.view import text
+from tracklog.importers.otlp.wire import DEEPEST
 
 Attrs = Mapping[str, Any]
 
@@ -273,11 +274,29 @@ def _json(value: Any, name: str, found: Talk) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return orjson.loads(value)
-    except orjson.JSONDecodeError:
+        return _loads(value)
+    except ValueError:
         if value[:1] in "[{":
             found.cut.append(name)
         return value
+
+
+def _loads(text: str) -> Any:
+    """JSON in a text; what goes too deep to be written again is refused as what is none."""
+    value = orjson.loads(text)
+    level, deep = [value], 0
+    while level:
+        deep += 1
+        if deep > DEEPEST:
+            raise ValueError
+        below: list[Any] = []
+        for each in level:
+            if isinstance(each, dict):
+                below += each.values()
+            elif isinstance(each, list):
+                below += each
+        level = below
+    return value
 
 
 def _messages(attrs: Attrs, name: str, role: str, found: Talk) -> list[Message]:
@@ -321,8 +340,8 @@ def content_parts(content: Any) -> list[Any]:
     """Content as parts: a text, a list of them, or one that is written as JSON."""
     if isinstance(content, str) and content.startswith("[{"):
         try:
-            parsed = orjson.loads(content)
-        except orjson.JSONDecodeError:
+            parsed = _loads(content)
+        except ValueError:
             parsed = None
         if isinstance(parsed, list) and all(isinstance(e, dict) and "type" in e for e in parsed):
             content = parsed
@@ -379,8 +398,8 @@ def _flat(attrs: Attrs, prefix: str, role: str) -> list[Message]:
         if whole is None:
             return []
         try:
-            found = orjson.loads(whole) if isinstance(whole, str) else whole
-        except orjson.JSONDecodeError:
+            found = _loads(whole) if isinstance(whole, str) else whole
+        except ValueError:
             found = whole
     listed = found if isinstance(found, list) else [found]
     return [message for each in listed if (message := message_of(each, role)) is not None]
@@ -426,6 +445,8 @@ def nested(attrs: Attrs, prefix: str) -> Any:
         if not key.startswith(start):
             continue
         parts = key[len(start) :].split(".")
+        if len(parts) > DEEPEST:
+            continue
         place = root
         for part in parts[:-1]:
             below = place.setdefault(part, {})
@@ -450,8 +471,8 @@ def old_message(name: str, attrs: Attrs, body: Any) -> Message | None:
         content = attrs.get("gen_ai.event.content")
         if isinstance(content, str):
             try:
-                given = orjson.loads(content)
-            except orjson.JSONDecodeError:
+                given = _loads(content)
+            except ValueError:
                 given = {"content": content}
         elif isinstance(content, dict):
             given = content
@@ -478,8 +499,8 @@ _OLD_KEYS = ("role", "content", "id", "tool_calls", "message", "finish_reason", 
 def _parsed(value: Any) -> Any:
     if isinstance(value, str) and value[:1] in "[{":
         try:
-            return orjson.loads(value)
-        except orjson.JSONDecodeError:
+            return _loads(value)
+        except ValueError:
             pass
     return value
 
