@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter, defaultdict
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import orjson
 import pytest
@@ -309,6 +309,56 @@ def test_what_the_source_did_not_say_is_called_synthesised():
     assert rows["audit_checkpoint/duration_s"]["synthesised"] == 1
     assert rows["Decided.name"]["kept"] == 1
     assert not report.lossless
+
+
+def test_what_the_door_does_not_take_is_left_out_and_else_nothing_is_said():
+    def say(fact, scene):
+        body = dict(fishbowl.say(fact, scene))
+        body["nonsense"] = {"a": 1}
+        return body | ({"turn": "no number"} if isinstance(fact, Ended) else {})
+
+    fishbowl = DIALECTS["fishbowl"]
+    odd = replace(fishbowl, say=say)
+    recorded = told(Said(role="user", blocks=({"type": "text", "text": "hi"},)), Ended(what="run"))
+    (line,) = convert(recorded, DIALECTS, odd, Report(), carry=False)
+    assert "nonsense" not in json.loads(line)
+    assert isinstance(DOORS["fishbowl"](line), Event)
+
+
+def test_a_dialect_that_takes_no_extension_is_told_without_and_the_report_says_so():
+    closed = replace(DIALECTS["fishbowl"], extension=("converted",))
+    report = Report()
+    recorded = told(Said(role="user", blocks=({"type": "text", "text": "hi"},)))
+    (line,) = convert(recorded, DIALECTS, closed, report)
+    assert "converted" not in json.loads(line)
+    assert report.totals()["carried"] == 0
+
+
+def test_more_silent_lines_than_can_be_carried_are_dropped_and_said_to_be(monkeypatch):
+    monkeypatch.setattr("tracklog.convert.CARRIED", 2000)
+    said = [Said(role="user", blocks=({"type": "text", "text": f"{n} " * 100},)) for n in range(20)]
+    end = Ended(what="agent", agent="coder", passed=True)
+    (line,), report = converted(told(*said, end), "kahn-agent")
+    assert report.totals()["dropped"] > 0
+    assert 0 < len(json.loads(line)["converted"]["lines"]) < 20
+
+
+def test_the_report_depends_on_nothing_but_the_records():
+    path = next(p for p in samples.of("good") if samples.name_of(p) == "awf/a-whole-run")
+    first = converted(sample(path), "tracklog")[1].told()
+    for other in samples.of("good"):
+        if samples.dialect_of(other) == "awf":
+            converted(sample(other), "tracklog")
+    assert converted(sample(path), "tracklog")[1].told() == first
+
+
+def test_a_value_deeper_than_orjson_writes_is_converted_all_the_same():
+    deep = orjson.dumps({"id": "1", "run": "r", "fact": "Noted", "label": "x"})[:-1]
+    deep += b',"data":' + b"[" * 300 + b"]" * 300
+    deep += b',"origin":{"writer":"t","fidelity":"observed"}}'
+    for to in NAMES:
+        lines, _ = converted(records([deep], "tracklog"), to)
+        assert all(isinstance(DOORS[to](line), Event) for line in lines)
 
 
 def test_a_line_that_nobody_can_read_is_reported():

@@ -1,5 +1,6 @@
 """Runs written in other people's formats: valid there, the same bytes each time, honest about losses."""
 
+import base64
 import json
 import re
 import subprocess
@@ -840,6 +841,26 @@ def test_an_image_that_was_lifted_out_is_named_by_its_path():
     assert step["message"][1]["source"]["path"] == f"blobs/sha256/ab/{'ab' * 32}"
 
 
+def test_a_model_may_show_images_between_its_words():
+    blob = {"sha256": "cd" * 32, "bytes": 9, "media_type": "image/png"}
+    image = {"type": "stream", "chunk": {"$blob": blob}, "provider_type": "image"}
+    words = [{"type": "text", "text": each} for each in ("before", "after")]
+    said = Said(role="assistant", blocks=(words[0], image, words[1]), copied=True)
+    (step,) = trajectory(one(said))["steps"]
+    assert [part.get("text") or part["source"]["path"][:5] for part in step["message"]] == [
+        "before",
+        "blobs",
+        "after",
+    ]
+    assert step["is_copied_context"] is True
+
+
+def test_a_compaction_is_a_change_of_context():
+    (step,) = trajectory(one(Noted(label="compaction", data={"trigger": "auto"})))["steps"]
+    assert step["source"] == "system"
+    assert step["extra"]["context_management"]["type"] == "compaction"
+
+
 def test_a_trajectory_is_read_back_by_our_importer(tmp_path):
     path = tmp_path / "run.json"
     path.write_bytes(written(one(*A_TALK), "atif"))
@@ -1102,6 +1123,25 @@ def test_cloud_events_are_unwrapped_by_our_importer(tmp_path):
     path.write_bytes(written(flights(recorded)[0], "cloudevents"))
     lines, _, _ = told_by(registry.importer("cloudevents"), path)
     assert [orjson.loads(line) for line in lines] == [orjson.loads(r.line) for r in recorded]
+
+
+def test_a_damaged_line_is_kept_as_bytes():
+    recorded = [told(text("x"))[0]._replace(line=b"not json")]
+    (event,) = json.loads(written(flights_of(recorded), "cloudevents"))
+    check_cloud_event(event)
+    assert base64.b64decode(event["data_base64"]) == b"not json"
+    assert written(flights_of(recorded), "jsonl") == b"not json\n"
+    assert losses(flights_of(recorded), "otel").totals()["dropped"] == 1
+
+
+def flights_of(recorded):
+    return flight(("tracklog", RUN), lambda _: recorded, DIALECTS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_value_deeper_than_orjson_writes_is_written_all_the_same(name):
+    line = told(Noted(label="x"))[0].line[:-1] + b',"data":' + b"[" * 300 + b"]" * 300 + b"}"
+    assert written(flights(records([line], "tracklog"))[0], name)
 
 
 # html

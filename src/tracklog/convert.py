@@ -82,7 +82,8 @@ class _Telling:
         self, dialects: Mapping[str, Dialect], to: Dialect, report: Report, *, carry: bool
     ) -> None:
         self.dialects, self.to, self.report, self.carry = dialects, to, report, carry
-        self.door = _known(to).door
+        self.door = _door(to)
+        self.untold = {to.name: _Untold(to)}
         self.runs: dict[tuple[str, str], _Run] = {}
         self.form = _form(to)
 
@@ -118,7 +119,7 @@ class _Telling:
             run.restored = carried["of"]
         for number, (name, line) in enumerate(carried.get("lines", ())):
             dialect = self.dialects.get(name)
-            heard = None if dialect is None else _known(dialect).door(line.encode())
+            heard = None if dialect is None else _door(dialect)(line.encode())
             if not isinstance(heard, Event):
                 self.report.add(name, "line", "dropped")
             elif name == self.to.name:
@@ -229,7 +230,9 @@ class _Telling:
                 if not _is_made(heard[key], source):
                     self.report.add(kind, f"{name}.{key}", "synthesised")
         self._settle_envelope(source, lost)
-        for pointer in _known(self.dialects[event.dialect]).untold(event):
+        if event.dialect not in self.untold:
+            self.untold[event.dialect] = _Untold(self.dialects[event.dialect])
+        for pointer in self.untold[event.dialect](event):
             self.report.add(kind, pointer, lost)
         for told in source.unheard:
             if not isinstance(told, Noted):  # a kind of its own is no more than noted
@@ -237,7 +240,7 @@ class _Telling:
                     self.report.add(kind, f"{type(told).__name__}.{key}", "synthesised")
         known = set(_scalars([_plain(fact) for fact in source.facts]))
         for line in source.lines:
-            for pointer in _known(self.to).untold(line):
+            for pointer in self.untold[self.to.name](line):
                 value = _at(line.body, pointer)
                 if not self.form(pointer) and _scalar(value) not in known:
                     self.report.add(kind, f"{line.kind}{pointer}", "synthesised")
@@ -405,23 +408,15 @@ def _at(body: Any, pointer: str) -> Any:
     return body
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What is worked out of a dialect once: its compiled door, and what its facts do not tell."""
-
-    dialect: Dialect
-    door: Check
-    untold: "_Untold"
+_doors: dict[str, tuple[Dialect, Check]] = {}
 
 
-_dialects: dict[str, _Known] = {}
-
-
-def _known(dialect: Dialect) -> _Known:
-    known = _dialects.get(dialect.name)
-    if known is None or known.dialect is not dialect:
-        known = _dialects[dialect.name] = _Known(dialect, checker(dialect), _Untold(dialect))
-    return known
+def _door(dialect: Dialect) -> Check:
+    """The check of a dialect, compiled once."""
+    known = _doors.get(dialect.name)
+    if known is None or known[0] is not dialect:
+        known = _doors[dialect.name] = dialect, checker(dialect)
+    return known[1]
 
 
 DEEP = 4

@@ -10,7 +10,7 @@ from typing import Any
 from tracklog import registry
 from tracklog.dialects import Dialect
 from tracklog.event import Event, Finding
-from tracklog.exporters import Exporter, Flight, Heard, Options, Spend, span_of
+from tracklog.exporters import Flight, Heard, Spend, span_of
 from tracklog.fact import Asked, Began, Fact, Spent
 from tracklog.folds import DOLLAR, Told, run_of, spend_name
 from tracklog.folds import costs as costs_fold
@@ -37,13 +37,6 @@ def losses(flight: Flight, format: str, options: Mapping[str, str] | None = None
     """What becomes of each field of the flight in that format."""
     exporter = registry.exporter(format)
     return exporter.losses(flight, exporter.chosen(options))
-
-
-def chosen(format: str, options: Mapping[str, str] | None = None) -> tuple[Exporter, Options, str]:
-    """The exporter, its options filled in, and the media type of what it will write."""
-    exporter = registry.exporter(format)
-    filled = exporter.chosen(options)
-    return exporter, filled, exporter.type_of(filled)
 
 
 def flight_of(home: Home, run: Run, through: int | None = None) -> Flight:
