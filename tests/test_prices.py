@@ -109,6 +109,18 @@ def test_a_model_without_a_price_makes_the_sum_a_lower_bound(home):
     assert (row["computed_usd"], row["lower_bound"]) == (1.25, True)
 
 
+def test_the_sums_of_different_writers_are_never_added(home):
+    def told(key, writer, output):
+        body = orjson.loads(spend(key, usage={"input_tokens": 10, "output_tokens": output}))
+        return orjson.dumps({**body, "origin": {"writer": writer, "fidelity": "reported"}})
+
+    log = [told("m1", "log", 5), told("m2", "log", 6)]
+    home.intake.admit([*log, told("t1", "telemetry", 4), told("t2", "telemetry", 4)])
+    home.index.catch_up()
+    [row] = answers.costs(home.index, "all")
+    assert (row["output_tokens"], row["input_tokens"], row["spends"]) == (11, 20, 2)
+
+
 def test_a_home_may_have_prices_of_its_own(home):
     own = {"models": {"mine": [{"from": "2026-01-01", "input": 1, "output": 2}]}}
     (home.path / "prices.json").write_bytes(orjson.dumps(own))

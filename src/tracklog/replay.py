@@ -246,7 +246,13 @@ def told_of(record: Record, event: Event) -> Told:
         event.id,
         event.cause,
         record.dialect,
+        writer=_writer(event.body.get("origin")),
     )
+
+
+def _writer(origin: object) -> str:
+    name = origin.get("writer") if isinstance(origin, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def thaw(fold: Fold[S], state: bytes) -> S:

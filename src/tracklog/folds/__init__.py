@@ -39,6 +39,8 @@ class Told(NamedTuple):
     """To be shown, never to be switched on."""
     withdrawn: bool = False
     """It was taken back later: shown, not counted as said."""
+    writer: str = ""
+    """Who made the line of somebody else's record, where the line says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

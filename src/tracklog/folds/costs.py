@@ -32,6 +32,7 @@ class State:
     key: str = ""
     seq: int = 0
     at_ms: int = 0
+    writer: str = ""
     agent: str | None = None
     provider: str | None = None
     model: str | None = None
@@ -53,6 +54,7 @@ def step(state: State, told: Told, fact: Spent) -> State:
     if not state.seq:
         state.family, state.run, state.seq = told.family, told.run, told.seq
         state.key, state.at_ms = spend_name(told, fact), when(told)
+        state.writer = told.writer
     elif not greater(known, state.amounts):
         return state
     state.agent, state.model = word(fact.agent) or state.agent, word(fact.model) or state.model
@@ -106,7 +108,10 @@ def answer(
 
 
 def counted(states: Iterable[State]) -> list[State]:
-    """The spends that count: one per key, and in a group the whole ones instead of the rest."""
+    """The spends that count: one per key, and in a group the whole ones instead of the rest.
+
+    Of several writers that tell of one run, its log and its telemetry, the one that tells more.
+    """
     first: dict[str, State] = {}
     best: dict[str, State] = {}
     for state in sorted(states, key=lambda state: state.seq):
@@ -116,9 +121,24 @@ def counted(states: Iterable[State]) -> list[State]:
             best[state.key] = state
     spends = [_at(first[key], best[key]) for key in first]
     replaced = {(each.family, each.run, each.group) for each in spends if each.whole and each.group}
-    return [
+    left = [
         each for each in spends if each.whole or (each.family, each.run, each.group) not in replaced
     ]
+    best_writer = _best_writers(left)
+    return [each for each in left if best_writer[each.family, each.run] == each.writer]
+
+
+def _best_writers(spends: Iterable[State]) -> dict[tuple[str, str], str]:
+    """By run, the writer whose spends come to most: those of different writers are never added."""
+    sums: dict[tuple[str, str], dict[str, list[int]]] = {}
+    for each in spends:
+        told = sums.setdefault((each.family, each.run), {}).setdefault(each.writer, [0, 0, 0])
+        for place, name in enumerate(("output_tokens", "total_tokens", "cost")):
+            told[place] += each.amounts.get(name, 0)
+    return {
+        run: max(sorted(writers), key=lambda writer: writers[writer])
+        for run, writers in sums.items()
+    }
 
 
 def _at(place: State, amount: State) -> State:
@@ -131,6 +151,7 @@ def _at(place: State, amount: State) -> State:
         key=place.key,
         seq=place.seq,
         at_ms=place.at_ms,
+        writer=place.writer,
         agent=place.agent or amount.agent,
         provider=amount.provider or place.provider,
         model=amount.model or place.model,
