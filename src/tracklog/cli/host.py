@@ -1,0 +1,54 @@
+"""`tracklog host`: run agents, and have all that they do on record."""
+
+import click
+
+
+class Hosts(click.Group):
+    """The hosts of the folder, each read when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        from tracklog.hosts import host_names  # noqa: PLC0415  # slow to import
+
+        return host_names()
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        from tracklog.hosts import host  # noqa: PLC0415  # slow to import
+
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command = host(cmd_name).command()
+        command.name = cmd_name
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Each host with its own sentence."""
+        from tracklog.hosts import host  # noqa: PLC0415  # slow to import
+
+        with formatter.section("Hosts"):
+            formatter.write_dl([(name, host(name).about) for name in self.list_commands(ctx)])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            known = ", ".join(self.list_commands(ctx))
+            raise click.UsageError(
+                f"there is no host {args[0]!r}; the hosts are: {known}", ctx
+            ) from None
+
+
+@click.group(
+    name="host",
+    cls=Hosts,
+    subcommand_metavar="NAME [ARGS]...",
+    epilog="""\b
+Examples:
+  tracklog host openwop --port 4400
+  tracklog host openwop --help
+\b
+`tracklog host NAME --help` shows more of each.""",
+)
+def command() -> None:
+    """Run agents by one of the hosts, and have all that they do on record."""

@@ -1,0 +1,177 @@
+"""Programs that run agents and speak one dialect, one program per file or folder.
+
+To write another: a file here that ends with `host = Host(name=..., about=..., command=...)`.
+A host writes its own dialect through the one door, `Home.intake.admit`, and keeps nothing that
+matters anywhere else: its state is a fold of its own events, so that whoever starts it again after
+it was killed finds the run where its last record left it.
+While it works on a run it holds the run's lease (`Leases`), so that two hosts on one journal do
+not run one run twice.
+The folder is the registry; an outside package offers its `Host` under `tracklog.hosts`.
+"""
+
+import fcntl
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tracklog.errors import BadPlug, UnknownName
+
+if TYPE_CHECKING:
+    import click
+    from starlette.types import Receive, Scope, Send
+
+    from tracklog.collector.guard import Guard
+    from tracklog.frame import Run
+    from tracklog.home import Home
+
+
+class Mounted(Protocol):
+    """A host inside a collector's process: it answers the paths that it claims."""
+
+    def claims(self, path: str) -> bool:
+        """Whether that path is the host's own to answer."""
+
+    async def start(self) -> None:
+        """Takes up what was left unfinished; called once, in the server's loop."""
+
+    async def stop(self) -> None:
+        """Lets go of what is under way, so that it can be taken up again."""
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """One program that runs agents."""
+
+    name: str
+    about: str
+    """One sentence for `tracklog host --help`."""
+    command: "Callable[[], click.Command]"
+    """Makes `tracklog host NAME`; it is called when the verb is asked for, and may import then."""
+    mount: "Callable[[Home, Guard, Mapping[str, str]], Mounted] | None" = None
+    """For `tracklog serve --with NAME`, where the host has something to serve; the mapping is the
+    environment."""
+
+
+def _files() -> dict[str, str]:
+    return {
+        module.name.replace("_", "-"): f"{__name__}.{module.name}"
+        for module in iter_modules(__path__)
+        if not module.name.startswith("_")
+    }
+
+
+def _outside() -> dict[str, Any]:
+    return {point.name: point for point in entry_points(group=__name__)}
+
+
+def host_names() -> list[str]:
+    """Every host that can be asked for, without reading any of them."""
+    return sorted(_files() | _outside())
+
+
+@cache
+def host(name: str) -> Host:
+    """The host of that name."""
+    files = _files()
+    if name in files:
+        plug = getattr(import_module(files[name]), "host", None)
+    elif name in (outside := _outside()):
+        plug = outside[name].load()
+    else:
+        known = ", ".join(host_names())
+        raise UnknownName(f"there is no host {name!r}", f"the hosts are: {known}")
+    if not isinstance(plug, Host) or plug.name != name:
+        raise BadPlug(
+            f"the host {name!r} is not a Host of that name",
+            f"its file must end with `host = Host(name={name!r}, ...)`",
+        )
+    return plug
+
+
+class _Table:
+    """One process's hold on a file of leases: the kernel knows a process, and not who in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self.users = 0
+        self.held: set[int] = set()
+        self.mutex = threading.Lock()
+
+
+_TABLES: dict[Path, _Table] = {}
+_OPENING = threading.Lock()
+
+
+class Leases:
+    """Who works on which run, over all processes of a home; a process that dies holds none.
+
+    Each run is one byte of one file, and its lease a lock on that byte: the kernel lets go of it
+    with the process, however that ends, and no clock has to be believed.
+    """
+
+    def __init__(self, home: Path) -> None:
+        folder = home / "hosts"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._path = folder.resolve() / "leases"
+        with _OPENING:
+            # Once in a process: to close any descriptor of a file lets go of all its locks.
+            if self._path not in _TABLES:
+                _TABLES[self._path] = _Table(self._path)
+            self._table = _TABLES[self._path]
+            self._table.users += 1
+        self._mine: set[int] = set()
+        self._closed = False
+
+    def take(self, run: "Run") -> bool:
+        """Whether the run is ours to work on from now on; it is not while anybody holds it."""
+        at, table = _place(run), self._table
+        with table.mutex:
+            if self._closed or at in table.held:
+                return False
+            try:
+                fcntl.lockf(table.fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, at)
+            except (BlockingIOError, PermissionError):  # POSIX has two words for it
+                return False
+            table.held.add(at)
+            self._mine.add(at)
+            return True
+
+    def release(self, run: "Run") -> None:
+        """Lets go of a run, if it is ours."""
+        at, table = _place(run), self._table
+        with table.mutex:
+            if at in self._mine:
+                fcntl.lockf(table.fd, fcntl.LOCK_UN, 1, at)
+                table.held.discard(at)
+                self._mine.discard(at)
+
+    def close(self) -> None:
+        """Lets go of everything that is ours; may be called twice."""
+        table = self._table
+        with _OPENING, table.mutex:
+            if self._closed:
+                return
+            self._closed = True
+            for at in self._mine:
+                fcntl.lockf(table.fd, fcntl.LOCK_UN, 1, at)
+            table.held -= self._mine
+            self._mine.clear()
+            table.users -= 1
+            if not table.users:
+                del _TABLES[self._path]
+                os.close(table.fd)
+
+
+def _place(run: "Run") -> int:
+    """The byte that stands for a run; that two runs share one is as good as impossible."""
+    return int.from_bytes(sha256("\0".join(run).encode()).digest()[:8]) >> 2

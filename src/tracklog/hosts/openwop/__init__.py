@@ -1,0 +1,33 @@
+"""A host of OpenWOP workflows: clients discover it, run workflows, follow, answer and replay."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tracklog.hosts import Host
+
+if TYPE_CHECKING:
+    import click
+
+    from tracklog.collector.guard import Guard
+    from tracklog.home import Home
+    from tracklog.hosts import Mounted
+
+
+def _command() -> "click.Command":
+    from tracklog.hosts.openwop.command import command  # noqa: PLC0415  # slow to import
+
+    return command
+
+
+def _mount(home: "Home", guard: "Guard", environment: Mapping[str, str]) -> "Mounted":
+    from tracklog.hosts.openwop.command import mount  # noqa: PLC0415  # slow to import
+
+    return mount(home, guard, environment)
+
+
+host = Host(
+    name="openwop",
+    about="Runs OpenWOP workflows over HTTP: discover, run, stream, answer, cancel, replay, fork.",
+    command=_command,
+    mount=_mount,
+)
