@@ -119,6 +119,8 @@ def test_the_sums_of_different_writers_are_never_added(home):
     home.index.catch_up()
     [row] = answers.costs(home.index, "all")
     assert (row["output_tokens"], row["input_tokens"], row["spends"]) == (11, 20, 2)
+    [run] = answers.runs(home.index, "2026-05-05T10:00:00.000Z")
+    assert run["tokens"] == 31
 
 
 def test_a_home_may_have_prices_of_its_own(home):

@@ -87,7 +87,7 @@ class State:
     torn_calls: int = 0
     """Calls of which only the return was heard."""
     spent: dict[str, list[Any]] = field(default_factory=dict)
-    """Each spend's group, whether it is the whole of it, and its amounts."""
+    """Each spend's group, whether it is the whole of it, its amounts, and who told it."""
     last_spent: str = ""
     """The last spend that has neither key nor group: it can be told again in its own record only."""
     sums: dict[str, int] = field(default_factory=dict)
@@ -218,7 +218,7 @@ def _spent(state: State, told: Told, fact: Spent) -> None:
             _sum(state.sums, state.spent.pop(state.last_spent)[2])
         state.last_spent = name
     if name not in state.spent or greater(known, state.spent[name][2]):
-        state.spent[name] = [word(fact.group), fact.whole is True, known]
+        state.spent[name] = [word(fact.group), fact.whole is True, known, told.writer]
 
 
 def answer(
@@ -303,13 +303,16 @@ def _passed(state: State) -> bool | None:
 
 
 def _tokens(state: State) -> Mapping[str, int]:
-    """The sums: in a group the whole spends replace the rest."""
-    replaced = {group for group, whole, _ in state.spent.values() if whole and group is not None}
-    sums = dict(state.sums)
-    for group, whole, known in state.spent.values():
+    """The sums: in a group the whole spends replace the rest; different writers are not added."""
+    replaced = {group for group, whole, *_ in state.spent.values() if whole and group is not None}
+    by_writer: dict[str, dict[str, int]] = {"": dict(state.sums)}
+    for group, whole, known, writer in state.spent.values():
         if whole or group not in replaced:
-            _sum(sums, known)
-    return sums
+            _sum(by_writer.setdefault(writer, {}), known)
+    best = by_writer.pop("")
+    for writer in sorted(by_writer):
+        best = by_writer[writer] if greater(by_writer[writer], best) else best
+    return best
 
 
 def _sum(sums: dict[str, int], known: Mapping[str, int]) -> None:
