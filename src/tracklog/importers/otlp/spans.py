@@ -134,7 +134,8 @@ def _began(
         title = Noted(label="title", kind="span", text=span.name)
         names = not span.keys or does in ("invoke_agent", "invoke_workflow")
         told = account.past.is_new("title span")
-        account.say(title, at=at, known=names and bool(span.name), told=told)
+        known = names and bool(span.name) and task is None
+        account.say(title, at=at, known=known, told=told)
 
 
 def _task(span: Span) -> str | None:
