@@ -520,6 +520,33 @@ def test_an_anthropic_exchange_goes_on_with_its_conversation(tmp_path):
     assert [body["output"] for body in of(bodies, "Returned")] == ["a b"]
 
 
+def test_a_response_is_not_told_again_by_the_request_that_repeats_it(tmp_path):
+    ask = {"role": "user", "content": "Paris?"}
+    answer = {
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": "…", "signature": "x"},
+            {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Paris"}},
+        ],
+    }
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "rain"}
+    first = {"request": {"messages": [ask]}, "response": {**answer, "type": "message", "id": "m1"}}
+    reply = {"id": "m2", "type": "message", "content": [{"type": "text", "text": "Rain."}]}
+    messages = [ask, answer, {"role": "user", "content": [result]}]
+    second = {"request": {"messages": messages}, "response": reply}
+    path = write(tmp_path, "log.jsonl", first, second)
+    bodies, _ = told(path, registry.importer("anthropic"))
+    assert len(of(bodies, "Called")) == len(of(bodies, "Returned")) == 1
+    assert {body["run"] for body in bodies} == {run_id("anthropic", "m1")}
+
+
+def test_an_error_body_is_an_error(tmp_path):
+    wrong = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    for name in ("anthropic", "openai"):
+        bodies, _ = told(write(tmp_path, f"{name}.json", wrong), registry.importer(name))
+        assert [body["text"] for body in of(bodies, "Noted", label="error")] == ["Overloaded"]
+
+
 def test_atif_yields_its_numbers_and_its_child(brought):
     bodies, report = told(FILES["atif"])
     assert report.mapped == {"trajectory": 2, "step": 5}

@@ -11,11 +11,9 @@ from typing import Any
 
 import orjson
 
-from tracklog.fact import Began, Fact, Linked, Noted, Spent
-from tracklog.importers._reading import HEAD
-from tracklog.importers._records import Raw
+from tracklog.fact import Began, Fact, Linked, Noted, Said, Spent
+from tracklog.importers import HEAD, Raw, Reader, moment, word
 from tracklog.importers._spoken import spoken
-from tracklog.importers._telling import moment, word
 from tracklog.providers import Reply, provider
 
 Body = dict[str, Any]
@@ -119,6 +117,190 @@ class Chains:
             del self.runs[next(iter(self.runs))]
 
 
+class ExchangeReader(Reader):
+    """Reads exchanges, and streams of events, of any number of conversations.
+
+    An API's own file says what its requests and responses look like.
+    """
+
+    name: str
+    """Of the importer."""
+    speaks: str
+    """The provider whose reading knows the API."""
+
+    def run_of(self, response: Body) -> str | None:
+        """The run that a response belongs to; None where it does not tell."""
+        raise NotImplementedError
+
+    def bodies(self, body: Body) -> tuple[Body, Body]:
+        """The request and the response that an object is, or holds; empty where there is none."""
+        raise NotImplementedError
+
+    def messages(self, request: Body) -> list[Any]:
+        """The messages of a request, in order."""
+        raise NotImplementedError
+
+    def print_of(self, message: Any) -> str:
+        """What makes two tellings of a message the same."""
+        raise NotImplementedError
+
+    def said(self, message: Any) -> list[Fact]:
+        """What a message of a request tells."""
+        raise NotImplementedError
+
+    def echo(self, bodies: list[Body], reply: Reply) -> list[Any]:
+        """A response, as a later request repeats it."""
+        raise NotImplementedError
+
+    def names(self, response: Body) -> list[str | None]:
+        """The API's own names of a conversation that begins with a response."""
+        return [word(response.get("id"))]
+
+    def identify(self, raw: Raw) -> str | None:
+        for value in raw.value if isinstance(raw.value, list) else [raw.value]:
+            body = obj(value)
+            response = obj(body.get("response")) or obj(body.get("message")) or body
+            if run := self.run_of(response):
+                return run
+        return None
+
+    def finish(self) -> None:
+        self.flush(whole=False)
+
+    @property
+    def chains(self) -> Chains:
+        return Chains(self.state)
+
+    def take(self, raw: Raw, body: Body) -> None:
+        """Tells of a request, a response, or both."""
+        self.flush()
+        request, response = self.bodies(body)
+        error = body.get("error") or response.get("error")
+        if not request and not response and not error:
+            bare = not (body.get("id") or body.get("created_at") or body.get("timestamp"))
+            kind = word(body.get("type")) or word(body.get("object")) or "record"
+            self.tell.unknown(kind, self.tell.about(raw, bare=bare))
+            return
+        self.tell.report.mapped["exchange" if request and response else "body"] += 1
+        at = time_of(response.get("created_at"), response.get("created"), body.get("timestamp"))
+        id = word(response.get("id"))
+        prints = [self.print_of(each) for each in self.messages(request)]
+        known = None if named(response) else self.chains.of_prefix(prints)
+        chain = known or self.chains.of_run(self.run_of(response) or self.tell.run)
+        value = self.tell.about(raw, key=id, bare=not id and not at)
+        request, response = self.bodies(obj(value))
+        model = word(response.get("model")) or word(request.get("model"))
+        clock: dict[str, Any] = {"clock": "response"} if at else {}
+        for fact in [*self._opening(chain, model, response), *self._asked(chain, request)]:
+            self.tell.tell(fact, run=chain.run, at=at, **clock)
+        if response:
+            self._answered(chain, [response], id, at, previous(response))
+        elif error:
+            text = word(obj(error).get("message")) or word(obj(error).get("type")) or word(error)
+            noted = Noted(label="error", text=text, data=obj(value).get("error"))
+            self.tell.tell(noted, run=chain.run, at=at)
+
+    def gather(
+        self, raw: Raw, kind: str, id: str | None, *, fresh: bool = False, last: bool = False
+    ) -> None:
+        """One event of a stream: held until its response is whole."""
+        group = self.state.get("group")
+        if group and (fresh or (id and group["id"] and group["id"] != id)):
+            self.flush()
+            group = None
+        value = self.tell.about(raw, key=id)
+        if group is None:
+            group = self.state["group"] = {"id": id, "events": [], "mark": self.tell.mark()}
+        group["id"] = group["id"] or id
+        group["events"].append(value)
+        self.tell.report.mapped[kind] += 1
+        if last:
+            self.flush()
+
+    def flush(self, *, whole: bool = True) -> None:
+        """Tells of the response whose events were held."""
+        group = self.state.pop("group", None)
+        if not group:
+            return
+        events, id = group["events"], group["id"]
+        self.tell.again(group["mark"])
+        inner = [obj(each.get("response")) or obj(each.get("message")) for each in events]
+        response = {**next((each for each in reversed(inner) if each), events[-1]), "id": id}
+        at = time_of(response.get("created_at"), events[0].get("created"))
+        chain = self.chains.of_run(self.run_of(response) or self.tell.run)
+        # A stream that may go on is told under places of its own.
+        n = None if whole else UNFINISHED + 1000 * len(events)
+        opening = self._opening(chain, word(response.get("model")), response)
+        if word(response.get("instructions")):
+            opening += self.said({"role": "system", "content": response["instructions"]})
+        for fact in opening:
+            self.tell.tell(fact, run=chain.run, at=at, n=n)
+            n = None
+        self._answered(chain, events, id, at, previous(response), n)
+
+    def _opening(self, chain: Chain, model: str | None, response: Body) -> list[Fact]:
+        if chain.kept.get("begun"):
+            return []
+        chain.kept["begun"] = True
+        names = dict.fromkeys(name for name in self.names(response) if name)
+        links = [Linked(kind="alias", system=self.name, alias=name) for name in names]
+        return [Began(what="run", model=model), *links]
+
+    def _asked(self, chain: Chain, request: Body) -> list[Fact]:
+        """What a request says that its conversation did not say before."""
+        told = self.messages(request)
+        prints = [self.print_of(each) for each in told]
+        same = 0
+        while same < min(len(prints), len(chain.heard)) and prints[same] == chain.heard[same]:
+            same += 1
+        linked = previous(request) is not None
+        facts = [
+            fact
+            for print_, message in zip(prints[same:], told[same:], strict=True)
+            if linked or print_ not in chain.heard[same:]
+            for fact in self.said(message)
+        ]
+        if told:
+            chain.heard[:] = chain.heard + prints if linked else prints
+        return facts
+
+    def _answered(
+        self,
+        chain: Chain,
+        bodies: list[Body],
+        id: str | None,
+        at: str | None,
+        cause: str | None,
+        n: int | None = None,
+    ) -> None:
+        reply = reply_of(self.speaks, bodies)
+        report = self.tell.report
+        report.unknown.update(reply.report.unrecognised)
+        if opaque := sum("opaque" in each for each in reply.blocks):
+            report.opaque["reasoning"] += opaque
+        facts = response_facts(reply, id)
+        if not facts:
+            facts = [Said(role="assistant", blocks=(), message_id=id)]
+        if id and (spent := spent_fact(reply, id, self.name)):
+            facts.append(spent)
+        for fact in facts:
+            self.tell.tell(fact, run=chain.run, at=at, cause=cause, n=n)
+            n = None
+        chain.heard += [self.print_of(each) for each in self.echo(bodies, reply)]
+        if id:
+            self.chains.answered(id, chain.run)
+
+
+def previous(body: Body) -> str | None:
+    """The response that a request or a response goes on from."""
+    return word(body.get("previous_response_id"))
+
+
+def named(response: Body) -> bool:
+    """Whether a response says itself where it belongs."""
+    return bool(response.get("conversation") or previous(response))
+
+
 def form_of(path: Path, head: bytes) -> Any:
     """How a file of bodies is cut: as SSE, at line ends, or not at all."""
     text = head.lstrip()
@@ -132,16 +314,6 @@ def form_of(path: Path, head: bytes) -> Any:
     except orjson.JSONDecodeError:
         whole = False
     return "lines" if whole and rest.strip() and len(first) < HEAD else "document"
-
-
-def began(model: str | None) -> Began:
-    """The first that is heard of a conversation."""
-    return Began(what="run", model=model)
-
-
-def alias(system: str, name: str) -> Linked:
-    """The API's own name of it."""
-    return Linked(kind="alias", system=system, alias=name)
 
 
 def part_of(raw: Raw, value: Any) -> Raw:
