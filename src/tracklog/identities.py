@@ -35,8 +35,11 @@ class Known(NamedTuple):
 Outcome = int | Known | Refusal
 """The number that a new event got, the one that a known event has, or why it is refused."""
 
-Fresh = list[tuple[dict[str, int], Sequence[str], Sequence[int]]]
-"""The new identities of a list of events: what is known of a run, new ids, places in the list."""
+Fresh = list[tuple[dict[int, int], Sequence[int], Sequence[int]]]
+"""The new identities of a list of events: what is known of a run, new ones, places in the list.
+
+An id is remembered by its hash, which takes half the room: a run may have millions.
+"""
 
 _KEY, _ID = itemgetter(slice(3)), itemgetter(5)
 
@@ -57,7 +60,7 @@ class Identities:
         }
         """The dialects whose events have an identity."""
         self._mutex = threading.Lock()
-        self._hot: OrderedDict[Key, dict[str, int]] = OrderedDict()
+        self._hot: OrderedDict[Key, dict[int, int]] = OrderedDict()
         self._count = 0
         self._list_runs = runs
         self._cold: set[int] | None = None
@@ -81,8 +84,9 @@ class Identities:
             if key[0] not in self.named:
                 continue
             known = self._run(key)
-            new = dict.fromkeys(map(_ID, events[begin:end]), PENDING)
-            if len(new) == count and None not in new and known.keys().isdisjoint(new):
+            ids = list(map(_ID, events[begin:end]))
+            new = dict.fromkeys(map(hash, ids), PENDING)
+            if len(new) == count and None not in ids and known.keys().isdisjoint(new):
                 known.update(new)
                 fresh.append((known, list(new), range(begin, end)))
             else:
@@ -93,23 +97,24 @@ class Identities:
         self,
         events: Sequence[Event],
         places: range,
-        known: dict[str, int],
+        known: dict[int, int],
         decided: list[Outcome | None],
         fresh: Fresh,
     ) -> None:
         """The same for events of one run of which some are known, or have no identity."""
-        new_ids: list[str] = []
+        new_ids: list[int] = []
         new_places: list[int] = []
         fresh.append((known, new_ids, new_places))
         for n in places:
             id = events[n].id
             if id is None:
                 continue
-            if id in known:
-                decided[n] = self._compare(events[n], known[id], events[:n])
+            name = hash(id)
+            if name in known:
+                decided[n] = self._compare(events[n], known[name], events[:n])
             else:
-                known[id] = PENDING
-                new_ids.append(id)
+                known[name] = PENDING
+                new_ids.append(name)
                 new_places.append(n)
 
     def settle(
@@ -165,18 +170,18 @@ class Identities:
 
     def _compare(self, event: Event, seq: int, before: Sequence[Event]) -> Outcome | None:
         dialect = self._dialects[event.dialect]
+        earlier: Event | None
         if seq == PENDING:
-            earlier = next(other for other in before if _same(event, other))
+            earlier = next((other for other in before if _same(event, other)), None)
         else:
             record = next(iter(self._journal.read(seq - 1, 1)), None)
             if record is None or record.seq != seq:
                 return None  # it is damaged: what is told again is kept again
             if record.erased is not None:
                 return Known(seq)  # what was erased is not let in again
-            heard = understood(dialect, record.line)
-            if heard is None:
-                return None
-            earlier = heard
+            earlier = understood(dialect, record.line)
+        if earlier is None or earlier.id != event.id:
+            return None  # not understood any more, or another id with the same hash
         equal = event.line == earlier.line
         if equal or digest(dialect, event.body) == digest(dialect, earlier.body):
             return Known(seq)
@@ -186,7 +191,7 @@ class Identities:
         hint = "an event cannot be changed: give the new one an identity of its own"
         return Refusal((Problem("", message, hint),), event.dialect, event.kind, event.run)
 
-    def _run(self, key: Key) -> dict[str, int]:
+    def _run(self, key: Key) -> dict[int, int]:
         """What is known of a run, read from the journal when it is not in memory."""
         with self._mutex:
             known = self._hot.get(key)
@@ -210,12 +215,12 @@ class Identities:
                 self._cold.add(hash(gone[1:]))
         return known
 
-    def _note(self, dialect: Dialect, record: Record, known: dict[str, int]) -> None:
+    def _note(self, dialect: Dialect, record: Record, known: dict[int, int]) -> None:
         if record.dialect == dialect.name and record.line:
             heard = understood(dialect, record.line)
             id = heard and heard.id
-            if id is not None and known.get(id, PENDING) == PENDING:
-                known[id] = record.seq
+            if id is not None and known.get(name := hash(id), PENDING) == PENDING:
+                known[name] = record.seq
 
     def _absorb(self, first: int) -> None:
         """Looks at what other processes appended, as far as it concerns a run that is known."""
