@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from tracklog.collector import bodies
+from tracklog.collector.metrics import WORD
 from tracklog.collector.trouble import Trouble
 from tracklog.lines import BOM
 
@@ -49,8 +50,7 @@ async def ingest(collector: "Collector", call: "Call") -> None:
         held.now -= len(body)
     collector.hub.poke()
     collector.counts.lines(dialect, verdicts)
-    verbose = call.given["verbose"]
-    await _send(call.send, answer(verdicts, blank, body, verbose=verbose))
+    await _send(call.send, answer(verdicts, blank, body, verbose=call.given["verbose"]))
 
 
 def cut(body: bytes) -> tuple[list[bytes], list[int]]:
@@ -63,7 +63,7 @@ def cut(body: bytes) -> tuple[list[bytes], list[int]]:
     if b"\r" in body:
         lines = [line.removesuffix(b"\r") for line in lines]
     blank: list[int] = []
-    if not all(map(bytes.strip, lines)):
+    if lines and min(lines) < b"!":  # one at least is empty or opens with a blank, or less
         blank = [n for n, line in enumerate(lines, 1) if not line.strip()]
         lines = [line for line in lines if line.strip()]
     return lines, blank
@@ -73,12 +73,12 @@ def answer(
     verdicts: "list[Verdict]", blank: list[int], body: bytes, *, verbose: bool = False
 ) -> bytes:
     """Counts, the last number, and a verdict for each line that was not plainly accepted."""
-    if not verbose and {verdict[0] for verdict in verdicts} == {"accepted"}:
+    if not verbose and set(map(WORD, verdicts)) == {"accepted"}:
         return b'{"accepted":%d,"duplicate":0,"refused":0,"last_seq":%d,"verdicts":[]}\n' % (
             len(verdicts),
             verdicts[-1][1] or 0,
         )
-    counts = Counter(verdict[0] for verdict in verdicts)
+    counts = Counter(map(WORD, verdicts))
     said: dict[str, Any] = {name: counts[name] for name in ("accepted", "duplicate", "refused")}
     said["last_seq"] = max((each.seq for each in verdicts if each.seq is not None), default=None)
     said["verdicts"] = [

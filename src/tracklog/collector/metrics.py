@@ -3,11 +3,14 @@
 import time
 from collections import Counter
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tracklog.intake import Verdict
 
+WORD = itemgetter(0)
+"""Of a verdict: accepted, duplicate or refused."""
 Sample = tuple[tuple[tuple[str, str], ...], float]
 """Labels and a value."""
 
@@ -22,11 +25,12 @@ class Counts:
 
     def lines(self, dialect: str | None, verdicts: "list[Verdict]") -> None:
         of = dialect or "any"
-        if {each[0] for each in verdicts} == {"accepted"}:
-            self.verdicts[of, "accepted"] += len(verdicts)
+        words = set(map(WORD, verdicts))
+        if len(words) == 1:
+            self.verdicts[of, words.pop()] += len(verdicts)
         else:
-            for verdict in verdicts:
-                self.verdicts[of, verdict[0]] += 1
+            for word in map(WORD, verdicts):
+                self.verdicts[of, word] += 1
 
 
 class Metric:

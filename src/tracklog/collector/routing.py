@@ -114,12 +114,16 @@ class Route:
         return {param.name: param.read(said.get(param.name)) for param in self.params}
 
 
+_REMEMBERED = 1024  # paths
+
+
 class Router:
     """Finds the route of a path, cut at slashes before anything is unquoted: a run may hold one."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
         self.routes = routes
         self._fixed: dict[bytes, dict[str, Route]] = {}
+        self._found: dict[tuple[str, bytes], tuple[Route, dict[str, str]]] = {}
         self._named: dict[int, list[tuple[list[bytes], dict[str, Route]]]] = {}
         for route in routes:
             path = route.path.encode()
@@ -136,6 +140,15 @@ class Router:
                 known.append((parts, {route.method: route}))
 
     def find(self, method: str, path: bytes) -> tuple[Route, dict[str, str]]:
+        """The route, and what the path says; those that were found before are remembered."""
+        known = self._found.get((method, path))
+        if known is None:
+            known = self._find(method, path)
+            if len(self._found) < _REMEMBERED:
+                self._found[method, path] = known
+        return known
+
+    def _find(self, method: str, path: bytes) -> tuple[Route, dict[str, str]]:
         methods = self._fixed.get(path)
         if methods is not None:
             return _of(methods, method), {}
