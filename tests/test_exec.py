@@ -478,6 +478,19 @@ def test_the_very_bytes_are_kept_where_asked_and_only_for_the_owner(world):
     assert world.run("--tee-raw", "--redact", "--", "true").returncode == 2
 
 
+def test_what_is_pruned_or_erased_is_gone_from_the_transcript_too(world):
+    world.run("--tee-raw", "--", world.agent("claude", "put(STREAM)", CLAUDE))
+    [path] = world.home.glob("transcripts/*.jsonl")
+    with Home(world.home, clock=lambda: time.time() + 1000) as home:
+        found = [each for each in home.journal.read(0, 100) if b"It is 1." in each.line]
+        for record in found:
+            done = home.erase(record.run, record.seq, reason="a test", by="me")
+            assert f"transcripts/{path.name}" in done.also
+        assert b"It is 1." not in path.read_bytes()
+        assert home.prune(500).records > 0
+    assert not list(world.home.glob("transcripts/*"))
+
+
 def test_a_flood_is_passed_through_whole(world):
     code = "\nfor n in range(300): put((b'%d' % n).ljust(65535, b'.') + b'\\n')"
     agent = world.agent("greet", code)

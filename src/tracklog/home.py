@@ -1,6 +1,7 @@
 """A home: the folder in which one machine keeps its record, with everything that belongs to it."""
 
 import re
+import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -180,6 +181,11 @@ class Home:
         for run in (*done.whole, *done.part):
             told = {"through": done.through, "whole": run in done.whole}
             self.tell(run, Noted(label="pruned", data=told))
+        gone = {run for _, run in (*done.whole, *done.part)}
+        for transcript in (self.path / "transcripts").glob("*.jsonl"):
+            if transcript.stem in gone:
+                transcript.unlink()
+                shutil.rmtree(transcript.with_suffix(".raw"), ignore_errors=True)
         self.refused.journal.store.prune(before, at=self._now())  # type: ignore[attr-defined]  # a file store
         spoken = self._spoken_blobs()
         self.blobs.collect(lambda name: name in spoken, older_than=3600)
