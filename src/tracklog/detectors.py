@@ -22,6 +22,8 @@ class Detector(NamedTuple):
     anchors: tuple[bytes, ...]
     """In lower case; without any of them there is nothing to find."""
     is_secret: Callable[[bytes], bool] = lambda _found: True
+    before: re.Pattern[bytes] | None = None
+    """What must stand right before the pattern, in lower case: looked for only where it fits."""
 
 
 class Found(NamedTuple):
@@ -142,16 +144,17 @@ DETECTORS: tuple[Detector, ...] = (
     ),
     Detector(
         "assignment",
-        re.compile(
-            rb"(?:" + _NAMES + rb")" + _QUOTE + rb"\s*(?:[:=]|=>)\s*" + _QUOTE
-            + rb"([A-Za-z0-9_./+=~!@#%^&*-]{12,256})",
-            re.IGNORECASE,
-        ),
+        re.compile(rb"(?:[:=]|=>)\s*" + _QUOTE + rb"([A-Za-z0-9_./+=~!@#%^&*-]{12,256})"),
         (b"key", b"secret", b"token", b"pass", b"pwd"),
         _looks_random,
+        re.compile(rb"(?:" + _NAMES + rb")" + _QUOTE + rb"\s*\Z"),
     ),
 )  # fmt: skip  # one detector per row where it fits
 """In order: where two find the same place, the first names it."""
+
+
+NEAR = 40
+"""Bytes before an assignment in which its name must stand."""
 
 
 def find(content: bytes) -> list[Found]:
@@ -164,6 +167,9 @@ def find(content: bytes) -> list[Found]:
         for match in detector.pattern.finditer(content):
             group = match.lastindex or 0
             start, end = match.span(group)
+            begin = match.start()
+            if detector.before and not detector.before.search(lower, max(0, begin - NEAR), begin):
+                continue
             apart = all(end <= each.start or start >= each.end for each in found)
             if apart and detector.is_secret(match[group]):
                 found.append(Found(detector.name, start, end))

@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -153,7 +154,11 @@ class _Clerk(threading.Thread):
         """Waits until all is recorded, but not for ever; what went wrong is said."""
         self._ended = (status, ended)
         self._is_told.set()
-        self.join(PATIENCE)
+        until = time.monotonic() + PATIENCE
+        while self.is_alive() and time.monotonic() < until:
+            self.join(0.2)
+            if signal.sigpending() & {signal.SIGINT, signal.SIGTERM}:
+                break  # whoever waits for us has waited long enough
         if self.is_alive():
             say_error(
                 "the recording is not finished",
