@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from soaking import SOAK
 from tracklog import answers, registry
 from tracklog.cli import tracklog
 from tracklog.dialects.tracklog import line_id
@@ -35,6 +36,8 @@ WITH_SAMPLES = [name for name in registry.importer_names() if (SAMPLES / name).i
 @pytest.mark.parametrize("name", WITH_SAMPLES)
 class TestEveryImporter(ImporterSuite):
     """The suite, on every importer of the folder that has samples."""
+
+    rounds = 12 * SOAK
 
     @pytest.fixture(autouse=True)
     def _chosen(self, name):
