@@ -13,6 +13,9 @@ from tracklog import answers
 from tracklog.dialects import tracklog as native
 from tracklog.errors import AlreadyAnswered, NoSuchQuestion, TooLate
 from tracklog.fact import Answered
+from tracklog.folds import inbox as inbox_fold
+from tracklog.folds import rows_of
+from tracklog.folds import runs as runs_fold
 from tracklog.frame import stamp
 from tracklog.home import Home
 
@@ -33,7 +36,7 @@ def question(home: Home, id: str, run: str | None = None) -> Row:
     home.index.catch_up(patience=10)
     rows = [
         row
-        for row in answers.inbox(home.index, stamp(home.clock()))
+        for row in _asked(home, run)
         if row["question_id"] == id
         and row["state"] != "unasked"
         and run in (None, row["run"], f"{row['family']}:{row['run']}")
@@ -50,6 +53,17 @@ def question(home: Home, id: str, run: str | None = None) -> Row:
     raise NoSuchQuestion(
         f"nobody asks {id!r}{where}", "`tracklog inbox` (or GET /api/inbox) lists the questions"
     )
+
+
+def _asked(home: Home, run: str | None) -> list[Row]:
+    """The questions of one run, where it is named in full, or of all."""
+    now, (family, colon, name) = stamp(home.clock()), (run or "").partition(":")
+    if colon and family in {dialect.family for dialect in home.dialects.values()}:
+        states = [state for _, state in home.index.states("inbox", rows_of(family, name))]
+        over = runs_fold.ended_ms(home.index.state("runs", f"{family}:{name}")) is not None
+        if states:
+            return inbox_fold.answer(states, now, {(family, name)} if over else ())
+    return answers.inbox(home.index, now)
 
 
 def give(
