@@ -110,10 +110,10 @@ def _forget(kept: dict[str, Any], most: int = 64) -> None:
 
 
 def reasoning(line: Line, item: Body) -> bool | None:
-    parts = [text_of(item.get(key)) for key in ("summary", "content", "text")]
-    lifted = [item[key] for key in ("summary", "content", "text") if _is_blob(item.get(key))]
-    block: dict[str, Any] = {"type": "thinking", "thinking": "\n\n".join(p for p in parts if p)}
-    if lifted and not block["thinking"]:
+    told = [item[key] for key in ("summary", "content", "text") if item.get(key)]
+    words = "\n\n".join(text for each in told if (text := text_of(each)))
+    block: dict[str, Any] = {"type": "thinking", "thinking": words}
+    if not words and (lifted := [each for each in told if _is_blob(each)]):
         block["thinking"] = lifted[0]
     if (secret := item.get("encrypted_content")) is not None:
         block["opaque"] = secret

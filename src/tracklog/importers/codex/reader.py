@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,10 @@ def turns_in(path: Path) -> Iterator[str]:
         return  # gone since: then nothing is known to be a copy
 
 
-def _teller_of(said: Body) -> tuple[str, Callable[[Line, Body], bool | None] | None, Body]:
+Telling = Callable[[Line, Body], bool | None]
+
+
+def _teller_of(said: Body) -> tuple[str, Telling | None, Body]:
     """The name of a record's type, who tells it, and what of it."""
     kind = word(said.get("type")) or ""
     payload = said.get("payload")
@@ -145,12 +149,17 @@ def _teller_of(said: Body) -> tuple[str, Callable[[Line, Body], bool | None] | N
         if kind == "" and said.get("record_type") == "state":
             return "state", noted, said
         return kind or "no type", ITEMS.get(kind) or EVENTS.get(kind), said
-    inner = word(payload.get("type")) or ""
+    name, teller = _enveloped(kind, word(payload.get("type")) or "")
+    return name, teller, payload
+
+
+@lru_cache(1024)
+def _enveloped(kind: str, inner: str) -> tuple[str, Telling | None]:
     if kind == "response_item":
-        return f"{kind}/{inner}", ITEMS.get(inner), payload
+        return f"{kind}/{inner}", ITEMS.get(inner)
     if kind == "event_msg":
-        return f"{kind}/{inner}", EVENTS.get(inner), payload
-    return kind or "no type", RECORDS.get(kind), payload
+        return f"{kind}/{inner}", EVENTS.get(inner)
+    return kind or "no type", RECORDS.get(kind)
 
 
 def session_meta(line: Line, meta: Body) -> bool | None:
@@ -272,7 +281,7 @@ def noted(line: Line, held: Body) -> bool | None:
     return None
 
 
-RECORDS: dict[str, Callable[[Line, Body], bool | None] | None] = {
+RECORDS: dict[str, Telling | None] = {
     "session_meta": session_meta,
     "turn_context": turn_context,
     "compacted": compacted,
