@@ -300,8 +300,8 @@ def test_on_a_terminal_the_agent_has_one_of_the_same_size_and_keys_reach_it(worl
         seen = []
         signal.signal(signal.SIGWINCH, lambda *_: seen.append(os.get_terminal_size(1)))
         put(b'ready\\n')
-        while not seen: time.sleep(0.01)
-        put(b'now %dx%d\\n' % seen[0])
+        while (99, 40) not in seen: time.sleep(0.01)
+        put(b'now %dx%d\\n' % seen[-1])
     """
     running, master = on_a_terminal(world, world.agent("greet", code))
     held = read_until(master, b"asked: ")

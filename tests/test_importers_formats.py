@@ -28,6 +28,7 @@ FILES = {
     "atif": SAMPLES / "atif" / "harbor_multiagent_v1_7.json",
     "agui": SAMPLES / "agui" / "forward-compatibility.json",
 }
+SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 LINES = [name for name, path in FILES.items() if path.suffix == ".jsonl"]
 
 
@@ -749,7 +750,7 @@ def damaged(draw, name):
 
 
 @pytest.mark.parametrize("name", sorted(FILES))
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=SLOW)
 @given(data=st.data())
 def test_damage_never_raises_and_loses_no_record_that_can_be_read(name, tmp_path, data):
     content = data.draw(damaged(name))
@@ -806,7 +807,7 @@ def is_object(line: bytes) -> bool:
 
 
 @pytest.mark.parametrize("name", LINES)
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=SLOW)
 @given(data=st.data())
 def test_reading_in_two_goes_tells_the_same_as_in_one(name, tmp_path, data):
     content = FILES[name].read_bytes()
