@@ -36,8 +36,9 @@ $(BUILT): $(CONSOLE)/node_modules/.ready $(CONSOLE)/index.html $(CONSOLE)/vite.c
 
 setup: .venv/.ready $(TS)/dist/.ready $(BUILT)  ## Install everything that is needed, from the lock files.
 
-run: .venv/.ready  ## Start the collector: send lines to it, watch them live, ask it; Ctrl-C stops it.
-	$(BIN)/tracklog serve
+run: setup  ## Start the collector and its console; a demo, as long as nothing was recorded. Ctrl-C stops it.
+	@if [ -d "$${TRACKLOG_HOME:-$$HOME/.local/share/tracklog}/journal" ]; then exec $(BIN)/tracklog serve; \
+	else echo "Nothing was recorded yet, so here is a demo; \`$(BIN)/tracklog serve\` records."; exec $(BIN)/tracklog demo; fi
 
 test: test-python test-ts  ## Run all tests.
 

@@ -36,12 +36,13 @@ def home_option(verb: F) -> F:
         show_envvar=True,
         metavar="DIR",
         type=click.Path(path_type=Path),
-        callback=lambda _context, _option, path: _expanded(path),
+        callback=lambda _context, _option, path: expanded(path),
         help="Where the record is kept.",
     )(verb)
 
 
-def _expanded(path: Path) -> Path:
+def expanded(path: Path) -> Path:
+    """A path in full; `~` is the user's home directory."""
     try:
         return path.expanduser()
     except RuntimeError:
@@ -63,7 +64,7 @@ def _runs(ctx: click.Context, _option: click.Parameter, begun: str) -> list[str]
     """The runs whose names begin so; nothing where there is no home, for a shell asks silently."""
     path = ctx.params.get("home") or os.environ.get("TRACKLOG_HOME") or DEFAULT
     try:
-        with reading(_expanded(Path(path))) as home:
+        with reading(expanded(Path(path))) as home:
             runs = home.runs()
     except (TracklogError, click.ClickException, OSError):
         return []

@@ -2,12 +2,15 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tracklog.cli import _home
 from tracklog.errors import TracklogError
+
+if TYPE_CHECKING:
+    import socket
 
 
 @click.command(
@@ -73,12 +76,7 @@ def command(
     from tracklog.collector.limits import Limits  # noqa: PLC0415
     from tracklog.home import Home  # noqa: PLC0415
 
-    token = _token()
-    if token is None and not guard.is_loopback(host):
-        raise TracklogError(
-            f"{host} can be reached from other machines, and there is no token",
-            "set TRACKLOG_TOKEN or TRACKLOG_TOKEN_FILE, or listen on 127.0.0.1",
-        )
+    token = token_for(host)
     options: dict[str, Any] = {"events_per_second": max_rate}
     options |= {"body": max_body} if max_body else {}
     options |= {"line": max_line} if max_line else {}
@@ -90,15 +88,33 @@ def command(
             logs.say("warning", found.message, finding=found.name)
         hosts = (*allow_host, host)
         collector = Collector(opened, limits=limits, guard=guard.Guard(token, hosts))
-        address, taken = bound.getsockname()[:2]
-        shown = f"[{address}]" if ":" in address else address
-        where = f"http://{shown}:{taken}"
+        where = url_of(bound)
 
         def ready() -> None:
             click.echo(f"tracklog is at {where} and keeps its record in {home}")
             logs.say("info", "listening", url=where, home=str(home), durability=durability)
 
         server.serve(collector, bound, ready)
+
+
+def token_for(host: str) -> str | None:
+    """The token to ask for; whoever can be reached from elsewhere must have one."""
+    from tracklog.collector import guard  # noqa: PLC0415  # slow to import
+
+    token = _token()
+    if token is None and not guard.is_loopback(host):
+        raise TracklogError(
+            f"{host} can be reached from other machines, and there is no token",
+            "set TRACKLOG_TOKEN or TRACKLOG_TOKEN_FILE, or listen on 127.0.0.1",
+        )
+    return token
+
+
+def url_of(bound: "socket.socket") -> str:
+    """Where a browser finds it."""
+    address, taken = bound.getsockname()[:2]
+    shown = f"[{address}]" if ":" in address else address
+    return f"http://{shown}:{taken}"
 
 
 def _token() -> str | None:

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from tracklog import __version__
 from tracklog.collector.metrics import Metric
 from tracklog.collector.trouble import json_response
+from tracklog.demo import is_demo
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
@@ -18,7 +19,8 @@ async def health(collector: "Collector", call: "Call") -> Response:  # noqa: ARG
     """Fine until it stops; what is recorded is not told, because anybody may ask."""
     if collector.hub.stopping:
         return json_response({"status": "stopping"}, 503)
-    return json_response({"status": "ok", "version": __version__})
+    demo = {"demo": True} if is_demo(collector.home.path) else {}
+    return json_response({"status": "ok", "version": __version__, **demo})
 
 
 async def metrics(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint

@@ -1,0 +1,86 @@
+"""`tracklog demo`: a made-up fleet to look at."""
+
+from pathlib import Path
+
+import click
+
+from tracklog.cli import _home
+
+HOME = "~/.local/share/tracklog-demo"
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tracklog demo                 # and look at http://127.0.0.1:4318
+  tracklog demo --port 4400
+  tracklog demo --once && tracklog runs --home ~/.local/share/tracklog-demo
+  tracklog demo --remove""",
+)
+@click.option(
+    "--home",
+    default=HOME,
+    show_default=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    callback=lambda _context, _option, path: _home.expanded(path),
+    help="Where it is kept; never your own home.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=4318,
+    show_default=True,
+    help="0 takes any that is free.",
+)
+@click.option("--once", is_flag=True, help="Tell the day that is over, and end; serve nothing.")
+@click.option("--remove", is_flag=True, help="Take the demo away again.")
+@click.option("--force", is_flag=True, help="With runs in it that are not the demo's.")
+def command(home: Path, host: str, port: int, once: bool, remove: bool, force: bool) -> None:
+    """Play a made-up fleet into a home of its own, and show it, until Ctrl-C."""
+    import time  # noqa: PLC0415  # not needed by every verb
+
+    from tracklog import demo  # noqa: PLC0415  # slow to import
+
+    if remove:
+        gone = demo.remove(home, force=force)
+        click.echo(f"the demo in {home} is gone" if gone else f"there is no demo in {home}")
+        return
+    if force:
+        demo.remove(home, force=True)
+    if once:
+        with demo.Demo(home) as played:
+            count = played.make(time.time())
+        click.echo(f"a demo of {count:,} lines is in {home}")
+        return
+    _show(home, host, port)
+
+
+def _show(home: Path, host: str, port: int) -> None:
+    import threading  # noqa: PLC0415  # not needed by every verb
+    import time  # noqa: PLC0415
+
+    from tracklog import demo  # noqa: PLC0415  # slow to import
+    from tracklog.cli import serve  # noqa: PLC0415
+    from tracklog.collector import guard, server  # noqa: PLC0415
+    from tracklog.collector.app import Collector  # noqa: PLC0415
+    from tracklog.home import Home  # noqa: PLC0415
+
+    token = serve.token_for(host)
+    stop = threading.Event()
+    with server.listen(host, port) as bound, demo.Demo(home) as played:
+        played.make(time.time())
+        speaker = threading.Thread(target=played.play, args=(stop,), name="demo")
+
+        def ready() -> None:
+            click.echo(f"a demo, all made up, is at {serve.url_of(bound)}; its home is {home}")
+            click.echo("`tracklog demo --remove` takes it away, `tracklog serve` records for real")
+            speaker.start()
+
+        collector = Collector(Home(home, durability="os"), guard=guard.Guard(token, (host,)))
+        try:
+            server.serve(collector, bound, ready)
+        finally:
+            stop.set()
+            speaker.join()

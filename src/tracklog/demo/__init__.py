@@ -1,0 +1,190 @@
+"""A fleet to look at: made-up agents that speak every dialect, the same ones whenever it is played.
+
+One file per dialect, named after it. To write another: `past(now, draw)` yields what happened in
+the last day, `live(begin, cycle, draw)` what happens from then on, in rounds of `ROUND` seconds;
+`reply(run, question, answer, at)`, where its agents ask, goes on when a person has answered.
+"""
+
+import fcntl
+import heapq
+import itertools
+import shutil
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from random import Random
+from types import ModuleType
+from typing import IO, Any, NamedTuple, Self
+
+import orjson
+
+from tracklog.errors import TracklogError
+from tracklog.fact import Answered
+from tracklog.frame import Run
+from tracklog.home import Home
+
+MARK = "demo"
+"""The file that says of a home that it is a demo; in it the runs that are made up."""
+ROUND = 60.0
+_SEED = 4318
+
+
+class Line(NamedTuple):
+    """What is said, and when."""
+
+    at: float
+    body: Mapping[str, Any]
+
+
+class _Due(NamedTuple):
+    at: float
+    order: int
+    dialect: str
+    line: bytes
+
+
+def is_demo(home: Path) -> bool:
+    """Whether what is recorded there is made up."""
+    return (home / MARK).is_file()
+
+
+class Demo:
+    """A home with a made-up fleet in it; held open, so that nobody removes it meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._acts = list(_acts())
+        self._runs: set[Run] = set()
+        self._order = itertools.count()
+        _remove_old(path)
+        path.mkdir(mode=0o700, parents=True)
+        self._mark = (path / MARK).open("a+b")
+        fcntl.flock(self._mark, fcntl.LOCK_EX)
+
+    def make(self, now: float) -> int:
+        """Tells the day before `now`, as if it had been heard when it happened; how many lines."""
+        due = [
+            each
+            for name, act in self._acts
+            for each in self._due(name, act.past(now, _draw(name, "past")))
+        ]
+        moment = [now]
+        with Home(self.path, durability="os", clock=lambda: moment[0]) as home:
+            for _, act in self._acts:
+                for content in getattr(act, "BLOBS", ()):
+                    home.blobs.put(content)
+            for each in sorted(due):
+                moment[0] = each.at
+                self._say(home, each)
+        return len(due)
+
+    def play(self, stop: threading.Event) -> None:
+        """Goes on speaking, in real time, until told to stop; who is answered goes on, too."""
+        with Home(self.path, durability="os") as home:
+            self._play(home, stop)
+
+    def _play(self, home: Home, stop: threading.Event) -> None:
+        due: list[_Due] = []
+        cycle, begin, heard = 0, time.time(), home.journal.last
+        while not stop.is_set():
+            if time.time() >= begin:
+                for name, act in self._acts:
+                    lines = act.live(begin, cycle, _draw(name, str(cycle)))
+                    due.extend(self._due(name, lines))
+                cycle, begin = cycle + 1, begin + ROUND
+                heapq.heapify(due)
+            heard = self._hear(home, heard, due)
+            while due and due[0].at <= time.time():
+                self._say(home, heapq.heappop(due))
+            stop.wait(0.2)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._mark.close()
+
+    def _hear(self, home: Home, after: int, due: list[_Due]) -> int:
+        for record in home.journal.read(after):
+            after = record.seq
+            for fact in home.facts(record):
+                if isinstance(fact, Answered) and fact.by:
+                    told = (record.run, fact.question_id, fact.answer, time.time())
+                    for name, act in self._acts:
+                        for each in self._due(name, getattr(act, "reply", _nothing)(*told)):
+                            heapq.heappush(due, each)
+        return after
+
+    def _due(self, dialect: str, lines: Iterable[Line]) -> Iterator[_Due]:
+        for at, body in lines:
+            yield _Due(at, next(self._order), dialect, orjson.dumps(body))
+
+    def _say(self, home: Home, due: _Due) -> None:
+        (verdict,) = home.intake.admit([due.line], due.dialect)
+        assert verdict.seq is not None, f"the demo said something wrong: {verdict}"
+        (record,) = home.journal.read(verdict.seq - 1, 1)
+        run = (record.family, record.run)
+        if run not in self._runs:
+            self._runs.add(run)
+            self._mark.write(orjson.dumps(run) + b"\n")
+            self._mark.flush()
+
+
+def remove(path: Path, *, force: bool = False) -> bool:
+    """Takes a demo away, if there is one; not what is no demo, or holds runs of somebody else."""
+    if not path.exists():
+        return False
+    if not is_demo(path):
+        raise TracklogError(f"{path} is no demo", "`tracklog demo --home` names another place")
+    with (path / MARK).open("rb") as mark:
+        _lock(mark, path)
+        if not force:
+            _check_own(path, {tuple(orjson.loads(line)) for line in mark})
+        shutil.rmtree(path)
+    return True
+
+
+def _remove_old(path: Path) -> None:
+    if path.is_dir() and not any(path.iterdir()):
+        path.rmdir()
+    remove(path)
+
+
+def _lock(mark: IO[bytes], path: Path) -> None:
+    try:
+        fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise TracklogError(
+            f"the demo in {path} is being played", "stop it first, with Ctrl-C where it runs"
+        ) from None
+
+
+def _check_own(path: Path, own: set[tuple[str, ...]]) -> None:
+    if not (path / "journal").is_dir():
+        return
+    with Home(path, readonly=True) as home:
+        others = sorted(home.runs() - own)
+    if others:
+        names = ", ".join(":".join(run) for run in others[:3])
+        raise TracklogError(
+            f"{len(others)} runs in the demo's home are not the demo's: {names}",
+            f"copy them first, `tracklog backup --home {path} FOLDER`; --force removes all",
+        )
+
+
+def _nothing(*_: Any) -> Iterator[Line]:
+    return iter(())
+
+
+def _draw(name: str, part: str) -> Random:
+    return Random(f"{_SEED}/{name}/{part}")  # noqa: S311  # the same dice whenever it is played
+
+
+def _acts() -> Iterator[tuple[str, ModuleType]]:
+    """The folder is the registry."""
+    for module in iter_modules(__path__):
+        if not module.name.startswith("_"):
+            yield module.name.replace("_", "-"), import_module(f"{__name__}.{module.name}")
