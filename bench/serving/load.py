@@ -96,6 +96,10 @@ class Watcher(asyncio.Protocol):
             self.done.set_result(None)
         self.tail = data[-900:]
 
+    def connection_lost(self, error):
+        if not self.done.done():
+            self.done.set_exception(ConnectionError(f"the server closed a watcher: {error}"))
+
 
 async def watchers(port, count, mark):
     loop = asyncio.get_running_loop()
@@ -129,12 +133,14 @@ async def stream(port, count, events, batch):
     return took
 
 
-class Paced(Poster):
+class Paced(asyncio.Protocol):
+    """Sends when it is time, whether it was answered or not."""
+
     def connection_made(self, transport):
         self.transport = transport
 
-    def next(self):
-        pass
+    def data_received(self, data):
+        assert b"HTTP/1.1 5" not in data, data
 
 
 async def paced(port, count, rate, seconds):
@@ -145,8 +151,7 @@ async def paced(port, count, rate, seconds):
         crowd[0].took = []
     lines = []
     for _ in range(8):
-        failed = loop.create_future()
-        _, line = await loop.create_connection(lambda f=failed: Paced(None, f), "127.0.0.1", port)
+        _, line = await loop.create_connection(Paced, "127.0.0.1", port)
         lines.append(line)
     total = int(rate * seconds)
     began = time.perf_counter()
