@@ -1,6 +1,7 @@
 """The one way in: what is admitted is kept once, what is refused is kept aside, whoever asks again."""
 
 import base64
+import errno
 import threading
 from multiprocessing import get_context
 
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 import sampling as samples
 from tracklog import registry
-from tracklog.errors import KeyReused
+from tracklog.disk import Disk
+from tracklog.errors import JournalFull, KeyReused
 from tracklog.intake import Intake, admit
 from tracklog.journal import Journal
 from tracklog.marks import Marks
@@ -178,6 +180,42 @@ def test_what_is_refused_is_kept_with_its_verdict(journal):
     assert line_of(first) == b"nope"
     assert first["problems"][0]["message"].startswith("not JSON")
     assert (line_of(second), second["dialect"]) == (spoke("1", "b"), "fishbowl")
+
+
+def test_where_refusals_cannot_be_kept_nothing_is_so_that_all_can_be_sent_again(journal, tmp_path):
+    class Full(Disk):
+        full = True
+
+        def write(self, fd, block):
+            if self.full:
+                raise OSError(errno.ENOSPC, "no space left")
+            return super().write(fd, block)
+
+    disk = Full()
+    disk.full = False
+    refused = Refused(FileStore(tmp_path, folder="refused", disk=disk))
+    disk.full = True
+    intake = intake_of(journal, refused=refused)
+    for lines in ([KAHN, b"nope"], [spoke("1", "a"), spoke("1", "b")]):
+        with pytest.raises(JournalFull):
+            intake.admit(lines)
+        assert journal.last == 0
+    disk.full = False
+    assert words(intake.admit([KAHN, b"nope"])) == [("accepted", 1), ("refused", None)]
+    refused.close()
+
+
+def test_what_is_refused_is_redacted_too(journal):
+    refused = Refused(registry.store("memory:"))
+    redact = lambda line: (line.replace(b"hunter2", b"[gone]"), ["password"])  # noqa: E731
+    bad = message(1, "hunter2").replace(b'"seq":1', b'"seq":"one"')
+    kahn = KAHN.replace(b'"t"', b'["hunter2"]')
+    intake = intake_of(journal, refused=refused, redact=redact)
+    assert {each.verdict for each in intake.admit([bad], "awf")} == {"refused"}
+    assert {each.verdict for each in intake.admit([kahn], "kahn-agent")} == {"refused"}
+    scrubbed, verbatim = refused
+    assert b"hunter2" not in line_of(scrubbed)
+    assert line_of(verbatim) == kahn
 
 
 def test_a_line_over_the_cap_is_refused_and_kept_in_part(journal):

@@ -94,19 +94,12 @@ class Intake:
         results = self._judged(lines, self._checks[dialect])
         redacted = self._redacted(results) if self._redact else {}
         events: list[Event] = [result for result in results if type(result) is Event]
+        if len(events) < len(results):
+            self._put_aside(zip(lines, results, strict=True))
         stretches = self._identities.stretches(events)
         with self._alone(stretches, batch):
             kept = self._keep(events, stretches, redacted, batch, mark)
-        verdicts = _verdicts(results, kept)
-        if self._refused is not None:
-            refused = [
-                (line, Refusal(each.problems, each.dialect, each.kind, each.run))
-                for line, each in zip(lines, verdicts, strict=True)
-                if each[2]
-            ]
-            if refused:
-                self._refused.keep(refused)
-        return verdicts
+        return _verdicts(results, kept)
 
     def admit_lines(
         self, lines: Sequence[Line], dialect: str | None = None, *, mark: Mark | None = None
@@ -118,9 +111,23 @@ class Intake:
 
     def _too_long(self, line: Line) -> Verdict:
         refusal = Refusal((problems.too_long(line.size, self.cap),))
-        if self._refused is not None:
-            self._refused.keep([(line.data, refusal)])
+        self._put_aside([(line.data, refusal)])
         return Verdict("refused", None, refusal.problems)
+
+    def _put_aside(self, judged: Iterable[tuple[bytes, object]]) -> None:
+        """Keeps what is refused of these lines; before the good ones, so that all may be retried."""
+        if self._refused is None:
+            return
+        refused = [(line, each) for line, each in judged if isinstance(each, Refusal)]
+        if self._redact is not None:
+            refused = [(self._scrubbed(line, refusal), refusal) for line, refusal in refused]
+        if refused:
+            self._refused.keep(refused)
+
+    def _scrubbed(self, line: bytes, refusal: Refusal) -> bytes:
+        dialect = self._dialects.get(refusal.dialect or "")
+        forbidden = dialect is not None and not dialect.policy.redactable
+        return line if forbidden or self._redact is None else self._redact(line)[0]
 
     def _judged(self, lines: list[bytes], check: CheckAll) -> list[Event | Refusal]:
         cap = self.cap
@@ -170,6 +177,7 @@ class Intake:
         batch: str | None,
         mark: Mark | None,
     ) -> list[Outcome]:
+        told: set[int] = set()
         while True:
             if batch is not None and (known := self.marks.place(_named(batch))):
                 return _again(known.through, known.seq, len(events), batch)
@@ -179,6 +187,13 @@ class Intake:
             sent = (_named(batch), len(new)) if batch else mark
             taken = {place: redacted[n] for place, n in enumerate(new) if n in redacted}
             try:
+                if len(new) < len(events):
+                    self._put_aside(
+                        (events[n].line, outcome)
+                        for n, outcome in enumerate(decided)
+                        if n not in told
+                    )
+                    told.update(range(len(events)))
                 seqs = self.journal.append(
                     entries,
                     lifecycle=self._lifecycle and self._lives(entries),
