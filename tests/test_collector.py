@@ -30,6 +30,7 @@ from collecting import (
 )
 from soaking import SOAK
 from tracklog import verify
+from tracklog.frame import stamp
 from tracklog.home import Home
 
 RUNS = (f"run-{n}" for n in itertools.count())
@@ -471,17 +472,56 @@ def test_metrics_are_prometheus_text_and_count(server, run):
     assert int(counted[1]) >= 1
 
 
-def test_the_front_page_lists_the_runs_and_runs_no_script(tmp_path):
-    with collector(tmp_path, limits={}) as server:
-        assert "curl" in server.get("/").text
-        server.post([began("<script>alert(1)</script>", task="<img src=x>")], dialect="tracklog")
+def test_a_console_that_was_not_built_is_said_to_be_so(tmp_path):
+    with collector(tmp_path / "home", limits={}, console=str(tmp_path / "none")) as server:
         page = server.get("/")
+        assert page.status_code == 503
         assert page.headers["content-type"].startswith("text/html")
-        assert page.headers["cache-control"] == "no-store"
         assert "default-src 'none'" in page.headers["content-security-policy"]
-        assert "&lt;script&gt;alert(1)" in page.text
-        assert "<script" not in page.text
-        assert "<img" not in page.text
+        assert "make setup" in page.text
+
+
+def test_the_last_hours_tell_of_tools_and_of_money(tmp_path):
+    with collector(tmp_path / "home", limits={}) as server:
+        now = time.time()
+        spent = {"usage": {"input_tokens": 10, "output_tokens": 5}, "cost_usd": 0.5}
+        for n, ok in enumerate((True, False)):
+            line = {
+                "ts": stamp(now),
+                "run_id": "a",
+                "event": "tool_invocation",
+                "agent_id": "coder",
+                "step": n,
+                "tool_name": "Read",
+                "duration_s": 0.5,
+                "ok": ok,
+                **spent,
+            }
+            server.post([orjson.dumps(line)], dialect="kahn-agent")
+        rows = server.get("/api/hours?count=3").json()
+        assert len(rows) == 3
+        assert [row["from"] for row in rows] == sorted(row["from"] for row in rows)
+        assert (rows[0]["calls"], rows[0]["cost_usd"]) == (None, None)
+        last = rows[-1] if rows[-1]["calls"] else rows[-2]  # the hour may just have ended
+        assert (last["calls"], last["failures"], last["total_tokens"]) == (2, 1, 30)
+        assert last["cost_usd"] == 1.0
+        assert last["p95_seconds"] == pytest.approx(0.5, rel=0.06)
+
+
+def test_the_agents_that_are_under_way_say_their_status_verbatim(tmp_path):
+    with collector(tmp_path / "home", limits={}) as server:
+        move = {"event": "agent_transition", "step": 0, "from": "thinking", "to": "tool_call"}
+        for run in ("a", "b"):
+            head = {"ts": stamp(time.time()), "run_id": run, "agent_id": "coder"}
+            start = {**head, "event": "agent_run_start", "task": "t"}
+            server.post(map(orjson.dumps, (start, {**head, **move})), dialect="kahn-agent")
+        ends = {"event": "agent_run_end", "outcome": "aborted", "total_duration_s": 1}
+        counts = ("steps", "tool_calls", "audit_checkpoints")
+        ends |= {f"total_{name}": 0 for name in counts} | {"audits_passed": 0, "audits_failed": 0}
+        server.post([orjson.dumps({**head, **ends})], dialect="kahn-agent")
+        (row,) = server.get("/api/agents/now").json()
+        assert (row["run"], row["agent"], row["status"]) == ("a", "coder", "tool_call")
+        assert row["phase"] == "working"
 
 
 def test_a_console_that_was_built_is_served_and_nothing_beside_it(tmp_path):

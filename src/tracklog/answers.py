@@ -93,6 +93,40 @@ def tools(index: Indexer, since: str | None = None, until: str | None = None) ->
     return [row for row in tools_fold.answer(rows, since, until) if row["calls"]]
 
 
+def hours(index: Indexer, now: str, count: int, prices: Prices | None = None) -> list[Row]:
+    """The last hours, the oldest first: how tools did, and what was spent."""
+    last = (moment(now) or 0) // tools_fold.HOUR
+    first = last - count + 1
+    after = tools_fold.hour_key(first)
+    tools = tools_fold.by_hour(chain(index.sums("tools", after), _taken_out(index, after)))
+    spent = {row["of"]: row for row in costs(index, "hour", prices)}
+    told = ("calls", "failures", "p50_seconds", "p95_seconds")
+    paid = ("total_tokens", "cost_usd", "computed_usd", "lower_bound")
+    return [
+        {
+            "from": stamp(hour * tools_fold.HOUR / 1000),
+            **{name: tools.get(hour, {}).get(name) for name in told},
+            **{name: spent.get(str(hour), {}).get(name) for name in paid},
+        }
+        for hour in range(first, last + 1)
+    ]
+
+
+def agents_now(index: Indexer, now: str, limit: int, lost_after: float = LOST_AFTER) -> list[Row]:
+    """The agents of the runs that are under way, each with its status as it says it."""
+    under_way = [
+        row
+        for row in runs(index, now, limit, lost_after)
+        if row["status"] in ("waiting", "working")
+    ]
+    states = (
+        state
+        for row in under_way
+        for _, state in index.states("agents", rows_of(row["family"], row["run"]))
+    )
+    return agents_fold.in_runs(state for state in states if not state.ended)
+
+
 def _taken_out(index: Indexer, after: str) -> Iterator[tuple[str, dict[str, int]]]:
     """What the runs have called that tell again of another's conversation, to be subtracted."""
     for run in untold(index):

@@ -1,23 +1,20 @@
-"""What a browser is shown: the console where it was built, else a plain list of the runs."""
+"""What a browser is shown: the console, and before it the page that asks for the token."""
 
 import base64
 import mimetypes
 from collections.abc import Mapping
 from functools import cached_property
 from hashlib import sha256
-from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, quote
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
 
 from starlette.responses import RedirectResponse, Response
 
 import tracklog
-from tracklog import answers
 from tracklog.collector import bodies
 from tracklog.collector.guard import COOKIE
 from tracklog.collector.trouble import Trouble
-from tracklog.frame import stamp
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
@@ -26,8 +23,6 @@ if TYPE_CHECKING:
 FORM = frozenset({b"application/x-www-form-urlencoded"})
 _STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem}"
-    "table{border-collapse:collapse;width:100%}"
-    "th,td{text-align:left;padding:.3rem .8rem .3rem 0;border-bottom:1px solid #8884}"
     "code,pre{font-family:ui-monospace,monospace}:root{color-scheme:light dark}"
 )
 _STYLE_HASH = base64.b64encode(sha256(_STYLE.encode()).digest()).decode()
@@ -72,7 +67,7 @@ class Console:
 
 
 async def front(collector: "Collector", call: "Call") -> Response:
-    """The console, or the list of runs; who has no token yet is asked for it."""
+    """The console; who has no token yet is asked for it."""
     try:
         collector.guard.check_token(call.headers)
     except Trouble:
@@ -80,10 +75,7 @@ async def front(collector: "Collector", call: "Call") -> Response:
     page = collector.console.page("/")
     if page is not None:
         return page
-    home = collector.home
-    now = stamp(home.clock())
-    rows = await collector.desk.ask(lambda: answers.runs(home.index, now, 200))
-    return _page("tracklog", _runs(rows))
+    return _page("tracklog", _UNBUILT, 503)
 
 
 async def login(collector: "Collector", call: "Call") -> Response:
@@ -102,31 +94,10 @@ _LOGIN = (
     "<form method=post action=/login><label>Token <input name=token type=password "
     "autocomplete=current-password autofocus></label> <button>Enter</button></form>"
 )
-_EMPTY = (
-    "<p>Nothing was recorded yet. Send a line:</p><pre>"
-    "curl -H 'Content-Type: application/x-ndjson' --data-binary @flight.jsonl \\\n"
-    "  http://127.0.0.1:4318/api/events</pre>"
+_UNBUILT = (
+    "<p>The console was not built into this installation. In a checkout, <code>make setup</code> "
+    "builds it.</p>"
 )
-
-
-def _runs(rows: list[dict[str, Any]]) -> str:
-    if not rows:
-        return _EMPTY
-    names = ("status", "run", "outcome", "agents", "tool_calls", "tokens", "title")
-    head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in names)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{_cell(row, name)}</td>" for name in names) + "</tr>" for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _cell(row: dict[str, Any], name: str) -> str:
-    value = row[name]
-    if name == "run":
-        link = f"/api/runs/{quote(row['family'], safe='')}/{quote(value, safe='')}"
-        return f'<a href="{escape(link)}">{escape(value)}</a>'
-    shown = ", ".join(map(str, value)) if isinstance(value, list) else value
-    return "" if shown is None else escape(str(shown))
 
 
 def _page(title: str, body: str, status: int = 200) -> Response:

@@ -77,6 +77,16 @@ async def tools(collector: "Collector", call: "Call") -> Response:
     return await _told(collector, lambda index: answers.tools(index, since))
 
 
+async def hours(collector: "Collector", call: "Call") -> Response:
+    count, now, path = call.given["count"], _now(collector), collector.home.path
+    return await _told(collector, lambda index: answers.hours(index, now, count, prices.load(path)))
+
+
+async def agents_now(collector: "Collector", call: "Call") -> Response:
+    limit, lost, now = call.given["limit"], call.given["lost_after"], _now(collector)
+    return await _told(collector, lambda index: answers.agents_now(index, now, limit, lost))
+
+
 async def loops(collector: "Collector", call: "Call") -> Response:
     times = call.given["at_least"]
     return await _told(collector, lambda index: answers.loops(index, times))

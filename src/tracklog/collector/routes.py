@@ -282,6 +282,26 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         method="GET",
+        path="/api/agents/now",
+        about="The agents of the runs that are under way, each with its status as it says it.",
+        endpoint=questions.agents_now,
+        params=(_limit(200), _LOST),
+        schema=_rows("One row per agent and run, the latest heard first."),
+    ),
+    Route(
+        method="GET",
+        path="/api/hours",
+        about="Hour by hour, the oldest first: how tools did, and what was spent.",
+        endpoint=questions.hours,
+        params=(
+            Param(
+                name="count", about="So many.", kind="integer", least=1, most=24 * 31, default=24
+            ),
+        ),
+        schema=_rows("Calls, failures, latency, tokens and cost of an hour; null: none was told."),
+    ),
+    Route(
+        method="GET",
         path="/api/tools",
         about="The tools, the most called first.",
         endpoint=questions.tools,
@@ -557,11 +577,11 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="GET",
         path="/",
-        about="The console, or a list of the runs.",
+        about="The console.",
         endpoint=pages.front,
         gives="text/html",
         also={"text/html": {"type": "string"}},
-        answers={401: "The page that asks for the token."},
+        answers={401: "The page that asks for the token.", 503: "The console was not built."},
         free=True,
     ),
     Route(

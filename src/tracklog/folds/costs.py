@@ -65,11 +65,13 @@ def step(state: State, told: Told, fact: Spent) -> State:
     return state
 
 
+HOUR = 3_600_000
 GROUPS: dict[str, Callable[[State], str | None]] = {
     "run": lambda state: f"{state.family}:{state.run}",
     "agent": lambda state: state.agent,
     "model": lambda state: state.model,
     "provider": lambda state: state.provider,
+    "hour": lambda state: str(state.at_ms // HOUR),
     "all": lambda _: None,
 }
 

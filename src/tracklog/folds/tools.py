@@ -96,6 +96,14 @@ def answer(
     )
 
 
+def by_hour(rows: Iterable[tuple[str, Mapping[str, int]]]) -> dict[int, dict[str, Any]]:
+    """One row per hour since 1970, over all tools."""
+    found: dict[int, list[Mapping[str, int]]] = defaultdict(list)
+    for key, row in rows:
+        found[int(key.partition(MARK)[0]) - 10**9].append(row)
+    return {hour: _shown("", each) for hour, each in found.items()}
+
+
 def _shown(tool: str, rows: Iterable[Mapping[str, int]]) -> dict[str, Any]:
     counted = summed({tool: row} for row in rows).get(tool, {})
     calls, failures = counted.get("calls", 0), counted.get("failures", 0)
