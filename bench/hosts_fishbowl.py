@@ -1,0 +1,55 @@
+"""What a turn on the stage costs: the offline cast, every event through the one door."""
+
+import tempfile
+import time
+from pathlib import Path
+
+from timing import goal
+from tracklog.home import Home
+from tracklog.hosts.fishbowl.scenario import Scenario
+from tracklog.hosts.fishbowl.show import conducting
+
+TURNS = 20_000
+ROUNDS = 3
+
+
+def scenario(turns: int) -> Scenario:
+    """Two who answer each other, each once in every turn."""
+    player = {
+        "persona": "Never stops.",
+        "subscribes_to": ["agent.spoke", "world.observed"],
+        "may_emit": ["agent.spoke"],
+    }
+    cast = [{"name": name, **player} for name in ("ping", "pong")]
+    bounds = {"max_turns": turns * 2, "max_total_calls": turns * 4}
+    return Scenario.model_validate(
+        {
+            "name": "endless",
+            "goal": "Go on.",
+            "genesis_text": "Somewhere between {seed} and nowhere, two voices never rest.",
+            "ticks": turns,
+            "cast": cast,
+            "governor": bounds,
+        }
+    )
+
+
+def main() -> None:
+    best = 0.0
+    for _ in range(ROUNDS):
+        with tempfile.TemporaryDirectory() as folder:
+            home = Home(Path(folder), durability="os")
+            with home, conducting(home, scenario(TURNS), "bench", together=True) as conductor:
+                began = time.process_time(), time.perf_counter()
+                finished = conductor.play()
+                cpu, wall = time.process_time() - began[0], time.perf_counter() - began[1]
+            assert finished["turns"] == TURNS
+            best = max(best, TURNS / cpu)
+            print(
+                f"  {TURNS / wall:8,.0f} turns per second by the clock, {TURNS / cpu:,.0f} of a core"
+            )
+    goal("turns per second of a core, against 5,000", best / 5_000, at_least=1)
+
+
+if __name__ == "__main__":
+    main()

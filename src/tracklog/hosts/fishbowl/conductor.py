@@ -1,0 +1,446 @@
+"""The conductor: whose turn it is, and when it is over.
+
+What happens next follows from the run's events alone. Killed between any two of them and started
+again, it goes on where the last one left it.
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tracklog.check import understood
+from tracklog.dialects.fishbowl import Frame, dialect
+from tracklog.errors import TracklogError
+from tracklog.event import Body
+from tracklog.frame import Record, stamp
+from tracklog.home import Home
+from tracklog.hosts.fishbowl import finale, judge
+from tracklog.hosts.fishbowl.agents import take_turn
+from tracklog.hosts.fishbowl.governor import BudgetExceeded
+from tracklog.hosts.fishbowl.manifest import REFLECTION, VERDICT
+from tracklog.hosts.fishbowl.memory import Mind
+from tracklog.hosts.fishbowl.models import Model, ModelFailed, Prompt
+from tracklog.hosts.fishbowl.scenario import Scenario
+from tracklog.hosts.fishbowl.state import SKIPPED, State
+
+CONDUCTOR = "conductor"
+_NAP = 0.1
+
+
+class RunContested(TracklogError):
+    """Somebody else wrote what this run was about to write, or the run is another play's."""
+
+
+class Conductor:
+    """Plays one run of one scenario; whoever makes one holds the run's lease."""
+
+    def __init__(
+        self,
+        home: Home,
+        scenario: Scenario,
+        run: str,
+        models: Mapping[str, Model],
+        *,
+        seed: str | None = None,
+        clock: Callable[[], float] = time.time,
+        group: int = 1,
+        watch: Callable[[Body], None] = lambda _body: None,
+    ) -> None:
+        """`models` has one for each player. With a `group` above 1 so many events are kept at
+        once, for a cast that costs nothing to ask again. `watch` sees each event once it is kept.
+        """
+        self.home, self.scenario, self.run = home, scenario, run
+        self.stopping = False
+        """Set it to end the run before its next turn."""
+        self._models, self._clock, self._group, self._watch = models, clock, group, watch
+        self._names = list(scenario.players)
+        self._others = {
+            name: [other for other in self._names if other != name] for name in self._names
+        }
+        self._seed = scenario.seed if seed is None else seed
+        self._pen = Pen(home.path)
+        self._key = (dialect.family, run)
+        self._unkept: list[Body] = []
+        self._declined = -1
+        self._last = 0
+        self._latest: Body = {}
+        self._take_up()
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to do."""
+        return self.state.closes > 0 and self._after_the_end() is None
+
+    def play(self, pause: Callable[[Body], float] = lambda _body: 0.0) -> Body:
+        """Plays to the end, and returns what the end said.
+
+        `pause` says how many seconds to wait after an event, so that it can be watched. Raises
+        `BudgetExceeded` when the governor ended the run.
+        """
+        exceeded = None
+        while not self.done:
+            try:
+                kept = self.advance()
+            except BudgetExceeded as reason:
+                exceeded, kept = reason, True
+            if kept and (seconds := pause(self._latest)) > 0:
+                self._wait(seconds)
+        if exceeded is not None:
+            raise exceeded
+        return self.state.finished or {}
+
+    def advance(self) -> bool:
+        """The next thing that happens; whether something new was kept."""
+        before = self.state.events
+        try:
+            if self._group == 1:
+                self._hear()
+            self._next()
+        except BudgetExceeded:
+            self._finish("budget")
+            self._keep()
+            raise
+        full = len(self._unkept) >= self._group or self.state.closes > 0
+        if full and self._unkept:
+            self._keep()
+        return self.state.events > before and not self._unkept
+
+    def force_verdict(self) -> bool:
+        """Asks the judge, whatever the governor says; whether there is a verdict now."""
+        for mind in self.state.minds:
+            if mind.player.role == "judge":
+                self._act(mind, forced=True)
+                break
+        return self.state.verdict is not None
+
+    def _next(self) -> None:
+        """What happens next, as it follows from what has happened."""
+        state = self.state
+        if state.started is None:
+            self._open()
+        elif not state.opened:
+            self._show_scene()
+        elif state.closes:
+            if step := self._after_the_end():
+                step()
+        elif state.verdict is not None:
+            self._finish("verdict")
+        elif state.stopping or self.stopping:
+            self._finish("user_stop")
+        elif (mind := state.owes_reflection()) and self._declined != state.events:
+            self._reflect(mind)
+        else:
+            self._tick()
+
+    def _after_the_end(self) -> Callable[[], object] | None:
+        """A contest that ran out of budget may still get a verdict, and one more close."""
+        state = self.state
+        closed = state.finished or {}
+        if state.closes != 1 or closed.get("reason") != "budget" or closed.get("winner"):
+            return None
+        if state.verdict is not None:
+            return (lambda: self._finish("verdict")) if state.verdict.get("winner") else None
+        contest = self.scenario.competition.kind != "none"
+        if self.scenario.overtime and contest and not state.verdict_failed:
+            return self._overtime
+        return None
+
+    def _overtime(self) -> None:
+        if not self.force_verdict():
+            self.state.verdict_failed = True  # it abstained, and is not asked again
+
+    def _tick(self) -> None:
+        """Asks the next of the cast, or begins the next turn."""
+        state = self.state
+        if state.cursor >= len(state.minds):
+            if self.scenario.ticks is not None and state.turn >= self.scenario.ticks:
+                self._close()
+                return
+            state.begin(state.turn + 1)
+            state.governor.check(self._clock())
+        mind = state.minds[state.cursor]
+        state.cursor += 1
+        if state.due(mind):
+            state.governor.check(self._clock())
+            self._act(mind)
+
+    def _close(self) -> None:
+        """The last turn is over: the judge rules, where there is one."""
+        if self.state.verdict_failed or not self.force_verdict():
+            self._finish("tick_cap")
+
+    def _act(self, mind: Mind, *, forced: bool = False) -> None:
+        player, state = mind.player, self.state
+        on_time = forced or (player.role == "judge" and state.on_time(mind))
+        kinds = [VERDICT] if forced else player.content_kinds
+        prompt = self._prompt(mind, kinds, None if on_time else mind.pending)
+        model = self._models[player.name]
+        contest, mode = self.scenario.competition, self.scenario.authority
+        try:
+            reply = take_turn(model, prompt, contest, self._names, mode)
+            payload = reply.payload if reply else {}
+            if not model.offline:
+                _check_text(payload)
+        except Exception as error:  # noqa: BLE001  # whatever it was, it is put on record
+            self._skip(mind, error, forced=forced)
+            return
+        if reply is None:
+            return
+        if reply.kind == VERDICT:
+            payload = self._ruled(payload, player.name, player.handler, model.offline)
+        meter: Body = {"_tokens": reply.tokens} if reply.tokens else {}
+        if reply.cost:
+            meter["_cost_usd"] = reply.cost
+        if reply.calls != 1:
+            meter["_calls"] = reply.calls
+        self._say(reply.kind, player.name, payload | meter, unless_closed=not forced)
+
+    def _ruled(self, payload: Body, name: str, handler: str | None, offline: bool) -> Body:
+        """What code has to say about a verdict."""
+        scenario = self.scenario
+        if handler == "judged-competition":
+            spoken = {mind.player.name: mind.spoken for mind in self.state.minds}
+            payload = judge.with_repair(payload, name, spoken)
+        return judge.with_truth(
+            payload,
+            name,
+            scenario.competition,
+            self._names,
+            offline=offline,
+            secrets=scenario.secrets,
+        )
+
+    def _reflect(self, mind: Mind) -> None:
+        prompt = self._prompt(mind, [REFLECTION], mind.pending)
+        model = self._models[mind.player.name]
+        try:
+            reply = take_turn(model, prompt, self.scenario.competition, self._names)
+            if reply is not None and not model.offline:
+                _check_text(reply.payload)
+        except Exception as error:  # noqa: BLE001  # whatever it was, it is put on record
+            self._skip(mind, error)
+            return
+        if reply is None:
+            self._declined = self.state.events
+            return
+        payload = {"text": reply.payload["text"]}
+        if reply.tokens:
+            payload["_tokens"] = reply.tokens
+        if reply.cost:
+            payload["_cost_usd"] = reply.cost
+        self._say(reply.kind, mind.player.name, payload, unless_closed=True)
+
+    def _skip(self, mind: Mind, error: Exception, *, forced: bool = False) -> None:
+        """An error of a player costs it its turn and never the run; it is told, not swallowed."""
+        name = mind.player.name
+        said = error.message if isinstance(error, TracklogError) else str(error)
+        payload: Body = {
+            "agent": name,
+            "error": type(error).__name__,
+            "text": f"{name} loses its turn: {said.encode(errors='replace').decode()}",
+        }
+        if forced:
+            payload["forced"] = True
+        self._say(SKIPPED, CONDUCTOR, payload, unless_closed=not forced)
+
+    def _prompt(self, mind: Mind, kinds: list[str], about: Any) -> Prompt:
+        state, name, scenario = self.state, mind.player.name, self.scenario
+        return Prompt(
+            player=mind.player,
+            kinds=kinds,
+            seed=self._seed,
+            goal=scenario.goal,
+            scene=state.scene,
+            recall=mind.recall(),
+            others=self._others[name],
+            about=about,
+            spoken=mind.spoken,
+            turn=state.turn,
+            secret=scenario.secrets.get(name),
+            lines=scenario.repertoire.get(name, {}),
+        )
+
+    def _open(self) -> None:
+        scenario = self.scenario
+        cast = {
+            player.name: {
+                "model_endpoint": player.model_endpoint,
+                "model_profile": player.model_profile,
+                "model": getattr(self._models[player.name], "name", None),
+            }
+            for player in scenario.cast
+        }
+        payload: Body = {
+            "seed": self._seed,
+            "goal": scenario.goal,
+            "scenario": scenario.name,
+            "cast": cast,
+            "digest": scenario.digest(),
+        }
+        if scenario.competition.kind != "none":
+            payload["competition"] = scenario.competition.model_dump(exclude_none=True)
+        self._say("run.started", CONDUCTOR, payload)
+
+    def _show_scene(self) -> None:
+        text = self.scenario.genesis_text.replace("{seed}", self._seed)
+        self._say("world.observed", self.scenario.name, {"text": text})
+
+    def _finish(self, reason: str) -> None:
+        state = self.state
+        assert state.started is not None
+        governor = state.governor
+        told = finale.finish(reason, state.started, state.verdict, governor.turn, governor.tokens)
+        self._say("run.finished", CONDUCTOR, told)
+
+    def _say(self, kind: str, actor: str, payload: Body, *, unless_closed: bool = False) -> None:
+        """Puts an event where it will be kept, and lives on as if it were."""
+        if self._group > 1:
+            self._add(kind, actor, payload)
+            return
+        with self._pen.held():
+            # Whoever spoke while the model thought comes first, and the turn is the turn now.
+            self._hear()
+            if not (unless_closed and self.state.closes):
+                self._add(kind, actor, payload)
+                self._admit()
+
+    def _add(self, kind: str, actor: str, payload: Body) -> None:
+        body: Body = {
+            "id": f"{self.run}/{self._own + 1}",
+            "run_id": self.run,
+            "turn": self.state.turn,
+            "kind": kind,
+            "actor": actor,
+            "payload": payload,
+            "created_at": stamp(self._clock()),
+            "schema_version": 1,
+        }
+        Frame.model_validate(body)  # BOWL-61: before it is appended
+        self._own += 1
+        self.state.step(body)
+        self._unkept.append(body)
+
+    def _keep(self) -> None:
+        """Keeps what was said, unless somebody else spoke meanwhile: then it is thought over."""
+        with self._pen.held():
+            if self._others_spoke():
+                self._take_up()
+            else:
+                self._admit()
+
+    def _admit(self) -> None:
+        bodies, self._unkept = self._unkept, []
+        if not bodies:
+            return
+        verdicts = self.home.intake.admit(map(orjson.dumps, bodies), dialect.name)
+        for verdict in verdicts:
+            if verdict.verdict != "accepted":
+                said = "; ".join(problem.message for problem in verdict.problems)
+                raise RunContested(
+                    f"an event of {self.run} was not kept: {said or 'it was there before'}",
+                    "somebody else writes to this run under its own ids; start a new run",
+                )
+        first, last = verdicts[0].seq or 0, verdicts[-1].seq or 0
+        if first != self._last + 1 and self._others_spoke(before=first):
+            self._take_up()  # a stranger slipped in: believe the order that was kept
+        else:
+            self._last = last
+        for body in bodies:
+            self._latest = body
+            self._watch(body)
+
+    def _others_spoke(self, before: int | None = None) -> bool:
+        journal = self.home.journal
+        end = journal.last if before is None else before - 1
+        if end <= self._last:
+            return False
+        if any(True for _ in journal.records(self._last, self._key, through=end)):
+            return True
+        self._last = end  # other runs'
+        return False
+
+    def _hear(self) -> None:
+        """What others appended to this run since."""
+        end = self.home.journal.last
+        if end > self._last:
+            for record in self.home.journal.records(self._last, self._key, through=end):
+                self._heard(record)
+            self._last = end
+
+    def _heard(self, record: Record) -> None:
+        body = self._step(record)
+        if body is not None:
+            self._latest = body
+            self._watch(body)
+
+    def _step(self, record: Record) -> Body | None:
+        if record.dialect != dialect.name or record.erased is not None:
+            return None  # an operator's note is no part of the play
+        event = understood(dialect, record.line)  # an old run is read as the current version
+        if event is None:
+            return None
+        if event.id == f"{self.run}/{self._own + 1}":
+            self._own += 1
+        self.state.step(event.body)
+        return event.body
+
+    def _take_up(self) -> None:
+        """The state as the journal has it; what was not kept did not happen."""
+        shown = self._last
+        self.state = State(self.scenario)
+        self._own, self._last, self._unkept = 0, 0, []
+        for record in self.home.journal.records(run=self._key):
+            body = self._step(record)
+            self._last = record.seq
+            if body is not None and shown and record.seq > shown:
+                self._watch(body)
+        started = self.state.started
+        if started is not None:
+            self._seed = str(started.get("seed", self._seed))
+            if started.get("digest", self.scenario.digest()) != self.scenario.digest():
+                raise RunContested(
+                    f"the run {self.run} was begun with another scenario",
+                    "go on with the file as it was, or start a new run",
+                )
+
+    def _wait(self, seconds: float) -> None:
+        """Lets time pass, until somebody speaks or the end is asked for."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0 and not self.stopping:
+            if self.home.journal.wait(self._last, min(left, _NAP)):
+                events = self.state.events
+                self._hear()
+                if self.state.events > events:
+                    return
+
+
+def _check_text(payload: Body) -> None:
+    """What a model returned can be written down."""
+    try:
+        orjson.dumps(payload)
+    except (orjson.JSONEncodeError, TypeError) as error:
+        raise ModelFailed(f"the reply cannot be written down: {error}") from None
+
+
+class Pen:
+    """Held while a turn is read and written, so that no visitor speaks in a turn that is past."""
+
+    def __init__(self, home: Path) -> None:
+        folder = home / "hosts"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._path = folder / "fishbowl.pen"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)

@@ -1,0 +1,110 @@
+"""A model behind an OpenAI-compatible endpoint, as almost every model server offers one."""
+
+from typing import Any
+
+import orjson
+
+from tracklog.errors import TracklogError
+from tracklog.event import Body
+from tracklog.hosts.fishbowl.manifest import REFLECTION
+from tracklog.hosts.fishbowl.models import ModelFailed, Prompt, Reply
+
+PATIENCE = 60.0
+RETRIES = 2
+
+
+class NoClient(TracklogError):
+    """A player is to run on a model server, and the client for it is not installed."""
+
+
+class Endpoint:
+    """Asks one model of one server; `https://host/v1#model` names both."""
+
+    offline = False
+
+    def __init__(self, url: str, key: str, *, patience: float = PATIENCE) -> None:
+        try:
+            import openai  # noqa: PLC0415  # an extra
+        except ImportError:
+            raise NoClient(
+                f"{url} needs the client for model servers",
+                "install it: pip install 'tracklog[models]'",
+            ) from None
+        base, _, self.name = url.partition("#")
+        self._failures: Any = openai.OpenAIError
+        self._client = openai.OpenAI(
+            base_url=base, api_key=key, timeout=patience, max_retries=RETRIES
+        )
+
+    def reply(self, prompt: Prompt) -> Reply | None:
+        try:
+            answer = self._client.chat.completions.create(model=self.name, messages=told(prompt))
+        except self._failures as error:
+            raise ModelFailed(
+                f"{self.name}: {error}", "see that the model server runs and knows the model"
+            ) from None
+        said = answer.choices[0].message.content if answer.choices else None
+        tokens = answer.usage.total_tokens if answer.usage else 0
+        return heard(said or "", prompt, tokens)
+
+
+def told(prompt: Prompt) -> Any:
+    """The prompt in words: who it is, what it knows, what it is to answer with."""
+    player = prompt.player
+    about = [
+        f"You are {player.name}. {player.persona}",
+        f"The goal: {prompt.goal}",
+        f"The scene: {prompt.scene}",
+        f"With you on the stage: {', '.join(prompt.others) or 'nobody'}.",
+    ]
+    if prompt.secret:
+        about.append(f"What only you know: {prompt.secret}")
+    keys = ["kind", "text", *player.output_extra_fields]
+    about.append(
+        f"Answer with one JSON object with the keys {', '.join(keys)}. kind is one of:"
+        f" {', '.join(prompt.kinds)}. text is what you say, two sentences at most."
+        ' Answer {"kind": null} to stay silent.'
+    )
+    if "winner" in player.output_extra_fields:
+        about.append("winner is the exact name of who wins, or null.")
+    if "scores" in player.output_extra_fields:
+        about.append("scores is an object: for each player a number from 0 to 10.")
+    if prompt.kinds == [REFLECTION]:
+        about.append("Say in one sentence what you have come to believe.")
+    heard = [f"{each.actor} [{each.kind}]: {each.text}" for each in prompt.recall]
+    now = "\n".join(heard) or "Nothing was said yet."
+    if prompt.correction:
+        now += f"\n\nYour last answer could not be taken: {prompt.correction}"
+    return [
+        {"role": "system", "content": "\n".join(about)},
+        {"role": "user", "content": f"{now}\n\nIt is your turn, {player.name}."},
+    ]
+
+
+def heard(said: str, prompt: Prompt, tokens: int) -> Reply | None:
+    """What a model wrote, as a reply: the object in it, else all of it as the text."""
+    body = _object(said)
+    if body is None:
+        if not said.strip():
+            raise ModelFailed(f"{prompt.player.name} was given an empty reply")
+        body = {"text": said.strip()}
+    if "kind" in body and body["kind"] is None:
+        return None
+    kind = body.pop("kind", None)
+    if not isinstance(kind, str):
+        if not prompt.kinds:
+            return None
+        kind = prompt.kinds[0]
+    return Reply(kind, body, tokens)
+
+
+def _object(said: str) -> Body | None:
+    """The first JSON object in a text, which may stand between fences or in prose."""
+    begin, end = said.find("{"), said.rfind("}")
+    if begin < 0 or end < begin:
+        return None
+    try:
+        body = orjson.loads(said[begin : end + 1])
+    except orjson.JSONDecodeError:
+        return None
+    return body if isinstance(body, dict) else None

@@ -1,0 +1,82 @@
+"""The governor: what a run may cost before it is ended."""
+
+from collections import deque
+from typing import Annotated
+
+from pydantic import Field
+
+from tracklog.errors import TracklogError
+from tracklog.hosts.fishbowl.manifest import Positive, Strict
+
+HOUR = 3600.0
+
+Money = Annotated[float, Field(gt=0)]
+
+
+class Limits(Strict):
+    """The bounds; one that is None is off."""
+
+    max_turns: Positive = 100
+    max_calls_per_turn: Positive = 8
+    max_total_calls: Positive = 500
+    max_total_tokens: Positive | None = None
+    hourly_budget_usd: Money | None = None
+
+
+class BudgetExceeded(TracklogError):
+    """A run reached one of its bounds, and was ended."""
+
+    def __init__(self, reason: str, bound: float) -> None:
+        super().__init__(
+            f"the run reached its {reason} of {bound:,}",
+            f"raise {reason} under `governor` in the scenario, and start a new run",
+        )
+        self.reason = reason
+        """The name of the bound."""
+
+
+class Governor:
+    """Counts what a run spends; fed by the run's own events, so that it survives the process."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.reset()
+
+    def reset(self) -> None:
+        """Back to nothing spent; the bounds stay."""
+        self.turn = self.calls = self.calls_this_turn = self.tokens = 0
+        self._spent: deque[tuple[float, float]] = deque()
+
+    def begin_turn(self, turn: int) -> None:
+        """Calls are counted anew from here on; to begin the same turn again changes nothing."""
+        if turn > self.turn:
+            self.turn, self.calls_this_turn = turn, 0
+
+    def record_call(self, tokens: int, cost: float, at: float, calls: int = 1) -> None:
+        """Charges what one event took to make."""
+        self.calls += calls
+        self.calls_this_turn += calls
+        self.tokens += tokens
+        if cost:
+            self._spent.append((at, cost))
+
+    def spent(self, now: float) -> float:
+        """Dollars in the hour before that moment."""
+        while self._spent and self._spent[0][0] <= now - HOUR:
+            self._spent.popleft()
+        return sum(cost for _, cost in self._spent)
+
+    def check(self, now: float) -> None:
+        """Raises `BudgetExceeded` when nobody may be asked any more."""
+        limits = self.limits
+        if self.turn > limits.max_turns:
+            raise BudgetExceeded("max_turns", limits.max_turns)
+        if self.calls_this_turn >= limits.max_calls_per_turn:
+            raise BudgetExceeded("max_calls_per_turn", limits.max_calls_per_turn)
+        if self.calls >= limits.max_total_calls:
+            raise BudgetExceeded("max_total_calls", limits.max_total_calls)
+        if limits.max_total_tokens is not None and self.tokens >= limits.max_total_tokens:
+            raise BudgetExceeded("max_total_tokens", limits.max_total_tokens)
+        hourly = limits.hourly_budget_usd
+        if hourly is not None and self.spent(now) >= hourly:
+            raise BudgetExceeded("hourly_budget_usd", hourly)

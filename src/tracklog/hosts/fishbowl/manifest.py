@@ -1,0 +1,89 @@
+"""The manifest of one player: who it is, what it hears, what it may say, on which model."""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from tracklog.dialects.fishbowl import KIND
+
+ENGINE_ACTORS = frozenset({"conductor", "visitor"})
+"""Who acts without a manifest, beside the scenario itself."""
+
+STAMPED = frozenset({"text", "accused", "correct", "no_contest", "reveal"})
+"""Keys of what is said that are always there, or that code alone may write."""
+
+HANDLERS = ("spy-host", "judged-competition")
+VERDICT, REFLECTION, THOUGHT = "judge.verdict", "agent.reflected", "agent.thought"
+
+
+class Strict(BaseModel):
+    """A key that is not declared is a fault, and so is a value of another type."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def _kind(kind: str) -> str:
+    if re.fullmatch(KIND, kind) is None:
+        raise ValueError("a kind is lower-case words joined by dots, such as agent.spoke")
+    return kind
+
+
+def _field(name: str) -> str:
+    if name in STAMPED or name.startswith("_"):
+        raise ValueError(f"{name!r} is not the player's to write")
+    return name
+
+
+def _handler(name: str) -> str:
+    if name not in HANDLERS:
+        raise ValueError(f"the handlers are {' and '.join(HANDLERS)}")
+    return name
+
+
+Kind = Annotated[str, AfterValidator(_kind)]
+Name = Annotated[str, Field(min_length=1)]
+Positive = Annotated[int, Field(ge=1)]
+
+
+class Schedule(Strict):
+    """When a player speaks without being spoken to, and when it has to let others speak."""
+
+    tick_every: Positive | None = None
+    max_consecutive: Positive = 3
+    """So often in a row it may act while nobody else does."""
+
+
+class Recall(Strict):
+    """What a player still knows when it is asked."""
+
+    window: Positive = 8
+    use_salience: bool = False
+    salience_top_k: Positive = 8
+    reflection_threshold: Annotated[float, Field(gt=0)] | None = None
+    """It reflects when what it heard since weighs that much."""
+
+
+class Manifest(Strict):
+    """One player."""
+
+    name: Name
+    role: Literal["worker", "judge", "observer", "reflector"] = "worker"
+    persona: str
+    handler: Annotated[str, AfterValidator(_handler)] | None = None
+    subscribes_to: list[Kind] = []
+    may_emit: list[Kind] = []
+    schedule: Schedule = Schedule()
+    model_profile: Literal["tiny", "fast", "balanced", "strong"] = "fast"
+    model_endpoint: Name | None = None
+    memory: Recall = Recall()
+    tools: list[str] = []
+    output_extra_fields: list[Annotated[Name, AfterValidator(_field)]] = []
+    hue: Annotated[int, Field(ge=0, le=360)] | None = None
+    archetype: str | None = None
+    commentary: str | None = None
+
+    @property
+    def content_kinds(self) -> list[str]:
+        """What it may say when it is its turn."""
+        return [kind for kind in self.may_emit if kind != REFLECTION]

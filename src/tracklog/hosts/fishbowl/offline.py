@@ -1,0 +1,181 @@
+"""The model that needs no server: a troupe with a repertoire, the same show for the same seed.
+
+Every reply follows from the prompt alone, so that a run that was killed goes on as it would have.
+A line may leave open `{other}` (who spoke), `{said}` (what), `{topic}` (a word of it), `{suspect}`
+(one of the others), `{me}` and `{seed}`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from math import gcd
+from typing import Any
+
+from tracklog.event import Body
+from tracklog.hosts.fishbowl.manifest import REFLECTION, VERDICT
+from tracklog.hosts.fishbowl.models import Prompt, Reply
+
+USUAL: Mapping[str, Sequence[str]] = {
+    "agent.spoke": (
+        "{other} says “{said}”. I have heard doors creak with more conviction.",
+        "Let us not forget {topic}. I certainly cannot, and I have tried.",
+        "I agree with {other}, which worries me more than it should worry {other}.",
+        "If it is about {topic}, ask {suspect}. {suspect} was seen near it, humming.",
+        "Interesting, {other}. And where was your {topic} when we needed it?",
+        "I move that we strike “{said}” from the minutes and serve soup.",
+        "As {me} I can only say: {topic}, {topic}, and once more {topic}.",
+    ),
+    "agent.thought": (
+        "{other} does not know that I know about {topic}.",
+        "Say nothing of {topic}. Smile. Nod. Suspect {suspect}.",
+        "Was “{said}” meant for me? It felt as if it was meant for me.",
+    ),
+    REFLECTION: (
+        "It was never about {topic}; it was about {other} all along.",
+        "Whoever says {topic} most often has the most to hide, and I have counted.",
+        "{suspect} is kinder than I thought, or better at this than I am.",
+    ),
+    VERDICT: (
+        "I have weighed it all, {topic} included, and my eyes keep coming back to {suspect}.",
+        "Order! It is {suspect}. I was sure before we began; now I am merely certain.",
+    ),
+}
+OTHERS = ("{me}, concerning {topic}: it has come to this.", "Note it down: {topic}, and {other}.")
+"""What is said in a kind of which no lines are known."""
+
+VISITED = (
+    "Did the ceiling just say “{said}”?",
+    "A voice from outside the glass: “{said}”. Everybody act natural.",
+    "“{said}”, says the one who paid for a ticket.",
+)
+MOODS = ("serene", "suspicious", "delighted", "peckish", "solemn", "scandalised", "wistful")
+QUOTED = 60
+DULL = frozenset(
+    re.findall(
+        "[a-z]+",
+        "about after again always because before could every everybody further nothing other"
+        " outside recently remarkably should somebody something still their there these those"
+        " though which would written",
+    )
+)
+"""Longer words that are no topic."""
+_LONG = re.compile(r"[^\W\d_]{5,}")
+_SENTENCE = re.compile(r"[^.!?“”]+[.!?]?")
+
+
+class Offline:
+    """Plays every part."""
+
+    offline = True
+
+    def reply(self, prompt: Prompt) -> Reply | None:
+        kind = _kind(prompt)
+        if kind is None:
+            return None
+        lines = prompt.lines.get(kind) or USUAL.get(kind) or OTHERS
+        text = _filled(_line(prompt, kind, lines), prompt)
+        if prompt.about is not None and prompt.about.kind == "user.injected":
+            text = f"{_filled(_line(prompt, 'visited', VISITED), prompt)} {text}"
+        payload: Body = {"text": text}
+        for name in prompt.player.output_extra_fields:
+            payload[name] = _extra(prompt, name)
+        read = sum(len(remark.text) for remark in prompt.recall)
+        return Reply(kind, payload, (read + len(text)) // 4 + 1)
+
+
+def _draw(prompt: Prompt, salt: str, sides: int) -> int:
+    """A throw of dice that falls the same way whenever the same prompt is thrown again."""
+    name, turn, spoken = prompt.player.name, prompt.turn, prompt.spoken
+    return _number(f"{prompt.seed}|{name}|{turn}|{spoken}|{salt}") % sides
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest())
+
+
+def _kind(prompt: Prompt) -> str | None:
+    """What it does with its turn; None when it keeps quiet."""
+    kinds = prompt.kinds
+    if kinds == [REFLECTION]:
+        return REFLECTION
+    if VERDICT in kinds:
+        if prompt.about is None:
+            return VERDICT  # its time has come
+        kinds = [kind for kind in kinds if kind != VERDICT]
+    if not kinds or (prompt.player.role == "observer" and _draw(prompt, "quiet", 3)):
+        return None
+    if len(kinds) == 1:
+        return kinds[0]
+    weights = [len(prompt.lines.get(kind, ())) or (1 if prompt.lines else 3) for kind in kinds]
+    thrown = _draw(prompt, "kind", sum(weights))
+    for kind, weight in zip(kinds, weights, strict=True):
+        thrown -= weight
+        if thrown < 0:
+            return kind
+    return kinds[-1]
+
+
+def _line(prompt: Prompt, kind: str, lines: Sequence[str]) -> str:
+    """Each line once before any comes again, in an order that the seed decides."""
+    start, stride = _order(prompt.seed, prompt.player.name, kind, len(lines))
+    return lines[(start + stride * prompt.spoken) % len(lines)]
+
+
+@lru_cache(1024)
+def _order(seed: str, name: str, kind: str, count: int) -> tuple[int, int]:
+    """Where a player begins in its lines, and how many it goes on by."""
+    start = _number(f"{seed}|{name}|{kind}")
+    stride = 1 + start % count
+    while gcd(stride, count) != 1:
+        stride += 1
+    return start, stride
+
+
+def _filled(line: str, prompt: Prompt) -> str:
+    if "{" not in line:
+        return line
+    about = prompt.about or next((each for each in reversed(prompt.recall)), None)
+    said = about.text if about else prompt.scene
+    other = about.actor if about and about.actor in prompt.others else "somebody"
+    if other == "somebody":
+        for remark in reversed(prompt.recall):
+            if remark.actor in prompt.others:
+                other = remark.actor
+                break
+    others = prompt.others or ["nobody"]
+    suspect = others[_draw(prompt, "suspect", len(others))]
+    return line.format(
+        me=prompt.player.name,
+        other=other,
+        said=_quoted(said) if "{said" in line else "",
+        topic=_topic(said, prompt) if "{topic" in line else "",
+        seed=prompt.seed,
+        suspect=suspect,
+    )
+
+
+def _quoted(said: str) -> str:
+    """The last sentence of it, and no more than is polite."""
+    sentences = _SENTENCE.findall(said)
+    words = (sentences[-1] if sentences else said).strip(" .()")
+    return words if len(words) <= QUOTED else words[:QUOTED].rsplit(" ", 1)[0] + " …"
+
+
+def _topic(said: str, prompt: Prompt) -> str:
+    """One of the longer words of what was said."""
+    names = "-".join([prompt.player.name, *prompt.others]).lower().split("-")
+    dull = {*names, *DULL}
+    found: list[str] = _LONG.findall(said)
+    words = [word for word in found if word.lower() not in dull]
+    if not words:
+        return prompt.seed
+    words.sort(key=len, reverse=True)
+    return words[_draw(prompt, "topic", min(3, len(words)))].lower()
+
+
+def _extra(prompt: Prompt, name: str) -> Any:
+    # BOWL-45: it names no winner and gives no scores, so that nothing is ever asked again.
+    if name == "winner":
+        return None
+    return {} if name == "scores" else MOODS[_draw(prompt, name, len(MOODS))]

@@ -1,0 +1,343 @@
+"""A scenario as written: the stage, the cast, the contest and the bounds; faults told at load."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import orjson
+import yaml
+from pydantic import Field, ValidationError
+
+from tracklog.errors import TracklogError
+from tracklog.hosts.fishbowl.governor import Limits
+from tracklog.hosts.fishbowl.manifest import (
+    ENGINE_ACTORS,
+    REFLECTION,
+    THOUGHT,
+    VERDICT,
+    Kind,
+    Manifest,
+    Name,
+    Positive,
+    Strict,
+)
+
+SPY = "spy"
+"""The label that means the hidden side where none is named."""
+
+Loc = tuple[str | int, ...]
+
+
+class Fault(NamedTuple):
+    """One thing that is wrong with a scenario."""
+
+    place: str
+    """File, line and column."""
+    at: str
+    """Which part of the file it is."""
+    message: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.place}: {self.at}: {self.message}"
+            if self.at
+            else f"{self.place}: {self.message}"
+        )
+
+
+class BadScenario(TracklogError):
+    """A scenario cannot be played; every fault that was found is told, with its place."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = list(faults)
+        told = "\n".join(f"  {fault}" for fault in self.faults)
+        count = len(self.faults)
+        what = "one fault" if count == 1 else f"{count} faults"
+        super().__init__(
+            f"the scenario has {what}:\n{told}",
+            "mend what is named and start it again; examples/fishbowl holds scenarios that work",
+        )
+
+
+class Competition(Strict):
+    """What makes a winner data; without it nobody wins."""
+
+    kind: Literal["versus", "judged", "none"] = "none"
+    teams: dict[Name, list[Name]] | None = None
+    symmetric_seats: list[Name] | None = None
+    hidden: Name | None = None
+
+    @property
+    def hidden_team(self) -> str | None:
+        """The side that is to be found out, where there is one."""
+        return self.hidden or (SPY if SPY in (self.teams or {}) else None)
+
+
+class Scenario(Strict):
+    """One play."""
+
+    name: Name
+    goal: str
+    genesis_text: Name
+    """What everybody sees first; `{seed}` stands for the seed."""
+    cast: list[Manifest]
+    seed: str = "fishbowl"
+    ticks: Positive | None = None
+    """After so many turns the judge is asked, or the run ends."""
+    competition: Competition = Competition()
+    governor: Limits = Limits()
+    authority: Literal["strict", "coerce"] = "strict"
+    overtime: bool = False
+    """Whether the judge still rules on a contest that ran out of budget."""
+    secrets: dict[Name, str] = Field(default={})
+    """What one player alone is told; revealed with the verdict on who is hidden."""
+    profiles: dict[Literal["tiny", "fast", "balanced", "strong"], Name] = Field(default={})
+    """The endpoint of each profile, for players that name none."""
+    repertoire: dict[Name, dict[Kind, list[Name]]] = Field(default={})
+    """What the offline players say, by player and kind; see `offline`."""
+
+    @property
+    def players(self) -> dict[str, Manifest]:
+        return {player.name: player for player in self.cast}
+
+    def digest(self) -> str:
+        """The same for the same play, however its file is laid out."""
+        return sha256(orjson.dumps(self.model_dump(mode="json"))).hexdigest()
+
+
+def load(path: Path) -> Scenario:
+    """The scenario of a file, or `BadScenario` with every fault of it and of its manifests."""
+    source = _Source(path)
+    body = source.body
+    if isinstance(body, dict) and isinstance(body.get("cast"), list):
+        body["cast"] = [source.manifest(n, each) for n, each in enumerate(body["cast"])]
+    try:
+        scenario = Scenario.model_validate(body)
+    except ValidationError as error:
+        for fault in error.errors():
+            if not source.is_missing(fault["loc"]):
+                source.fault(fault["loc"], fault["msg"])
+        raise BadScenario(source.faults) from None
+    for loc, message in check(scenario):
+        source.fault(loc, message)
+    source.give_up()
+    return scenario
+
+
+class _Source:
+    """The files of a scenario, and where in them each part stands."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.faults: list[Fault] = []
+        self._manifests: dict[int, tuple[Path, yaml.Node | None]] = {}
+        self._missing: set[int] = set()
+        self._node, self.body = self._read(path)
+        self.give_up()
+
+    def manifest(self, place: int, written: Any) -> Any:
+        """A player as written here, or in the file that is named here."""
+        if not isinstance(written, str):
+            return written
+        path = self.path.parent / written
+        if not path.is_file():
+            self.fault(("cast", place), f"there is no manifest {written!r} beside the scenario")
+            self._missing.add(place)
+            return written
+        node, body = self._read(path)
+        self._manifests[place] = path, node
+        if node is None:
+            self._missing.add(place)
+        return body
+
+    def is_missing(self, loc: Loc) -> bool:
+        """Whether that part is in a manifest that could not be read, which was told already."""
+        return len(loc) > 1 and loc[0] == "cast" and loc[1] in self._missing
+
+    def fault(self, loc: Loc, message: str) -> None:
+        path, node, rest = self.path, self._node, loc
+        if len(loc) > 1 and loc[0] == "cast" and loc[1] in self._manifests:
+            path, node = self._manifests[int(loc[1])]
+            rest = loc[2:]
+        mark = _mark(node, rest)
+        place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
+        said = message.removeprefix("Value error, ")
+        self.faults.append(Fault(place, ".".join(map(str, loc)), said))
+
+    def give_up(self) -> None:
+        if self.faults:
+            raise BadScenario(self.faults)
+
+    def _read(self, path: Path) -> tuple[yaml.Node | None, Any]:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            self.faults.append(Fault(str(path), "", "it is not UTF-8"))
+            return None, None
+        try:
+            node = yaml.compose(text, Loader=yaml.SafeLoader)
+            self.faults += _doubles(path, node)
+            return node, yaml.safe_load(text)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
+            self.faults.append(Fault(place, "", f"no YAML: {error.problem or error}"))
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            self.faults.append(Fault(str(path), "", f"no YAML: {str(error).splitlines()[0]}"))
+        return None, None
+
+
+def _doubles(path: Path, node: yaml.Node | None) -> Iterator[Fault]:
+    """YAML lets the last of two equal keys win in silence; here it is a fault."""
+    if isinstance(node, yaml.MappingNode):
+        seen = set()
+        for key, value in node.value:
+            if key.value in seen:
+                mark = key.start_mark
+                place = f"{path}:{mark.line + 1}:{mark.column + 1}"
+                yield Fault(place, str(key.value), "the key stands here for the second time")
+            seen.add(key.value)
+            yield from _doubles(path, value)
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            yield from _doubles(path, value)
+
+
+def _mark(node: yaml.Node | None, loc: Loc) -> yaml.Mark | None:
+    """Where the part begins; of a part that is missing, where its parent does."""
+    mark = node.start_mark if node else None
+    for step in loc:
+        if isinstance(node, yaml.MappingNode):
+            found = [(key, value) for key, value in node.value if key.value == str(step)]
+            if not found:
+                break
+            mark, node = found[-1][0].start_mark, found[-1][1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+            if step >= len(node.value):
+                break
+            node = node.value[step]
+            mark = node.start_mark
+        else:
+            break
+    return mark
+
+
+def check(scenario: Scenario) -> Iterator[tuple[Loc, str]]:
+    """What is wrong with a scenario whose parts are each well formed."""
+    names = Counter(player.name for player in scenario.cast)
+    if not names:
+        yield ("cast",), "nobody is in the cast"
+    for place, player in enumerate(scenario.cast):
+        yield from _check_player(scenario, place, player, names)
+    for part in ("secrets", "repertoire"):
+        for name in getattr(scenario, part):
+            if name not in names:
+                yield (part, name), f"{name!r} is not in the cast"
+    for name, kinds in scenario.repertoire.items():
+        known = scenario.players.get(name)
+        for kind, lines in kinds.items():
+            if known and kind not in known.may_emit:
+                yield ("repertoire", name, kind), f"{name} may not emit {kind}"
+            for n, line in enumerate(lines):
+                if problem := unfit(line):
+                    yield ("repertoire", name, kind, n), problem
+            if not lines:
+                yield ("repertoire", name, kind), "there are no lines to say"
+    yield from _check_contest(scenario, names)
+
+
+def _check_player(
+    scenario: Scenario, place: int, player: Manifest, names: Mapping[str, int]
+) -> Iterator[tuple[Loc, str]]:
+    loc: Loc = ("cast", place)
+    if names[player.name] > 1:
+        yield (*loc, "name"), f"{names[player.name]} players are called {player.name!r}"
+    if player.name in ENGINE_ACTORS | {scenario.name}:
+        yield (*loc, "name"), f"{player.name!r} is the name of an actor that is no player"
+    if THOUGHT in player.subscribes_to:
+        yield (*loc, "subscribes_to"), "nobody hears another's agent.thought"
+    if player.memory.reflection_threshold is not None and REFLECTION not in player.may_emit:
+        # F5: there are no implicit grants
+        yield (*loc, "may_emit"), "a player that reflects needs agent.reflected in may_emit"
+    if player.role == "judge" and VERDICT not in player.may_emit:
+        yield (*loc, "may_emit"), "a judge needs judge.verdict in may_emit"
+    if player.handler is not None and player.role != "judge":
+        yield (*loc, "handler"), "only a judge has a handler"
+    wanted = {"spy-host": "versus", "judged-competition": "judged"}.get(player.handler or "")
+    if wanted and scenario.competition.kind != wanted:
+        yield (*loc, "handler"), f"{player.handler} needs a competition of the kind {wanted}"
+
+
+def _check_contest(scenario: Scenario, names: Mapping[str, int]) -> Iterator[tuple[Loc, str]]:
+    contest, loc = scenario.competition, ("competition",)
+    teams, seats = contest.teams, contest.symmetric_seats
+    if contest.kind != "versus":
+        for part in ("teams", "symmetric_seats", "hidden"):
+            if getattr(contest, part) is not None:
+                yield (*loc, part), f"{part} belongs to versus, and the kind is {contest.kind}"
+    elif teams is None and seats is None:
+        yield loc, "versus needs teams or symmetric_seats"
+    if contest.kind != "none" and not any(player.role == "judge" for player in scenario.cast):
+        yield loc, "a competition needs a judge in the cast"
+    if teams is not None:
+        yield from _check_teams(contest, teams, names)
+    if seats is not None:
+        yield from _check_seats(scenario, seats, names)
+
+
+def _check_teams(
+    contest: Competition, teams: Mapping[str, list[str]], names: Mapping[str, int]
+) -> Iterator[tuple[Loc, str]]:
+    loc: Loc = ("competition", "teams")
+    if not teams:
+        yield loc, "there is no team"
+    for label, members in teams.items():
+        if not members:
+            yield (*loc, label), "the team has no members"
+        if label in names:
+            yield (*loc, label), f"{label!r} is also the name of a player"
+        for n, member in enumerate(members):
+            if member not in names:
+                yield (*loc, label, n), f"{member!r} is not in the cast"
+            if member in members[:n]:
+                yield (*loc, label, n), f"{member!r} is named twice"
+    for one, other in combinations(teams, 2):
+        for member in dict.fromkeys(teams[one]):
+            if member in teams[other]:
+                yield (*loc, other), f"{member!r} is also in the team {one!r}"
+    if contest.hidden is not None and contest.hidden not in teams:
+        yield ("competition", "hidden"), f"{contest.hidden!r} is none of the teams"
+    elif contest.hidden_team is not None and len(teams) != 2:
+        yield loc, f"a hidden team needs exactly one other, and there are {len(teams) - 1}"
+
+
+def _check_seats(
+    scenario: Scenario, seats: list[str], names: Mapping[str, int]
+) -> Iterator[tuple[Loc, str]]:
+    loc: Loc = ("competition", "symmetric_seats")
+    if len(set(seats)) < 2:
+        yield loc, "there are fewer than two seats"
+    apart = {"name", "model_profile", "model_endpoint", "hue"}
+    known = [scenario.players[seat] for seat in seats if seat in names]
+    for n, seat in enumerate(seats):
+        if seat not in names:
+            yield (*loc, n), f"{seat!r} is not in the cast"
+        elif scenario.players[seat].model_dump(exclude=apart) != known[0].model_dump(exclude=apart):
+            yield (*loc, n), f"{seat} and {known[0].name} differ in more than the model"
+
+
+SLOTS = ("me", "other", "topic", "said", "seed", "suspect")
+"""What a line of a repertoire may leave open: who speaks, who spoke, a word of it, all of it,
+the seed, and one of the others."""
+
+
+def unfit(line: str) -> str | None:
+    """Why a line of a repertoire cannot be said."""
+    try:
+        line.format(**dict.fromkeys(SLOTS, ""))
+    except (KeyError, IndexError, ValueError, AttributeError):
+        return f"a line may leave open {', '.join(f'{{{slot}}}' for slot in SLOTS)}, nothing else"
+    return None

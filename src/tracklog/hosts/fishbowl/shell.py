@@ -1,0 +1,260 @@
+"""`tracklog host fishbowl`: play a scenario, speak on its stage, end it."""
+
+import colorsys
+import shutil
+import signal
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tracklog.cli import _home
+from tracklog.cli import _terminal as terminal
+from tracklog.event import Body
+
+COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
+WIDEST = 100
+
+
+class Playing(click.Group):
+    """Plays, unless another word is said first."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in {*self.commands, *ctx.help_option_names}:
+            args = ["play", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(
+    cls=Playing,
+    subcommand_metavar="SCENARIO | play | inject | stop | check [ARGS]...",
+    epilog="""\b
+Examples:
+  tracklog host fishbowl examples/fishbowl/biscuit.yaml
+  tracklog host fishbowl examples/fishbowl/biscuit.yaml --fast --seed rain
+  tracklog host fishbowl play heist.yaml --run heist-1     goes on where heist-1 was left
+  tracklog host fishbowl inject heist-1 'The lights go out.'
+  tracklog host fishbowl stop heist-1
+  tracklog host fishbowl check heist.yaml""",
+)
+def command() -> None:
+    """Play a scenario: a cast of agents, a judge who may rule, a visitor who may interfere.
+
+    Offline by default: the same seed is the same show. A player whose model_endpoint is
+    https://HOST/v1#MODEL runs on that model server.
+    """
+
+
+@command.command()
+@click.argument("scenario", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@_home.home_option
+@click.option("--seed", metavar="TEXT", help="Another seed than the scenario's.")
+@click.option("--run", metavar="RUN", help="The run's name; one that was left is gone on with.")
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="How fast it is told.",
+)
+@click.option("--fast", is_flag=True, help="Do not wait for anybody to read.")
+@click.option("--json", "as_json", is_flag=True, help="The events, one JSON object each.")
+def play(
+    scenario: Path,
+    home: Path,
+    seed: str | None,
+    run: str | None,
+    speed: float,
+    fast: bool,
+    as_json: bool,
+) -> None:
+    """Play SCENARIO; Ctrl-C ends the run, and says so on record."""
+    from tracklog.hosts.fishbowl import show  # noqa: PLC0415  # slow to import
+    from tracklog.hosts.fishbowl.governor import BudgetExceeded  # noqa: PLC0415
+    from tracklog.hosts.fishbowl.scenario import load  # noqa: PLC0415
+
+    piece = load(scenario)
+    hues = {player.name: player.hue for player in piece.cast}
+    watch = terminal.put_json if as_json else Teller(hues).tell
+
+    def pause(body: Body) -> float:
+        return 0.0 if fast else seconds_for(body) / speed
+
+    with (
+        _home.writing(home) as opened,
+        show.conducting(
+            opened, piece, run, seed=seed, together=fast, watch=_flushing(watch)
+        ) as conductor,
+        _interrupted(lambda: setattr(conductor, "stopping", True)),
+    ):
+        if conductor.done:
+            raise click.ClickException(f"the run {conductor.run} has ended; name another --run")
+        if not as_json:
+            told = f"the run is {conductor.run}; Ctrl-C ends it"
+            click.secho(terminal.plain(told), dim=True, err=True)
+        try:
+            conductor.play(pause)
+        except BudgetExceeded as bound:
+            click.secho(terminal.plain(f"{bound.message}; {bound.hint}"), fg="yellow", err=True)
+
+
+@command.command()
+@click.argument("run")
+@click.argument("text")
+@_home.home_option
+@click.option("--label", metavar="NAME", help="What kind of interference it is.")
+def inject(run: str, text: str, home: Path, label: str | None) -> None:
+    """Say TEXT on the stage of RUN, as a visitor."""
+    from tracklog.hosts.fishbowl import show  # noqa: PLC0415  # slow to import
+
+    _home.reading(home).close()
+    with _home.writing(home) as opened:
+        click.echo(f"recorded as {show.inject(opened, run, text, label)}")
+
+
+@command.command()
+@click.argument("run")
+@_home.home_option
+def stop(run: str, home: Path) -> None:
+    """End RUN before its next turn."""
+    from tracklog.hosts.fishbowl import show  # noqa: PLC0415  # slow to import
+
+    _home.reading(home).close()
+    with _home.writing(home) as opened:
+        click.echo(f"recorded as {show.stop(opened, run)}")
+
+
+@command.command()
+@click.argument(
+    "scenarios",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
+def check(scenarios: tuple[Path, ...]) -> None:
+    """Say what is wrong with each scenario, every fault with its place."""
+    from tracklog.hosts.fishbowl.scenario import BadScenario, load  # noqa: PLC0415
+
+    bad = False
+    for path in scenarios:
+        try:
+            piece = load(path)
+        except BadScenario as error:
+            bad = True
+            for fault in error.faults:
+                click.echo(terminal.plain(str(fault)), err=True)
+        else:
+            contest = piece.competition.kind
+            about = f"{len(piece.cast)} players, competition {contest}"
+            click.echo(terminal.plain(f"{path}: {piece.name}, {about}"))
+    if bad:
+        sys.exit(1)
+
+
+def seconds_for(body: Body) -> float:
+    """How long somebody takes to read what was said."""
+    words = body.get("payload", {}).get("text")
+    return 0.6 + 0.03 * min(len(words), 400) if isinstance(words, str) else 0.2
+
+
+def _flushing(watch: Callable[[Body], None]) -> Callable[[Body], None]:
+    def told(body: Body) -> None:
+        watch(body)
+        sys.stdout.flush()
+
+    return told
+
+
+@contextmanager
+def _interrupted(end: Callable[[], object]) -> Iterator[None]:
+    """The first Ctrl-C asks for the end, the second one does not wait for it."""
+
+    def asked(_number: int, _frame: Any) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        end()
+
+    before = signal.signal(signal.SIGINT, asked)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class Teller:
+    """Tells a person what happens on the stage."""
+
+    def __init__(self, hues: dict[str, int | None]) -> None:
+        names = list(hues)
+        self._width = max(map(len, [*names, "visitor"]))
+        self._colours: dict[str, Any] = {
+            name: _rgb(hue) if hue is not None else COLOURS[n % len(COLOURS)]
+            for n, (name, hue) in enumerate(hues.items())
+        }
+
+    def tell(self, body: Body) -> None:
+        kind, actor, payload = body["kind"], body["actor"], body["payload"]
+        words = payload.get("text")
+        words = " ".join(words.split()) if isinstance(words, str) else ""
+        match kind:
+            case "run.started":
+                self._title(payload)
+            case "run.finished":
+                self._end(payload)
+            case "world.observed":
+                click.echo()
+                self._paragraph("", words, italic=True)
+                click.echo()
+            case "judge.verdict":
+                click.echo()
+                self._paragraph(actor, f"⚖ {words}", bold=True)
+                self._ruling(payload)
+            case "user.injected":
+                self._paragraph("visitor", f"» {words}", bold=True)
+            case "agent.thought":
+                self._paragraph(actor, f"({words})", dim=True)
+            case "agent.reflected":
+                self._paragraph(actor, f"believes: {words}", italic=True)
+            case "agent.spoke":
+                self._paragraph(actor, words)
+            case _ if words:
+                self._paragraph(actor, f"[{kind}] {words}")
+
+    def _title(self, payload: Body) -> None:
+        click.secho(terminal.plain(str(payload.get("scenario", ""))), bold=True)
+        click.echo(terminal.plain(f"{payload.get('goal', '')}  (seed: {payload.get('seed', '')})"))
+
+    def _ruling(self, payload: Body) -> None:
+        if "accused" in payload:
+            found = "and is right" if payload.get("correct") else "and is wrong"
+            self._paragraph("", f"accuses {payload['accused']} {found}")
+        for shown in payload.get("reveal", ()):
+            self._paragraph(
+                "", f"{shown['agent']} was {shown['role']}: {shown['secret']}", dim=True
+            )
+        if payload.get("no_contest"):
+            self._paragraph("", "no contest")
+
+    def _end(self, payload: Body) -> None:
+        winner = payload.get("winner")
+        won = f"{winner} wins; " if winner else ""
+        about = f"{payload.get('turns')} turns, {payload.get('tokens'):,} tokens"
+        click.echo()
+        click.secho(terminal.plain(f"{won}ended by {payload.get('reason')}, {about}"), bold=True)
+
+    def _paragraph(self, name: str, words: str, **style: Any) -> None:
+        columns = min(WIDEST, shutil.get_terminal_size().columns)
+        room = max(20, columns - self._width - 2)
+        lines = textwrap.wrap(terminal.plain(words), room) or [""]
+        label = click.style(f"{terminal.plain(name):>{self._width}}", fg=self._colours.get(name))
+        for n, line in enumerate(lines):
+            margin = label if n == 0 else " " * self._width
+            click.echo(f"{margin}  {click.style(line, **style)}")
+
+
+def _rgb(hue: int) -> tuple[int, int, int]:
+    red, green, blue = colorsys.hls_to_rgb(hue / 360, 0.6, 0.7)
+    return round(red * 255), round(green * 255), round(blue * 255)

@@ -1,0 +1,125 @@
+"""Starting, joining and leaving a show: what the command line calls."""
+
+import os
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import orjson
+
+from tracklog.check import understood
+from tracklog.dialects.fishbowl import dialect
+from tracklog.errors import NoSuchRun, TracklogError
+from tracklog.event import Body
+from tracklog.frame import stamp
+from tracklog.home import Home
+from tracklog.hosts import Leases
+from tracklog.hosts.fishbowl.conductor import Conductor, Pen
+from tracklog.hosts.fishbowl.models import OFFLINE, Model
+from tracklog.hosts.fishbowl.offline import Offline
+from tracklog.hosts.fishbowl.scenario import BadScenario, Fault, Scenario
+from tracklog.hosts.fishbowl.state import STOP
+
+TOGETHER = 64
+"""How many events of an offline cast are kept at once when nobody wants to watch."""
+KEY = "OPENAI_API_KEY"
+
+
+class RunTaken(TracklogError):
+    """Another process plays that run."""
+
+
+class RunOver(TracklogError):
+    """The run has ended, and nobody on its stage listens any more."""
+
+
+def models(scenario: Scenario, environment: Mapping[str, str] = os.environ) -> dict[str, Model]:
+    """A model for each player: that of its endpoint, of its profile, or the one offline."""
+    made: dict[str, Model] = {}
+    faults = []
+    for player in scenario.cast:
+        url = player.model_endpoint or scenario.profiles.get(player.model_profile) or OFFLINE
+        if url.startswith(OFFLINE):
+            made[player.name] = Offline()
+        elif url.startswith(("http://", "https://")) and url.partition("#")[2]:
+            from tracklog.hosts.fishbowl.endpoint import Endpoint  # noqa: PLC0415  # an extra
+
+            made[player.name] = Endpoint(url, environment.get(KEY, "none"))
+        else:
+            said = f"{url!r} is neither {OFFLINE}NAME nor https://HOST/v1#MODEL"
+            faults.append(Fault(scenario.name, f"the model of {player.name}", said))
+    if faults:
+        raise BadScenario(faults)
+    return made
+
+
+@contextmanager
+def conducting(
+    home: Home,
+    scenario: Scenario,
+    run: str | None = None,
+    *,
+    seed: str | None = None,
+    together: bool = False,
+    watch: Callable[[Body], None] = lambda _body: None,
+    environment: Mapping[str, str] = os.environ,
+) -> Iterator[Conductor]:
+    """A conductor who holds the lease on its run: a new one, or one that was left unfinished."""
+    run = run or f"{scenario.name}-{uuid.uuid4().hex[:8]}"
+    cast = models(scenario, environment)
+    leases = Leases(home.path)
+    try:
+        if not leases.take((dialect.family, run)):
+            raise RunTaken(f"the run {run} is being played", "choose another name for this one")
+        free = together and all(model.offline for model in cast.values())
+        yield Conductor(
+            home, scenario, run, cast, seed=seed, group=TOGETHER if free else 1, watch=watch
+        )
+    finally:
+        leases.close()
+
+
+def inject(home: Home, run: str, text: str, label: str | None = None) -> int:
+    """A visitor speaks on the stage of a run; the record's number."""
+    with Pen(home.path).held():
+        turn, over = _where(home, run)
+        if over:
+            raise RunOver(f"the run {run} has ended", "`tracklog runs` shows which have not")
+        payload = {"text": text} | ({"label": label} if label else {})
+        body = {
+            "id": uuid.uuid4().hex,
+            "run_id": run,
+            "turn": turn + 1,
+            "kind": "user.injected",
+            "actor": "visitor",
+            "payload": payload,
+            "created_at": stamp(home.clock()),
+            "schema_version": 1,
+        }
+        (verdict,) = home.intake.admit([orjson.dumps(body)], dialect.name)
+    if verdict.seq is None:
+        raise TracklogError(
+            "; ".join(problem.message for problem in verdict.problems), "say it in other words"
+        )
+    return verdict.seq
+
+
+def stop(home: Home, run: str) -> int:
+    """A visitor asks for the end; the conductor hears it and closes the run."""
+    return inject(home, run, "The curtain, please.", STOP)
+
+
+def _where(home: Home, run: str) -> tuple[int, bool]:
+    """The turn that a run has reached, and whether it is over."""
+    turn, over, heard = 0, False, False
+    for record in home.journal.records(run=(dialect.family, run)):
+        event = understood(dialect, record.line) if record.dialect == dialect.name else None
+        if event is not None:
+            heard = True
+            turn = max(turn, int(event.body["turn"]))
+            over = over or event.kind == "run.finished"
+    if not heard:
+        raise NoSuchRun(
+            f"there is no run {run!r} on a stage here", "`tracklog runs` lists the runs"
+        )
+    return turn, over

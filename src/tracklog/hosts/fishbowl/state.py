@@ -1,0 +1,129 @@
+"""The state of a run: a fold of its events and of nothing else."""
+
+from datetime import datetime
+from typing import Any
+
+from tracklog.dialects import number
+from tracklog.event import Body
+from tracklog.hosts.fishbowl.governor import Governor
+from tracklog.hosts.fishbowl.manifest import REFLECTION, VERDICT
+from tracklog.hosts.fishbowl.memory import Mind, Remark
+from tracklog.hosts.fishbowl.scenario import Scenario
+
+SKIPPED = "turn.skipped"
+"""The conductor's word for a turn that came to nothing: the player failed, or overstepped."""
+
+STOP = "stop"
+"""The label under which a visitor asks for the end."""
+
+
+class State:
+    """Where a run is; whoever folds the same events stands at the same place."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.order = {player.name: n for n, player in enumerate(scenario.cast)}
+        self.minds = [Mind(player) for player in scenario.cast]
+        self.governor = Governor(scenario.governor)
+        self.started: Body | None = None
+        self.opened = False
+        """The first scene was shown."""
+        self.scene = ""
+        self.events = 0
+        self.turn = 0
+        self.cursor = len(scenario.cast)
+        """Who is to be asked next in this turn; past the cast when the turn is over."""
+        self.verdict: Body | None = None
+        self.finished: Body | None = None
+        """What the last close said."""
+        self.closes = 0
+        self.stopping = False
+        self.agent_errors = 0
+        self.verdict_failed = False
+        """The judge was asked when nobody else was left to be, and gave none."""
+        self.last_actor = ""
+        self.last_kind = ""
+        self.in_a_row = 0
+
+    def step(self, body: Body) -> Remark:
+        """The next event; `body` is one that the door let in."""
+        kind, actor, payload, turn = body["kind"], body["actor"], body["payload"], body["turn"]
+        words = payload.get("text")
+        remark = Remark(self.events, turn, kind, actor, words if isinstance(words, str) else "")
+        self.events += 1
+        self.begin(turn)
+        if actor in self.order:
+            self._charge(body, payload)
+            self.cursor = max(self.cursor, self.order[actor] + 1)
+        elif kind == SKIPPED and payload.get("agent") in self.order:
+            at = self.order[payload["agent"]]
+            self.minds[at].let_go()
+            self.agent_errors += 1
+            self.verdict_failed = self.verdict_failed or payload.get("forced") is True
+            self.cursor = max(self.cursor, at + 1)
+        else:
+            self._stage(kind, actor, payload)
+        if kind == VERDICT:
+            self.verdict = payload
+        if kind != REFLECTION:
+            self.in_a_row = self.in_a_row + 1 if actor == self.last_actor else 1
+            self.last_actor = actor
+        self.last_kind = kind
+        for mind in self.minds:
+            mind.hear(remark)
+        return remark
+
+    def owes_reflection(self) -> Mind | None:
+        """Who has just acted, and has heard so much that it reflects."""
+        if self.last_kind in (REFLECTION, VERDICT) or self.last_actor not in self.order:
+            return None
+        mind = self.minds[self.order[self.last_actor]]
+        return mind if mind.is_full() else None
+
+    def begin(self, turn: int) -> None:
+        """A later turn begins with the first of the cast; an earlier one changes nothing."""
+        if turn > self.turn:
+            self.turn, self.cursor = turn, 0
+            self.governor.begin_turn(turn)
+
+    def end_turn(self) -> None:
+        """Nobody else is asked in this turn."""
+        self.cursor = len(self.minds)
+
+    def due(self, mind: Mind) -> bool:
+        """Whether a player is to be asked: it was spoken to, or its time has come."""
+        schedule, name = mind.player.schedule, mind.player.name
+        if self.last_actor == name and self.in_a_row >= schedule.max_consecutive:
+            return False
+        return mind.pending is not None or self.on_time(mind)
+
+    def on_time(self, mind: Mind) -> bool:
+        """Whether its schedule names this turn."""
+        every = mind.player.schedule.tick_every
+        return every is not None and self.turn % every == 0
+
+    def _stage(self, kind: str, actor: str, payload: Body) -> None:
+        """What the conductor, the scenario, a visitor or a stranger did."""
+        match kind:
+            case "run.started":
+                self.started = payload
+            case "run.finished":
+                self.finished, self.closes = payload, self.closes + 1
+            case "world.observed":
+                self.opened = self.opened or actor == self.scenario.name
+                self.scene = _words(payload) or self.scene
+            case "user.injected":
+                self.stopping = self.stopping or payload.get("label") == STOP
+                self.end_turn()  # the turn that it advanced to is its own
+
+    def _charge(self, body: Body, payload: Body) -> None:
+        # A stranger may speak in a player's name, and write what it likes there.
+        tokens, calls = number(payload.get("_tokens")) or 0, number(payload.get("_calls", 1)) or 1
+        cost = number(payload.get("_cost_usd")) or 0.0
+        at = datetime.fromisoformat(body["created_at"]).timestamp() if cost else 0.0
+        self.governor.record_call(int(tokens), cost, at, int(calls))
+
+
+def _words(payload: Body) -> str:
+    words: Any = payload.get("text")
+    return words if isinstance(words, str) else ""
