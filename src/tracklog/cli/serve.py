@@ -10,6 +10,9 @@ from tracklog.cli import _home
 from tracklog.errors import TracklogError
 
 if TYPE_CHECKING:
+    from tracklog.collector.app import Collector
+
+if TYPE_CHECKING:
     import socket
 
 
@@ -59,6 +62,13 @@ Where there is one, it is asked for, on this machine too; beyond it there must b
     help="Events in a second, over all clients; 0 for any number.",
 )
 @click.option("--redact", is_flag=True, help="Take secrets out of what is kept, on record.")
+@click.option(
+    "--with",
+    "hosts",
+    multiple=True,
+    metavar="HOST",
+    help="A host to run in the same process, as in `tracklog host`; may be given again.",
+)
 def command(
     home: Path,
     host: str,
@@ -69,6 +79,7 @@ def command(
     max_line: int | None,
     max_rate: int,
     redact: bool,
+    hosts: tuple[str, ...],
 ) -> None:
     """Listen for lines, keep them, show them live and answer questions, until Ctrl-C."""
     from tracklog.collector import guard, logs, server  # noqa: PLC0415  # slow to import
@@ -86,8 +97,9 @@ def command(
         opened = Home(home, **kept)
         for found in opened.store.findings:
             logs.say("warning", found.message, finding=found.name)
-        hosts = (*allow_host, host)
-        collector = Collector(opened, limits=limits, guard=guard.Guard(token, hosts))
+        collector = Collector(opened, limits=limits, guard=guard.Guard(token, (*allow_host, host)))
+        for name in hosts:
+            _mount(collector, name)
         where = url_of(bound)
 
         def ready() -> None:
@@ -101,7 +113,7 @@ def token_for(host: str) -> str | None:
     """The token to ask for; whoever can be reached from elsewhere must have one."""
     from tracklog.collector import guard  # noqa: PLC0415  # slow to import
 
-    token = _token()
+    token = token_of()
     if token is None and not guard.is_loopback(host):
         raise TracklogError(
             f"{host} can be reached from other machines, and there is no token",
@@ -117,7 +129,18 @@ def url_of(bound: "socket.socket") -> str:
     return f"http://{shown}:{taken}"
 
 
-def _token() -> str | None:
+def _mount(collector: "Collector", name: str) -> None:
+    from tracklog import hosts  # noqa: PLC0415  # slow to import
+
+    plug = hosts.host(name)
+    if plug.mount is None:
+        raise TracklogError(
+            f"the host {name!r} has nothing to serve", f"start it by itself: `tracklog host {name}`"
+        )
+    collector.mounted.append(plug.mount(collector.home, collector.guard, os.environ))
+
+
+def token_of() -> str | None:
     """From the environment or from a file, never from the arguments, which everybody can see."""
     path = os.environ.get("TRACKLOG_TOKEN_FILE")
     token = os.environ.get("TRACKLOG_TOKEN")

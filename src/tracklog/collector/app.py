@@ -23,6 +23,7 @@ from tracklog.errors import TracklogError
 
 if TYPE_CHECKING:
     from tracklog.home import Home
+    from tracklog.hosts import Mounted
 
 _THREADS = 64  # posts that are admitted at once, and so synced together
 
@@ -71,11 +72,17 @@ class Collector:
         self.router = Router(ROUTES)
         self.console = Console()
         self.door = ThreadPoolExecutor(_THREADS, "door")
+        self.mounted: list[Mounted] = []
+        """Hosts that run in this process and answer paths of their own."""
         self.inline = home.store.durability == "os"
         """Without a disk to wait for, a thread costs more than what it would do."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http", "nothing else is served"
+        for host in self.mounted:
+            if host.claims(scope["path"]):
+                await host(scope, receive, send)
+                return
         headers = dict(scope["headers"])
         call = Call(scope, receive, send, headers)
         path, status = "other", 0

@@ -49,7 +49,14 @@ class Server(uvicorn.Server):
                 connection.grow_old(now)
         return await super().on_tick(counter)
 
+    async def startup(self, sockets: "list[socket.socket] | None" = None) -> None:
+        for host in self.collector.mounted:
+            await host.start()
+        await super().startup(sockets)
+
     async def shutdown(self, sockets: "list[socket.socket] | None" = None) -> None:
+        for host in self.collector.mounted:
+            await host.stop()
         await self.collector.hub.stop()
         await super().shutdown(sockets)
 

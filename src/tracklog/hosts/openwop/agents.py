@@ -1,0 +1,134 @@
+"""Which agents there are: those of manifests, those that workflows pin, those the host makes."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from tracklog.dialects.openwop.catalog import PUBLISHED_ONLY_CLASSES, RFC_ONLY_CLASSES, SHARING
+from tracklog.dialects.openwop.manifest import AgentManifest, check_manifest
+from tracklog.hosts.openwop.settings import SYSTEM, Settings
+from tracklog.hosts.openwop.tools import full_id
+
+Ref = dict[str, Any]
+
+CLASSES = RFC_ONLY_CLASSES | {"reasoning", "classification"}
+DEFAULT_THRESHOLD = 0.7
+DEFAULT_ROLE = "worker"
+_TEXTS = {"name": 256, "memoryRef": 256, "version": 64, "sourceManifestId": 256}
+
+
+class BadAgent(ValueError):
+    """An agent that this host does not take, and why."""
+
+
+class Agents:
+    """Resolves an agentId; ids are unique within the host (WOP-7)."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._manifests: dict[str, dict[str, Any]] = {}
+
+    def declare(self, manifest: Any) -> str:
+        """Takes the manifest of a pack; a second one for the same agent is refused."""
+        if not isinstance(manifest, dict):
+            raise BadAgent("a manifest is a JSON object")
+        for found in check_manifest(manifest):  # WOP-10
+            raise BadAgent(found.message)
+        try:
+            AgentManifest.model_validate(manifest)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = "/".join(map(str, first["loc"])) or "the manifest"
+            raise BadAgent(f"{where}: {first['msg']}") from None
+        name: str = manifest["agentId"]
+        if name == SYSTEM:
+            raise BadAgent(f"{SYSTEM} is reserved for what no agent does")
+        if name in self._manifests:
+            raise BadAgent(f"there is an agent {name} already")
+        self._manifests[name] = manifest
+        return name
+
+    def names(self) -> list[str]:
+        return sorted(self._manifests)
+
+    def threshold(self, agent: str, configurable: Mapping[str, Any]) -> float:
+        """Below which confidence a decision of that agent is not acted upon (WOP-21 to WOP-23)."""
+        given = configurable.get("escalationThreshold")
+        if given is not None:
+            return float(given)
+        said = self._manifests.get(agent, {}).get("confidence", {}).get("defaultThreshold")
+        return DEFAULT_THRESHOLD if said is None else float(said)
+
+    def filter_tools(self, harness_role: str, tools: Iterable[str]) -> list[str]:
+        """The tools that a harness role allows (WOP-18); a role without a list allows all."""
+        allowed = self._settings.roles.get(harness_role)
+        return [tool for tool in tools if allowed is None or _names(tool, allowed)]
+
+    def allowed(self, agent: str, tools: Iterable[str]) -> list[str]:
+        """The tools that an agent may use: those of its role, narrowed by its manifest (WOP-17)."""
+        role = self._settings.agent_roles.get(agent, DEFAULT_ROLE)
+        listed = self._manifests.get(agent, {}).get("toolAllowlist")
+        allowed = self.filter_tools(role, tools)
+        return [tool for tool in allowed if listed is None or _names(tool, listed)]
+
+    def prompt(self, agent: str) -> str | None:
+        said: str | None = self._manifests.get(agent, {}).get("systemPrompt")
+        return said
+
+
+def _names(tool: str, listed: Iterable[str]) -> bool:
+    """A list may have a tool of the protocol's own by its bare name."""
+    return any(full_id(each) == full_id(tool) for each in listed)
+
+
+def ref_of(pin: Any) -> Ref:
+    """What a pin is on events: itself, without a class that only the published schema knows."""
+    if not isinstance(pin, dict):
+        raise BadAgent("an agent is an object")
+    name = pin.get("agentId")
+    if not isinstance(name, str) or not 3 <= len(name) <= 256:
+        raise BadAgent("agentId must be a text of 3 to 256 characters")
+    if name == SYSTEM:
+        raise BadAgent(f"{SYSTEM} is reserved for what no agent does")
+    if name.startswith("host:") and "sourceManifestId" in pin:
+        raise BadAgent("an agent of the host's own has no manifest")  # WOP-9
+    if "channel" in pin:
+        raise BadAgent("this host has no deployments, and so no channels to pin")
+    for key, longest in _TEXTS.items():
+        if key in pin and not (isinstance(pin[key], str) and len(pin[key]) <= longest):
+            raise BadAgent(f"{key} must be a text of at most {longest} characters")
+    sharing = pin.get("agentSharing", "isolated")
+    if not isinstance(sharing, str) or not re.fullmatch(SHARING.strip("^$"), sharing):
+        raise BadAgent("agentSharing is isolated, shared, or shared:<groupId>")
+    word = pin.get("modelClass", "general")
+    if word not in CLASSES | PUBLISHED_ONLY_CLASSES:
+        raise BadAgent(f"there is no model class {word!r}")
+    if word in PUBLISHED_ONLY_CLASSES:
+        return {key: value for key, value in pin.items() if key != "modelClass"}
+    return dict(pin)
+
+
+def narrow(ref: Ref) -> Ref:
+    """The same for a place where the published schema is closed: RunSnapshot.runOrchestrator."""
+    return {
+        key: value
+        for key, value in ref.items()
+        if key not in ("agentSharing", "memoryRef")
+        and not (key == "modelClass" and value in RFC_ONLY_CLASSES)
+    }
+
+
+def context_key(ref: Ref, node: str, execution: int) -> tuple[str, ...]:
+    """Whose memory an agent works with in a run (WOP-13 to WOP-15)."""
+    sharing = ref.get("agentSharing", "isolated")
+    if sharing == "isolated":
+        return ("isolated", node, str(execution))
+    return ("shared", ref["agentId"], sharing.partition(":")[2])
+
+
+def group_of(ref: Ref) -> str | None:
+    """The group that an agent's messages must name (WOP-16)."""
+    group: str = ref.get("agentSharing", "").partition(":")[2]
+    return group or None

@@ -1,0 +1,682 @@
+"""Carries out runs: each in a task of its own, under a lease, and all of it in the journal."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import threading
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tracklog.collector import logs
+from tracklog.dialects import tracklog as native
+from tracklog.disk import Disk, write_file
+from tracklog.errors import Overtaken, TracklogError
+from tracklog.event import Body
+from tracklog.fact import Noted
+from tracklog.frame import Record, stamp
+from tracklog.home import Home
+from tracklog.hosts import Leases
+from tracklog.hosts.openwop.agents import Agents
+from tracklog.hosts.openwop.definitions import Definition, Workflows
+from tracklog.hosts.openwop.execution import Answer, BadAnswer, Execution, line_of, new_event
+from tracklog.hosts.openwop.models import model_of
+from tracklog.hosts.openwop.nodes import supervising
+from tracklog.hosts.openwop.redaction import Redactor
+from tracklog.hosts.openwop.runlog import CANCEL, FAMILY, REQUEST, TERMINAL, RunLog
+from tracklog.hosts.openwop.settings import ENGINE, Settings
+from tracklog.hosts.openwop.tools import Hooks
+
+KEPT = 2000
+"""Runs whose events are held in memory, at most, those that somebody needs aside."""
+SWEEP = 1.0
+"""Seconds after which a run whose host died is taken over by another that lives."""
+DAY = 86_400.0
+DIE_AFTER = "TRACKLOG_HOST_DIE_AFTER"
+"""A test's word for how many events may be written before the process is killed."""
+
+
+class Unknown(Exception):
+    """There is no such run, or nothing is asked there."""
+
+
+class AlreadyResolved(Exception):
+    """Somebody else was quicker."""
+
+
+class Newer(Exception):
+    """A newer engine wrote this run: it is read here, and not executed."""
+
+
+class Engine:
+    """All runs of one host; everything but the journal's own work happens in one loop."""
+
+    def __init__(
+        self, home: Home, settings: Settings, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.home, self.settings = home, settings
+        self.clock, self.monotonic = home.clock, time.monotonic
+        self.redactor = Redactor(settings.secrets)
+        self.agents = Agents(settings)
+        self.workflows = Workflows(settings, self.agents)
+        self.workflows.load()
+        self.hooks = Hooks(settings)
+        self.model = model_of(settings)
+        self.leases = Leases(home.path)
+        self.instance = _instance(home.path)
+        self.stopping = False
+        self.requests = Requests(self)
+        self._logs: OrderedDict[str, RunLog] = OrderedDict()
+        self._running: dict[str, tuple[Execution | None, asyncio.Task[None]]] = {}
+        self._open: set[str] = set()
+        """Runs of ours that have not ended."""
+        self._quiet: set[str] = set()
+        """Those of them that wait for a person."""
+        self._cursor = 0
+        self._reading = threading.Lock()
+        self._cache = home.path / "hosts" / "openwop.cache"
+        self._sweeper: asyncio.Task[None] | None = None
+        self._listener: threading.Thread | None = None
+        self._inline = home.store.durability == "os"
+        self._left: int | None = None
+        if settings.seams and (environment or {}).get(DIE_AFTER):
+            self._left = int((environment or {})[DIE_AFTER])
+
+    # Life.
+
+    async def start(self) -> None:
+        """Takes up every run that was left unfinished and that nobody else works on."""
+        self._loop = asyncio.get_running_loop()
+        self._load()
+        await asyncio.to_thread(self.catch_up)
+        self._sweep()
+        self._listener = threading.Thread(target=self._listen, name="openwop", daemon=True)
+        self._listener.start()
+        self._sweeper = asyncio.create_task(self._sweep_on())
+
+    async def stop(self) -> None:
+        """Lets go of every run where it is; whoever starts next goes on there."""
+        self.stopping = True
+        for log in self._logs.values():
+            log.wake()
+        tasks = [task for _, task in self._running.values()]
+        tasks += [self._sweeper] if self._sweeper else []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._listener is not None:
+            await asyncio.to_thread(self._listener.join, 5)
+        self._save()
+        self.leases.close()
+
+    def _load(self) -> None:
+        try:
+            said = orjson.loads(self._cache.read_bytes())
+            if said["instance"] == self.instance and said["cursor"] <= self.home.journal.last:
+                self._cursor, self._open = said["cursor"], set(said["open"])
+                self.requests.load(said["requests"])
+        except (OSError, ValueError, KeyError, TypeError):
+            self._cursor, self._open = 0, set()  # a cache: it is made again from the journal
+
+    def _save(self) -> None:
+        said = {"instance": self.instance, "cursor": self._cursor, "open": sorted(self._open)}
+        said["requests"] = self.requests.dump()
+        with contextlib.suppress(OSError):
+            write_file(Disk(), self._cache, orjson.dumps(said))
+
+    # Listening: what we and other processes write.
+
+    def catch_up(self) -> set[str]:
+        """Reads what is new in the journal; the runs that it is about."""
+        heard: set[str] = set()
+        with self._reading:
+            while records := self.home.journal.read(self._cursor, 10_000):
+                for record in records:
+                    if record.family == FAMILY and record.line:
+                        heard.add(record.run)
+                        self._take_in(record)
+                self._cursor = records[-1].seq
+        return heard
+
+    def _take_in(self, record: Record) -> None:
+        line = record.line
+        if record.dialect == FAMILY:
+            if b'"type":"run.' not in line:
+                return
+            event = orjson.loads(line)
+            if event["type"] == "run.started":
+                if event.get("host", {}).get("instance") == self.instance:
+                    self._open.add(record.run)
+            elif event["type"] in TERMINAL:
+                self._open.discard(record.run)
+                self._quiet.discard(record.run)
+        elif REQUEST.encode() in line:
+            self.requests.hear(orjson.loads(line))
+
+    def _listen(self) -> None:
+        while not self.stopping:
+            try:
+                if not self.home.journal.wait(self._cursor, 0.5):
+                    continue
+                heard = self.catch_up()
+            except Exception as error:  # noqa: BLE001  # said, and tried again
+                if not self.stopping:
+                    logs.say_failure("the journal could not be read", error)
+                    time.sleep(1)
+                continue
+            if heard and not self.stopping:
+                with contextlib.suppress(RuntimeError):  # the loop is gone
+                    self._loop.call_soon_threadsafe(self.heard, heard)
+
+    def heard(self, runs: Iterable[str]) -> None:
+        """Tells whoever follows these runs that there is more."""
+        for name in runs:
+            log = self._logs.get(name)
+            if log is None and name in self._open:
+                log = self.log(name)
+            if log is not None:
+                log.refresh(self.home.journal)
+                self._act(log)
+
+    def _act(self, log: RunLog) -> None:
+        """What an operator wished for beside the protocol is done."""
+        running = self._running.get(log.name)
+        if log.cancel is not None and running is not None:
+            if running[0] is not None:
+                running[0].stop.set()
+        elif running is None and log.name in self._open and (log.cancel or log.answers):
+            self._quiet.discard(log.name)
+            self._take_up(log.name)
+
+    async def _sweep_on(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP)
+            self._sweep()
+            self.requests.forget(self.clock() - DAY)
+
+    def _sweep(self) -> None:
+        for name in sorted(self._open - self._quiet - self._running.keys()):
+            try:
+                self._take_up(name)
+            except Newer:
+                logs.say("warning", "a newer engine wrote this run; it is left alone", run=name)
+
+    def _take_up(self, name: str, answer: Answer | None = None) -> bool:
+        """Whether the run is ours now, and goes on."""
+        log = self.log(name)
+        if self.stopping or name in self._running or not self.leases.take(log.run):
+            return False
+        log.refresh(self.home.journal)
+        if not log.events or log.ended:
+            self._open.discard(name)
+            self.leases.release(log.run)
+            return False
+        if answer is None and log.answers and log.snapshot.interrupt is not None:
+            answer = self._told_answer(log)
+        try:
+            self._go(log, answer=answer)
+        except BaseException:
+            self.leases.release(log.run)
+            raise
+        return True
+
+    def _told_answer(self, log: RunLog) -> Answer | None:
+        """An answer that was given at the console or the command line."""
+        asked = log.snapshot.interrupt or {}
+        for question, value, by in reversed(log.answers):
+            if question in (asked.get("interruptId"), asked.get("nodeId")):
+                log.answers.clear()
+                return Answer(asked["nodeId"], value, by)
+        log.answers.clear()
+        return None
+
+    # Runs.
+
+    def log(self, name: str) -> RunLog:
+        """A run by its name; it may be empty."""
+        log = self._logs.get(name)
+        if log is None:
+            log = self._logs[name] = RunLog(name)
+            log.refresh(self.home.journal)
+            if len(self._logs) > KEPT:
+                self._forget()
+        else:
+            self._logs.move_to_end(name)
+        return log
+
+    def _forget(self) -> None:
+        for name, log in list(self._logs.items())[: len(self._logs) - KEPT]:
+            if name not in self._running and not log.is_waited_for:
+                del self._logs[name]
+
+    def known(self, name: str) -> RunLog:
+        """A run of this host."""
+        log = self._logs.get(name) or RunLog(name)
+        log.refresh(self.home.journal)
+        if not log.events or log.snapshot.host.get("instance") != self.instance:
+            raise Unknown
+        if name not in self._logs:
+            self._logs[name] = log
+            if len(self._logs) > KEPT:
+                self._forget()
+        return log
+
+    async def create(
+        self,
+        definition: Definition,
+        given: Mapping[str, Any],
+        configurable: Mapping[str, Any],
+        host: Mapping[str, Any],
+        *,
+        name: str | None = None,
+        request: "Request | None" = None,
+    ) -> RunLog:
+        """Begins a run: on return its first event is in the journal."""
+        live = definition.inputs(given)
+        name = name or f"run-{uuid.uuid4()}"
+        log = RunLog(name)
+        if not self.leases.take(log.run):
+            return self.log(name)  # another process has begun it just now
+        log.refresh(self.home.journal)
+        if log.events:  # it was begun before, and not ended
+            self.leases.release(log.run)
+            self._open.add(name)
+            self._take_up(name)
+            return self.log(name)
+        self._logs[name] = log
+        hidden = definition.sensitive()
+        secrets = {n: live[n] for n in hidden if isinstance(live.get(n), str)}
+        redactor = self.redactor.also(secrets)
+        inputs = {k: f"[REDACTED:{k}]" if k in hidden else v for k, v in live.items()}
+        payload = {"workflowId": definition.id, "inputs": inputs, "transport": "rest"}
+        payload["configurable"] = dict(configurable)
+        about = self._about(definition, host)
+        event = new_event(
+            name,
+            0,
+            self.now(log),
+            "run.started",
+            redactor.clean(payload),
+            host=redactor.clean(about),
+        )
+        try:
+            notes = (request.note(201, started(log.name, event)),) if request else ()
+            await self.write(log, [line_of(event)], notes)
+        except BaseException:
+            self._logs.pop(name, None)
+            self.leases.release(log.run)
+            raise
+        self._open.add(name)
+        self._go(log, live=live)
+        return log
+
+    def _about(self, definition: Definition, host: Mapping[str, Any]) -> dict[str, Any]:
+        """What a run carries beside its payload, so that the log alone is enough to go on."""
+        said = {"instance": self.instance, "engine": ENGINE, "definition": fingerprint(definition)}
+        supervisor = definition.supervisor
+        if supervisor is not None:
+            said["orchestrator"] = supervising(definition.id, supervisor)
+        return {**said, **host}
+
+    def _go(
+        self, log: RunLog, *, live: Mapping[str, Any] | None = None, answer: Answer | None = None
+    ) -> None:
+        """Carries a run out from where its log ends; its lease is ours."""
+        host = log.snapshot.host
+        if int(host.get("engine", 0)) > ENGINE:
+            self._quiet.add(log.name)
+            raise Newer
+        definition = self.workflows.known.get(log.snapshot.workflow)
+        fork = host.get("fork", {})
+        if definition is None or fingerprint(definition) != host.get("definition"):
+            failing = self._end(log, "workflow_changed", "its workflow is not here any more")
+            self._keep(log, None, failing, answer)
+            return
+        tape = None
+        if fork.get("mode") == "replay":
+            source = RunLog(fork["sourceRunId"])
+            source.refresh(self.home.journal)
+            tape = source.events[: fork["through"]]
+        x = Execution(self, log, definition, live=live, answer=answer, tape=tape)
+        self._keep(log, x, x.run(), answer)
+
+    def _keep(
+        self,
+        log: RunLog,
+        x: Execution | None,
+        work: Coroutine[Any, Any, None],
+        answer: Answer | None,
+    ) -> None:
+        self._quiet.discard(log.name)
+        task = asyncio.create_task(self._carry_out(log, work, answer))
+        self._running[log.name] = (x, task)
+
+    async def _carry_out(
+        self, log: RunLog, work: Coroutine[Any, Any, None], answer: Answer | None
+    ) -> None:
+        failure: BaseException | None = None
+        again = False
+        try:
+            await work
+        except (BadAnswer, Overtaken) as error:
+            failure, again = error, isinstance(error, Overtaken)
+        except TracklogError as error:
+            failure = error
+            logs.say("error", error.message, run=log.name, hint=error.hint)
+        except Exception as error:  # noqa: BLE001  # the run is left where it is, and the log says why
+            failure = error
+            logs.say_failure("a run could not be carried out", error, run=log.name)
+            with contextlib.suppress(Exception):
+                log.refresh(self.home.journal)
+                await self._end(log, "internal_error", "the host failed; its log says why")
+        finally:
+            self._running.pop(log.name, None)
+            self.leases.release(log.run)
+        if answer is not None and not answer.taken.done():
+            answer.taken.set_exception(failure or AlreadyResolved())
+            answer.taken.exception()  # whoever gave it may be gone
+        if log.ended:
+            self._open.discard(log.name)
+        elif failure is None or isinstance(failure, BadAnswer):
+            self._quiet.add(log.name)
+            if log.cancel is not None or (log.answers and not again):
+                self._act(log)
+
+    async def _end(self, log: RunLog, code: str, message: str) -> None:
+        said = {"error": {"code": code, "message": message}}
+        event = new_event(log.name, len(log.events), self.now(log), "run.failed", said)
+        await self.write(log, [line_of(event)])
+
+    async def child(
+        self, name: str, workflow: str, inputs: Mapping[str, Any], parent: Mapping[str, Any]
+    ) -> RunLog:
+        """A run inside another, begun if it was not."""
+        log = self.log(name)
+        if not log.events:
+            definition = self.workflows.known[workflow]
+            return await self.create(definition, inputs, {}, parent, name=name)
+        if not log.ended:
+            self._open.add(name)
+        return log
+
+    async def end_of(self, log: RunLog) -> None:
+        while not log.ended:
+            await log.wait(30)
+            log.refresh(self.home.journal)
+
+    async def cancel(
+        self, name: str, reason: str | None, by: str, parent: str | None = None
+    ) -> RunLog:
+        """Wishes a run to end; that it was wished is on record before anything is done about it."""
+        log = self.known(name)
+        if log.ended or log.cancel is not None:
+            return log
+        wish: dict[str, Any] = {"by": by}
+        wish |= {"reason": self.redactor.text(reason)} if reason else {}
+        wish |= {"parent": parent} if parent else {}
+        await self.write(log, [], (self.note(log.name, CANCEL, wish),))
+        self._act(log)
+        until = self.monotonic() + 2
+        while not log.ended and self.monotonic() < until and not self.stopping:
+            if name in self._open and name not in self._running:
+                self._take_up(name)
+            await log.wait(0.1)
+        return log
+
+    async def resolve(
+        self, name: str, node: str, value: Any, by: str, request: "Request | None" = None
+    ) -> RunLog:
+        """Answers what a run waits for; on return the answer is in the journal."""
+        log = self.known(name)
+        if not self._asks(log, node):
+            raise Unknown
+        if int(log.snapshot.host.get("engine", 0)) > ENGINE:
+            raise Newer
+        notes = (request.note(200, {"runId": name, "status": "running"}),) if request else ()
+        answer = Answer(node, value, by, notes)
+        until = self.monotonic() + 5
+        while not self._take_up(name, answer):
+            if self.monotonic() > until or self.stopping:
+                raise AlreadyResolved
+            await asyncio.sleep(0.01)
+            log.refresh(self.home.journal)
+            if not self._asks(log, node):
+                raise AlreadyResolved
+        try:
+            await asyncio.shield(answer.taken)
+        except Overtaken:
+            raise AlreadyResolved from None
+        return log
+
+    @staticmethod
+    def _asks(log: RunLog, node: str) -> bool:
+        asked, now = log.snapshot.interrupt, log.snapshot.current
+        return asked is not None and now == node and log.cancel is None
+
+    async def fork(
+        self,
+        source: RunLog,
+        mode: str,
+        start: int,
+        overlay: Mapping[str, Any],
+        principal: str,
+        request: "Request | None" = None,
+    ) -> tuple[RunLog, int]:
+        """Another run with the same beginning: replayed from the log, or live from there on."""
+        definition = self.workflows.known.get(source.snapshot.workflow)
+        old = source.snapshot.host
+        if definition is None or int(old.get("engine", 0)) > ENGINE:
+            raise Newer
+        events = list(source.events)
+        if mode == "branch":
+            start = _node_start(events, start)
+        name = f"run-{uuid.uuid4()}"
+        log = RunLog(name)
+        self.leases.take(log.run)
+        fork: dict[str, Any] = {"sourceRunId": source.name, "mode": mode, "fromSeq": start}
+        fork["through"] = len(events)
+        if overlay:
+            fork["overlay"] = self.redactor.clean(dict(overlay))
+        kept: dict[str, Any] = {key: old[key] for key in ("tags", "metadata") if key in old}
+        about = self._about(definition, {**kept, "principal": principal, "fork": fork})
+        copies = [_copied(name, event, self.now(log)) for event in events[: max(start, 1)]]
+        copies[0]["host"] = about
+        if mode == "branch" and start == 0 and overlay:
+            begun = copies[0]["payload"]
+            merged = {**begun.get("configurable", {}), **fork["overlay"]}
+            copies[0]["payload"] = {**begun, "configurable": merged}
+        notes: tuple[bytes, ...] = ()
+        if request is not None:
+            reply = forked(name, source.name, start, mode, "running")
+            notes = (request.note(201, reply),)
+        try:
+            await self.write(log, [line_of(event) for event in copies], notes)
+        except BaseException:
+            self.leases.release(log.run)
+            raise
+        self._logs[name] = log
+        if log.ended:
+            self.leases.release(log.run)
+        else:
+            self._open.add(name)
+            self._go(log)
+        return log, start
+
+    # Writing.
+
+    def now(self, log: RunLog) -> str:
+        """The time; never before the run's last event."""
+        at = stamp(self.clock())
+        return max(at, log.events[-1]["timestamp"]) if log.events else at
+
+    def note(self, run: str, label: str, said: Mapping[str, Any]) -> bytes:
+        """A line about a run that is no event of its own dialect."""
+        return native.line(
+            Noted(label=label, data=dict(said)),
+            id=uuid.uuid4().hex,
+            run=run,
+            at=stamp(self.clock()),
+            family=FAMILY,
+            origin={"writer": "host", "fidelity": "observed"},
+        )
+
+    async def write(self, log: RunLog, lines: Sequence[bytes], notes: Sequence[bytes] = ()) -> None:
+        """Through the one door, all of it or nothing; on return whoever follows the run is told."""
+        every = [*notes, *lines]
+        if self._left is not None:
+            every = self._last_words(every, len(notes))
+        if self._inline:
+            self._admit(every, mixed=bool(notes))
+        else:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(None, lambda: self._admit(every, mixed=bool(notes)))
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        log.refresh(self.home.journal)
+
+    def _last_words(self, lines: list[bytes], notes: int) -> list[bytes]:
+        """As much as may be written before the process is killed, where a test wants that."""
+        assert self._left is not None
+        events = min(self._left, len(lines) - notes)
+        self._left -= events
+        return lines[: notes + events]
+
+    def _admit(self, lines: list[bytes], *, mixed: bool) -> None:
+        if not lines:
+            return
+        verdicts = self.home.intake.admit(lines, None if mixed else FAMILY)
+        for verdict in verdicts:
+            if verdict.verdict == "refused":
+                why = "; ".join(f"{each.pointer} {each.message}" for each in verdict.problems)
+                raise Overtaken(f"the journal refused an event: {why}", "the run is read again")
+
+
+class Request:
+    """A request that may come again under the same key, and then gets the same answer."""
+
+    def __init__(self, engine: Engine, key: str, body: str) -> None:
+        self._engine, self.key, self.body = engine, key, body
+        self.is_noted = False
+
+    def note(self, status: int, reply: Mapping[str, Any]) -> bytes:
+        """What is kept of it, in one group with what it did."""
+        self.is_noted = True
+        said = {"key": self.key, "body": self.body, "status": status, "reply": dict(reply)}
+        return self._engine.note(reply["runId"], REQUEST, {**said, "at": self._engine.clock()})
+
+
+class Requests:
+    """Idempotency keys of the last day: in the journal, and here to be found."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._known: dict[str, dict[str, Any]] = {}
+        self._busy: dict[str, asyncio.Lock] = {}
+
+    def find(self, key: str) -> dict[str, Any] | None:
+        return self._known.get(key)
+
+    def hear(self, line: Mapping[str, Any]) -> None:
+        said = line.get("data")
+        if line.get("label") == REQUEST and isinstance(said, dict) and "key" in said:
+            self._known.setdefault(said["key"], said)
+
+    def keep(self, key: str, body: str, status: int, reply: Mapping[str, Any]) -> None:
+        said = {"key": key, "body": body, "status": status, "reply": dict(reply)}
+        self._known[key] = {**said, "at": self._engine.clock()}
+
+    def forget(self, before: float) -> None:
+        for key in [key for key, said in self._known.items() if said["at"] < before]:
+            del self._known[key]
+
+    def dump(self) -> list[dict[str, Any]]:
+        return list(self._known.values())
+
+    def load(self, said: list[dict[str, Any]]) -> None:
+        self._known = {each["key"]: each for each in said}
+
+    @contextlib.asynccontextmanager
+    async def alone(self, key: str) -> AsyncIterator[None]:
+        """Nobody else works on the same key, in this process or another."""
+        lock = self._busy.setdefault(key, asyncio.Lock())
+        try:
+            async with lock:
+                run = ("request", key)
+                while not self._engine.leases.take(run):  # noqa: ASYNC110  # another process has it
+                    await asyncio.sleep(0.01)
+                try:
+                    yield
+                finally:
+                    self._engine.leases.release(run)
+        finally:
+            if not lock.locked():
+                self._busy.pop(key, None)
+
+
+def started(name: str, event: Body) -> dict[str, Any]:
+    """What the client is told whose run was begun."""
+    return {
+        "runId": name,
+        "status": "running",
+        "workflowId": event["payload"]["workflowId"],
+        "startedAt": event["timestamp"],
+        "eventsUrl": f"/v1/runs/{name}/events",
+        "statusUrl": f"/v1/runs/{name}",
+    }
+
+
+def forked(name: str, source: str, start: int, mode: str, status: str) -> dict[str, Any]:
+    said = {"runId": name, "sourceRunId": source, "fromSeq": start, "mode": mode}
+    return {**said, "status": status, "eventsUrl": f"/v1/runs/{name}/events"}
+
+
+def fingerprint(definition: Definition) -> str:
+    raw = orjson.dumps(definition.source, option=orjson.OPT_SORT_KEYS)
+    return sha256(raw).hexdigest()[:32]
+
+
+def _instance(home: Path) -> str:
+    """The name of this home's host, given once; what came from elsewhere is not carried out."""
+    path = home / "hosts" / "openwop.id"
+    made = uuid.uuid4().hex
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        for _ in range(100):
+            if found := path.read_text().strip():
+                return found
+            time.sleep(0.01)  # another process is writing it
+        raise TracklogError(f"{path} is empty", "remove it and start the host again") from None
+    with os.fdopen(fd, "w") as file:
+        file.write(made)
+        file.flush()
+        os.fsync(fd)
+    return made
+
+
+def _node_start(events: list[Body], start: int) -> int:
+    """A cut inside a node moves back to where that node began."""
+    begun: int | None = None
+    for event in events[:start]:
+        if event["type"] == "node.started" and begun is None:
+            begun = event["sequence"]
+        elif event["type"] in ("node.completed", "node.failed", "node.cancelled"):
+            begun = None
+    return start if begun is None else begun
+
+
+def _copied(run: str, event: Body, at: str) -> Body:
+    """An event of another run as one of this: the same number and payload, ids of our own."""
+    cause = event.get("causationId")
+    if isinstance(cause, str):
+        cause = f"evt-{run}-{cause.rpartition('-')[2]}"
+    return new_event(
+        run, event["sequence"], at, event["type"], event["payload"], event.get("nodeId"), cause
+    )

@@ -1,0 +1,223 @@
+"""One run: its events as they stand in the journal, and the state that is a fold of them."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from tracklog.dialects import tracklog as native
+from tracklog.event import Body
+from tracklog.frame import Run
+from tracklog.hosts.openwop.agents import narrow
+from tracklog.hosts.openwop.settings import LOG_VERSION, SYSTEM
+from tracklog.journal import Journal
+
+FAMILY = "openwop"
+TERMINAL = {"run.completed": "completed", "run.failed": "failed", "run.cancelled": "cancelled"}
+WAITING = {
+    "approval": "waiting-approval",
+    "low-confidence": "waiting-approval",
+    "clarification": "waiting-input",
+    "custom": "waiting-input",
+    "external-event": "waiting-external",
+}
+CANCEL, REQUEST = "cancel-requested", "idempotent-request"
+"""What is noted beside a run's own events: an operator's wish, and an answered request."""
+
+
+class Snapshot:
+    """The state of a run: folding the same events again gives the same state."""
+
+    def __init__(self) -> None:
+        self.status = "pending"
+        self.workflow = ""
+        self.started: str | None = None
+        self.completed: str | None = None
+        self.current: str | None = None
+        self.nodes: dict[str, dict[str, Any]] = {}
+        self.variables: dict[str, Any] = {}
+        self.channels: dict[str, list[Any]] = {}
+        self.configurable: dict[str, Any] = {}
+        self.error: dict[str, Any] | None = None
+        self.interrupt: dict[str, Any] | None = None
+        self.orchestrator: dict[str, Any] | None = None
+        self.host: dict[str, Any] = {}
+        self.agents: dict[str, dict[str, Any]] = {}
+        """Those that acted."""
+
+    def apply(self, event: Body) -> None:
+        kind, payload, node = event["type"], event["payload"], event.get("nodeId")
+        if kind.startswith("node."):
+            self._node(kind, payload)
+        elif kind.startswith("agent."):
+            name = payload.get("agentId") or payload.get("fromAgentId")
+            if isinstance(name, str) and name != SYSTEM:
+                self.agents.setdefault(name, {"agentId": name})
+        elif kind == "run.started":
+            self.status, self.started = "running", event["timestamp"]
+            self.workflow = payload["workflowId"]
+            self.variables = dict(payload.get("inputs", {}))
+            self.configurable = payload.get("configurable", {})
+            self.host = event.get("host", {})
+            if "overlay" in self.host.get("fork", {}):
+                self.configurable = {**self.configurable, **self.host["fork"]["overlay"]}
+            self.orchestrator = self.host.get("orchestrator")
+        elif kind in TERMINAL:
+            self.status, self.completed = TERMINAL[kind], event["timestamp"]
+            self.current = self.interrupt = None
+            self.error = payload.get("error") if kind == "run.failed" else None
+        elif kind == "interrupt.requested":
+            self.interrupt = {"kind": payload["kind"], "key": payload["key"], "nodeId": node}
+        elif kind == "channel.written":
+            self._write(payload)
+        elif kind == "variable.changed":
+            self.variables[payload["name"]] = payload.get("next")
+
+    def _node(self, kind: str, payload: Body) -> None:
+        name = payload.get("nodeId")
+        if name is None:
+            return
+        if kind == "node.started":
+            self.nodes[name] = {"status": "running", "attempt": payload.get("attempt", 0)}
+            if "agent" in payload:
+                self.agents[payload["agent"]["agentId"]] = payload["agent"]
+        elif kind == "node.suspended":
+            word = "waiting-approval" if payload.get("reason") == "low-confidence" else None
+            self.status = word or WAITING.get(payload.get("kind", ""), "waiting-approval")
+            self.current = name
+            self.nodes[name]["status"] = "suspended"
+            self.interrupt = {
+                "interruptId": payload["interruptId"],
+                **(self.interrupt or {"nodeId": name}),
+            }
+            if "reason" in payload:
+                self.interrupt["reason"] = payload["reason"]
+        elif kind == "node.resumed":
+            self.status, self.current, self.interrupt = "running", None, None
+            self.nodes[name]["status"] = "running"
+        elif kind in ("node.completed", "node.failed", "node.skipped", "node.cancelled"):
+            self.nodes.setdefault(name, {"attempt": 0})["status"] = kind.removeprefix("node.")
+            if kind == "node.completed":
+                self.variables.update(payload.get("outputs", {}))
+
+    def _write(self, payload: Body) -> None:
+        """A known messageId is a no-op, the first one wins (WOP-35)."""
+        channel = self.channels.setdefault(payload["channel"], [])
+        value = payload["value"]
+        name = value.get("messageId") if isinstance(value, dict) else None
+        if name is None or all(each.get("messageId") != name for each in channel):
+            channel.append(value)
+
+    def told(self, run: str, *, cancelling: bool = False) -> dict[str, Any]:
+        """As a client is told it: RunSnapshot."""
+        said: dict[str, Any] = {
+            "runId": run,
+            "workflowId": self.workflow,
+            "status": "cancelling" if cancelling and not self.ended else self.status,
+        }
+        if self.current is not None:
+            said["currentNodeId"] = self.current
+        said["startedAt"] = self.started
+        if self.completed is not None:
+            said["completedAt"] = self.completed
+        if len(self.agents) == 1 and not (self.orchestrator and self._only_orchestrated()):
+            said["agent"] = next(iter(self.agents.values()))  # WOP-72
+        if self.orchestrator is not None:
+            said["runOrchestrator"] = narrow(self.orchestrator)
+        said |= {
+            "nodeStates": self.nodes,
+            "variables": self.variables,
+            "channels": self.channels,
+            "configurable": self.configurable,
+        }
+        if self.error is not None:
+            said["error"] = {
+                key: self.error[key] for key in ("code", "message", "details") if key in self.error
+            }
+        if self.interrupt is not None and self.current is not None:
+            said["interrupt"] = self.interrupt
+        for name in ("tags", "metadata"):
+            if name in self.host:
+                said[name] = self.host[name]
+        return {**said, "engineVersion": "1", "eventLogSchemaVersion": LOG_VERSION}
+
+    def _only_orchestrated(self) -> bool:
+        assert self.orchestrator is not None
+        return self.agents.keys() == {self.orchestrator["agentId"]}
+
+    @property
+    def ended(self) -> bool:
+        return self.status in TERMINAL.values()
+
+
+class RunLog:
+    """A run's events, caught up from the journal when asked, and told to who waits for them."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.run: Run = (FAMILY, name)
+        self.lines: list[bytes] = []
+        self.events: list[Body] = []
+        self.snapshot = Snapshot()
+        self.cancel: dict[str, Any] | None = None
+        """Who wanted it to end, and why."""
+        self.answers: list[tuple[str, Any, str]] = []
+        """What operators answered beside the protocol: question, answer, by whom."""
+        self._cursor = 0
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    @property
+    def is_waited_for(self) -> bool:
+        return bool(self._waiting)
+
+    @property
+    def ended(self) -> bool:
+        return self.snapshot.ended
+
+    def told(self) -> dict[str, Any]:
+        return self.snapshot.told(self.name, cancelling=self.cancel is not None)
+
+    def refresh(self, journal: Journal) -> bool:
+        """Whether there was more in the journal."""
+        before = self._cursor
+        while records := journal.read(self._cursor, 10_000, self.run):
+            for record in records:
+                self._cursor = record.seq
+                if record.line and record.dialect == FAMILY:
+                    event = orjson.loads(record.line)
+                    if event.get("sequence") == len(self.events):
+                        self._hear(record.line, event)
+                elif record.line and record.dialect == native.dialect.name:
+                    self._note(orjson.loads(record.line))
+        if self._cursor == before:
+            return False
+        self.wake()
+        return True
+
+    def _hear(self, line: bytes, event: Body) -> None:
+        self.lines.append(line)
+        self.events.append(event)
+        self.snapshot.apply(event)
+
+    def _note(self, said: Mapping[str, Any]) -> None:
+        if said.get("fact") == "Noted" and said.get("label") == CANCEL and self.cancel is None:
+            self.cancel = dict(said.get("data") or {})
+        elif said.get("fact") == "Answered":
+            by = said.get("by") or "default"
+            self.answers.append((str(said.get("question_id")), said.get("answer"), str(by)))
+
+    def wake(self) -> None:
+        """Everybody who waits looks again."""
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(None)
+
+    async def wait(self, seconds: float | None = None) -> None:
+        """Until there is something new, or time is up."""
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiting)
+        try:
+            await asyncio.wait({waiting}, timeout=seconds)
+        finally:
+            self._waiting.discard(waiting)

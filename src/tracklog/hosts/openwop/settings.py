@@ -1,0 +1,295 @@
+"""What an operator chooses for a host, and what the host says of itself because of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+import yaml
+
+from tracklog import __version__
+from tracklog.errors import TracklogError
+
+PROTOCOL = "1.0"
+ENGINE = 1
+"""The version of the engine; a run of a newer one is read and not executed."""
+LOG_VERSION = 2
+SYSTEM = "core.system"
+"""Who calls a tool when no agent does (WOP-61)."""
+UNPRIVILEGED = "conformance-unprivileged"
+"""A principal that holds no scope, for tests of the tool hooks."""
+
+Verbosity = Literal["summary", "full", "off"]
+VERBOSITIES = ("summary", "full", "off")
+
+GATES: Mapping[str, str] = {
+    "agent.reasoned": "reasoning_events",
+    "agent.reasoning.delta": "reasoning_events",
+    "agent.toolCalled": "tool_events",
+    "agent.toolReturned": "tool_events",
+    "agent.handoff": "handoff_events",
+    "agent.decided": "decision_events",
+}
+"""The flag without which a type of event is not written (WOP-75)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """Who shows a token, and what that allows."""
+
+    digest: bytes
+    """Of the token, which itself is kept nowhere."""
+    principal: str = "default"
+    scopes: frozenset[str] = frozenset({"*"})
+
+    def may(self, scope: str) -> bool:
+        return bool(self.scopes & {"*", scope})
+
+
+def digest(token: str) -> bytes:
+    return sha256(token.encode()).digest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A program that an agent may call: arguments as JSON on its input, the result on its output."""
+
+    id: str
+    command: tuple[str, ...]
+    scopes: tuple[str, ...] = ()
+    """What a principal must hold."""
+    per_second: float = 0
+    """Calls in a second by one principal; 0 for any number."""
+    burst: int = 1
+    seconds: float = 60
+    """That a call may take."""
+    idempotent: bool = False
+    """Whether it may be called again when nobody knows how a call ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelServer:
+    """An OpenAI-compatible endpoint."""
+
+    base_url: str
+    name: str
+    key: str | None = field(default=None, repr=False)
+    seconds: float = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """One source for what is advertised and for what is done."""
+
+    reasoning_events: bool = True
+    tool_events: bool = True
+    handoff_events: bool = True
+    decision_events: bool = True
+    verbosity: Verbosity = "summary"
+    token_limit: int = 512
+    streaming: bool = True
+    escalation: Literal["escalate", "suppress"] = "escalate"
+    wire_aliases: bool = False
+    max_node_executions: int = 1000
+    max_request_bytes: int = 1 << 20
+    conformance: bool = True
+    """Whether the published conformance workflows are offered."""
+    seams: bool = False
+    """Whether the routes are there that only tests need."""
+    keys: tuple[Key, ...] = ()
+    workflows: tuple[Path, ...] = ()
+    manifests: tuple[Path, ...] = ()
+    roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The tools of each harness role; a role that is not named here has all of them."""
+    agent_roles: Mapping[str, str] = field(default_factory=dict)
+    tools: Mapping[str, Tool] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What is never written, by its name."""
+    model: ModelServer | None = None
+    """None for the offline stub."""
+
+    @property
+    def agents_supported(self) -> bool:
+        return all(
+            (self.reasoning_events, self.tool_events, self.handoff_events, self.decision_events)
+        )
+
+    @property
+    def orchestrates(self) -> bool:
+        """A host that suppresses escalation does not offer what would need it."""
+        return self.escalation == "escalate" and self.agents_supported
+
+    def writes(self, kind: str) -> bool:
+        """Whether events of that type are advertised, and so may be written."""
+        if kind == "agent.reasoning.delta" and not self.streaming:
+            return False
+        gate = GATES.get(kind)
+        return gate is None or bool(getattr(self, gate))
+
+
+def discovery(settings: Settings, fixtures: list[str]) -> dict[str, Any]:
+    """The document at /.well-known/openwop; both layouts of the agents' block have one source."""
+    reasoning = {
+        "verbosity": settings.verbosity,
+        "tokenLimit": settings.token_limit,
+        "streaming": settings.streaming,
+    }
+    supported = settings.agents_supported
+    root: dict[str, Any] = {"supported": supported}
+    block: dict[str, Any] = {
+        "reasoningEvents": settings.reasoning_events,
+        "toolEvents": settings.tool_events,
+        "handoffEvents": settings.handoff_events,
+        "decisionEvents": settings.decision_events,
+        "memoryBackends": ["conversation"],
+        "supported": supported,
+    }
+    if supported:
+        root["modelClasses"] = ["reasoning", "chat", "classification"]
+        root["orchestrator"] = root["dispatch"] = settings.orchestrates
+    if settings.reasoning_events:
+        root["reasoning"] = block["reasoning"] = reasoning
+    return {
+        "protocolVersion": PROTOCOL,
+        "supportedEnvelopes": ["clarification.request"],
+        "schemaVersions": {},
+        "limits": {
+            "clarificationRounds": 3,
+            "schemaRounds": 2,
+            "envelopesPerTurn": 5,
+            "maxNodeExecutions": settings.max_node_executions,
+            "maxRequestBodyBytes": settings.max_request_bytes,
+        },
+        "implementation": {"name": "tracklog", "version": __version__, "vendor": "tracklog"},
+        "engineVersion": ENGINE,
+        "eventLogSchemaVersion": LOG_VERSION,
+        "minClientVersion": PROTOCOL,
+        "supportedTransports": ["rest"],
+        "fixtures": fixtures,
+        "agents": root,
+        "capabilities": {"agents": block},
+        "conformance": {"mockAgent": settings.conformance},
+        "replay": {"supported": True, "modes": ["replay", "branch"], "cached": True},
+        "toolHooks": {
+            "supported": settings.tool_events,
+            "prePostEvents": settings.tool_events,
+            "perToolAuthorization": settings.tool_events,
+            "perToolRateLimit": settings.tool_events,
+        },
+    }
+
+
+def etag(document: Mapping[str, Any]) -> str:
+    return f'"{sha256(orjson.dumps(document, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]}"'
+
+
+_PLAIN = {
+    each.name: each.type
+    for each in fields(Settings)
+    if each.name
+    not in ("keys", "workflows", "manifests", "roles", "agent_roles", "tools", "secrets", "model")
+}
+
+
+def read_settings(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
+    """What a settings file says, as options of `Settings`; secrets are named there, never written.
+
+    A key, a secret or a model's key is the name of an environment variable.
+    """
+    try:
+        said = yaml.safe_load(path.read_text())
+    except yaml.YAMLError as error:
+        raise _bad(path, f"is no YAML: {error}") from None
+    if not isinstance(said, dict):
+        raise _bad(path, "holds no mapping")
+    options: dict[str, Any] = {}
+    for name, value in said.items():
+        if name in _PLAIN:
+            options[name] = _plain(path, name, value)
+        elif name in ("workflows", "manifests"):
+            options[name] = tuple((path.parent / each) for each in _list(path, name, value))
+        elif name == "roles":
+            roles = _map(path, name, value)
+            options[name] = {role: tuple(_list(path, role, has)) for role, has in roles.items()}
+        elif name == "agent_roles":
+            options[name] = {str(k): str(v) for k, v in _map(path, name, value).items()}
+        elif name == "tools":
+            tools = [_tool(path, each) for each in _list(path, name, value)]
+            options[name] = {tool.id: tool for tool in tools}
+        elif name == "secrets":
+            names = _map(path, name, value)
+            options[name] = {k: _from(path, environment, v) for k, v in names.items()}
+        elif name == "keys":
+            keys = [_key(path, each, environment) for each in _list(path, name, value)]
+            options[name] = tuple(keys)
+        elif name == "model":
+            options[name] = _model(path, _map(path, name, value), environment)
+        else:
+            known = ", ".join(each.name for each in fields(Settings))
+            raise _bad(path, f"has an unknown setting {name!r}; there are: {known}")
+    return options
+
+
+def _bad(path: Path, message: str) -> TracklogError:
+    return TracklogError(f"{path} {message}", "docs/how-to/run-an-openwop-host.md has an example")
+
+
+def _plain(path: Path, name: str, value: Any) -> Any:
+    wanted: type = type(Settings.__dataclass_fields__[name].default)
+    if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
+        raise _bad(path, f"has {name}: {value!r}, which is no {wanted.__name__}")
+    options = {"verbosity": VERBOSITIES, "escalation": ("escalate", "suppress")}.get(name)
+    if options is not None and value not in options:
+        raise _bad(path, f"has {name}: {value!r}; it is one of {', '.join(options)}")
+    if isinstance(value, int) and not isinstance(value, bool) and value < 1:
+        raise _bad(path, f"has {name}: {value}, which is less than 1")
+    return value
+
+
+def _list(path: Path, name: str, value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise _bad(path, f"has {name}, which is no list")
+    return value
+
+
+def _map(path: Path, name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _bad(path, f"has {name}, which is no mapping")
+    return value
+
+
+def _from(path: Path, environment: Mapping[str, str], name: Any) -> str:
+    if not isinstance(name, str) or not environment.get(name):
+        raise _bad(path, f"names the environment variable {name!r}, which is not set")
+    return environment[name]
+
+
+def _tool(path: Path, said: Any) -> Tool:
+    said = dict(_map(path, "tools", said))
+    command = said.pop("command", None)
+    if not isinstance(command, list) or not command:
+        raise _bad(path, f"has a tool without a command: {said.get('id')!r}")
+    if ":" not in str(said.get("id", "")):
+        raise _bad(path, f"has the tool {said.get('id')!r}, which is no <scope>:<tool-id>")
+    scopes = tuple(_list(path, "scopes", said.pop("scopes", [])))
+    try:
+        return Tool(command=tuple(map(str, command)), scopes=scopes, **said)
+    except TypeError as error:
+        raise _bad(path, f"has a tool that is not understood: {error}") from None
+
+
+def _key(path: Path, said: Any, environment: Mapping[str, str]) -> Key:
+    said = _map(path, "keys", said)
+    token = _from(path, environment, said.get("token"))
+    scopes = frozenset(map(str, _list(path, "scopes", said.get("scopes", ["*"]))))
+    return Key(digest=digest(token), principal=str(said.get("principal", "default")), scopes=scopes)
+
+
+def _model(path: Path, said: dict[str, Any], environment: Mapping[str, str]) -> ModelServer:
+    key = _from(path, environment, said["key"]) if "key" in said else None
+    if not isinstance(said.get("base_url"), str) or not isinstance(said.get("name"), str):
+        raise _bad(path, "has a model without a base_url or a name")
+    seconds = float(said.get("seconds", 120))
+    return ModelServer(base_url=said["base_url"], name=said["name"], key=key, seconds=seconds)

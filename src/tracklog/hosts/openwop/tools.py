@@ -1,0 +1,193 @@
+"""Calling a tool: who may, how often, and what is written of its arguments."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import orjson
+
+from tracklog.hosts.openwop.settings import UNPRIVILEGED, Key, Settings, Tool
+
+ECHO = "openwop.echo:echo"
+"""A tool that every host has: it returns its arguments."""
+
+
+class Outcome(NamedTuple):
+    """How a call ended: exactly one of result and error counts."""
+
+    status: str
+    result: Any = None
+    error: dict[str, Any] | None = None
+    ran: bool = True
+
+
+def full_id(name: str) -> str:
+    """`<scope>:<tool-id>` (WOP-50); a bare name is the protocol's own."""
+    return name if ":" in name else f"openwop:{name}"
+
+
+def error_of(code: str, message: str, details: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """An ErrorEnvelope (WOP-59), with the code under both of its names."""
+    said: dict[str, Any] = {"error": code, "code": code, "message": message}
+    return {**said, "details": dict(details)} if details else said
+
+
+def args_hash(arguments: Any) -> str:
+    """SHA-256 of the canonical form (RFC 8785) of what is written of the arguments."""
+    return sha256(canonical(arguments).encode()).hexdigest()
+
+
+def canonical(value: Any) -> str:
+    """JSON as RFC 8785 writes it."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return _number(value)
+        case str():
+            return orjson.dumps(value).decode()
+        case list():
+            return "[" + ",".join(map(canonical, value)) + "]"
+        case dict():
+            pairs = sorted(value.items(), key=lambda pair: pair[0].encode("utf-16-be"))
+            return "{" + ",".join(f"{canonical(k)}:{canonical(v)}" for k, v in pairs) + "}"
+    raise TypeError(f"{type(value)} is no JSON")
+
+
+def _number(value: float) -> str:
+    """As ECMAScript prints a double."""
+    value = float(value)
+    if value == 0:
+        return "0"
+    sign, digits = ("-", repr(-value)) if value < 0 else ("", repr(value))
+    mantissa, _, power = digits.partition("e")
+    whole, _, part = mantissa.partition(".")
+    part = "" if part == "0" else part
+    point = len(whole) + int(power or 0)
+    figures = (whole + part).lstrip("0")
+    point -= len(whole + part) - len(figures)
+    figures = figures.rstrip("0") or "0"
+    count = len(figures)
+    if count <= point <= 21:
+        return sign + figures + "0" * (point - count)
+    if 0 < point <= 21:
+        return f"{sign}{figures[:point]}.{figures[point:]}"
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{figures}"
+    exponent = point - 1
+    mark = f"e{'+' if exponent > 0 else '-'}{abs(exponent)}"
+    return f"{sign}{figures[0]}{'.' + figures[1:] if count > 1 else ''}{mark}"
+
+
+class _Bucket:
+    def __init__(self, tool: Tool) -> None:
+        self.tool, self.left, self.at = tool, float(tool.burst), time.monotonic()
+
+    def take(self) -> bool:
+        now = time.monotonic()
+        full = float(self.tool.burst)
+        self.left = min(full, self.left + (now - self.at) * self.tool.per_second)
+        self.at = now
+        if self.left < 1:
+            return False
+        self.left -= 1
+        return True
+
+
+class Hooks:
+    """Asked before a tool is invoked."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._scopes = {key.principal: key for key in settings.keys}
+        self._buckets: dict[tuple[str, str], _Bucket] = {}
+
+    def judge(
+        self, principal: str, tool: str, scopes: Iterable[str] | None = None
+    ) -> Outcome | None:
+        """Why a call is not made; None when it may be."""
+        known = self._settings.tools.get(tool)
+        needed = list(scopes) if scopes is not None else list(known.scopes if known else ())
+        if needed and not self._holds(principal, needed):
+            return forbidden(tool, "a scope is missing", needed)
+        if known is not None and known.per_second:
+            bucket = self._buckets.setdefault((principal, tool), _Bucket(known))
+            if not bucket.take():
+                return rate_limited(tool)
+        return None
+
+    def _holds(self, principal: str, needed: list[str]) -> bool:
+        """Fail closed: of a principal that is not known nothing is known to be allowed."""
+        if principal == UNPRIVILEGED:
+            return False
+        key = self._scopes.get(principal)
+        if key is None:
+            # The operator's one token stands for all that there is, when no keys are set up.
+            key = Key(digest=b"") if not self._scopes and principal == "default" else None
+        return key is not None and all(isinstance(s, str) and key.may(s) for s in needed)
+
+
+def forbidden(tool: str, why: str, scopes: list[str] | None = None) -> Outcome:
+    details: dict[str, Any] = {"scope": "tool", "toolName": tool}
+    if scopes is not None:
+        details["requiredScopes"] = scopes
+    return Outcome("forbidden", error=error_of("forbidden", why, details), ran=False)
+
+
+def rate_limited(tool: str) -> Outcome:
+    details = {"scope": "tool", "toolName": tool}
+    return Outcome(
+        "rate_limited", error=error_of("rate_limited", "bucket empty", details), ran=False
+    )
+
+
+async def invoke(tool_id: str, tools: Mapping[str, Tool], arguments: Any) -> Outcome:
+    """Runs a tool to its end, or to the end of its time."""
+    if tool_id == ECHO:
+        return Outcome("ok", arguments)
+    tool = tools.get(tool_id)
+    if tool is None:
+        return Outcome("error", error=error_of("tool_not_found", f"there is no tool {tool_id}"))
+    pipe = asyncio.subprocess.PIPE
+    try:
+        child = await asyncio.create_subprocess_exec(
+            *tool.command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+        )
+    except OSError as error:
+        return Outcome(
+            "error", error=error_of("tool_failed", f"it cannot be run: {error.strerror}")
+        )
+    try:
+        async with asyncio.timeout(tool.seconds):
+            out, err = await child.communicate(orjson.dumps(arguments))
+    except TimeoutError:
+        return Outcome("error", error=_retry("tool_timeout", f"it took more than {tool.seconds} s"))
+    finally:
+        if child.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+            await child.wait()
+    if child.returncode:
+        said = err.decode(errors="replace").strip()[-500:]
+        message = said or f"it ended with {child.returncode}"
+        return Outcome("error", error=error_of("tool_failed", message))
+    try:
+        return Outcome("ok", orjson.loads(out) if out.strip() else None)
+    except orjson.JSONDecodeError:
+        return Outcome("ok", out.decode(errors="replace"))
+
+
+def _retry(code: str, message: str) -> dict[str, Any]:
+    return error_of(code, message, {"retryable": True})
+
+
+def unknown_end(tool: str) -> Outcome:
+    """A call whose end nobody saw: it is not made again, because it may have been done."""
+    details = {"toolName": tool, "retryable": True}
+    message = "the host ended while the tool ran; whether it was done is not known"
+    return Outcome("error", error=error_of("outcome_unknown", message, details))
