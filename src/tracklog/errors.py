@@ -27,6 +27,7 @@
     ├── IndexUnusable        an index that can be neither read nor written now
     │   ├── IndexUnwritable      an index whose folder or file may only be read
     │   └── IndexDamaged         an index whose bytes are not what was written; it is rebuilt
+    ├── TapeMiss             a call that a recorded run did not make
     ├── BadQuery             a question that is no SQL, would change something, or takes too long
     └── NotRecorded          an event that did not reach its transcript
         ├── InvalidEvent         it is not one that may be written
@@ -149,6 +150,10 @@ class IndexDamaged(IndexUnusable):
 
 class BadQuery(TracklogError):
     """A question to the index is no SQL, would change something, or took too long."""
+
+
+class TapeMiss(TracklogError):
+    """A call was to be answered from a recorded run, which has no answer to it."""
 
 
 class NotOpened(TracklogError):

@@ -99,6 +99,12 @@ class Provider:
     """Whether an object is one with which such a stream begins."""
     prompt: Callable[[Sequence[str]], str | None] = lambda _arguments: None
     """What the agent is asked, by the arguments of its command."""
+    template: tuple[str, ...] = ()
+    """The command that asks it one thing and prints a stream; `{{prompt}}` stands for that."""
+    template_system: tuple[str, ...] = ()
+    """What is added for a system prompt, `{{system}}`; else that stands before the prompt."""
+    template_again: tuple[str, ...] = ()
+    """What is added to go on with the conversation `{{session}}`."""
     nul: bool = False
     """Whether the original's mapping reads lines with raw NUL bytes."""
     whole: bool = False

@@ -361,6 +361,9 @@ provider = Provider(
     read=Reading,
     compat=compat,
     programs=("claude",),
+    template=("claude", "-p", "{{prompt}}", "--output-format", "stream-json", "--verbose"),
+    template_system=("--append-system-prompt", "{{system}}"),
+    template_again=("--resume", "{{session}}"),
     opens=lambda body: body.get("type") == "system" and body.get("subtype") == "init",
     prompt=lambda arguments: option(arguments, "-p", "--print"),
 )

@@ -226,6 +226,7 @@ provider = Provider(
     read=Reading,
     compat=compat,
     programs=("codex",),
+    template=("codex", "exec", "--json", "{{prompt}}"),
     opens=lambda body: body.get("type") == "thread.started",
     prompt=prompt,
     nul=True,

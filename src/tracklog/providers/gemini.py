@@ -142,6 +142,7 @@ provider = Provider(
     read=Reading,
     compat=compat,
     programs=("gemini",),
+    template=("gemini", "-p", "{{prompt}}", "--output-format", "stream-json"),
     opens=lambda body: body.get("type") == "init" and "session_id" in body,
     prompt=lambda arguments: option(arguments, "-p", "--prompt"),
 )

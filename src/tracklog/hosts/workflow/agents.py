@@ -1,0 +1,349 @@
+"""The seam of the agents: what one is asked, what it prints, and what of it is recorded.
+
+AWF-43: three listeners hear the same bytes and share nothing: one for the result of the step, one for
+the display, and one, if there is a recorder, for the record.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from tracklog.hosts.workflow import processes, values
+from tracklog.hosts.workflow.flow import Agent
+from tracklog.providers import (
+    Normaliser,
+    Provider,
+    Status,
+    provider,
+    provider_of,
+    provider_that_opens,
+)
+from tracklog.recorder import NullRecorder
+from tracklog.recorder.scopes import Scope
+from tracklog.tape import Recorded
+
+KEPT = 1 << 20
+"""Bytes of plain output that are kept at its beginning, and as many at its end."""
+SNIFFED = 64 << 10
+"""So far into an unknown program's output the beginning of a known stream is looked for."""
+
+Block = dict[str, Any]
+
+
+class Question(NamedTuple):
+    """One turn of a conversation with an agent."""
+
+    prompt: str
+    system: str | None
+    session: str | None
+    """The provider's name of the conversation, from the second turn on."""
+    timeout: float | None
+
+
+@dataclass(slots=True)
+class Answer:
+    """What came of it, in every outcome."""
+
+    text: str = ""
+    status: str = "ok"
+    error: str | None = None
+    exit_code: int | None = None
+    session: str | None = None
+
+
+class Kept:
+    """The beginning and the end of an output, whatever its size."""
+
+    def __init__(self) -> None:
+        self.head = bytearray()
+        self._tail = bytearray()
+        self.size = 0
+
+    def hear(self, chunk: bytes) -> None:
+        self.size += len(chunk)
+        room = KEPT - len(self.head)
+        self.head += chunk[:room]
+        self._tail += chunk[room:]
+        del self._tail[:-KEPT]
+
+    @property
+    def text(self) -> str:
+        """As text, with what was left out."""
+        left = self.size - len(self.head) - len(self._tail)
+        between = f"\n[{left} bytes are left out]\n".encode() if left else b""
+        return (bytes(self.head) + between + bytes(self._tail)).decode("utf-8", "replace")
+
+
+class Stream:
+    """An agent's output, read as its provider's stream, or as plain text where it is nobody's."""
+
+    def __init__(self, known: Provider | None) -> None:
+        self.plain = Kept()
+        self.normaliser = Normaliser(known.name) if known else None
+
+    def hear(self, chunk: bytes) -> None:
+        self.plain.hear(chunk)
+        if self.normaliser is not None:
+            self.normaliser.feed(chunk)
+        elif self.plain.size <= SNIFFED:
+            self._sniff()
+
+    @property
+    def provider(self) -> Provider | None:
+        return self.normaliser.provider if self.normaliser else None
+
+    @property
+    def understood(self) -> bool:
+        """Whether it is a stream after all: a known program may answer in plain text."""
+        return self.normaliser is not None and bool(self.normaliser.report.recognised)
+
+    def take(self) -> list[Block]:
+        """The blocks that will not change any more, each once."""
+        return self.normaliser.reply.take() if self.normaliser and self.understood else []
+
+    def finish(
+        self, status: Status, exit_code: int | None, stderr: bytes
+    ) -> tuple[list[Block], dict[str, Any]]:
+        """The rest of the blocks, and what is known of the whole."""
+        meta: dict[str, Any] = {"status": status}
+        blocks: list[Block] = []
+        if self.normaliser is not None:
+            whole = self.normaliser.finish(status, exit_code, stderr)
+            blocks, meta = whole.blocks, dict(whole.meta)
+            if report := whole.report.told():
+                meta["report"] = report
+        if not self.understood:
+            text = {"type": "text", "fidelity": "agent_emitted", "text": self.plain.text}
+            blocks = [text] if self.plain.size else []
+            meta.pop("report", None)
+        if self.normaliser is None:
+            meta |= {} if exit_code is None else {"exit_code": exit_code}
+            if status != "ok":
+                tail = stderr[-4096:].decode("utf-8", "replace")
+                meta |= {"error": tail.strip() or status, "stderr_tail": tail}
+        return blocks, meta
+
+    def _sniff(self) -> None:
+        head = bytes(self.plain.head)
+        for line in head.split(b"\n")[:-1]:
+            if found := provider_that_opens(line):
+                self.normaliser = Normaliser(found.name)
+                self.normaliser.feed(head)
+                return
+
+
+class Listener(Protocol):
+    """Hears what an agent prints, and how it ended."""
+
+    def hear(self, chunk: bytes) -> None: ...
+
+    def finish(self, status: Status, exit_code: int | None, stderr: bytes) -> None: ...
+
+
+class Record:
+    """The listener for the record: calls and results as they are told, a message for each turn."""
+
+    def __init__(self, scope: Scope, known: Provider | None) -> None:
+        self._scope = scope
+        self._stream = Stream(known)
+        self._inputs: dict[str, Any] = {}
+        self._turns = 0
+
+    def hear(self, chunk: bytes) -> None:
+        self._stream.hear(chunk)
+        self._tell_tools()
+        if blocks := self._stream.take():
+            self._say(blocks, final=False)
+
+    def finish(self, status: Status, exit_code: int | None, stderr: bytes) -> None:
+        blocks, meta = self._stream.finish(status, exit_code, stderr)
+        self._tell_tools()
+        self._say(blocks, final=True, **meta)
+
+    def _tell_tools(self) -> None:
+        """AWF-23, AWF-24: calls and results are events of their own, as they are reported."""
+        if self._stream.normaliser is not None:
+            for block in self._stream.normaliser.reply.news():
+                tell_tool(self._scope, block, self._inputs)
+
+    def _say(self, blocks: Sequence[Block], *, final: bool, **meta: Any) -> None:
+        normaliser = self._stream.normaliser
+        known = normaliser.reply.meta if normaliser else {}
+        said: dict[str, Any] = {
+            key: known[key] for key in ("model", "provider_session_id") if key in known
+        }
+        if self._stream.provider:
+            said["provider"] = self._stream.provider.name
+        self._scope.assistant(blocks, **{**said, **meta, "turn": self._turns, "final": final})
+        self._turns += 1
+
+
+def tell_tool(scope: Scope, block: Mapping[str, Any], inputs: dict[str, Any]) -> None:
+    """Records one call or result that an agent reports."""
+    id = block["tool_id"]
+    more = {key: block[key] for key in ("tool_server",) if key in block}
+    if block["type"] == "tool_use":
+        inputs[id] = block["tool_input"]
+        scope.tool_call(block["tool_name"], id, block["tool_input"], **more)
+        return
+    failed = block.get("is_error") is True
+    name, content = block.get("tool_name") or "", block["tool_content"]
+    scope.tool_result(name, id, inputs.pop(id, None), content, is_error=failed, **more)
+
+
+class Shown:
+    """The listener for the display: what it says, and the names of the tools that it calls."""
+
+    def __init__(self, known: Provider | None, tell: Callable[[str], None]) -> None:
+        self._stream = Stream(known)
+        self._tell = tell
+
+    def hear(self, chunk: bytes) -> None:
+        self._stream.hear(chunk)
+        self._show(self._stream.take())
+
+    def finish(self, status: Status, exit_code: int | None, stderr: bytes) -> None:
+        blocks, meta = self._stream.finish(status, exit_code, stderr)
+        self._show(blocks)
+        if meta["status"] != "ok" and stderr:
+            self._tell(stderr[-4096:].decode("utf-8", "replace").rstrip())
+
+    def _show(self, blocks: Sequence[Block]) -> None:
+        show(blocks, self._tell)
+
+
+def show(blocks: Sequence[Mapping[str, Any]], tell: Callable[[str], None]) -> None:
+    """Tells a person what some blocks say."""
+    for block in blocks:
+        if block["type"] == "text":
+            tell(block["text"].rstrip("\n"))
+        elif block["type"] == "tool_use":
+            tell(f"→ {block['tool_name']}")
+
+
+class Result:
+    """The listener for the result: the text of the last turn that has any."""
+
+    def __init__(self, known: Provider | None) -> None:
+        self._stream = Stream(known)
+        self._blocks: list[Block] = []
+        self.answer = Answer()
+
+    def hear(self, chunk: bytes) -> None:
+        self._stream.hear(chunk)
+        self._blocks += self._stream.take()
+
+    def finish(self, status: Status, exit_code: int | None, stderr: bytes) -> None:
+        blocks, meta = self._stream.finish(status, exit_code, stderr)
+        text = last_text([*self._blocks, *blocks])
+        self.answer = Answer(
+            text=text if self._stream.understood else text.rstrip("\n"),
+            status=meta["status"],
+            error=meta.get("error"),
+            exit_code=exit_code,
+            session=meta.get("provider_session_id"),
+        )
+
+
+def last_text(blocks: Sequence[Mapping[str, Any]]) -> str:
+    """What was said in the last turn in which something was said."""
+    texts = [block for block in blocks if block["type"] == "text"]
+    last = texts[-1].get("turn") if texts else None
+    return "".join(block["text"] for block in texts if block.get("turn") == last)
+
+
+@dataclass(slots=True)
+class CommandAgent:
+    """An agent that is a program: one process for each turn."""
+
+    agent: Agent
+    run_id: str
+    environment: Mapping[str, str]
+    cwd: Path
+    known: Mapping[str, Any]
+    """What its command may refer to."""
+    tell: Callable[[str], None]
+    provider: Provider | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        named = provider(self.agent.provider) if self.agent.provider else None
+        command = self.agent.command
+        self.provider = named or (provider_of(command[0]) if command else None)
+
+    async def ask(self, scope: Scope, asked: Question) -> Answer:
+        """Runs it; whatever becomes of it, what it said so far is in the answer and on record."""
+        result = Result(self.provider)
+        listeners: list[Listener] = [result, Shown(self.provider, self.tell)]
+        if not isinstance(scope.recorder, NullRecorder):
+            listeners.append(Record(scope, self.provider))
+
+        def hear(chunk: bytes) -> None:
+            for listener in listeners:
+                listener.hear(chunk)
+
+        def finish(status: Status, exit_code: int | None, stderr: bytes = b"") -> None:
+            for listener in listeners:
+                listener.finish(status, exit_code, stderr)
+
+        command, stdin = self._command(asked)
+        try:
+            ended = await processes.run(
+                command,
+                run_id=self.run_id,
+                hear=hear,
+                environment=self.environment,
+                cwd=self.cwd,
+                stdin=stdin,
+                seconds=asked.timeout,
+            )
+        except asyncio.CancelledError:
+            finish("killed", None)
+            raise
+        except OSError as error:
+            finish("error", None, f"{command[0]}: {error.strerror}".encode())
+            return result.answer
+        status: Status = "timeout" if ended.timed_out else "killed" if ended.signal else "ok"
+        if status == "ok" and ended.exit_code:
+            status = "error"
+        finish(status, ended.exit_code, ended.stderr)
+        return result.answer
+
+    def _command(self, asked: Question) -> tuple[list[str], bytes | None]:
+        agent, template = self.agent, self.provider
+        command, prompt = list(agent.command or ()), asked.prompt
+        again = list(agent.again or ())
+        if not command and template is not None:
+            command, again = list(template.template), again or list(template.template_again)
+            if asked.system is not None and template.template_system:
+                command += template.template_system
+            elif asked.system is not None:
+                prompt = f"{asked.system}\n\n{prompt}"
+        if asked.session is not None:
+            command += again
+        known = {"prompt": prompt, "system": asked.system or "", "session": asked.session or ""}
+        scope = {**self.known, **known}
+        stdin = None if agent.stdin is None else values.text(agent.stdin, scope).encode()
+        return [values.text(word, scope) for word in command], stdin
+
+
+def play(scope: Scope, recorded: Recorded, tell: Callable[[str], None]) -> Answer:
+    """An answer from a tape, shown and recorded in the very pieces in which it was given."""
+    answer = recorded.answer
+    inputs: dict[str, Any] = {}
+    whole = [{"blocks": answer["blocks"]}] if "told" not in answer else answer["told"]
+    for told in whole:
+        if "tool" in told:
+            tell_tool(scope, told["tool"], inputs)
+            continue
+        show(told["blocks"], tell)
+        scope.assistant(told["blocks"], **{"status": "ok", **told.get("meta", {})})
+    meta = whole[-1].get("meta", {})
+    return Answer(
+        text=last_text(answer["blocks"]),
+        status=meta.get("status", "ok"),
+        error=meta.get("error"),
+        exit_code=meta.get("exit_code"),
+        session=meta.get("provider_session_id"),
+    )

@@ -1,0 +1,84 @@
+"""The audit trail: two lines for each run, in a file of its own, whether or not it is recorded.
+
+AWF-79: `workflow.started` and `workflow.completed`, of which the run's id says that they are a pair.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+log = logging.getLogger("tracklog")
+
+LONGEST = 4096
+"""Bytes of a line, its end included: so long a write to a file is never mixed with another's."""
+SHOWN = 1000
+
+
+class Audit:
+    """Appends to `audit.jsonl`; a trail that cannot be written stops no run, and is warned of."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+        self.path = path
+        self._clock = clock
+
+    def started(self, run_id: str, workflow: str, **more: Any) -> None:
+        """A run begins."""
+        self._write("workflow.started", run_id, workflow, more)
+
+    def completed(self, run_id: str, workflow: str, status: str, error: str | None) -> None:
+        """A run has ended, well or badly."""
+        more = {"status": status} | ({"error": _cut(error)} if error else {})
+        self._write("workflow.completed", run_id, workflow, more)
+
+    def stands(self, run_id: str) -> str | None:
+        """The last thing that was said of a run: the kind of the line, or None."""
+        last = None
+        if self.path.exists():
+            mark = run_id.encode()
+            for line in self.path.read_bytes().split(b"\n"):
+                if mark in line and (said := _read(line)).get("execution_id") == run_id:
+                    last = said.get("event")
+        return last
+
+    def _write(self, event: str, run_id: str, workflow: str, more: dict[str, Any]) -> None:
+        at = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds")
+        line = {"event": event, "execution_id": run_id, "timestamp": at.replace("+00:00", "Z")}
+        line |= {"workflow": _cut(workflow), **more}
+        written = orjson.dumps(line) + b"\n"
+        assert len(written) <= LONGEST
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+            fd = os.open(self.path, flags, 0o600)
+            try:
+                os.write(fd, written)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            log.warning("%s lacks %s of %s: %s", self.path, event, run_id, error)
+
+
+def _cut(text: str) -> str:
+    """So much of a text as has room in a line, however it is escaped."""
+    size = 0
+    kept: list[str] = []
+    for char in text:
+        size += max(len(orjson.dumps(char.encode("utf-8", "replace").decode())) - 2, 1)
+        if size > SHOWN:
+            return "".join(kept) + "…"
+        kept.append(char.encode("utf-8", "replace").decode())
+    return text.encode("utf-8", "replace").decode()
+
+
+def _read(line: bytes) -> dict[str, Any]:
+    try:
+        said = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return {}
+    return said if isinstance(said, dict) else {}

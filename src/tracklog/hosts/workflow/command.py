@@ -1,0 +1,197 @@
+"""`tracklog host workflow`: runs a flow, in the foreground, to its end."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tracklog.cli import _home
+from tracklog.cli._terminal import say_error
+from tracklog.errors import TracklogError
+
+if TYPE_CHECKING:
+    from tracklog.hosts.workflow.engine import Outcome
+    from tracklog.hosts.workflow.flow import Loaded
+    from tracklog.hosts.workflow.past import Past
+    from tracklog.tape import Tape
+
+CODES = {"ok": 0, "failed": 1, "timeout": 124, "cancelled": 130}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tracklog host workflow examples/workflow/review.yaml
+  tracklog host workflow review.yaml --input 'files=["a.py"]' --input who=me
+  tracklog host workflow review.yaml --tape RUN      (again, with the recorded answers)
+\b
+Exit code: 0 it succeeded, 1 it failed or left the tape, 2 it cannot be run, 124 a step timed out,
+130 Ctrl-C.""",
+)
+@click.argument("flow", type=click.Path(path_type=Path))
+@_home.home_option
+@click.option("--input", "inputs", multiple=True, metavar="KEY=VALUE",
+              help="What the flow is given; JSON, or else text.")  # fmt: skip
+@click.option("--run", "run_id", metavar="UUID",
+              help="The id of the run; one that was killed goes on, one that ended stays as it is.")  # fmt: skip
+@click.option("--tape", metavar="RUN", help="Answer from a recorded run instead of asking anybody.")
+@click.option("--by", type=click.Choice(["order", "match"]), default="order", show_default=True,
+              help="How the answers of the tape are found.")  # fmt: skip
+@click.option("--on-miss", type=click.Choice(["error", "live"]), default="error", show_default=True,
+              help="What becomes of a call that the tape does not have.")  # fmt: skip
+@click.option("--record/--no-record", default=True, help="Whether a transcript is written.")
+def command(
+    flow: Path,
+    home: Path,
+    inputs: tuple[str, ...],
+    run_id: str | None,
+    tape: str | None,
+    by: str,
+    on_miss: str,
+    record: bool,
+) -> None:
+    """Run the steps of FLOW, with all that they do on record.
+
+    A run that was killed is ended by the next one that starts, or goes on with --run.
+    """
+    from tracklog.hosts.workflow.engine import read  # noqa: PLC0415  # slow to import
+
+    loaded = read(flow)
+    given = dict(map(_input, inputs))
+    with _Host(home, loaded, run_id, record=record) as host:
+        played = host.tape(tape, by, on_miss) if tape else None
+        outcome = host.run(given, played)
+    if played is not None:
+        sys.exit(_report(host.tapes, CODES.get(outcome.status, 1)))
+    sys.exit(CODES.get(outcome.status, 1))
+
+
+def _input(word: str) -> tuple[str, Any]:
+    key, equals, value = word.partition("=")
+    if not equals:
+        raise click.UsageError(f"--input {word}: write KEY=VALUE")
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, value
+
+
+def _report(tapes: "list[Tape]", code: int) -> int:
+    """Says where the run left its tape; the exit code."""
+    for tape in tapes:
+        for divergence in tape.divergences[:1]:
+            say_error(f"the run left its tape: {divergence}", "`tracklog diff` shows both runs")
+        for rest in tape.unconsumed:
+            click.echo(
+                f"not asked for: {rest.kind} {rest.lane or ''} (record {rest.seq})", err=True
+            )
+    left = any(tape.divergences or tape.unconsumed for tape in tapes)
+    return max(code, 1 if left else 0)
+
+
+class _Host:
+    """One run in this process, with what it stands on."""
+
+    def __init__(self, home: Path, loaded: "Loaded", run_id: str | None, *, record: bool) -> None:
+        from tracklog.hosts import Leases  # noqa: PLC0415  # slow to import
+        from tracklog.hosts.workflow.audit import Audit  # noqa: PLC0415
+        from tracklog.hosts.workflow.keeping import Keeper  # noqa: PLC0415
+
+        self._path, self._loaded, self._record = home, loaded, record
+        self._run_id = run_id or str(uuid.uuid4())
+        self._again = run_id is not None
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._audit = Audit(home / "audit.jsonl")
+        self._leases = Leases(home)
+        self._keeper: Keeper = Keeper(home, self._audit, self._leases)
+        self.tapes: list[Tape] = []
+        self._tape_of: Any = lambda _run: None
+
+    def __enter__(self) -> "_Host":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._keeper.close()
+        self._leases.close()
+
+    def tape(self, name: str, by: Any, miss: Any) -> "Tape":
+        """The recorded run as a tape, and those of its sub-runs."""
+        from tracklog.hosts.workflow.replaying import tape_of  # noqa: PLC0415  # slow to import
+
+        with _home.reading(self._path) as home:
+            found, self._tape_of = tape_of(home, name, by, miss, self.tapes)
+        return found
+
+    def run(self, inputs: dict[str, Any], tape: "Tape | None") -> "Outcome":
+        """Runs it; Ctrl-C and a request to end stop what is under way, and put that on record."""
+        from tracklog.hosts.workflow.engine import Outcome  # noqa: PLC0415  # slow to import
+        from tracklog.hosts.workflow.past import Past  # noqa: PLC0415
+        from tracklog.hosts.workflow.processes import end_leftovers, guarded  # noqa: PLC0415
+        from tracklog.recorder import NullRecorder, Recorder  # noqa: PLC0415
+
+        if not self._keeper.take(self._run_id):
+            raise TracklogError(f"{self._run_id} is being run by another host", "wait for its end")
+        self._keeper.sweep(but=self._run_id)
+        past = Past.of(self._path / "transcripts" / f"{self._run_id}.jsonl", self._run_id)
+        if past.end is not None:
+            click.echo(f"{self._run_id} has ended before", err=True)
+            return Outcome(past.end.get("status", "ok"))
+        if self._again:
+            end_leftovers(self._run_id)
+            self._check_same(past, inputs)
+        recorder: Recorder = NullRecorder()
+        if self._record:
+            opening = Recorder.open if past.run else Recorder.try_open
+            recorder = opening(self._run_id, self._path, resume=past.run is not None)
+        with recorder, guarded():
+            return asyncio.run(self._perform(recorder, inputs, past, tape))
+
+    def _check_same(self, past: "Past", inputs: dict[str, Any]) -> None:
+        """A run goes on with what it was given."""
+        from tracklog.hosts.workflow.engine import fingerprint  # noqa: PLC0415  # slow to import
+        from tracklog.hosts.workflow.flow import given  # noqa: PLC0415
+
+        was = (past.start or {}).get("inputs_sha256")
+        if was not in (None, fingerprint(given(self._loaded.flow, inputs))):
+            raise TracklogError(
+                f"{self._run_id} was given other inputs", "repeat those that it was begun with"
+            )
+
+    async def _perform(
+        self, recorder: Any, inputs: dict[str, Any], past: Any, tape: "Tape | None"
+    ) -> "Outcome":
+        from tracklog.hosts.workflow.display import Display  # noqa: PLC0415  # slow to import
+        from tracklog.hosts.workflow.engine import Execution, Ground, Outcome  # noqa: PLC0415
+
+        ground = Ground(
+            display=Display(_put),
+            audit=self._audit,
+            environment=os.environ,
+            storage=self._path,
+            opened=self._keeper.opened,
+            tape_of=self._tape_of,
+        )
+        execution = Execution(
+            ground, self._loaded, inputs,
+            run_id=self._run_id, recorder=recorder, past=past, tape=tape,
+        )  # fmt: skip
+        async with self._keeper.keeping():
+            work = asyncio.create_task(execution.run())
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.add_signal_handler(number, work.cancel)
+            try:
+                return await work
+            except asyncio.CancelledError:
+                return Outcome("cancelled")
+
+
+def _put(text: bytes) -> None:
+    sys.stdout.buffer.write(text)
+    sys.stdout.buffer.flush()

@@ -1,0 +1,54 @@
+"""What a person sees of a run while it runs; it knows nothing of the record."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Write = Callable[[bytes], None]
+
+
+def label(path: str, frames: Sequence[Mapping[str, Any]]) -> str:
+    """A step's place for a person: its path, and where it is in the loops around it."""
+    at = [str(frame["index"]) for frame in frames if "index" in frame]
+    return f"{path} {'.'.join(at)}" if at else path
+
+
+class Display:
+    """The lines of all runs of a host, each under the step that it comes from."""
+
+    def __init__(self, write: Write, runs: Sequence[str] = ()) -> None:
+        self._write = write
+        self._runs = tuple(runs)
+
+    def inside(self, step: str) -> "Display":
+        """The display of a run that a step calls."""
+        return Display(self._write, (*self._runs, step))
+
+    def line(self, step: str, text: str) -> None:
+        """One line, or several, of a step; the run itself has no name."""
+        place = " / ".join([*self._runs, step] if step else self._runs)
+        head = f"[{place}] " if place else ""
+        for each in text.split("\n"):
+            self._write(f"{head}{printable(each)}\n".encode(errors="replace"))
+
+
+def printable(text: str) -> str:
+    """Without what would steer a terminal: a step's output cannot draw over the others'."""
+    return "".join(char if char == "\t" or char.isprintable() else "�" for char in text)
+
+
+class Lines:
+    """Output as it comes, told line by line."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._rest = b""
+
+    def hear(self, chunk: bytes) -> None:
+        *whole, self._rest = (self._rest + chunk).split(b"\n")
+        for line in whole:
+            self._tell(line.removesuffix(b"\r").decode("utf-8", "replace"))
+
+    def end(self) -> None:
+        """What came without the end of its line is told, too."""
+        if self._rest:
+            self.hear(b"\n")

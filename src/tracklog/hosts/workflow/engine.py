@@ -1,0 +1,524 @@
+"""Runs flows: step by step, each begun, ended and recorded once, however it ends.
+
+The engine records the life of runs and steps; what agents say is recorded at the seam of the agents,
+what tools do at the router (AWF-70). With no recorder everything else is the same.
+"""
+
+import asyncio
+import contextlib
+import shlex
+import uuid
+from collections import ChainMap
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from tracklog.errors import TracklogError
+from tracklog.hosts.workflow import processes, router, values
+from tracklog.hosts.workflow.agents import Answer, CommandAgent, Kept, Question, play
+from tracklog.hosts.workflow.audit import Audit
+from tracklog.hosts.workflow.display import Display, Lines, label
+from tracklog.hosts.workflow.flow import (
+    Agent,
+    AgentStep,
+    CallWorkflowStep,
+    CommandStep,
+    ForEachStep,
+    Loaded,
+    OperationStep,
+    ParallelStep,
+    PluginStep,
+    StepCommon,
+    TerminalStep,
+    WhileStep,
+    given,
+    load,
+)
+from tracklog.hosts.workflow.past import Address, Past, address, lane
+from tracklog.hosts.workflow.router import Router
+from tracklog.recorder import NullRecorder, Recorder
+from tracklog.recorder.scopes import CallWorkflow, Scope, Status, Step
+from tracklog.tape import Tape
+
+DEEPEST = 16
+"""Flows that may call each other in a row."""
+ENDINGS: dict[str, Status] = {"ok": "ok", "timeout": "timeout", "killed": "cancelled"}
+
+
+class StepFailed(TracklogError):
+    """A step failed, and with it what it is a part of."""
+
+    def __init__(self, message: str, status: Status = "failed") -> None:
+        super().__init__(message)
+        self.status: Status = status
+
+
+class Terminal(Exception):
+    """A terminal step was reached: the run ends here."""
+
+    def __init__(self, outcome: "Outcome") -> None:
+        super().__init__(outcome.status)
+        self.outcome = outcome
+
+
+class Outcome(NamedTuple):
+    """How a run ended."""
+
+    status: Status
+    result: Any = None
+    error: str | None = None
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())
+
+
+@dataclass(slots=True, kw_only=True)
+class Ground:
+    """What all the runs of one host stand on."""
+
+    display: Display
+    audit: Audit
+    environment: Mapping[str, str]
+    storage: Path
+    """The folder whose `transcripts` hold the record."""
+    new_id: Callable[[], str] = _new_id
+    opened: Callable[[str, str], None] = lambda _run, _workflow: None
+    """Told of each run before its first line is written."""
+    tape_of: Callable[[str], Tape | None] = lambda _run: None
+    """The tape of a sub-run that was recorded, by its id then."""
+    tapes: list[Tape] = field(default_factory=list)
+
+
+def tools_of(loaded: Loaded) -> dict[str, router.Function]:
+    """Every tool that a flow may use."""
+    own = {name: router.brought(loaded.path.parent, at) for name, at in loaded.flow.tools.items()}
+    return {**router.TOOLS, **router.outside("tools"), **own}
+
+
+def read(path: Path) -> Loaded:
+    """The flow of a file, with what is installed here."""
+    return load(path, [*router.TOOLS, *router.outside("tools")], router.outside("steps"))
+
+
+def fingerprint(inputs: Mapping[str, Any]) -> str:
+    return sha256(orjson.dumps(dict(inputs), option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+class Execution:
+    """One run of one flow."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        loaded: Loaded,
+        inputs: Mapping[str, Any],
+        *,
+        run_id: str,
+        recorder: Recorder,
+        past: Past | None = None,
+        tape: Tape | None = None,
+        callers: Sequence[Path] = (),
+        display: Display | None = None,
+    ) -> None:
+        self.ground, self.loaded, self.flow = ground, loaded, loaded.flow
+        self.run_id, self.recorder = run_id, recorder
+        self._past, self._tape = past or Past(), tape
+        self._callers = (*callers, loaded.path)
+        self._display = display or ground.display
+        self._given = given(loaded.flow, inputs)
+        self._router = Router(tools_of(loaded))
+        folder = loaded.path.parent
+        own = {name: router.brought(folder, at) for name, at in self.flow.plugins.items()}
+        self._plugins = {**router.outside("steps"), **own}
+        self._known: values.Known = ChainMap(
+            {"inputs": self._given, "steps": {}, "run": {"id": run_id, "folder": str(folder)}}
+        )
+
+    async def run(self) -> Outcome:
+        """Runs it to its end, whichever that is; only a cancellation comes out as such."""
+        audit, name = self.ground.audit, self.flow.name
+        told = {"inputs_sha256": fingerprint(self._given)}
+        self.ground.opened(self.run_id, name)
+        if self._past.run is None or audit.stands(self.run_id) != "workflow.started":
+            audit.started(self.run_id, name, **told)
+        scope = self.recorder.run(name, **told)
+        outcome = Outcome("interrupted", error="the host was stopped")
+        scope.begin()
+        self._past.end_open_steps(self.recorder)
+        try:
+            outcome = await self._to_the_end(scope)
+        except asyncio.CancelledError:
+            outcome = Outcome("cancelled", error="the run was cancelled")
+            raise
+        finally:
+            scope.status, scope.result, scope.error = outcome.status, outcome.result, outcome.error
+            scope.end()
+            audit.completed(self.run_id, name, outcome.status, outcome.error)
+            if outcome.status != "ok":
+                self._display.line("", f"{name} {outcome.status}: {outcome.error}")
+        return outcome
+
+    async def _to_the_end(self, scope: Scope) -> Outcome:
+        try:
+            await self._steps(self.flow.steps, scope, self._known)
+            return Outcome("ok", router.plain(values.filled(self.flow.result, self._known)))
+        except Terminal as reached:
+            return reached.outcome
+        except StepFailed as failure:
+            return Outcome(failure.status, error=failure.message)
+        except TracklogError as failure:
+            return Outcome("failed", error=failure.message)
+
+    async def _steps(
+        self, steps: Iterable[Any], parent: Scope, known: values.Known, **place: Any
+    ) -> Any:
+        """The result of the last of some steps."""
+        result = None
+        for step in steps:
+            done = await self._step(step, parent, known, **place)
+            known["steps"][step.name] = done
+            result = done["result"]
+        return result
+
+    def _open(self, step: StepCommon, parent: Scope, attempt: int, **place: Any) -> Scope:
+        if isinstance(step, CallWorkflowStep):
+            where = self._where(step, parent, **place)
+            child = self._past.child(where)
+            more: dict[str, Any] = {"resume": True} if child else {}
+            return parent.call_workflow(
+                step.name, child or self.ground.new_id(), attempt=attempt,
+                workflow=Path(step.workflow).stem, **place, **more,
+            )  # fmt: skip
+        kind: str = step.kind  # type: ignore[attr-defined]  # every step has one
+        return parent.step(step.name, kind, attempt=attempt, **place)
+
+    @staticmethod
+    def _where(step: StepCommon, parent: Scope, **place: Any) -> Address:
+        probe = Step(parent, step.name, "", {})
+        probe._place(parent, place.get("index"), place.get("branch"), 1)
+        return address(probe.path, probe.frames)
+
+    async def _step(
+        self, step: StepCommon, parent: Scope, known: values.Known, **place: Any
+    ) -> dict[str, Any]:
+        """A step's end: as it was recorded if it had one before, else after so many tries as it has."""
+        where = self._where(step, parent, **place)
+        tries = self._past.tries(where)
+        failed = sum(each.status in ("failed", "timeout") for each in tries)
+        last = tries[-1] if tries else None
+        if last is not None and (
+            last.status in ("ok", "skipped")
+            or (last.status in ("failed", "timeout") and failed > step.retry)
+        ):
+            return self._settle(step, _told(last))
+        attempt = len(tries)
+        while True:
+            attempt += 1
+            done = await self._attempt(step, parent, known, attempt, **place)
+            if done["status"] in ("ok", "skipped"):
+                return done
+            failed += 1
+            if failed > step.retry:
+                return self._settle(step, done)
+
+    @staticmethod
+    def _settle(step: StepCommon, done: dict[str, Any]) -> dict[str, Any]:
+        if isinstance(step, TerminalStep) and done["status"] != "skipped":
+            status: Status = "ok" if step.status == "success" else "failed"
+            error = None if status == "ok" else done["result"] or "a failure was reached"
+            raise Terminal(Outcome(status, done["result"], error))
+        if done["status"] in ("ok", "skipped") or step.on_error == "continue":
+            return done
+        raise StepFailed(f"{step.name}: {done['error']}", done["status"])
+
+    async def _attempt(
+        self, step: StepCommon, parent: Scope, known: values.Known, attempt: int, **place: Any
+    ) -> dict[str, Any]:
+        scope = self._open(step, parent, attempt, **place)
+        here = label(scope.path, scope.frames)
+        if isinstance(step, CommandStep) and isinstance(scope, Step):
+            with contextlib.suppress(TracklogError):  # it is said when the step runs
+                scope.command = _command(step, known)[1]
+        scope.begin()
+        try:
+            if step.when is not None and not values.holds(step.when, known):
+                scope.status = "skipped"
+            else:
+                own = isinstance(step, AgentStep | CommandStep)  # their processes know the time
+                async with asyncio.timeout(None if own else step.timeout):
+                    await self._do(step, scope, known, here)
+        except TimeoutError:
+            scope.error, scope.status = f"it took longer than {step.timeout:g} s", "timeout"
+            scope.end(TimeoutError(scope.error))
+        except StepFailed as failure:
+            scope.error, scope.status = failure.message, failure.status
+            scope.end(failure)
+        except TracklogError as failure:
+            scope.error, scope.status = failure.message, "failed"
+            scope.end(failure)
+        except Terminal as reached:
+            scope.status = reached.outcome.status
+            scope.error = reached.outcome.error
+            scope.end()
+            raise
+        except BaseException as error:
+            scope.end(error)
+            raise
+        status = scope.status or ("failed" if scope.error else "ok")
+        scope.status = status
+        scope.end()
+        done = {"result": scope.result, "status": status, "error": scope.error}
+        if isinstance(scope, Step):
+            done["exit_code"] = scope.exit_code
+        if not isinstance(step, TerminalStep):
+            self._display.line(here, status if not scope.error else f"{status}: {scope.error}")
+        return self._settle(step, done) if isinstance(step, TerminalStep) else done
+
+    async def _do(self, step: StepCommon, scope: Scope, known: values.Known, here: str) -> None:
+        match step, scope:
+            case CommandStep(), Step():
+                await self._command(step, scope, known, here)
+            case AgentStep(), Step():
+                await self._agent(step, scope, known, here)
+            case OperationStep(), _:
+                asked = values.filled(step.input, known)
+                scope.result = await self._router.call(scope, step.tool, asked, tape=self._tape)
+            case TerminalStep(), _:
+                scope.result = values.text(step.message, known) or None
+            case ParallelStep(), _:
+                await self._parallel(step, scope, known)
+            case ForEachStep(), _:
+                await self._for_each(step, scope, known)
+            case WhileStep(), _:
+                await self._while(step, scope, known)
+            case CallWorkflowStep(), CallWorkflow():
+                await self._call(step, scope, known, here)
+            case PluginStep(), _:
+                scope.result = await self._plugin(step, scope, known)
+
+    async def _command(
+        self, step: CommandStep, scope: Step, known: values.Known, here: str
+    ) -> None:
+        command, shown = _command(step, known)
+        self._display.line(here, f"$ {shown}")
+        kept, lines = Kept(), Lines(lambda text: self._display.line(here, text))
+        if self._tape is not None:
+            played = self._tape.play("command", {"command": shown}, _lane(scope))
+            if played is not None:
+                told = played.answer
+                scope.exit_code, scope.result = told.get("exit_code"), told.get("result")
+                scope.error, scope.status = told.get("error"), told.get("status", "ok")
+                lines.hear(values.spelled(scope.result or "").encode())
+                lines.end()
+                return
+
+        def hear(chunk: bytes) -> None:
+            kept.hear(chunk)
+            lines.hear(chunk)
+
+        try:
+            ended = await processes.run(
+                command,
+                run_id=self.run_id,
+                hear=hear,
+                environment={**self.ground.environment, **_texts(step.env, known)},
+                cwd=self._folder(step.cwd, known),
+                stdin=None if step.stdin is None else values.text(step.stdin, known).encode(),
+                seconds=step.timeout,
+            )
+        except OSError as error:
+            raise StepFailed(f"{command[0]}: {error.strerror}") from None
+        finally:
+            lines.end()
+            scope.output = kept.text
+            scope.result = scope.output.rstrip("\n")  # AWF-18: kept however it ends
+        scope.exit_code = ended.exit_code
+        if ended.timed_out:
+            raise StepFailed(f"it took longer than {step.timeout:g} s", "timeout")
+        if ended.exit_code:
+            said = ended.stderr[-4096:].decode("utf-8", "replace").strip()
+            raise StepFailed(said or f"exit code {ended.exit_code}")
+
+    async def _agent(self, step: AgentStep, scope: Step, known: values.Known, here: str) -> None:
+        named = step.agent
+        agent: Agent = self.flow.agents[named] if isinstance(named, str) else named
+        system = [values.text(each, known) for each in (agent.system, step.system) if each]
+        composed = "\n\n".join(system) or None
+        timeout = step.timeout or agent.timeout
+        asking = CommandAgent(
+            agent, self.run_id, {**self.ground.environment, **_texts(agent.env, known)},
+            self._folder(step.cwd, known), known, lambda text: self._display.line(here, text),
+        )  # fmt: skip
+        answer = Answer()
+        for prompt in [step.prompt] if isinstance(step.prompt, str) else step.prompt:
+            # What it answered so far is a value, too.
+            asked = values.text(prompt, {**known, "answer": answer.text})
+            answer = await self._ask(
+                asking, scope, Question(asked, composed, answer.session, timeout)
+            )
+            scope.result, scope.exit_code = answer.text, answer.exit_code
+            if answer.status != "ok":
+                status = ENDINGS.get(answer.status, "failed")
+                raise StepFailed(answer.error or answer.status, status)
+
+    async def _ask(self, asking: CommandAgent, scope: Step, asked: Question) -> Answer:
+        """AWF-21: what it is asked is recorded before it is asked."""
+        scope.user(asked.prompt, asked.system)
+        if self._tape is not None:
+            question = {"prompt": asked.prompt, "system": asked.system}
+            played = self._tape.play("model", question, _lane(scope))
+            if played is not None:
+                return play(scope, played, asking.tell)
+        return await asking.ask(scope, asked)
+
+    async def _parallel(self, step: ParallelStep, scope: Scope, known: values.Known) -> None:
+        room = asyncio.Semaphore(step.most or len(step.branches))
+
+        async def branch(name: str) -> Any:
+            async with room:
+                return await self._steps(step.branches[name], scope, _inner(known), branch=name)
+
+        results = await _together([branch(name) for name in step.branches])
+        scope.result = dict(zip(step.branches, results, strict=True))
+
+    async def _for_each(self, step: ForEachStep, scope: Scope, known: values.Known) -> None:
+        items = values.filled(step.items, known)
+        if not isinstance(items, list):
+            raise StepFailed(f"its items are no list: {values.spelled(items)[:200]}")
+        room = asyncio.Semaphore(step.most)
+
+        async def one(index: int) -> Any:
+            async with room:
+                inner = _inner(known, item=items[index], index=index)
+                return await self._steps(step.steps, scope, inner, index=index)
+
+        scope.result = await _together([one(index) for index in range(len(items))])
+
+    async def _while(self, step: WhileStep, scope: Scope, known: values.Known) -> None:
+        inner = _inner(known, index=0)
+        for each in step.steps:  # before the first round its steps have come to nothing
+            inner["steps"][each.name] = dict.fromkeys(("result", "status", "error", "exit_code"))
+        index = 0
+        while values.holds(step.condition, inner):
+            if index == step.limit:
+                raise StepFailed(f"it is not done after {step.limit} rounds")
+            inner["index"] = index
+            scope.result = await self._steps(step.steps, scope, inner, index=index)
+            index += 1
+
+    async def _plugin(self, step: PluginStep, scope: Scope, known: values.Known) -> Any:
+        """AWF-70, AWF-78: a plug-in gets its input, and neither sees nor feels the recorder."""
+        asked = values.filled(step.input, known)
+        if self._tape is not None:
+            played = self._tape.play("plugin", None, _lane(scope))
+            if played is not None:
+                if error := played.answer.get("error"):
+                    raise StepFailed(error, played.answer.get("status", "failed"))
+                return played.answer.get("result")
+        try:
+            return router.plain(await router.invoke(self._plugins[step.kind], asked))
+        except TracklogError:
+            raise
+        except Exception as error:  # the plug-in's own, whatever it is
+            raise StepFailed(f"{type(error).__name__}: {error}") from error
+
+    async def _call(
+        self, step: CallWorkflowStep, scope: CallWorkflow, known: values.Known, here: str
+    ) -> None:
+        """AWF-44: the child has its own file; one that cannot start has its two lines (by the scope)."""
+        run_id, recorder = scope.child_run_id, scope.child
+        before = Past()
+        if not isinstance(recorder, NullRecorder):
+            before = Past.of(recorder.path, run_id)
+        if before.end is not None:  # it ended, and only its caller did not hear of it
+            outcome = Outcome(
+                before.end.get("status", "ok"), before.end.get("result"), before.end.get("error")
+            )
+        else:
+            child = self._child(step, scope, known, before, here)
+            outcome = await child.run()
+        scope.result = outcome.result
+        if outcome.status != "ok":
+            raise StepFailed(outcome.error or outcome.status, outcome.status)
+
+    def _child(
+        self, step: CallWorkflowStep, scope: CallWorkflow, known: values.Known, before: Past,
+        here: str,
+    ) -> "Execution":  # fmt: skip
+        try:
+            name = values.text(step.workflow, known)
+            path = (self.loaded.path.parent / name).resolve()
+            if path in self._callers:
+                raise StepFailed(f"{name} calls itself")
+            if len(self._callers) >= DEEPEST:
+                raise StepFailed(f"{DEEPEST} flows in a row call each other")
+            played = self._tape.play("call", None, _lane(scope)) if self._tape else None
+            return Execution(
+                self.ground, read(path), values.filled(step.inputs, known),
+                run_id=scope.child_run_id, recorder=scope.child, past=before,
+                tape=self.ground.tape_of(played.answer) if played else None,
+                callers=self._callers, display=self._display.inside(here),
+            )  # fmt: skip
+        except TracklogError as error:
+            audit = self.ground.audit
+            self.ground.opened(scope.child_run_id, scope.workflow)
+            audit.started(scope.child_run_id, scope.workflow)
+            audit.completed(scope.child_run_id, scope.workflow, "failed", error.message)
+            raise
+
+    def _folder(self, cwd: str | None, known: values.Known) -> Path:
+        return self.loaded.path.parent / values.text(cwd, known) if cwd else self.loaded.path.parent
+
+
+def _lane(scope: Scope) -> str:
+    return lane(address(scope.path, scope.frames))
+
+
+def _inner(known: values.Known, **more: Any) -> values.Known:
+    """A scope inside another: it sees what is outside, and nobody outside sees what it adds."""
+    return known.new_child({**more, "steps": ChainMap({}, known["steps"])})
+
+
+def _texts(given: Mapping[str, str], known: values.Known) -> dict[str, str]:
+    return {key: values.text(each, known) for key, each in given.items()}
+
+
+def _command(step: CommandStep, known: values.Known) -> tuple[list[str], str]:
+    """The program with its arguments, and the command as a person would write it."""
+    if isinstance(step.run, str):
+        line = values.shell(step.run, known)
+        return ["sh", "-c", line], line
+    words = [values.text(word, known) for word in step.run]
+    return words, " ".join(map(shlex.quote, words))
+
+
+def _told(step: Any) -> dict[str, Any]:
+    """What the end of a step says, as the flow refers to it."""
+    payload = step.completed.payload
+    told = {key: payload.get(key) for key in ("result", "error", "exit_code")}
+    return {**told, "status": step.status}
+
+
+async def _together(works: Sequence[Awaitable[Any]]) -> list[Any]:
+    """The results of all; when one fails the others are ended, and what they do last is waited for."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    if not tasks:
+        return []
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
+        for task in tasks:
+            task.cancel()
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+    failures = [each for each in ended if isinstance(each, BaseException)]
+    for failure in failures:
+        if not isinstance(failure, asyncio.CancelledError):
+            raise failure
+    if failures:
+        raise failures[0]
+    return ended

@@ -1,0 +1,447 @@
+"""A flow as written: its inputs, its agents and its steps; every fault is told at load, with its place."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import yaml
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+)
+
+from tracklog.errors import TracklogError
+from tracklog.hosts.workflow import values
+from tracklog.providers import provider
+
+Loc = tuple[str | int, ...]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")]
+Seconds = Annotated[float, Field(gt=0)]
+Words = Annotated[list[str], Field(min_length=1)]
+
+ROOTS = ("inputs", "steps", "item", "index", "run")
+ASKED = ("prompt", "system", "session")
+"""What the command of an agent may refer to besides."""
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Input(Strict):
+    """What a flow is given."""
+
+    about: str = ""
+    default: Any = None
+    required: bool = False
+
+
+class Agent(Strict):
+    """Somebody who can be asked: a provider's command line, or any program that answers."""
+
+    provider: str | None = None
+    command: Words | None = None
+    again: Words | None = None
+    """What is added from the second prompt on; `{{session}}` is the provider's name of the talk."""
+    stdin: str | None = None
+    system: str | None = None
+    timeout: Seconds | None = None
+    env: dict[str, str] = {}
+
+
+class StepCommon(Strict):
+    name: Name
+    when: str | None = None
+    timeout: Seconds | None = None
+    retry: Annotated[int, Field(ge=0, le=100)] = 0
+    """How often it is tried again when it failed."""
+    on_error: Literal["fail", "continue"] = "fail"
+
+
+class AgentStep(StepCommon):
+    kind: Literal["agent"]
+    agent: str | Agent
+    prompt: str | Words
+    """One prompt, or the prompts of a conversation."""
+    system: str | None = None
+    cwd: str | None = None
+
+
+class CommandStep(StepCommon):
+    kind: Literal["command"]
+    run: str | Words
+    """A line for the shell, or a program and its arguments."""
+    stdin: str | None = None
+    cwd: str | None = None
+    env: dict[str, str] = {}
+
+
+class OperationStep(StepCommon):
+    kind: Literal["operation"]
+    tool: str
+    input: dict[str, Any] = {}
+
+
+class TerminalStep(StepCommon):
+    kind: Literal["terminal"]
+    status: Literal["success", "failure"] = "success"
+    message: str = ""
+
+
+class ParallelStep(StepCommon):
+    kind: Literal["parallel"]
+    branches: "Annotated[dict[Name, Steps], Field(min_length=1)]"
+    most: Annotated[int, Field(ge=1)] | None = None
+    """Branches at a time."""
+
+
+class ForEachStep(StepCommon):
+    kind: Literal["for_each"]
+    items: str | list[Any]
+    steps: "Steps"
+    most: Annotated[int, Field(ge=1)] = 1
+    """Items at a time."""
+
+
+class WhileStep(StepCommon):
+    kind: Literal["while"]
+    condition: str
+    steps: "Steps"
+    limit: Annotated[int, Field(ge=1)] = 100
+    """Rounds after which it has failed."""
+
+
+class CallWorkflowStep(StepCommon):
+    kind: Literal["call_workflow"]
+    workflow: str
+    inputs: dict[str, Any] = {}
+
+
+class PluginStep(StepCommon):
+    """A step of a kind that a plug-in brings."""
+
+    kind: Name
+    input: dict[str, Any] = {}
+
+
+KINDS: dict[str, type[StepCommon]] = {
+    "agent": AgentStep,
+    "command": CommandStep,
+    "operation": OperationStep,
+    "terminal": TerminalStep,
+    "parallel": ParallelStep,
+    "for_each": ForEachStep,
+    "while": WhileStep,
+    "call_workflow": CallWorkflowStep,
+}
+
+
+def _tag(value: Any) -> str:
+    kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
+    return kind if kind in KINDS else "plugin"
+
+
+Step = Annotated[
+    Annotated[AgentStep, Tag("agent")]
+    | Annotated[CommandStep, Tag("command")]
+    | Annotated[OperationStep, Tag("operation")]
+    | Annotated[TerminalStep, Tag("terminal")]
+    | Annotated[ParallelStep, Tag("parallel")]
+    | Annotated[ForEachStep, Tag("for_each")]
+    | Annotated[WhileStep, Tag("while")]
+    | Annotated[CallWorkflowStep, Tag("call_workflow")]
+    | Annotated[PluginStep, Tag("plugin")],
+    Discriminator(_tag),
+]
+Steps = Annotated[list[Step], Field(min_length=1)]
+for _shape in (ParallelStep, ForEachStep, WhileStep):
+    _shape.model_rebuild()
+
+
+class Flow(Strict):
+    """One workflow."""
+
+    name: Name
+    about: str = ""
+    inputs: dict[Name, Input] = {}
+    agents: dict[Name, Agent] = {}
+    tools: dict[str, str] = {}
+    """Tools that the flow brings: `file.py:function`, from its own folder."""
+    plugins: dict[Name, str] = {}
+    """Kinds of steps that the flow brings, in the same way."""
+    steps: Steps
+    result: Any = None
+
+
+class Loaded(NamedTuple):
+    """A flow with where it came from."""
+
+    flow: Flow
+    path: Path
+    sha256: str
+
+
+class Fault(NamedTuple):
+    """One thing that is wrong with a flow."""
+
+    place: str
+    """File, line and column."""
+    at: str
+    """Which part of the file it is."""
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.at + ': ' if self.at else ''}{self.message}"
+
+
+class BadFlow(TracklogError):
+    """A flow cannot be run; every fault that was found is told, with its place."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = list(faults)
+        count = len(self.faults)
+        told = "\n".join(f"  {fault}" for fault in self.faults)
+        super().__init__(
+            f"the flow has {'one fault' if count == 1 else f'{count} faults'}:\n{told}",
+            "mend what is named; examples/workflow holds flows that work",
+        )
+
+
+def load(path: Path, tools: Iterable[str] = (), kinds: Iterable[str] = ()) -> Loaded:
+    """The flow of a file, and of the flows that it calls by name, checked; BadFlow if anything is wrong.
+
+    `tools` and `kinds` are those that it may use without bringing them.
+    """
+    check = _Check(set(tools), set(kinds))
+    loaded = check.file(path.resolve())
+    if check.faults or loaded is None:
+        raise BadFlow(dict.fromkeys(check.faults))
+    return loaded
+
+
+class _Check:
+    def __init__(self, tools: set[str], kinds: set[str]) -> None:
+        self.faults: list[Fault] = []
+        self._tools, self._kinds = tools, kinds
+        self._seen: set[Path] = set()
+
+    def file(self, path: Path) -> Loaded | None:
+        self._seen.add(path)
+        try:
+            source = path.read_bytes()
+        except OSError as error:
+            self.faults.append(Fault(str(path), "", f"cannot be read: {error.strerror}"))
+            return None
+        try:
+            node = yaml.compose(source.decode(), Loader=yaml.SafeLoader)
+            value = yaml.safe_load(source)
+        except UnicodeDecodeError as error:
+            self.faults.append(Fault(str(path), "", f"is not UTF-8: byte {error.start}"))
+            return None
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
+            told = getattr(error, "problem", None) or str(error)
+            self.faults.append(Fault(place, "", f"no YAML: {told}"))
+            return None
+        before = len(self.faults)
+        file = _File(path, node, self)
+        file.check_keys(node, ())
+        try:
+            flow = TypeAdapter(Flow).validate_python(value)
+        except ValidationError as error:
+            for each in error.errors():
+                file.fault(each["loc"], _words(each))
+            return None
+        file.check(flow, self._tools, self._kinds)
+        return (
+            Loaded(flow, path, sha256(source).hexdigest()) if len(self.faults) == before else None
+        )
+
+    def child(self, path: Path) -> None:
+        """Checks a flow that is called by a name that is known now; one that calls itself, once."""
+        if path not in self._seen:
+            self.file(path)
+
+
+def _words(error: Any) -> str:
+    match error["type"]:
+        case "missing":
+            return "is missing"
+        case "extra_forbidden":
+            return "is no key that is known here"
+        case _:
+            shown = str(error["input"])
+            shown = shown if len(shown) < 60 else f"{shown[:57]}…"
+            return f"{error['msg'][0].lower()}{error['msg'][1:]}, not {shown}"
+
+
+class _File:
+    """One file under examination: it knows where in the text each part stands."""
+
+    def __init__(self, path: Path, node: Any, check: _Check) -> None:
+        self._path, self._node, self._check = path, node, check
+
+    def fault(self, loc: Loc, message: str) -> None:
+        """Notes a fault at the nearest place that the text has."""
+        node, shown = self._node, ""
+        mark = node.start_mark if node is not None else None
+        for part in loc:
+            found = _inside(node, part)
+            if found is None:
+                if part in KINDS or part == "plugin":
+                    continue  # the branch of a union, which is no place in the text
+                shown += f".{part}" if shown else str(part)
+                continue
+            key, node = found
+            mark = (key or node).start_mark
+            shown += f"[{part}]" if isinstance(part, int) else f".{part}" if shown else str(part)
+        place = f"{self._path}:{mark.line + 1}:{mark.column + 1}" if mark else str(self._path)
+        self._check.faults.append(Fault(place, shown, message))
+
+    def check_keys(self, node: Any, loc: Loc) -> None:
+        """A key that stands twice would silently lose one of its values."""
+        if isinstance(node, yaml.MappingNode):
+            seen: set[str] = set()
+            for key, value in node.value:
+                if key.value in seen:
+                    self.fault((*loc, key.value), "stands here twice")
+                seen.add(key.value)
+                self.check_keys(value, (*loc, key.value))
+        elif isinstance(node, yaml.SequenceNode):
+            for index, value in enumerate(node.value):
+                self.check_keys(value, (*loc, index))
+
+    def check(self, flow: Flow, tools: set[str], kinds: set[str]) -> None:
+        """What no schema can say: names that lead nowhere, references to what is not there."""
+        self._flow = flow
+        self._tools, self._kinds = tools | flow.tools.keys(), kinds | flow.plugins.keys()
+        for group in ("tools", "plugins"):
+            for name, where in getattr(flow, group).items():
+                self._bring(where, (group, name))
+        for name, agent in flow.agents.items():
+            self._agent(agent, ("agents", name))
+        seen = self._steps(flow.steps, ("steps",), frozenset(), loop=False)
+        self._refer(flow.result, ("result",), seen, loop=False)
+
+    def _bring(self, where: str, loc: Loc) -> None:
+        file, colon, function = where.rpartition(":")
+        if not colon or not file or not function.isidentifier():
+            self.fault(loc, f"{where!r} is not of the form file.py:function")
+        elif not (self._path.parent / file).is_file():
+            self.fault(loc, f"there is no file {file} beside the flow")
+
+    def _agent(self, agent: Agent, loc: Loc) -> None:
+        known = provider(agent.provider) if agent.provider else None
+        if agent.provider and known is None:
+            self.fault((*loc, "provider"), f"{agent.provider!r} is no provider that is known here")
+        if agent.command is None and not (known and known.template):
+            self.fault(loc, "has neither a command, nor a provider with a command")
+        for key in ("command", "again", "stdin"):
+            for place in values.references(getattr(agent, key)):
+                if place not in ASKED and place.split(".")[0] not in ("inputs", "run"):
+                    self.fault((*loc, key), f"{{{{{place}}}}}: an agent has {', '.join(ASKED)}")
+
+    def _tool(self, name: str, loc: Loc) -> None:
+        if name not in self._tools:
+            known = ", ".join(sorted(self._tools))
+            self.fault(loc, f"there is no tool {name!r}; the tools are: {known}")
+
+    def _steps(
+        self, steps: Sequence[Any], loc: Loc, outer: frozenset[str], *, loop: bool
+    ) -> frozenset[str]:
+        """The names that can be referred to behind these steps."""
+        seen = outer
+        for index, step in enumerate(steps):
+            here = (*loc, index)
+            if step.name in seen:
+                self.fault((*here, "name"), f"there is another step {step.name!r} before")
+            self._step(step, here, seen, loop=loop)
+            seen |= {step.name}
+        return seen
+
+    def _step(self, step: Any, loc: Loc, seen: frozenset[str], *, loop: bool) -> None:
+        own = step.model_dump(
+            exclude={"steps", "branches", "condition", "agent"}, exclude_unset=True
+        )
+        for key, value in own.items():
+            self._refer(value, (*loc, key), seen, loop=loop)
+        match step:
+            case AgentStep(agent=str() as name):
+                if name not in self._flow.agents:
+                    known = ", ".join(sorted(self._flow.agents)) or "none"
+                    self.fault((*loc, "agent"), f"there is no agent {name!r}; there is: {known}")
+            case AgentStep(agent=Agent() as agent):
+                self._agent(agent, (*loc, "agent"))
+            case OperationStep():
+                self._tool(step.tool, (*loc, "tool"))
+            case ParallelStep():
+                for branch, steps in step.branches.items():
+                    self._steps(steps, (*loc, "branches", branch), seen, loop=loop)
+            case ForEachStep():
+                self._steps(step.steps, (*loc, "steps"), seen, loop=True)
+            case WhileStep():
+                inner = self._steps(step.steps, (*loc, "steps"), seen, loop=True)
+                self._refer(step.condition, (*loc, "condition"), inner, loop=True)
+            case CallWorkflowStep():
+                if not any(values.references(step.workflow)):
+                    self._call(step.workflow, (*loc, "workflow"))
+            case PluginStep():
+                if step.kind not in self._kinds:
+                    known = ", ".join([*KINDS, *sorted(self._kinds)])
+                    self.fault((*loc, "kind"), f"there is no kind {step.kind!r}; there is: {known}")
+
+    def _call(self, workflow: str, loc: Loc) -> None:
+        path = (self._path.parent / workflow).resolve()
+        if path.is_file():
+            self._check.child(path)
+        else:
+            self.fault(loc, f"there is no flow {workflow}")
+
+    def _refer(self, value: Any, loc: Loc, seen: frozenset[str], *, loop: bool) -> None:
+        for place in values.references(value):
+            if message := self._missing(place, seen, loop=loop):
+                self.fault(loc, f"{{{{{place}}}}}: {message}")
+
+    def _missing(self, place: str, seen: frozenset[str], *, loop: bool) -> str | None:
+        if not values.PLACE.fullmatch(place):
+            return "is no name of a value"
+        root, _, rest = place.partition(".")
+        name = rest.partition(".")[0]
+        if root not in ROOTS:
+            return f"values begin with {', '.join(ROOTS)}"
+        if root in ("item", "index") and not loop:
+            return "only the steps of a loop have it"
+        if root == "inputs" and name not in self._flow.inputs:
+            return f"there is no input {name!r}"
+        if root == "steps" and name not in seen:
+            return f"no step {name!r} has run by then"
+        return None
+
+
+def _inside(node: Any, part: str | int) -> tuple[Any, Any] | None:
+    """The key and the value of a part of a node, or None."""
+    if isinstance(node, yaml.MappingNode):
+        pairs: Iterator[tuple[Any, Any]] = ((key, value) for key, value in node.value)
+        return next((pair for pair in pairs if pair[0].value == str(part)), None)
+    if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+        return None, node.value[part]
+    return None
+
+
+def given(flow: Flow, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run of the flow is given, its defaults included; TracklogError if that is wrong."""
+    unknown = [name for name in inputs if name not in flow.inputs]
+    missing = [name for name, each in flow.inputs.items() if each.required and name not in inputs]
+    if unknown or missing:
+        told = [f"{name!r} is no input of {flow.name}" for name in unknown]
+        told += [f"{name!r} is not given" for name in missing]
+        known = ", ".join(flow.inputs) or "none"
+        raise TracklogError("; ".join(told), f"the inputs of {flow.name} are: {known}")
+    return {name: each.default for name, each in flow.inputs.items()} | dict(inputs)

@@ -1,0 +1,119 @@
+"""What stays of a host's runs: leases while they run, the journal as they go, an end if they are killed."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tracklog.dialects import awf
+from tracklog.errors import TracklogError
+from tracklog.home import Home
+from tracklog.hosts import Leases
+from tracklog.hosts.workflow import processes
+from tracklog.hosts.workflow.audit import Audit
+from tracklog.hosts.workflow.past import Past
+from tracklog.recorder import Recorder
+from tracklog.recording import admit
+
+log = logging.getLogger("tracklog")
+
+PAUSE = 0.5
+"""Seconds between two admissions."""
+
+
+class Keeper:
+    """Holds the runs of one host; what cannot reach the journal now is admitted by the next."""
+
+    def __init__(self, path: Path, audit: Audit, leases: Leases) -> None:
+        self._path, self._audit, self._leases = path, audit, leases
+        self._folder = path / "hosts" / "workflow"
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._home: Home | None = None
+        self._through: dict[Path, int] = {}
+        self._mine: dict[str, str] = {}
+
+    def take(self, run_id: str) -> bool:
+        """Whether the run is ours to work on."""
+        return self._leases.take((awf.dialect.family, run_id))
+
+    def opened(self, run_id: str, workflow: str) -> None:
+        """A run of ours begins: from now on somebody will end it, whatever becomes of us."""
+        if run_id not in self._mine:
+            self.take(run_id)
+            self._mine[run_id] = workflow
+            (self._folder / f"{run_id}.open").write_text(workflow)
+        self._through.setdefault(self._path / "transcripts" / f"{run_id}.jsonl", 0)
+
+    @asynccontextmanager
+    async def keeping(self) -> AsyncIterator[None]:
+        """Brings the transcripts into the journal while they grow, and once more at the end."""
+        task = asyncio.create_task(self._keep())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+            self._admit()
+
+    def close(self) -> None:
+        """Lets go of everything; the runs have ended."""
+        for run_id in self._mine:
+            path = self._path / "transcripts" / f"{run_id}.jsonl"
+            if not path.exists() or self._through.get(path) == path.stat().st_size:
+                (self._folder / f"{run_id}.open").unlink(missing_ok=True)
+        if self._home is not None:
+            self._home.close()
+
+    def sweep(self, but: str) -> list[str]:
+        """Ends the runs of hosts that were killed, each once; the runs that they were."""
+        found: list[str] = []
+        for marker in sorted(self._folder.glob("*.open")):
+            run_id = marker.stem
+            if run_id == but or not self.take(run_id):
+                continue  # somebody is at work on it
+            try:
+                processes.end_leftovers(run_id)
+                path = self._path / "transcripts" / f"{run_id}.jsonl"
+                workflow = marker.read_text()
+                end_killed(path, run_id)
+                if self._audit.stands(run_id) == "workflow.started":
+                    self._audit.completed(run_id, workflow, "interrupted", "the host was killed")
+                self._through[path] = 0
+                self._admit()
+                marker.unlink(missing_ok=True)
+                found.append(run_id)
+            except (TracklogError, OSError) as error:
+                log.warning("%s cannot be ended: %s", run_id, error)
+            finally:
+                self._leases.release((awf.dialect.family, run_id))
+        return found
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(PAUSE)
+            await asyncio.shield(asyncio.to_thread(self._admit))
+
+    def _admit(self) -> None:
+        try:
+            if self._home is None:
+                self._home = Home(self._path)
+            for path, through in list(self._through.items()):
+                if path.exists() and path.stat().st_size > through:
+                    self._through[path] = admit(self._home, path, through)
+        except (TracklogError, OSError) as error:
+            log.warning("the runs are not in the journal yet: %s", error)
+
+
+def end_killed(path: Path, run_id: str) -> None:
+    """Ends a transcript whose host was killed: its open steps, then its run; one that ended stays."""
+    past = Past.of(path, run_id)
+    if past.run is None or past.run.state != "interrupted":
+        return
+    start = past.start or {}
+    with Recorder.open(run_id, path.parent.parent, past.run.parent_run_id) as recorder:
+        past.end_open_steps(recorder)
+        end = {"name": start.get("name", ""), "kind": "workflow", "error": "the host was killed"}
+        recorder.emit("run.completed", {**end, "status": "interrupted", "synthetic": True})

@@ -1,0 +1,139 @@
+"""What a run did before: a fold of its own transcript, by which it goes on, or is played again."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tracklog.recorder import Recorder
+from tracklog.tape import Recorded
+from tracklog.transcript.views import Run, Step, load
+
+Address = tuple[str, tuple[Any, ...]]
+"""Which step it is: its path, and where it is in the loops and branches around it."""
+
+
+def address(path: str, frames: Sequence[Mapping[str, Any]]) -> Address:
+    return path, tuple(frame.get("index", frame.get("branch")) for frame in frames)
+
+
+def lane(where: Address) -> str:
+    """A step's address as the lane of a tape."""
+    path, frames = where
+    return f"{path}#{'.'.join(map(str, frames))}" if frames else path
+
+
+class Past:
+    """The steps of a run as its transcript tells them."""
+
+    def __init__(self, run: Run | None = None) -> None:
+        self.run = run
+        self._steps: dict[Address, list[Step]] = {}
+        for step in run.steps if run else ():
+            self._steps.setdefault(address(step.path, step.frames), []).append(step)
+
+    @classmethod
+    def of(cls, path: Path, run_id: str) -> "Past":
+        """The past of a run, from its transcript; none where there is no such file."""
+        return cls(load(path)[0].get(run_id) if path.exists() else None)
+
+    def tries(self, where: Address) -> list[Step]:
+        """How often a step was begun, in order."""
+        return self._steps.get(where, [])
+
+    def child(self, where: Address) -> str | None:
+        """AWF-63: the id that a sub-run was given once, and keeps."""
+        return next((step.child_run_id for step in self.tries(where)), None)
+
+    @property
+    def start(self) -> dict[str, Any] | None:
+        """What its first line says."""
+        events = self.run.events if self.run else []
+        return next((told.payload for told in events if told.type == "run.started"), None)
+
+    @property
+    def end(self) -> dict[str, Any] | None:
+        """What its last line says; None where it was killed, even if somebody wrote that down."""
+        if self.run is None or not self.run.events:
+            return None
+        last = self.run.events[-1]
+        ended = last.type == "run.completed" and not last.payload.get("synthetic")
+        return last.payload if ended else None
+
+    def end_open_steps(self, recorder: Recorder) -> None:
+        """Writes the ends of the steps that were under way, the innermost first."""
+        for step in reversed(self.run.steps if self.run else []):
+            if step.completed is not None or step.started is None:
+                continue
+            payload: dict[str, Any] = {
+                "name": step.name,
+                "kind": step.kind,
+                "error": "the host was killed",
+            }
+            payload |= {"status": "interrupted", "synthetic": True}
+            extras: dict[str, Any] = {"frames": step.frames} if step.frames else {}
+            extras |= {"attempt": step.attempt} if step.attempt > 1 else {}
+            recorder.emit(
+                step.started.type.replace("started", "completed"),
+                payload,
+                step.path,
+                step.iteration,
+                step.child_run_id,
+                step_seq=step.started.seq,
+                **extras,
+            )
+
+
+def recorded_in(run: Run) -> Iterator[Recorded]:
+    """What the agents, the commands and the tools of a recorded run answered, step by step."""
+    for step in run.steps:
+        where = lane(address(step.path, step.frames))
+        if step.kind == "agent":
+            yield from _turns(step, where)
+        elif step.kind == "command" and step.completed is not None:
+            started = step.started.blocks if step.started else []
+            asked = {"command": started[0].get("command")} if started else None
+            yield _recorded("command", where, asked, step.completed.payload, step.completed.seq)
+        elif step.completed is not None and step.kind not in CONTAINERS:
+            yield from _tools(step)
+            if step.kind not in ("operation", "terminal"):
+                yield _recorded("plugin", where, None, step.completed.payload, step.completed.seq)
+
+
+CONTAINERS = ("parallel", "for_each", "while", "call_workflow")
+
+
+def _recorded(kind: str, where: str, asked: Any, answer: Any, seq: int | None) -> Recorded:
+    return Recorded(kind=kind, lane=where, asked=asked, answer=answer, seq=seq or 0)
+
+
+def _turns(step: Step, where: str) -> Iterator[Recorded]:
+    """Each prompt with all that was said and reported until the next."""
+    asked: dict[str, Any] | None = None
+    pieces: list[dict[str, Any]] = []
+    for told in step.inside:
+        if told.type == "message.user":
+            parts = {block.get("part"): block.get("text") for block in told.blocks}
+            asked = {"prompt": parts.get("prompt"), "system": parts.get("system_prompt")}
+            pieces = []
+        elif told.type in ("tool.call", "tool.result"):
+            pieces += [{"tool": block} for block in told.blocks]
+        elif told.type == "message.assistant":
+            meta = {key: each for key, each in told.payload.items() if key not in SPOKEN}
+            pieces.append({"blocks": told.blocks, "meta": meta})
+            if told.payload.get("final", True):
+                blocks = [block for piece in pieces for block in piece.get("blocks", ())]
+                answer = {"blocks": blocks, "told": pieces}
+                yield _recorded("model", where, asked, answer, told.seq)
+                pieces = []
+
+
+SPOKEN = ("role", "blocks")
+
+
+def _tools(step: Step) -> Iterator[Recorded]:
+    for told in step.inside:
+        if told.type == "tool.result":
+            name, given = told.payload.get("name"), told.payload.get("input")
+            asked = {"tool": name, "input": given}
+            answer = {key: told.payload.get(key) for key in ("output", "error")}
+            yield _recorded("tool", str(name), asked, answer, told.seq)

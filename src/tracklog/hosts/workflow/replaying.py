@@ -1,0 +1,65 @@
+"""A recorded run, and the runs that it called, as tapes for the same flow."""
+
+from collections.abc import Callable, Iterator
+
+from tracklog.dialects import awf
+from tracklog.frame import Run as Named
+from tracklog.home import Home
+from tracklog.hosts.workflow.past import address, lane, recorded_in
+from tracklog.tape import By, OnMiss, Recorded, Tape
+from tracklog.tape import recorded_in as recorded_in_any
+from tracklog.transcript.reader import Reader, Reading
+from tracklog.transcript.views import Run
+
+TapeOf = Callable[[str], Tape | None]
+
+
+def tape_of(home: Home, name: str, by: By, miss: OnMiss, tapes: list[Tape]) -> tuple[Tape, TapeOf]:
+    """The tape of a run of any dialect, and how to find those of its sub-runs; all go to `tapes`."""
+    read: dict[str, list[Recorded]] = {}
+
+    def prepare(run: Named) -> None:
+        if run[0] != awf.dialect.family:
+            found = recorded_in_any(home, run)  # its lanes are not ours: they answer anybody
+            read[run[1]] = [_anybody(each) for each in found]
+            return
+        told = Run(run[1], _readings(home, run))
+        read[run[1]] = [*recorded_in(told), *_calls(told)]
+        for step in told.steps:
+            if step.child_run_id and step.child_run_id not in read:
+                prepare((run[0], step.child_run_id))
+
+    def tape(run_id: str) -> Tape | None:
+        tapes.append(Tape(read.get(run_id, ()), by=by, miss=miss))
+        return tapes[-1]
+
+    run = home.run(name)
+    prepare(run)
+    first = tape(run[1])
+    assert first is not None
+    return first, tape
+
+
+def _anybody(recorded: Recorded) -> Recorded:
+    lane = recorded.lane if recorded.kind == "tool" else None
+    return Recorded(
+        kind=recorded.kind, lane=lane, asked=recorded.asked, answer=recorded.answer,
+        seq=recorded.seq,
+    )  # fmt: skip
+
+
+def _calls(run: Run) -> Iterator[Recorded]:
+    for step in run.steps:
+        if step.child_run_id and step.started is not None:
+            where = lane(address(step.path, step.frames))
+            yield Recorded(
+                kind="call", lane=where, asked=None, answer=step.child_run_id,
+                seq=step.started.seq or 0,
+            )  # fmt: skip
+
+
+def _readings(home: Home, run: Named) -> list[Reading]:
+    """The events of a run as its transcript had them."""
+    records = home.journal.records(run=run)
+    lines = [each.line for each in records if each.dialect == awf.dialect.name and each.line]
+    return Reader(b"".join(line + b"\n" for line in lines)).read_all()[0]

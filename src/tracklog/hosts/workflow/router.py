@@ -1,0 +1,156 @@
+"""The router: the one place where tools are called, and the seam at which their calls are recorded.
+
+AWF-70: a tool is given its input and nothing else; that it is recorded happens here, around it.
+"""
+
+import asyncio
+import importlib.util
+import inspect
+import itertools
+import json
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from tracklog.errors import TracklogError
+from tracklog.recorder.scopes import Scope
+from tracklog.tape import Tape
+
+Function = Callable[..., Any]
+
+
+class ToolFailed(TracklogError):
+    """A tool could not answer."""
+
+
+class Refused(ToolFailed):
+    """A tool was not called: it is not there, or its input is not one for it."""
+
+
+def read_file(path: str) -> str:
+    """The text of a file."""
+    return Path(path).read_text()
+
+
+def write_file(path: str, text: str) -> int:
+    """Writes a text into a file; how many characters it has."""
+    return Path(path).write_text(text)
+
+
+def list_files(path: str = ".", pattern: str = "*") -> list[str]:
+    """The files of a folder that match a pattern."""
+    return sorted(str(each) for each in Path(path).glob(pattern) if each.is_file())
+
+
+def parse_json(text: str) -> Any:
+    """The value that a JSON text stands for."""
+    return json.loads(text)
+
+
+TOOLS: dict[str, Function] = {
+    "read_file": read_file,
+    "write_file": write_file,
+    "list_files": list_files,
+    "parse_json": parse_json,
+}
+
+
+@cache
+def outside(group: str) -> dict[str, Function]:
+    """What other packages offer: `tracklog.workflow.tools` and `tracklog.workflow.steps`."""
+    return {point.name: point.load() for point in entry_points(group=f"tracklog.workflow.{group}")}
+
+
+_numbers = itertools.count()
+
+
+def brought(folder: Path, where: str) -> Function:
+    """The function of `file.py:function` in a folder."""
+    file, _, name = where.rpartition(":")
+    path = folder / file
+    spec = importlib.util.spec_from_file_location(f"_tracklog_flow_{next(_numbers)}", path)
+    if spec is None or spec.loader is None:
+        raise TracklogError(f"{path} is no Python file", "name a file that ends with .py")
+    module = importlib.util.module_from_spec(spec)
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # the flow's own code, whatever it does
+        raise TracklogError(f"{path}: {type(error).__name__}: {error}", "mend that file") from error
+    finally:
+        sys.dont_write_bytecode = writes
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise TracklogError(f"{path} has no function {name!r}", "name one that it has")
+    return function  # type: ignore[no-any-return]  # it was just looked at
+
+
+async def invoke(function: Function, given: Mapping[str, Any]) -> Any:
+    """Calls a function that may be asynchronous or not; one that is not has a thread of its own."""
+    if inspect.iscoroutinefunction(function):
+        return await function(**given)
+    return await asyncio.to_thread(function, **given)
+
+
+class Router:
+    """The tools of one flow."""
+
+    def __init__(self, tools: Mapping[str, Function]) -> None:
+        self._tools = dict(tools)
+
+    async def call(
+        self,
+        scope: Scope,
+        name: str,
+        given: Any,
+        *,
+        tape: Tape | None = None,
+        provider_call_id: str | None = None,
+    ) -> Any:
+        """A tool's answer, with its call and its result on record; ToolFailed where it has none."""
+        more = {"provider_call_id": provider_call_id} if provider_call_id else {}
+        with scope.tool(name, given, **more) as use:
+            try:
+                played = tape.play("tool", {"tool": name, "input": given}, name) if tape else None
+                if played is not None:
+                    use.output = self._played(played.answer)
+                else:
+                    use.output = plain(await invoke(self._tool(name, given), given))
+            except ToolFailed as error:
+                use.error = error.message
+                raise
+            except TracklogError:
+                raise
+            except Exception as error:
+                use.error = f"{type(error).__name__}: {error}"
+                raise ToolFailed(f"{name}: {use.error}", "look at what it was given") from error
+            return use.output
+
+    @staticmethod
+    def _played(answer: Any) -> Any:
+        if answer.get("error") is not None:
+            raise ToolFailed(str(answer["error"]), "so it was recorded")
+        return answer.get("output")
+
+    def _tool(self, name: str, given: Any) -> Function:
+        function = self._tools.get(name)
+        if function is None:
+            raise Refused(f"there is no tool {name!r}", f"there is: {', '.join(self._tools)}")
+        if not isinstance(given, Mapping):
+            raise Refused(f"{name} is given no object", "give each argument by its name")
+        try:
+            inspect.signature(function).bind(**given)
+        except TypeError as error:
+            raise Refused(f"{name}: {error}", f"it takes {inspect.signature(function)}") from None
+        return function
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON has it; ToolFailed where it is none."""
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise ToolFailed(f"its answer is no JSON: {error}", "answer with plain values") from None
