@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from collecting import Collector
 from tracklog.dialects import fishbowl as speech
 from tracklog.folds import leaderboard
 from tracklog.home import Home
@@ -926,3 +927,20 @@ def test_a_visitor_speaks_from_another_process(tmp_path):
         assert kept(home)[-1]["payload"]["reason"] == "user_stop"
         turns = [event["turn"] for event in kept(home)]
         assert turns == sorted(turns)
+
+
+def test_a_visitor_speaks_through_a_collector(tmp_path):
+    listener = player("a", schedule={}, subscribes_to=["user.injected"])
+    collector = Collector(tmp_path)
+    try:
+        with Home(tmp_path, durability="os") as home:
+            stage = conduct(home, scene(listener, ticks=9))
+            for _ in range(3):
+                stage.advance()
+            sent = collector.post([orjson.dumps(SHOUT)], "fishbowl")
+            assert sent.status_code == 200, sent.text
+            stage.play()
+            actors = [event["actor"] for event in kept(home)]
+            assert actors == ["conductor", "play", "visitor", "a", "conductor"]
+    finally:
+        collector.stop()

@@ -144,7 +144,7 @@ def _filled(line: str, prompt: Prompt) -> str:
                 other = remark.actor
                 break
     others = prompt.others or ["nobody"]
-    suspect = others[_draw(prompt, "suspect", len(others))]
+    suspect = others[_draw(prompt, "suspect", len(others))] if "{suspect" in line else ""
     return line.format(
         me=prompt.player.name,
         other=other,

@@ -20,7 +20,7 @@ from tracklog.hosts.fishbowl.offline import Offline
 from tracklog.hosts.fishbowl.scenario import BadScenario, Fault, Scenario
 from tracklog.hosts.fishbowl.state import STOP
 
-TOGETHER = 64
+TOGETHER = 128
 """How many events of an offline cast are kept at once when nobody wants to watch."""
 KEY = "OPENAI_API_KEY"
 
