@@ -501,7 +501,7 @@ def test_cut_between_any_two_events_a_run_goes_on_as_it_would_have(tmp_path, pat
 def test_killed_while_it_plays_it_is_started_again_and_says_nothing_twice(tmp_path):
     path, told = EXAMPLES[0], []
     command = [sys.executable, "-m", "tracklog", "host", "fishbowl", "play", str(path)]
-    command += ["--home", str(tmp_path / "home"), "--run", "r", "--speed", "40"]
+    command += ["--home", str(tmp_path / "home"), "--run", "r", "--speed", "15"]
     for _ in range(2):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for _ in range(12):
