@@ -148,7 +148,8 @@ class _Host:
         recorder: Recorder = NullRecorder()
         if self._record:
             opening = Recorder.open if past.run else Recorder.try_open
-            recorder = opening(self._run_id, self._path, resume=past.run is not None)
+            resume = past.run is not None
+            recorder = opening(self._run_id, self._path, durability="interval", resume=resume)
         with recorder, guarded():
             return asyncio.run(self._perform(recorder, inputs, past, tape))
 
