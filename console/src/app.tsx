@@ -21,6 +21,8 @@ const KEYS: [string, string][] = [
   ["i", "the inbox"],
   ["j k", "down and up"],
   ["Enter", "open what is marked"],
+  ["1 – 6", "the views of a run"],
+  ["n", "the newest record of a run"],
   ["t", "dark or light"],
   ["Esc", "back, or close"],
 ];
@@ -34,6 +36,7 @@ export function App() {
   const { parts, query } = useRoute();
   const live = useLive();
   const inbox = useAnswer<Question[]>("/api/inbox");
+  const health = useAnswer<{ demo?: boolean }>("/healthz", false);
   const [theme, setTheme] = useState(themed);
   const box = useRef<HTMLInputElement>(null);
   const help = useRef<HTMLDialogElement>(null);
@@ -105,6 +108,12 @@ export function App() {
           </button>
         </div>
       </header>
+      {health.data?.demo && (
+        <p className="notice demo">
+          <strong>This is a demo.</strong> Every agent here is made up.{" "}
+          <code>tracklog demo --remove</code> takes it away.
+        </p>
+      )}
       {live.mark === "away" && (
         <p className="notice away" role="alert">
           The collector does not answer. What you see is as of record {live.last}; it goes on by
@@ -122,7 +131,7 @@ export function App() {
           {KEYS.map(([key, does]) => (
             <div key={key} style={{ display: "contents" }}>
               <dt>
-                {key.split(" ").map((one) => (
+                {key.split(/ (?!–)(?<!– )/).map((one) => (
                   <kbd key={one}>{one}</kbd>
                 ))}
               </dt>

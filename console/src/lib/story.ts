@@ -107,7 +107,7 @@ export function callKey(fact: Fact, seq: number): string {
 
 const word = (value: unknown): string => (typeof value === "string" ? value : "");
 
-function moment(told: Told): number {
+export function moment(told: Told): number {
   const at = Date.parse(told.at ?? "");
   return Number.isNaN(at) ? Date.parse(told.received) : at;
 }
@@ -141,8 +141,12 @@ export function shape(records: readonly Told[], illegal: ReadonlySet<number>): S
           if (fact.what === "step") begin("step", `${agent}/${word(fact.step)}`, word(fact.step) || "step");
           break;
         case "Ended":
-          if (fact.what === "step")
+          if (fact.what === "step") {
             end("step", `${agent}/${word(fact.step)}`, (fact.passed as boolean | undefined) ?? null);
+            // What was begun below a step is over with it.
+            for (const [key, span] of open)
+              if (span.what === "sub-run" && span.lane === agent) end("sub-run", key.slice(8), span.ok);
+          }
           break;
         case "Called": {
           const id = callKey(fact, told.seq);

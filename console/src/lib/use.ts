@@ -98,6 +98,7 @@ export function useKeys(keys: Keys): void {
   held.current = keys;
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
+      if (document.querySelector("dialog[open]")) return; // it has its own
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
       const target = event.target as HTMLElement;
       const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.isContentEditable;

@@ -4,17 +4,17 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef, useState } from "react";
 import type { Question, Run, Status } from "../lib/api";
 import { runHref, setQuery, useRoute } from "../lib/route";
-import { count, duration, money, percent, short } from "../lib/time";
+import { clock, count, duration, money, percent, short } from "../lib/time";
 import { useAnswer, useKeys, useNow } from "../lib/use";
 import { aggregateRuns24h, type RalphRun } from "../lib/workspace/ralph-runs";
 import { Card, Empty, Sorry, StatusMark, Text, When } from "../parts/bits";
 import { Plot, type Bar } from "../parts/plot";
 import { Asked } from "../parts/question";
-import { open } from "./inbox";
+import { keyOf, useLooked } from "./inbox";
 
 const NEED: readonly Status[] = ["waiting", "failed", "lost", "working", "done"];
 const ROW = 42;
-const WINDOWS: Record<string, number> = { "1h": 3600, "24h": 86_400, "7d": 604_800 };
+export const WINDOWS: Record<string, number> = { "1h": 3600, "24h": 86_400, "7d": 604_800 };
 
 /** What needs a person first; among equals the one heard last. */
 export function byNeed(a: Run, b: Run): number {
@@ -64,22 +64,20 @@ export function Fleet() {
   const now = useNow();
   const runs = useMemo(() => [...(data ?? [])].sort(byNeed), [data]);
   const shown = useMemo(() => filtered(runs, filter, Date.now()), [runs, filter]);
+  const waiting = useLooked(inbox.data);
   if (trouble && !data) return <Sorry trouble={trouble} />;
-  const waiting = open(inbox.data ?? []);
   return (
     <div className="stack">
       {waiting.length > 0 && (
-        <section className="stack" aria-label="Waiting for you">
+        <section className="stack asked" aria-label="Waiting for you">
           {waiting.slice(0, 3).map((question) => (
-            <Asked
-              key={`${question.family}:${question.run}/${question.question_id}`}
-              question={question}
-            />
+            <Asked key={keyOf(question)} question={question} />
           ))}
           {waiting.length > 3 && <a href="#/inbox">{waiting.length - 3} more wait for you</a>}
         </section>
       )}
       <h1 className="unseen">Fleet</h1>
+      <Counts runs={runs} filter={filter} />
       <Filters runs={runs} filter={filter} />
       {data && !data.length ? (
         <Empty
@@ -93,8 +91,31 @@ export function Fleet() {
       ) : (
         <Runs runs={shown} now={now} all={runs.length} />
       )}
-      <Panels />
+      <Panels now={now} />
     </div>
+  );
+}
+
+/** How many runs are how; each count is a filter. */
+function Counts({ runs, filter }: { runs: readonly Run[]; filter: Filter }) {
+  return (
+    <ul className="counts" aria-label="Runs by status">
+      {NEED.map((status) => {
+        const many = runs.filter((run) => run.status === status).length;
+        const on = filter.status === status;
+        return (
+          <li key={status}>
+            <button
+              className={`count ${many ? status : "soft"}`}
+              aria-pressed={on}
+              onClick={() => setQuery({ status: on ? "" : status })}
+            >
+              <span className="big">{count(many)}</span> {status}
+            </button>
+          </li>
+        );
+      })}
+    </ul>
   );
 }
 
@@ -119,7 +140,7 @@ function Filters({ runs, filter }: { runs: Run[]; filter: Filter }) {
       {choices.map(([key, label, options]) => (
         <label key={key}>
           {label}
-          <select value={filter[key]} onChange={(event) => setQuery({ [key]: event.target.value })}>
+          <select aria-label={label} value={filter[key]} onChange={(event) => setQuery({ [key]: event.target.value })}>
             <option value="">any</option>
             {options.map((option) => (
               <option key={option}>{option}</option>
@@ -169,7 +190,7 @@ function Runs({ runs, all, now }: { runs: Run[]; all: number; now: number }) {
           <span className="num">cost</span>
           <span className="num">heard</span>
         </div>
-        <div ref={box} style={{ maxHeight: "70vh", overflow: "auto" }} tabIndex={-1}>
+        <div ref={box} className="window" tabIndex={-1}>
           <div style={{ height: rows.getTotalSize(), position: "relative" }}>
             {rows.getVirtualItems().map((item) => {
               const run = runs[item.index];
@@ -258,14 +279,114 @@ interface Cost {
   lower_bound: boolean;
 }
 
-function Panels() {
+interface Hour {
+  from: string;
+  calls: number | null;
+  failures: number | null;
+  p50_seconds: number | null;
+  p95_seconds: number | null;
+  total_tokens: number | null;
+  cost_usd: number | null;
+  computed_usd: number | null;
+}
+interface AgentNow {
+  family: string;
+  run: string;
+  agent: string;
+  status: string | null;
+  phase: string | null;
+  reason: string | null;
+  task: string | null;
+  last_seq: number;
+  last_received: string;
+}
+
+/** Who is under way, and what each says it is doing; it changes as they do. */
+function Agents({ now }: { now: number }) {
+  const { data } = useAnswer<AgentNow[]>("/api/agents/now");
+  if (!data?.length) return null;
+  return (
+    <Card title="Agents under way" more={<span className="soft small">{count(data.length)}</span>}>
+      <ul className="agents">
+        {data.slice(0, 8).map((agent) => (
+          <li key={`${agent.family}:${agent.run}/${agent.agent}`}>
+            <a className="cut" href={runHref(agent.family, agent.run, { seq: agent.last_seq })}>
+              <Text>{agent.agent}</Text>
+            </a>
+            <span className={`phase ${agent.phase ?? "working"}`}>
+              <Text>{agent.status ?? agent.phase ?? "under way"}</Text>
+            </span>
+            <When at={agent.last_received} now={now} />
+            <span className="cut soft small task">
+              <Text>{agent.reason ?? agent.task ?? agent.run}</Text>
+            </span>
+          </li>
+        ))}
+      </ul>
+    </Card>
+  );
+}
+
+const label = (from: string) => clock(from).slice(0, 5);
+
+function Hours() {
+  const { data } = useAnswer<Hour[]>("/api/hours?count=24");
+  if (!data) return null;
+  const plot = (of: (hour: Hour) => number | null, part?: (hour: Hour) => number | null): Bar[] =>
+    data.map((hour) => ({
+      label: label(hour.from),
+      value: of(hour) ?? 0,
+      ...(part ? { part: part(hour) ?? 0 } : {}),
+    }));
+  const sum = (of: (hour: Hour) => number | null) => data.reduce((all, hour) => all + (of(hour) ?? 0), 0);
+  const calls = sum((hour) => hour.calls);
+  const paid = (hour: Hour) => hour.cost_usd ?? hour.computed_usd;
+  const slow = data.map((hour) => hour.p95_seconds).filter((each) => each !== null);
+  return (
+    <>
+      <Card title="Tool calls" more={<span className="soft small">24 hours</span>}>
+        <Figure big={count(calls)} beside={`${percent(calls ? sum((h) => h.failures) / calls : null)} failed`} />
+        <Plot
+          bars={plot((h) => h.calls, (h) => h.failures)}
+          name="Tool calls by the hour, and how many failed"
+          say={(n, bad) => `${count(n)} calls${bad ? `, ${count(bad)} failed` : ""}`}
+        />
+      </Card>
+      <Card title="Tool latency" more={<span className="soft small">24 hours</span>}>
+        <Figure big={slow.length ? duration(Math.max(...slow)) : "–"} beside="slowest p95 of an hour" />
+        <Plot bars={plot((h) => h.p95_seconds)} name="95th percentile by the hour" say={duration} />
+      </Card>
+      <Card title="Tokens" more={<span className="soft small">24 hours</span>}>
+        <Figure big={short(sum((h) => h.total_tokens))} beside="tokens" />
+        <Plot bars={plot((h) => h.total_tokens)} name="Tokens by the hour" say={(n) => `${short(n)} tokens`} />
+      </Card>
+      <Card title="Cost" more={<span className="soft small">24 hours</span>}>
+        <Figure big={money(sum(paid))} beside="spent" />
+        <Plot bars={plot(paid)} name="Cost by the hour" say={money} />
+      </Card>
+    </>
+  );
+}
+
+function Figure({ big, beside }: { big: string; beside: string }) {
+  return (
+    <div className="row">
+      <span className="big">{big}</span>
+      <span className="soft">{beside}</span>
+    </div>
+  );
+}
+
+function Panels({ now }: { now: number }) {
   const tools = useAnswer<Tool[]>("/api/tools");
   const audits = useAnswer<Audit[]>("/api/audits?window=7d");
   const leaders = useAnswer<Won[]>("/api/leaderboard");
   const costs = useAnswer<Cost[]>("/api/costs?by=model");
   return (
     <div className="grid">
+      <Agents now={now} />
       <RalphRuns />
+      <Hours />
       {!!tools.data?.length && (
         <Card title="Tools">
           <table>
@@ -281,7 +402,7 @@ function Panels() {
             <tbody>
               {tools.data.slice(0, 8).map((tool) => (
                 <tr key={tool.tool}>
-                  <td className="cut" style={{ maxWidth: "12rem" }}>
+                  <td className="cut" style={{ maxWidth: "11rem" }}>
                     <Text>{tool.tool}</Text>
                   </td>
                   <td className="num">{count(tool.calls)}</td>
@@ -308,7 +429,7 @@ function Panels() {
             <tbody>
               {audits.data.slice(0, 8).map((audit) => (
                 <tr key={audit.checkpoint}>
-                  <td className="cut" style={{ maxWidth: "12rem" }}>
+                  <td className="cut" style={{ maxWidth: "11rem" }}>
                     <Text>{audit.checkpoint}</Text>
                   </td>
                   <td className="num">{audit.pass}</td>
@@ -326,7 +447,7 @@ function Panels() {
             <tbody>
               {costs.data.slice(0, 8).map((cost) => (
                 <tr key={cost.of ?? "?"}>
-                  <td className="cut" style={{ maxWidth: "12rem" }}>
+                  <td className="cut" style={{ maxWidth: "11rem" }}>
                     <Text>{cost.of ?? "no model told"}</Text>
                   </td>
                   <td className="num">{short(cost.total_tokens)} tokens</td>

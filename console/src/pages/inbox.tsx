@@ -1,5 +1,6 @@
 /** Who waits for a person, the longest first. */
 
+import { useMemo, useRef } from "react";
 import type { Question } from "../lib/api";
 import { useAnswer } from "../lib/use";
 import { Empty, Sorry, Text } from "../parts/bits";
@@ -8,15 +9,34 @@ import { runHref } from "../lib/route";
 
 export function open(questions: readonly Question[]): Question[] {
   return questions
-    .filter((question) => question.state === "open" || question.state === "waiting")
+    .filter((question) => question.state === "open")
     .sort((a, b) => (b.waiting_seconds ?? 0) - (a.waiting_seconds ?? 0));
+}
+
+export function keyOf(question: Question): string {
+  return `${question.family}:${question.run}/${question.question_id}`;
+}
+
+/** The open ones, and behind them those that were open when one began to look: who won is seen. */
+export function useLooked(questions: readonly Question[] | undefined): Question[] {
+  const seen = useRef(new Set<string>());
+  return useMemo(() => {
+    const now = open(questions ?? []);
+    for (const question of now) seen.current.add(keyOf(question));
+    const settled = (questions ?? []).filter(
+      (question) => question.state !== "open" && seen.current.has(keyOf(question)),
+    );
+    return [...now, ...settled];
+  }, [questions]);
 }
 
 export function Inbox() {
   const { data, trouble } = useAnswer<Question[]>("/api/inbox");
+  const waiting = useLooked(data);
   if (trouble && !data) return <Sorry trouble={trouble} />;
-  const waiting = open(data ?? []);
-  const past = (data ?? []).filter((question) => !waiting.includes(question)).slice(0, 50);
+  const past = (data ?? [])
+    .filter((question) => question.state !== "unasked" && !waiting.includes(question))
+    .slice(0, 50);
   return (
     <div className="stack">
       <h1>Inbox</h1>
@@ -25,9 +45,10 @@ export function Inbox() {
       )}
       {waiting.map((question, n) => (
         <Asked
-          key={`${question.family}:${question.run}/${question.question_id}`}
+          key={keyOf(question)}
           question={question}
           focus={n === 0}
+          context
         />
       ))}
       {past.length > 0 && (
@@ -35,7 +56,7 @@ export function Inbox() {
           <h2>Before</h2>
           <ul>
             {past.map((question) => (
-              <li key={`${question.family}:${question.run}/${question.question_id}`}>
+              <li key={keyOf(question)} className="wrap">
                 <a href={runHref(question.family, question.run, { seq: question.asked_seq })}>
                   <Text>{question.text ?? question.question_id}</Text>
                 </a>{" "}

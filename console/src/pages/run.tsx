@@ -4,7 +4,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { runPath, type Fact, type Finding, type Run, type Told } from "../lib/api";
 import { href, runHref, setQuery, useRoute } from "../lib/route";
-import { callKey, shape, useStory, type Call, type Shape } from "../lib/story";
+import { callKey, moment, shape, useStory, type Call, type Shape } from "../lib/story";
 import { inert } from "../lib/text";
 import { clock, count, duration, exact, money, short } from "../lib/time";
 import { useAnswer, useKeys, useNow } from "../lib/use";
@@ -12,7 +12,7 @@ import { Empty, Sorry, StatusMark, Text, When } from "../parts/bits";
 import { Blocks, plain, Value } from "../parts/blocks";
 import { Detail } from "../parts/detail";
 import { Lifecycle } from "../parts/lifecycle";
-import { Timeline } from "../parts/timeline";
+import { Strip, Timeline } from "../parts/timeline";
 
 interface Shown extends Run {
   aliases?: string[];
@@ -52,9 +52,11 @@ export default function RunPage() {
   const made = useMemo(() => shape(records, illegal), [records, illegal]);
   const choose = (seq: number) => setQuery({ seq: seq ? String(seq) : "" });
   const staged = STAGE.some((role) => made.roles.has(role));
+  const views = VIEWS.filter((name) => name !== "stage" || staged);
   useKeys({
-    1: () => setQuery({ view: "" }),
-    2: () => setQuery({ view: "timeline" }),
+    ...Object.fromEntries(
+      views.map((name, n) => [String(n + 1), () => setQuery({ view: name === "transcript" ? "" : name })]),
+    ),
     Escape: () => (seq ? choose(0) : history.back()),
   });
   if (summary.trouble && !summary.data) return <Sorry trouble={summary.trouble} />;
@@ -63,13 +65,22 @@ export default function RunPage() {
       {summary.data && <Head run={summary.data} at={at} />}
       <Slider records={records} at={at} />
       <div className="tabs" role="tablist" aria-label="Views">
-        {VIEWS.filter((name) => name !== "stage" || staged).map((name) => (
+        {views.map((name) => (
           <button
             key={name}
             role="tab"
             id={`tab-${name}`}
             aria-selected={view === name}
             aria-controls="view"
+            tabIndex={view === name ? 0 : -1}
+            onKeyDown={(event) => {
+              const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+              const next = by && views[(views.indexOf(name) + by + views.length) % views.length];
+              if (!next) return;
+              event.preventDefault();
+              setQuery({ view: next === "transcript" ? "" : next });
+              document.getElementById(`tab-${next}`)?.focus();
+            }}
             onClick={() => setQuery({ view: name === "transcript" ? "" : name })}
           >
             {name}
@@ -84,7 +95,7 @@ export default function RunPage() {
       <div className={seq ? "split" : ""}>
         <div id="view" role="tabpanel" aria-labelledby={`tab-${view}`}>
           {view === "transcript" && (
-            <Transcript records={records} made={made} findings={findings.data ?? []} seq={seq} at={at} choose={choose} />
+            <Transcript key={key} reading={reading} records={records} made={made} findings={findings.data ?? []} seq={seq} at={at} choose={choose} />
           )}
           {view === "timeline" && <Timeline spans={made.spans} chosen={seq} choose={choose} />}
           {view === "stage" && <Stage records={records} at={at} choose={choose} />}
@@ -146,7 +157,7 @@ function Head({ run, at }: { run: Shown; at: number }) {
         ))}
       </dl>
       <div className="row small">
-        <Proof family={run.family} run={run.run} />
+        <Proof key={`${run.family}:${run.run}`} family={run.family} run={run.run} long={run.tool_calls > 500 || run.steps > 2000} />
         <Downloads family={run.family} run={run.run} />
         <a href={href(["diff"], { a: `${run.family}:${run.run}` })}>compare with another run</a>
       </div>
@@ -154,12 +165,13 @@ function Head({ run, at }: { run: Shown; at: number }) {
   );
 }
 
-function Proof({ family, run }: { family: string; run: string }) {
-  const [asked, ask] = useState(false);
+/** Proven at once where that costs little; of a long run only when asked. */
+function Proof({ family, run, long }: { family: string; run: string; long: boolean }) {
+  const [asked, ask] = useState(!long);
   const { data, trouble } = useAnswer<object>(asked ? runPath(family, run, "/proof") : null, false);
   if (!asked) return <button onClick={() => ask(true)}>Is this record whole?</button>;
   if (trouble) return <span className="failed">not proven: {inert(trouble.message)}</span>;
-  return data ? <span className="done">✓ proven against the chain</span> : <span className="soft">proving …</span>;
+  return data ? <span className="done" title="Every line of it hangs in the chain of hashes">✓ proven</span> : <span className="soft">proving …</span>;
 }
 
 interface Document {
@@ -220,6 +232,7 @@ function Slider({ records, at }: { records: readonly Told[]; at: number }) {
 }
 
 interface Rows {
+  reading: boolean;
   records: readonly Told[];
   made: Shape;
   findings: readonly Finding[];
@@ -239,7 +252,7 @@ function isShownElsewhere(told: Told, calls: ReadonlyMap<string, Call>): boolean
   );
 }
 
-function Transcript({ records, made, findings, seq, at, choose }: Rows) {
+function Transcript({ reading, records, made, findings, seq, at, choose }: Rows) {
   const box = useRef<HTMLDivElement>(null);
   const rows = useMemo(
     () => records.filter((told) => (!at || told.seq <= at) && (told.seq === seq || !isShownElsewhere(told, made.calls))),
@@ -257,6 +270,19 @@ function Transcript({ records, made, findings, seq, at, choose }: Rows) {
     overscan: 8,
     getItemKey: (n) => rows[n]?.seq ?? n,
   });
+  const last = rows.length - 1;
+  const fresh = useFresh(reading, rows.length, box);
+  const toEnd = () => {
+    list.scrollToIndex(last, { align: "end" });
+    fresh.seen();
+  };
+  const shown = list.getVirtualItems();
+  const top = list.scrollOffset ?? 0;
+  const inView = shown.filter((item) => item.end > top && item.start < top + (box.current?.clientHeight ?? 0));
+  const momentOf = (item: { index: number } | undefined) => {
+    const told = item && rows[item.index];
+    return told ? moment(told) : 0;
+  };
   const jumped = useRef(0);
   useEffect(() => {
     const place = rows.findIndex((told) => told.seq >= seq);
@@ -269,12 +295,14 @@ function Transcript({ records, made, findings, seq, at, choose }: Rows) {
     const next = rows[Math.min(Math.max(here + by, 0), rows.length - 1)];
     if (next) choose(next.seq);
   };
-  useKeys({ j: () => step(1), k: () => step(-1), ArrowDown: () => step(1), ArrowUp: () => step(-1) });
-  if (!records.length) return <Empty title="Nothing yet." run="" />;
+  useKeys({ j: () => step(1), k: () => step(-1), ArrowDown: () => step(1), ArrowUp: () => step(-1), n: toEnd });
+  if (!records.length) return reading ? <p className="soft">Reading …</p> : <Empty title="Nothing yet." run="" />;
   return (
-    <div ref={box} className="transcript" tabIndex={0} role="feed" aria-label="Transcript">
+    <div className="reader">
+    <Strip spans={made.spans} from={momentOf(inView[0])} to={momentOf(inView.at(-1))} choose={choose} />
+    <div ref={box} className="transcript" tabIndex={0} role="feed" aria-label="Transcript" aria-busy={reading} onScroll={fresh.look}>
       <div style={{ height: list.getTotalSize(), position: "relative" }}>
-        {list.getVirtualItems().map((item) => {
+        {shown.map((item) => {
           const told = rows[item.index];
           return (
             told && (
@@ -292,7 +320,35 @@ function Transcript({ records, made, findings, seq, at, choose }: Rows) {
         })}
       </div>
     </div>
+    {fresh.count > 0 && !at && (
+      <button className="first fresh" onClick={toEnd}>
+        {count(fresh.count)} new ↓
+      </button>
+    )}
+    </div>
   );
+}
+
+/** How many came since one last saw the end; who reads further up is never moved. */
+function useFresh(reading: boolean, length: number, box: { current: HTMLDivElement | null }) {
+  const [known, setKnown] = useState(0);
+  const atEnd = () => {
+    const of = box.current;
+    return !of || of.scrollHeight - of.scrollTop - of.clientHeight < 80;
+  };
+  const first = useRef(true);
+  useEffect(() => {
+    if (reading && first.current) return;
+    if (first.current || atEnd()) setKnown(length);
+    first.current = false;
+  }, [reading, length]);
+  return {
+    count: first.current ? 0 : Math.max(length - known, 0),
+    seen: () => setKnown(length),
+    look: () => {
+      if (known !== length && atEnd()) setKnown(length);
+    },
+  };
 }
 
 function Entry(props: {
@@ -306,9 +362,7 @@ function Entry(props: {
   return (
     <article className={chosen ? "entry chosen" : "entry"} aria-label={`record ${told.seq}`} id={`e${told.seq}`}>
       <button className="link soft small num seq" onClick={() => choose(told.seq)} title={exact(told.at ?? told.received)}>
-        {clock(told.at ?? told.received)}
-        <br />
-        {told.seq}
+        {clock(told.at ?? told.received)} <span className="soft">{told.seq}</span>
       </button>
       <div className="grow">
         {told.facts.map((fact, n) => (
@@ -335,7 +389,9 @@ function One({ fact, told, made, choose }: { fact: Fact; told: Told; made: Shape
           <h3>
             <Text>{agent || role}</Text>{" "}
             {agent && role !== "assistant" && <span className="soft small">{role}</span>}
-            {fact.fidelity !== undefined && <span className="soft small"> · {String(fact.fidelity)}</span>}
+            {fidelities(fact).map((word) => (
+              <span key={word} className="chip">{inert(word.replace("_", " "))}</span>
+            ))}
             {fact.copied === true && <span className="soft small"> · told again</span>}
           </h3>
           <Blocks blocks={(fact.blocks ?? []) as Record<string, unknown>[]} />
@@ -365,6 +421,13 @@ function One({ fact, told, made, choose }: { fact: Fact; told: Told; made: Shape
     default:
       return <Line mark="·" fact={fact} className="soft small" />;
   }
+}
+
+/** How directly it was seen, where that was told. */
+function fidelities(fact: Fact): string[] {
+  const blocks = (fact.blocks ?? []) as { fidelity?: unknown }[];
+  const all = [fact.fidelity, ...blocks.map((block) => block.fidelity)];
+  return [...new Set(all.filter((each) => typeof each === "string"))];
 }
 
 function Line({ mark, fact, className = "" }: { mark: string; fact: Fact; className?: string }) {
@@ -406,6 +469,7 @@ function CallView(props: { fact: Fact; call: Call | undefined; agent: string; ch
         </span>{" "}
         <span className="soft small">
           {agent && <Text>{agent}</Text>}
+          {typeof fact.fidelity === "string" && <span className="chip">{inert(fact.fidelity)}</span>}
           {result === undefined && " · no result heard"}
           {typeof result?.seconds === "number" && ` · ${duration(result.seconds)}`}
           {failed && <span className="failed"> · failed</span>}
@@ -426,6 +490,35 @@ function CallView(props: { fact: Fact; call: Call | undefined; agent: string; ch
   );
 }
 
+/** What a verdict says besides its words, where it does. */
+function Ruling({ fact }: { fact: Fact }) {
+  const scores = Object.entries((fact.scores ?? {}) as Record<string, unknown>);
+  const told: [string, unknown][] = [
+    ["winner", fact.no_contest === true ? "no contest" : fact.winner],
+    ["accused", fact.accused],
+    ["correct", fact.correct],
+    ...scores,
+  ];
+  const known = told.filter(([, value]) => value !== undefined && value !== null);
+  if (!known.length) return null;
+  return (
+    <dl className="facts">
+      {known.map(([name, value]) => (
+        <div key={name}>
+          <dt>
+            <Text>{name}</Text>
+          </dt>
+          <dd>
+            <Text>{String(value)}</Text>
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+const ROLES: Record<string, string> = { assistant: "says", thought: "thinks", belief: "believes" };
+
 /** Who is on the stage and what each said; thoughts are whispered. */
 function Stage({ records, at, choose }: { records: readonly Told[]; at: number; choose: (seq: number) => void }) {
   const said = records
@@ -433,12 +526,19 @@ function Stage({ records, at, choose }: { records: readonly Told[]; at: number; 
     .flatMap((told) => told.facts.filter((fact) => fact.fact === "Said" || fact.fact === "Decided").map((fact) => ({ told, fact })));
   const cast = [...new Set(said.map(({ told, fact }) => String(fact.agent ?? told.agent ?? "")).filter(Boolean))];
   const scene = said.filter(({ fact }) => fact.role === "world").at(-1);
+  const verdict = said.filter(({ fact }) => fact.fact === "Decided").at(-1);
   const speaker = said.at(-1);
   return (
     <div className="stack stage">
       {scene && (
         <section className="card scene" aria-label="Scene">
           <Blocks blocks={(scene.fact.blocks ?? []) as Record<string, unknown>[]} />
+        </section>
+      )}
+      {verdict && (
+        <section className="card verdict" aria-label="Verdict">
+          <Line mark="◆" fact={verdict.fact} className="strong" />
+          <Ruling fact={verdict.fact} />
         </section>
       )}
       <ul className="cast" aria-label="Cast">
@@ -454,7 +554,7 @@ function Stage({ records, at, choose }: { records: readonly Told[]; at: number; 
             <button className="link" onClick={() => choose(told.seq)}>
               <Text>{String(fact.agent ?? fact.by ?? told.agent ?? fact.role ?? "")}</Text>
             </button>{" "}
-            <span className="soft small">{String(fact.role ?? "verdict")}</span>
+            <span className="soft small">{ROLES[String(fact.role)] ?? String(fact.role ?? "verdict")}</span>
           </h3>
           {fact.fact === "Decided" ? <Line mark="◆" fact={fact} /> : <Blocks blocks={(fact.blocks ?? []) as Record<string, unknown>[]} />}
         </section>

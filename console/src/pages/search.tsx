@@ -1,7 +1,8 @@
 /** One box over everything that was said. */
 
 import { Fragment } from "react";
-import { runHref, useRoute } from "../lib/route";
+import { WINDOWS } from "./fleet";
+import { runHref, setQuery, useRoute } from "../lib/route";
 import { inert } from "../lib/text";
 import { useAnswer, useNow } from "../lib/use";
 import { Empty, Sorry, Text, When } from "../parts/bits";
@@ -38,20 +39,46 @@ export function Marked({ text, question }: { text: string; question: string }) {
 export function Search() {
   const { query } = useRoute();
   const question = query.get("q") ?? "";
-  const dialect = query.get("dialect") ?? "";
+  const [dialect, run, within] = ["dialect", "run", "within"].map((name) => query.get(name) ?? "");
   const path = question ? `/api/search?limit=200&q=${encodeURIComponent(question)}` : null;
   const { data, trouble, loading } = useAnswer<Hit[]>(path, false);
   const now = useNow(10_000);
   if (!question)
     return <Empty title="Type what was said into the box above." run={'tracklog search "connection refused"'} />;
   if (trouble) return <Sorry trouble={trouble} />;
-  const hits = (data ?? []).filter((hit) => !dialect || hit.dialect === dialect);
+  const found = data ?? [];
+  const since = WINDOWS[within ?? ""];
+  const hits = found.filter(
+    (hit) =>
+      (!dialect || hit.dialect === dialect) &&
+      (!run || `${hit.family}:${hit.run}` === run) &&
+      (!since || now - Date.parse(hit.received) < since * 1000),
+  );
+  const names = (of: (hit: Hit) => string) => [...new Set(found.map(of))].sort();
+  const filters: [string, string, string[]][] = [
+    ["dialect", dialect ?? "", names((hit) => hit.dialect)],
+    ["run", run ?? "", names((hit) => `${hit.family}:${hit.run}`)],
+    ["within", within ?? "", Object.keys(WINDOWS)],
+  ];
   return (
     <div className="stack">
       <h1>
         {loading ? "Searching" : `${hits.length}${hits.length === 200 ? "+" : ""} places`} with “
         <Text>{question}</Text>”
       </h1>
+      <div className="filters" role="search" aria-label="Filter what was found">
+        {filters.map(([name, value, options]) => (
+          <label key={name}>
+            {name}
+            <select aria-label={name} value={value} onChange={(event) => setQuery({ [name]: event.target.value })}>
+              <option value="">any</option>
+              {options.map((option) => (
+                <option key={option}>{option}</option>
+              ))}
+            </select>
+          </label>
+        ))}
+      </div>
       <ol className="stack" style={{ listStyle: "none", padding: 0 }}>
         {hits.map((hit) => (
           <li key={hit.seq} className="card">

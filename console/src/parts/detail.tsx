@@ -25,6 +25,7 @@ interface Why {
   unseen: { seq: number; message: string }[];
 }
 
+const MOST = 100_000; // characters that are shown; copying takes all of them
 const EVENT = ',"event":';
 
 /** The event's own bytes, cut out of the frame; nothing is written anew. */
@@ -87,7 +88,7 @@ export function Detail({ family, run, seq, close }: { family: string; run: strin
         </button>
       </div>
       <pre className="code raw" data-testid="raw" tabIndex={0}>
-        {raw ?? "…"}
+        {raw === null ? "…" : inert(raw.length > MOST ? `${raw.slice(0, MOST)}…` : raw)}
       </pre>
     </aside>
   );

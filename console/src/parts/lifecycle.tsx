@@ -45,7 +45,7 @@ export function Lifecycle({ moves, choose }: { moves: readonly Move[]; choose: (
           return (
             <g key={name}>
               <circle cx={x} cy={y} r="3.6" className="state" />
-              <text x={x} y={y + 7.5} className="state-name">
+              <text x={x + (x - 50) * 0.05} y={y < 42 ? y - 5.5 : y + 7.5} className="state-name">
                 {inert(start(name, 26))}
               </text>
             </g>

@@ -2,13 +2,52 @@
 
 import { useId, useState, type FormEvent } from "react";
 import { tell, Trouble, type Question } from "../lib/api";
+import { useAnswer } from "../lib/use";
 import { runHref } from "../lib/route";
 import { duration } from "../lib/time";
 import { Text } from "./bits";
 
 const NAME = "tracklog.operator";
 
-export function Asked({ question, focus = false }: { question: Question; focus?: boolean }) {
+/** What led to a question, so that nobody answers blindly. */
+function Before({ question }: { question: Question }) {
+  const key = encodeURIComponent(`${question.family}:${question.run}`);
+  const { data } = useAnswer<{ back: { seq: number; words: string }[] }>(
+    `/api/why?run=${key}&seq=${question.asked_seq}`,
+    false,
+  );
+  const steps = (data?.back ?? []).filter((step) => step.words && step.seq !== question.asked_seq);
+  if (!steps.length) return null;
+  return (
+    <ol className="before small soft" aria-label="What led to it">
+      {steps
+        .slice(0, 5)
+        .reverse()
+        .map((step) => (
+          <li key={step.seq} className="cut">
+            <a className="num" href={runHref(question.family, question.run, { seq: step.seq })}>
+              {step.seq}
+            </a>{" "}
+            <Text>{step.words}</Text>
+          </li>
+        ))}
+    </ol>
+  );
+}
+
+/** A question that somebody answered while it was looked at. */
+function Settled({ question }: { question: Question }) {
+  const who = question.answered_by.join(", ") || "the agent itself";
+  const said = typeof question.answer === "string" ? question.answer : JSON.stringify(question.answer);
+  return (
+    <p className="done" role="status">
+      <Text>{`${question.state} by ${who}${said ? `: ${said}` : ""}`}</Text>
+    </p>
+  );
+}
+
+export function Asked(props: { question: Question; focus?: boolean; context?: boolean }) {
+  const { question, focus = false, context = false } = props;
   const [text, setText] = useState("");
   const [by, setBy] = useState(() => localStorage.getItem(NAME) ?? "operator");
   const [busy, setBusy] = useState(false);
@@ -38,7 +77,11 @@ export function Asked({ question, focus = false }: { question: Question; focus?:
   return (
     <article className="card question" aria-labelledby={id}>
       <div className="row small">
-        <span className="status waiting">waiting {duration(question.waiting_seconds)}</span>
+        {question.state === "open" ? (
+          <span className="status waiting">waiting {duration(question.waiting_seconds)}</span>
+        ) : (
+          <span className="status done">{question.state}</span>
+        )}
         <span className="grow cut">
           <Text>{question.agent ?? "an agent"}</Text> in{" "}
           <a href={runHref(family, run, { seq: question.asked_seq })}>
@@ -50,11 +93,13 @@ export function Asked({ question, focus = false }: { question: Question; focus?:
       <h3 id={id}>
         <Text>{question.text ?? name}</Text>
       </h3>
+      {context && <Before question={question} />}
+      {question.state !== "open" && !said?.ok && <Settled question={question} />}
       {said ? (
         <p role="status" className={said.ok ? "done" : "failed"}>
           <Text>{said.text}</Text>
         </p>
-      ) : (
+      ) : question.state !== "open" ? null : (
         <form onSubmit={submit}>
           <label className="unseen" htmlFor={`${id}-text`}>
             Your answer
@@ -64,6 +109,7 @@ export function Asked({ question, focus = false }: { question: Question; focus?:
             value={text}
             autoFocus={focus}
             placeholder="Your answer"
+            rows={context ? 2 : 1}
             onChange={(event) => setText(event.target.value)}
             onKeyDown={(event) => {
               if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit(event);

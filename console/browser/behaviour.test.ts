@@ -1,0 +1,175 @@
+import AxeBuilder from "@axe-core/playwright";
+import { asks, Collector, expect, move, open, said, start, test } from "./collector";
+
+test("a collector that is killed and comes back is noticed both times, and nothing is missed", async ({ page, collector }) => {
+  await collector.post("kahn-agent", [start("before")]);
+  await open(page, collector);
+  await expect(page.getByRole("link", { name: /before/ })).toBeVisible();
+  await collector.kill();
+  await expect(page.getByRole("alert")).toContainText("does not answer");
+  await expect(page.getByRole("link", { name: /before/ })).toBeVisible();
+  await collector.start();
+  await collector.post("kahn-agent", [start("after")]);
+  await expect(page.getByRole("link", { name: /after/ })).toBeVisible({ timeout: 20_000 });
+  await expect(page.getByRole("alert")).toHaveCount(0);
+});
+
+test("everything is in the keyboard's reach", async ({ page, collector }) => {
+  await collector.post("kahn-agent", [start("one"), move("one", "thinking", "tool_call"), start("two")]);
+  await open(page, collector);
+  await expect(page.getByRole("region", { name: "Runs" }).getByRole("link")).toHaveCount(2);
+  await page.keyboard.press("?");
+  await expect(page.getByRole("dialog")).toContainText("down and up");
+  await page.keyboard.press("Escape");
+  await expect(page.getByRole("dialog")).toBeHidden();
+  await page.keyboard.press("j");
+  await page.keyboard.press("j");
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(/#\/run\/kahn\/one/);
+  await expect(page.getByRole("feed")).toContainText("tool_call");
+  await page.keyboard.press("j");
+  await expect(page).toHaveURL(/seq=/);
+  await page.keyboard.press("2");
+  await expect(page).toHaveURL(/view=timeline/);
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("g");
+  await expect(page).toHaveURL(/#\/$/);
+  await page.keyboard.press("i");
+  await expect(page.getByRole("heading", { name: "Inbox" })).toBeVisible();
+  await page.keyboard.press("t");
+  const theme = await page.evaluate(() => document.documentElement.dataset.theme);
+  expect(["dark", "light"]).toContain(theme);
+  for (let n = 0; n < 12; n++) await page.keyboard.press("Tab");
+  expect(await page.evaluate(() => document.activeElement?.tagName)).not.toBe("BODY");
+});
+
+test("a question is answered by keyboard alone", async ({ page, collector }) => {
+  await collector.post("kahn-agent", [start("r"), asks("r", "Which port?")]);
+  await open(page, collector, "#/inbox");
+  await expect(page.getByLabel("Your answer")).toBeFocused();
+  await page.keyboard.type("8080");
+  await page.keyboard.press("Control+Enter");
+  await expect(page.getByRole("article")).toContainText("answered");
+});
+
+const HOSTILE = [
+  "<script>window.hacked=1</script><img src=x onerror=window.hacked=1>",
+  "[click](javascript:window.hacked=1) ![p](https://elsewhere.example/p.png)",
+  "\u001b[31mred\u001b[0m and \u001b]0;title\u0007 and \u202egnp.exe\u202c and \u0000",
+  "<svg onload=window.hacked=1>",
+  "x".repeat(400_000),
+].join("\n\n");
+
+test("hostile content is inert", async ({ page, collector }) => {
+  const asked: string[] = [];
+  page.on("request", (request) => asked.push(request.url()));
+  const name = '<img src=x onerror="window.hacked=1">\u202e';
+  await collector.post("fishbowl", [said(name, HOSTILE), said(name, HOSTILE.slice(0, 300))]);
+  const native = (n: number, fact: string, more: object) => ({ id: `h${n}`, run: name, fact, at: new Date().toISOString(), origin: { writer: "t", fidelity: "observed" }, ...more });
+  await collector.post("tracklog", [
+    native(1, "Began", { what: "run", task: HOSTILE.slice(0, 200), agent: HOSTILE.slice(0, 70) }),
+    native(2, "Called", { tool: HOSTILE.slice(0, 70), call_id: "c", input: { a: HOSTILE.slice(0, 300) } }),
+    native(3, "Asked", { question_id: HOSTILE.slice(0, 60), text: HOSTILE.slice(0, 300), options: ["<b>yes</b>"] }),
+  ]);
+  const run = encodeURIComponent(name);
+  const places = ["#/", "#/inbox", `#/run/fishbowl/${run}?seq=1`, `#/run/fishbowl/${run}?view=stage`, `#/run/tracklog/${run}`, `#/run/tracklog/${run}?view=timeline`, "#/search?q=click", `#/diff?a=fishbowl:${run}&b=tracklog:${run}`];
+  for (const place of places) {
+    await open(page, collector, place);
+    await page.reload();
+    await page.waitForLoadState("networkidle", { timeout: 2_000 }).catch(() => undefined);
+    await expect(page.locator("main")).not.toBeEmpty();
+    expect(await page.evaluate(() => "hacked" in window), place).toBe(false);
+    const text = await page.locator("body").innerText();
+    expect(text, place).not.toMatch(/[\u001b\u0000\u202e]/);
+    const links = await page.locator("a[href^='javascript:']").count();
+    expect(links, place).toBe(0);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+    expect(wide, place).toBeLessThanOrEqual(0);
+  }
+  expect(asked.filter((url) => !url.startsWith(collector.url) && !url.startsWith("data:"))).toEqual([]);
+});
+
+test("a small screen shows everything without scrolling sideways", async ({ page, collector }) => {
+  await page.setViewportSize({ width: 360, height: 740 });
+  await fill(collector);
+  for (const place of PLACES) {
+    await open(page, collector, place);
+    await page.reload();
+    await expect(page.locator("main")).not.toBeEmpty();
+    await page.waitForTimeout(400);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+    expect(wide, place).toBeLessThanOrEqual(0);
+  }
+});
+
+const PLACES = [
+  "#/",
+  "#/inbox",
+  "#/search?q=port",
+  "#/run/kahn/r",
+  "#/run/kahn/r?seq=2",
+  "#/run/kahn/r?view=timeline",
+  "#/run/kahn/r?view=lifecycle",
+  "#/run/kahn/r?view=findings",
+  "#/run/kahn/r?view=tree",
+  "#/run/fishbowl/talk?view=stage",
+  "#/diff?a=kahn:r&b=fishbowl:talk",
+];
+
+async function fill(collector: Collector): Promise<void> {
+  const call = { ts: new Date().toISOString(), run_id: "r", event: "tool_invocation", agent_id: "coder", step: 0, tool_name: "Read", duration_s: 1, ok: false, usage: { input_tokens: 9 }, cost_usd: 0.1, model: "m" };
+  await collector.post("kahn-agent", [start("r"), call, asks("r", "Which port?"), move("r", "thinking", "converged")]);
+  await collector.post("fishbowl", [{ ...said("talk", "x"), kind: "world.observed" }, said("talk", "a port is a **place**")]);
+}
+
+for (const theme of ["light", "dark"] as const)
+  test(`no serious fault for those who see, hear or move otherwise, ${theme}`, async ({ page, collector }) => {
+    await page.emulateMedia({ colorScheme: theme });
+    await fill(collector);
+    for (const place of PLACES) {
+      await open(page, collector, place);
+      await page.reload();
+      await expect(page.locator("main")).not.toBeEmpty();
+      await page.waitForTimeout(300);
+      const { violations } = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21aa"]).analyze();
+      const bad = violations.filter((each) => each.impact === "serious" || each.impact === "critical");
+      expect(bad.map((each) => `${place}: ${each.id}: ${each.nodes[0]?.html}`)).toEqual([]);
+    }
+  });
+
+test("records that are not kept any more are said to be so", async ({ page }) => {
+  const gone = "event: gap\ndata: {\"after\":3,\"next\":9}\n\nevent: heartbeat\ndata: {\"last\":9}\n\n";
+  await page.route("**/api/stream**", (route) => route.fulfill({ contentType: "text/event-stream", body: gone }));
+  const collector = new Collector();
+  await collector.start();
+  try {
+    await open(page, collector);
+    await expect(page.getByText("Records 4 to 8 are not kept any more.")).toBeVisible();
+  } finally {
+    await collector.close();
+  }
+});
+
+test("times are told relatively, and exactly on hover", async ({ page, collector }) => {
+  await collector.post("kahn-agent", [start("r")]);
+  await open(page, collector);
+  const time = page.getByRole("region", { name: "Runs" }).locator("time");
+  await expect(time).toHaveText(/ago|just now/);
+  await expect(time).toHaveAttribute("title", /\d{4}.*\d\d:\d\d:\d\d\.\d{3}/);
+});
+
+test("the demo says on every page that it is one", async ({ page }) => {
+  const collector = new Collector();
+  await collector.start("demo");
+  try {
+    for (const place of ["#/", "#/inbox", "#/run/kahn/release-2-4-1", "#/search?q=cat"]) {
+      await open(page, collector, place);
+      await expect(page.getByText("This is a demo.")).toBeVisible();
+    }
+    await open(page, collector);
+    await expect(page.getByRole("article").first()).toContainText("Roll 2.4.1 out");
+    await expect(page.getByRole("region", { name: "Leaderboard" })).toContainText("cara");
+  } finally {
+    await collector.close();
+  }
+});

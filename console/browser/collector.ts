@@ -1,0 +1,146 @@
+/** A real collector in a process of its own, with a home that nobody else has. */
+
+import { spawn, type ChildProcess } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { test as base, type Page } from "@playwright/test";
+
+const ROOT = resolve(import.meta.dirname, "../..");
+export const BIN = join(ROOT, ".venv/bin");
+
+export class Collector {
+  readonly folder = mkdtempSync(join(tmpdir(), "tracklog-console-"));
+  private child: ChildProcess | null = null;
+  port = 0;
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  /** Starts it; a second start takes the same port, as a restart does. */
+  async start(verb: "serve" | "demo" = "serve"): Promise<void> {
+    const home = join(this.folder, "home");
+    const child = spawn(join(BIN, "tracklog"), [verb, "--home", home, "--port", String(this.port)], {
+      stdio: ["ignore", "pipe", "inherit"],
+      env: { ...process.env, TRACKLOG_TOKEN: undefined, TRACKLOG_TOKEN_FILE: undefined, PYTHONUNBUFFERED: "1" },
+    });
+    this.child = child;
+    const port = await new Promise<number>((found, failed) => {
+      let text = "";
+      child.stdout?.on("data", (part: Buffer) => {
+        text += part.toString();
+        const said = /http:\/\/127\.0\.0\.1:(\d+)/.exec(text);
+        if (said) found(Number(said[1]));
+      });
+      child.once("exit", (code) => failed(new Error(`the collector ended with ${code}`)));
+    });
+    this.port = port;
+    for (;;) {
+      const fine = await fetch(`${this.url}/healthz`).then((r) => r.ok).catch(() => false);
+      if (fine) return;
+      await new Promise((again) => setTimeout(again, 50));
+    }
+  }
+
+  async kill(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
+    const child = this.child;
+    if (!child || child.exitCode !== null) return;
+    const gone = new Promise((ended) => child.once("exit", ended));
+    child.kill(signal);
+    await gone;
+  }
+
+  async post(dialect: string, lines: readonly object[]): Promise<number> {
+    const response = await fetch(`${this.url}/api/events/${dialect}`, {
+      method: "POST",
+      headers: { "Content-Type": "application/x-ndjson" },
+      body: lines.map((line) => `${JSON.stringify(line)}\n`).join(""),
+    });
+    const told = (await response.json()) as { refused: number; last_seq: number };
+    if (!response.ok || told.refused) throw new Error(JSON.stringify(told));
+    return told.last_seq;
+  }
+
+  /** Runs an agent that uses the emitter which sister repos copy. */
+  agent(program: string): ChildProcess {
+    return spawn(join(BIN, "python"), ["-c", program], {
+      cwd: join(ROOT, "contracts"),
+      env: { ...process.env, TRACKLOG_URL: this.url, TRACKLOG_SPOOL: join(this.folder, "spool") },
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.kill("SIGTERM");
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+let told = 0;
+
+export function now(): string {
+  return new Date(Date.now() + told++).toISOString();
+}
+
+export const start = (run: string, agent = "coder", task = "t") => ({
+  ts: now(),
+  run_id: run,
+  event: "agent_run_start",
+  agent_id: agent,
+  task,
+});
+
+export const move = (run: string, from: string, to: string, more: object = {}) => ({
+  ts: now(),
+  run_id: run,
+  event: "agent_transition",
+  agent_id: "coder",
+  step: 0,
+  from,
+  to,
+  ...more,
+});
+
+export const asks = (run: string, question: string, id = "q1") =>
+  move(run, "thinking", "blocked-on-clarification", { reason: `clarification:${id}`, question });
+
+export const said = (run: string, text: string, n = 0) => ({
+  id: `${run}/${n}/${told++}`,
+  run_id: run,
+  turn: n,
+  kind: "agent.spoke",
+  actor: "cara",
+  payload: { text },
+  created_at: now(),
+  schema_version: 1,
+});
+
+/** Each test has a collector; what the page complains about fails the test. */
+export const test = base.extend<{ collector: Collector; quiet: string[] }>({
+  collector: async ({}, use) => {
+    const collector = new Collector();
+    await collector.start();
+    await use(collector);
+    await collector.close();
+  },
+  quiet: [
+    async ({ page }, use) => {
+      const said: string[] = [];
+      page.on("pageerror", (error) => said.push(error.message));
+      page.on("console", (message) => {
+        if (message.type() === "error" && !/Failed to load resource|ERR_/.test(message.text()))
+          said.push(message.text());
+      });
+      await use(said);
+      if (said.length) throw new Error(said.join("\n"));
+    },
+    { auto: true },
+  ],
+});
+
+export { expect } from "@playwright/test";
+
+export async function open(page: Page, collector: Collector, hash = "#/"): Promise<void> {
+  await page.goto(`${collector.url}/${hash}`);
+}

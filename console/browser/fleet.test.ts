@@ -1,0 +1,108 @@
+import { asks, expect, move, open, said, start, test } from "./collector";
+
+test("the first thing on the page is the agent that waits for a person", async ({ page, collector }) => {
+  await collector.post("kahn-agent", [start("busy"), start("stuck"), asks("stuck", "Which port?")]);
+  await open(page, collector);
+  const question = page.getByRole("heading", { name: "Which port?" });
+  await expect(question).toBeVisible();
+  const first = await page.evaluate(() => {
+    const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    for (let node = walk.nextNode(); node; node = walk.nextNode())
+      if (node.textContent?.trim()) return node.parentElement?.closest("article")?.textContent ?? "";
+    return "";
+  });
+  expect(first).toContain("Which port?");
+  await expect(page).toHaveTitle("(1) tracklog");
+});
+
+test("runs are ordered by what needs a person", async ({ page, collector }) => {
+  await collector.post("kahn-agent", [
+    start("asking"),
+    asks("asking", "May I?"),
+    start("broken"),
+    move("broken", "thinking", "failed"),
+    start("busy"),
+  ]);
+  await open(page, collector);
+  const rows = page.getByRole("region", { name: "Runs" }).getByRole("link");
+  await expect(rows).toHaveCount(3);
+  await expect(rows.nth(0)).toContainText("asking");
+  await expect(rows.nth(1)).toContainText("broken");
+  await expect(rows.nth(2)).toContainText("busy");
+});
+
+test("what happens is seen as it happens, phases too", async ({ page, collector }) => {
+  await open(page, collector);
+  await expect(page.getByText("Nothing was recorded yet.")).toBeVisible();
+  await collector.post("kahn-agent", [start("fresh", "coder", "Mend it")]);
+  await expect(page.getByRole("link", { name: /Mend it/ })).toBeVisible();
+  await collector.post("kahn-agent", [move("fresh", "thinking", "tool_call")]);
+  await expect(page.getByRole("region", { name: "Agents under way" })).toContainText("tool_call");
+});
+
+test("every filter is in the address, and the address is the filter", async ({ page, collector }) => {
+  await collector.post("kahn-agent", [start("one", "coder"), start("two", "tester")]);
+  await collector.post("fishbowl", [said("talk", "hello")]);
+  await open(page, collector);
+  const runs = page.getByRole("region", { name: "Runs" });
+  await expect(runs.getByRole("link")).toHaveCount(3);
+  await page.getByLabel("dialect").selectOption("kahn-agent");
+  await expect(runs.getByRole("link")).toHaveCount(2);
+  await page.getByLabel("agent", { exact: true }).selectOption("tester");
+  await expect(runs.getByRole("link")).toHaveCount(1);
+  expect(page.url()).toContain("dialect=kahn-agent");
+  await page.reload();
+  await expect(runs.getByRole("link")).toHaveCount(1);
+  await expect(runs.getByRole("link")).toContainText("two");
+  await open(page, collector, "#/?text=nothing-has-this");
+  await page.reload();
+  await expect(runs).toContainText("0 of 3 runs");
+});
+
+const ralph = (run: string, outcome: string, score?: number) => [
+  { ts: new Date().toISOString(), run_id: run, event: "run_start", total_nodes: 1, actor: "rocky" },
+  {
+    ts: new Date().toISOString(),
+    run_id: run,
+    event: "node_transition",
+    node_id: "p",
+    from: "running",
+    to: "done",
+    outcome,
+    ...(score === undefined ? {} : { convergence_score: score }),
+  },
+  {
+    ts: new Date().toISOString(),
+    run_id: run,
+    event: "run_end",
+    outcome,
+    done: 1,
+    failed: 0,
+    blocked: 0,
+    total_duration_s: 1,
+    ...(outcome.startsWith("clean") ? {} : { exit_code: 1 }),
+  },
+];
+
+test("[RALPH-25, RALPH-31] the panel of 24 hours shows the binary pass rate of the one fold", async ({ page, collector }) => {
+  const outcomes = ["clean", "clean_with_flake", "partial", "stuck", "catastrophic"];
+  await collector.post("ralph", outcomes.flatMap((outcome) => ralph(`r-${outcome.replace(/_/g, "-")}`, outcome)));
+  await open(page, collector);
+  const panel = page.locator('[id="dash/ralph-runs"]');
+  await expect(panel).toContainText("40 %");
+  await expect(panel).toContainText("passed: 2 of 5");
+  await expect(panel).toContainText("1 flaky");
+});
+
+test("[RALPH-23] without the optional slots nothing is shown for them, and nothing fails", async ({ page, collector }) => {
+  await collector.post("ralph", ralph("plain", "clean"));
+  await open(page, collector);
+  const panel = page.locator('[id="dash/ralph-runs"]');
+  await expect(panel).toContainText("100 %");
+  await expect(panel).not.toContainText("convergence");
+  await collector.post("ralph", ralph("scored", "clean", 0.75));
+  await expect(panel).toContainText("convergence 0.75");
+  await open(page, collector, "#/run/kahn/plain");
+  await expect(page.getByRole("feed")).toContainText("clean");
+  await expect(page.getByRole("feed")).not.toContainText("convergence");
+});

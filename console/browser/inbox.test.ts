@@ -1,0 +1,63 @@
+import { asks, expect, open, start, test } from "./collector";
+
+const AGENT = `
+from kahn_agent_emit import AgentEmitter
+with AgentEmitter("/dev/null", run_id="asker") as run:
+    coder = run.bind(agent_id="coder")
+    coder.agent_run_start(task="Choose")
+    coder.agent_transition(step=0, from_="thinking", to="tool_call", reason="tool_call:Read")
+    coder.tool_invocation(step=0, tool_name="Read", duration_s=0.1, ok=True, input_summary="ports.txt")
+    coder.agent_transition(step=0, from_="tool_call", to="tool_result")
+    coder.agent_transition(step=0, from_="tool_result", to="response")
+    coder.agent_transition(step=0, from_="response", to="reflect")
+    coder.agent_transition(step=0, from_="reflect", to="thinking")
+    print("answer:", coder.ask("Which port?", timeout=60), flush=True)
+`;
+
+test("a person answers an agent that really waits, and it goes on", async ({ page, collector }) => {
+  const agent = collector.agent(AGENT);
+  const heard = new Promise<string>((found) => agent.stdout?.on("data", (part: Buffer) => found(part.toString())));
+  await open(page, collector, "#/inbox");
+  const card = page.getByRole("article");
+  await expect(card).toContainText("Which port?");
+  await expect(card.getByRole("list", { name: "What led to it" })).toContainText("ports.txt");
+  await page.getByLabel("Your answer").fill("8080");
+  await page.getByRole("button", { name: "Answer", exact: true }).click();
+  expect(await heard).toContain("answer: 8080");
+  await expect(card).toContainText("answered");
+  await expect(page).toHaveTitle("tracklog");
+  await page.getByRole("link", { name: "asker" }).click();
+  await expect(page.getByRole("feed")).toContainText("8080");
+});
+
+test("of two operators who answer at once, the second sees who won", async ({ page, collector, context }) => {
+  await collector.post("kahn-agent", [start("r"), asks("r", "Which port?")]);
+  const other = await context.newPage();
+  for (const each of [page, other]) {
+    await open(each, collector, "#/inbox");
+    await each.getByLabel("Your answer").fill("mine");
+  }
+  await page.getByLabel("as", { exact: true }).fill("ada");
+  await other.getByLabel("as", { exact: true }).fill("bob");
+  // The second page has not heard of the first answer yet when its own is sent.
+  await other.evaluate(() => (window.fetch = ((ask) => (url: RequestInfo | URL, init?: RequestInit) =>
+    String(url).includes("/answer") || String(url).includes("/why") ? ask(url, init) : new Promise<Response>(() => undefined))(window.fetch)));
+  await page.getByRole("button", { name: "Answer", exact: true }).click();
+  await expect(page.getByRole("article")).toContainText("answered");
+  await other.getByRole("button", { name: "Answer", exact: true }).click();
+  await expect(other.getByRole("article")).toContainText("by ada");
+  await expect(other.getByRole("article")).toContainText("first answer counts");
+});
+
+test("who looks at a question that another answers is told by whom, and what", async ({ page, collector }) => {
+  await collector.post("kahn-agent", [start("r"), asks("r", "Which port?")]);
+  await open(page, collector, "#/inbox");
+  await expect(page.getByRole("article")).toContainText("Which port?");
+  await fetch(`${collector.url}/api/inbox/q1/answer`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ answer: "8080", by: "ada" }),
+  });
+  await expect(page.getByRole("article")).toContainText("answered by ada: 8080");
+  await expect(page.getByLabel("Your answer")).toHaveCount(0);
+});

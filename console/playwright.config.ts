@@ -1,0 +1,22 @@
+import { defineConfig } from "@playwright/test";
+
+/** Debian's Chromium, or another one by its path; nothing is downloaded. */
+export const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+
+export default defineConfig({
+  testDir: "browser",
+  testMatch: "*.test.ts",
+  outputDir: process.env.PLAYWRIGHT_OUTPUT ?? "node_modules/.browser",
+  fullyParallel: false,
+  workers: 2,
+  timeout: 40_000,
+  expect: { timeout: 12_000 },
+  reporter: [["list"]],
+  use: {
+    viewport: { width: 1280, height: 900 },
+    launchOptions: {
+      executablePath: CHROMIUM,
+      args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"],
+    },
+  },
+});
