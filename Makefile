@@ -4,9 +4,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 TS := contracts/ts
 CONSOLE := console
+export CHROMIUM ?= /usr/bin/chromium
 BUILT := src/tracklog/console/index.html
 
-.PHONY: help setup run test test-python test-ts cover check derive soak proof bench lock clean
+.PHONY: help setup run test test-python test-ts test-browser chromium screenshots cover check derive soak proof bench lock clean
 
 help:  ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -40,7 +41,7 @@ run: setup  ## Start the collector and its console; a demo, as long as nothing w
 	@if [ -d "$${TRACKLOG_HOME:-$$HOME/.local/share/tracklog}/journal" ]; then exec $(BIN)/tracklog serve; \
 	else echo "Nothing was recorded yet, so here is a demo; \`$(BIN)/tracklog serve\` records."; exec $(BIN)/tracklog demo; fi
 
-test: test-python test-ts  ## Run all tests.
+test: test-python test-ts test-browser  ## Run all tests.
 
 test-python: setup
 	$(BIN)/pytest -n 2
@@ -48,6 +49,15 @@ test-python: setup
 test-ts: setup
 	cd $(TS) && npm run --silent check && npm test --silent
 	cd $(CONSOLE) && npm run --silent check && npm test --silent
+
+test-browser: setup chromium
+	cd $(CONSOLE) && npm run --silent browser
+
+chromium:
+	@command -v "$(CHROMIUM)" >/dev/null || scripts/chromium
+
+screenshots: setup chromium  ## Write every page of the console, in both themes, to screenshots/.
+	cd $(CONSOLE) && SCREENSHOTS="$(CURDIR)/screenshots" npm run --silent browser
 
 cover: setup  ## Run the Python tests with coverage, but for the test that interrupts: it can hang the tracer.
 	$(BIN)/pytest -n 2 --cov --cov-report=term-missing:skip-covered --deselect \

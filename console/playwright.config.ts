@@ -5,7 +5,7 @@ export const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 
 export default defineConfig({
   testDir: "browser",
-  testMatch: "*.test.ts",
+  testMatch: process.env.SCREENSHOTS ? "*.shots.ts" : "*.test.ts",
   outputDir: process.env.PLAYWRIGHT_OUTPUT ?? "node_modules/.browser",
   fullyParallel: false,
   workers: 2,

@@ -1,0 +1,44 @@
+/** Every page in both themes and three sizes, with the demo playing, as pictures in a folder. */
+
+import { join } from "node:path";
+import { Collector, open, test } from "./collector";
+
+const FOLDER = process.env.SCREENSHOTS ?? "screenshots";
+const SIZES = { "": [1280, 900], "-small": [360, 740], "-4k": [3840, 2160] } as const;
+
+test("every page", async ({ page, browser }) => {
+  test.setTimeout(300_000);
+  await page.close();
+  const collector = new Collector();
+  await collector.start("demo");
+  const runs = (await (await fetch(`${collector.url}/api/runs?limit=1000`)).json()) as { run: string; title: string | null }[];
+  const review = runs.find((run) => run.title === "review")?.run ?? "";
+  const pages: Record<string, string> = {
+    fleet: "#/",
+    inbox: "#/inbox",
+    search: "#/search?q=cat",
+    transcript: `#/run/awf/${review}`,
+    record: "#/run/kahn/release-2-4-1?seq=1850",
+    timeline: "#/run/kahn/release-2-4-1?view=timeline",
+    lifecycle: "#/run/kahn/coder-01?view=lifecycle",
+    findings: "#/run/kahn/docs-in-a-hurry?view=findings",
+    tree: `#/run/awf/${review}?view=tree`,
+    stage: "#/run/fishbowl/kitchen-1?view=stage",
+    picture: "#/run/tracklog/conversation-1",
+    diff: "#/diff?a=tracklog:conversation-1&b=tracklog:conversation-2",
+  };
+  for (const theme of ["light", "dark"] as const)
+    for (const [size, [width, height]] of Object.entries(SIZES)) {
+      const shown = await browser.newPage({ viewport: { width, height }, colorScheme: theme });
+      for (const [name, hash] of Object.entries(pages)) {
+        await open(shown, collector, hash);
+        await shown.reload();
+        await shown.waitForTimeout(900);
+        await shown.screenshot({ path: join(FOLDER, `${name}-${theme}${size}.png`) });
+        if (name === "fleet" && !size)
+          await shown.screenshot({ path: join(FOLDER, `${name}-${theme}-whole.png`), fullPage: true });
+      }
+      await shown.close();
+    }
+  await collector.close();
+});
