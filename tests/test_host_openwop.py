@@ -8,13 +8,29 @@ import httpx
 import pytest
 
 from hosting import TOKEN, Client, Host, flow, put, validator
+from tracklog.hosts.openwop.settings import Key, digest
 
-FIXTURES = (
-    "noop identity multi-node delay cancellable idempotent failure cap-breach approval "
-    "clarification message-reducer agent-identity agent-reasoning agent-reasoning-streaming "
-    "agent-low-confidence agent-pack-provenance orchestrator-dispatch "
-    "orchestrator-low-confidence orchestrator-terminate"
-).split()
+FIXTURES = [
+    "noop",
+    "identity",
+    "multi-node",
+    "delay",
+    "cancellable",
+    "idempotent",
+    "failure",
+    "cap-breach",
+    "approval",
+    "clarification",
+    "message-reducer",
+    "agent-identity",
+    "agent-reasoning",
+    "agent-reasoning-streaming",
+    "agent-low-confidence",
+    "agent-pack-provenance",
+    "orchestrator-dispatch",
+    "orchestrator-low-confidence",
+    "orchestrator-terminate",
+]  # a list of words
 
 
 @pytest.fixture(scope="module")
@@ -320,8 +336,7 @@ def test_of_two_who_answer_at_once_one_wins(host):
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(codes)[0] == 200
-    assert set(codes[1:] if codes[0] == 200 else codes) <= {200, 404, 409}
+    assert set(codes) <= {200, 404, 409}
     assert codes.count(200) == 1
     assert len(host.events(run, "interrupt.resolved")) == 1
 
@@ -391,9 +406,7 @@ def test_the_seam_is_not_there_unless_it_was_asked_for(tmp_path):
         assert response.status_code == 404
 
 
-def test_a_key_that_may_only_read_begins_nothing(tmp_path, monkeypatch):
-    from tracklog.hosts.openwop.settings import Key, digest
-
+def test_a_key_that_may_only_read_begins_nothing(tmp_path):
     reader = Key(digest=digest("read-only"), principal="ann", scopes=frozenset({"read"}))
     with Host(tmp_path, keys=(reader,)) as host:
         run = host.start("conformance-noop")

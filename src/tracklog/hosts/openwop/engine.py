@@ -488,7 +488,7 @@ class Engine:
         about = self._about(definition, {**kept, "principal": principal, "fork": fork})
         copies = [_copied(name, event, self.now(log)) for event in events[: max(start, 1)]]
         copies[0]["host"] = about
-        if mode == "branch" and start == 0 and overlay:
+        if overlay:  # the options of the branch, so that its log alone says what held in it
             begun = copies[0]["payload"]
             merged = {**begun.get("configurable", {}), **fork["overlay"]}
             copies[0]["payload"] = {**begun, "configurable": merged}
