@@ -4,7 +4,6 @@ import fcntl
 import json
 import os
 import pty
-import select
 import signal
 import struct
 import subprocess
@@ -26,6 +25,7 @@ from tracklog.recorder import Recorder
 from tracklog.recording import recover
 from tracklog.scribe import Scribe
 from transcribing import bodies, run_id
+from waiting import readable
 
 SAMPLES = Path(__file__).parent / "samples" / "importers"
 CODEX = (SAMPLES / "codex" / "exec_json_stream.jsonl").read_bytes()
@@ -282,7 +282,7 @@ def on_a_terminal(world, agent, size=(50, 132)):
 def read_until(master, word: bytes, seconds=20.0) -> bytes:
     held, until = b"", time.monotonic() + seconds
     while word not in held and time.monotonic() < until:
-        if select.select([master], [], [], 0.2)[0]:
+        if readable(master, 0.2):
             try:
                 chunk = os.read(master, 4096)
             except OSError:

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from tracklog.folds import agents as agents_fold
 from tracklog.folds import runs as runs_fold
 from tracklog.frame import stamp
 from tracklog.home import Home
+from waiting import readable
 
 PATIENCE = 30
 SLY = "\x1b[2J\x1b]0;gotcha\x07\r\nfake\u202e\x9b31m"
@@ -54,7 +54,7 @@ class Terminal:
         return ["".join(row).rstrip() for row in self.cells]
 
     def read(self, seconds=0.1):
-        if not select.select([self.master], [], [], seconds)[0]:
+        if not readable(self.master, seconds):
             return
         with contextlib.suppress(OSError):
             block = os.read(self.master, 65536)
@@ -156,7 +156,7 @@ class Top:
         while self.process.poll() is None:
             assert time.monotonic() < end, "it does not end"
             self.terminal.read()
-        while select.select([self.terminal.master], [], [], 0)[0]:
+        while readable(self.terminal.master, 0):
             self.terminal.read(0)
         return self.process.returncode
 
@@ -530,7 +530,7 @@ def test_rows_are_ordered_by_need_then_the_latest_first(states):
 
 def test_an_agent_that_worked_in_a_run_that_is_lost_is_lost():
     run = runs_fold.State(
-        family="f", run="r", begun=True, last_seq=1, last_received="2026-05-05T08:00:00.000Z"
+        family="f", run="r", begun=True, last_seq=1, alive="2026-05-05T08:00:00.000Z"
     )
     agent = agents_fold.State(
         family="f", run="r", agent="a", phase="working", last_received="2026-05-05T08:00:00.000Z"
