@@ -38,6 +38,8 @@ KEPT = 2000
 """Runs whose events are held in memory, at most, those that somebody needs aside."""
 SWEEP = 1.0
 """Seconds after which a run whose host died is taken over by another that lives."""
+LISTEN = 0.1
+"""Seconds that a stop waits for the listener, at most."""
 DAY = 86_400.0
 DIE_AFTER = "TRACKLOG_HOST_DIE_AFTER"
 """A test's word for how many events may be written before the process is killed."""
@@ -163,7 +165,7 @@ class Engine:
     def _listen(self) -> None:
         while not self.stopping:
             try:
-                if not self.home.journal.wait(self._cursor, 0.5):
+                if not self.home.journal.wait(self._cursor, LISTEN):
                     continue
                 heard = self.catch_up()
             except Exception as error:  # noqa: BLE001  # said, and tried again

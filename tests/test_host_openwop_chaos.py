@@ -1,0 +1,398 @@
+"""The OpenWOP host under the worst of circumstances: killed, doubled, crowded, abused."""
+
+import json
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+
+import httpx
+import orjson
+import pytest
+
+import hosting
+from collecting import ENVIRONMENT, collector, eventually
+from hosting import TOKEN, Client, Host, Process, check_events, flow, mock, pairs, put, written
+from soaking import SOAK
+from tracklog.home import Home
+from tracklog.hosts import Leases
+from tracklog.hosts.openwop import command
+
+ANSWERS = {
+    "gate": {"action": "accept"},
+    "ask": {"answers": {"q1": "blue"}},
+    "low-conf-decider": {"action": "accept"},
+    "supervisor": {"decision": {"kind": "terminate", "reason": "enough"}},
+}
+FIXTURES = {
+    "agent-reasoning": 9,
+    "agent-reasoning-streaming": 8,
+    "agent-low-confidence": 11,
+    "approval": 9,
+    "clarification": 9,
+    "orchestrator-dispatch": 17,
+    "orchestrator-low-confidence": 12,
+    "message-reducer": 6,
+    "failure": 4,
+    "cap-breach": 9,
+    "multi-node": 8,
+}
+"""How many events a whole run writes, its child's included."""
+
+
+def finish(host: Client, run: str) -> dict:
+    """Answers whatever the run asks, until it has ended."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        snapshot = host.snapshot(run)
+        if snapshot["status"] in ("completed", "failed", "cancelled"):
+            return snapshot
+        if snapshot["status"].startswith("waiting"):
+            host.answer(run, snapshot["currentNodeId"], ANSWERS[snapshot["currentNodeId"]])
+        time.sleep(0.01)
+    raise AssertionError(snapshot)
+
+
+def told(events: list[dict]) -> list[tuple]:
+    """What must come out the same, however often the host was killed: not the ids of children,
+    the clock of messages, nor in which form an answer was told."""
+    found = []
+    for event in events:
+        payload = json.loads(json.dumps(event["payload"]))
+        payload.pop("childRunId", None)
+        payload.get("outputs", {}).pop("childRunId", None)
+        payload.pop("writtenAt", None)
+        payload.pop("resumeValue", None)
+        if isinstance(payload.get("value"), dict):
+            payload["value"].pop("ts", None)
+        cause = event.get("causationId", "").rpartition("-")[2]
+        found.append((event["type"], event.get("nodeId"), cause, orjson.dumps(payload)))
+    return found
+
+
+MAIN = ("agent-reasoning", "agent-low-confidence", "approval", "orchestrator-dispatch")
+"""Cut at every event in every test run; the others are in a soak."""
+OPTIONS = {"cap-breach": {"recursionLimit": 3}}
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_killed_after_any_event_a_run_goes_on_and_comes_out_the_same(tmp_path, name):
+    body = {"configurable": OPTIONS.get(name, {})}
+    with Host(tmp_path / "calm") as host:
+        run = host.start(f"conformance-{name}", **body)
+        finish(host, run)
+        wanted = told(host.events(run))
+        count = sum(1 for record in host.home.journal.records() if record.dialect == "openwop")
+    assert count == FIXTURES[name]
+
+    def cut_at(cut: int) -> None:
+        home = tmp_path / str(cut)
+        run = die_after(home, cut, f"conformance-{name}", body)
+        with Host(home) as host:  # checks on leaving that nothing was written twice, or wrongly
+            finish(host, run)
+            assert told(host.events(run)) == wanted, cut
+
+    step = 1 if SOAK > 1 or name in MAIN else 3
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(cut_at, range(1, count + 1, step)))
+
+
+def die_after(home: Path, cut: int, workflow: str, body: dict) -> str:
+    """Runs a workflow in a process that is killed after so many events; the run's name."""
+    child = Dying(home, cut, workflow, body)
+    child.join()
+    with Home(home, readonly=True) as left:
+        lines = written(left)
+        assert len(lines) == cut
+        parents = [orjson.loads(line) for line in lines]
+        return next(
+            e["runId"] for e in parents
+            if e["type"] == "run.started" and "parentRunId" not in e["host"]
+        )  # fmt: skip
+
+
+class Dying:
+    """A host that a fork of this process runs until it kills itself: a fork starts quickly."""
+
+    def __init__(self, home: Path, cut: int, workflow: str, body: dict) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["hosting", "test_host_openwop_chaos"])
+        arguments = (str(home), cut, workflow, body)
+        self.process = context.Process(target=_live_and_die, args=arguments)
+        self.process.start()
+
+    def join(self) -> None:
+        self.process.join(60)
+        assert self.process.exitcode == -signal.SIGKILL, self.process.exitcode
+
+
+def _live_and_die(home: str, cut: int, workflow: str, body: dict) -> None:
+    real = command.app_of
+
+    def dying(*arguments):
+        return real(*arguments[:4], {"TRACKLOG_HOST_DIE_AFTER": str(cut)})
+
+    hosting.app_of = dying
+    host = hosting.Host(Path(home), seams=True)
+    try:
+        finish(host, host.start(workflow, **body))
+    except (httpx.HTTPError, AssertionError):
+        time.sleep(5)  # the kill is on its way
+    os._exit(1)
+
+
+def test_two_hosts_on_one_journal_do_not_run_one_run_twice(tmp_path):
+    with Process(tmp_path) as one, Process(tmp_path) as two:
+        runs = [one.start("conformance-delay", inputs={"delayMs": 300}) for _ in range(10)]
+        runs += [two.start("conformance-delay", inputs={"delayMs": 300}) for _ in range(10)]
+        for n, run in enumerate(runs):
+            kinds = [e["type"] for e in (one, two)[n % 2].until(run) and two.events(run)]
+            assert kinds == ["run.started", "node.started", "node.completed", "run.completed"]
+        asked = one.start("conformance-approval")
+        two.until(asked, "waiting-approval")
+        assert two.answer(asked, "gate", {"action": "accept"}).status_code == 200
+        one.until(asked, "completed")
+        slow = one.start("conformance-cancellable")
+        two.until(slow, "running")
+        assert two.http.post(f"/v1/runs/{slow}/cancel", json={}).status_code == 200
+        one.until(slow, "cancelled", seconds=5)
+        headers = {"Idempotency-Key": "over both"}
+        body = {"workflowId": "conformance-noop"}
+        names = {
+            h.http.post("/v1/runs", json=body, headers=headers).json()["runId"] for h in (one, two)
+        }
+        assert len(names) == 1
+
+
+def test_a_host_that_lives_takes_over_from_one_that_was_killed(tmp_path):
+    one = Process(tmp_path)
+    with Process(tmp_path) as two:
+        run = one.start("conformance-delay", inputs={"delayMs": 1500})
+        two.until(run, "running")
+        one.end(signal.SIGKILL)
+        two.until(run, "completed")
+        kinds = [e["type"] for e in two.events(run)]
+        assert kinds == ["run.started", "node.started", "node.completed", "run.completed"]
+
+
+def test_what_was_answered_once_is_answered_so_after_a_kill(tmp_path):
+    headers = {"Idempotency-Key": "before and after"}
+    body = {"workflowId": "conformance-idempotent", "inputs": {"nonce": "1"}}
+    one = Process(tmp_path)
+    first = one.http.post("/v1/runs", json=body, headers=headers)
+    run = one.start("conformance-approval")
+    one.until(run, "waiting-approval")
+    key = {"Idempotency-Key": "an answer"}
+    answered = one.answer(run, "gate", {"action": "accept"}, headers=key)
+    assert answered.status_code == 200
+    one.end(signal.SIGKILL)
+    with Process(tmp_path) as two:
+        again = two.http.post("/v1/runs", json=body, headers=headers)
+        assert (again.status_code, again.json()) == (201, first.json())
+        assert again.headers["openwop-Idempotent-Replay"] == "true"
+        repeated = two.answer(run, "gate", {"action": "accept"}, headers=key)
+        assert repeated.status_code == 200
+        assert repeated.headers["openwop-Idempotent-Replay"] == "true"
+        two.until(run, "completed")
+
+
+def test_a_lease_is_one_processs_and_dies_with_it(tmp_path):
+    one, two = Leases(tmp_path), Leases(tmp_path)
+    run = ("openwop", "run-1")
+    assert one.take(run)
+    assert not one.take(run)
+    assert not two.take(run)
+    two.release(run)  # not its own: nothing happens
+    assert not two.take(run)
+    one.release(run)
+    assert two.take(run)
+    two.close()
+    assert one.take(run)
+    one.close()
+    one.close()
+
+
+def test_two_hundred_runs_at_once_all_end_and_none_mixes_with_another(tmp_path):
+    with Host(tmp_path) as host:
+
+        def one(_number: int) -> str:
+            return host.start("conformance-agent-reasoning")
+
+        with ThreadPoolExecutor(16) as pool:
+            runs = list(pool.map(one, range(200)))
+            list(pool.map(host.until, runs))
+        assert len(set(runs)) == 200
+        first = pairs(host.events(runs[0]))
+        assert all(pairs(host.events(run)) == first for run in runs[1:])
+
+
+def test_many_follow_one_run_and_each_sees_all_of_it(tmp_path):
+    with Host(tmp_path) as host:
+        run = host.start("conformance-delay", inputs={"delayMs": 1500})
+        with ThreadPoolExecutor(20) as pool:
+            seen = list(pool.map(lambda _: host.stream(run, "?streamMode=debug"), range(20)))
+        assert all([data for _, _, data in each] == host.events(run) for each in seen)
+
+
+def test_an_operator_answers_and_cancels_beside_the_protocol(tmp_path):
+    def tracklog(*arguments: str) -> None:
+        verb = [sys.executable, "-m", "tracklog", *arguments, "--home", str(tmp_path)]
+        done = subprocess.run(
+            verb, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+    with Process(tmp_path) as host:
+        run = host.start("conformance-clarification")
+        host.until(run, "waiting-input")
+        tracklog("answer", "int:ask:0:0", "blue", "--by", "ann", "--run", f"openwop:{run}")
+        assert host.until(run, "completed")["variables"]["answers"] == {"q1": "blue"}
+        (resolved,) = host.events(run, "clarification.resolved")
+        assert resolved["payload"]["answeredBy"] == "ann"
+
+
+def test_a_collector_mounts_the_host_and_keeps_its_own_routes(tmp_path):
+    with collector(tmp_path, "--with", "openwop", TRACKLOG_TOKEN=TOKEN) as made:
+        client = Client(made.url)
+        run = client.start("conformance-agent-reasoning")
+        client.until(run, "completed")
+        shown = client.http.get(f"/api/runs/openwop/{run}")
+        assert shown.status_code == 200
+        assert client.http.get("/.well-known/openwop").status_code == 200
+        # OTLP keeps its paths, though they begin alike.
+        response = httpx.post(f"{made.url}/v1/traces", content=b"{}", trust_env=False)
+        assert "hint" in response.json() or response.status_code != 404
+        client.http.close()
+
+
+def raw(url: str, *pieces: bytes, wait: float = 5) -> bytes:
+    host, _, port = url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=wait) as made:
+        for piece in pieces:
+            made.sendall(piece)
+        made.shutdown(socket.SHUT_WR)
+        answer = b""
+        try:
+            while more := made.recv(1 << 16):
+                answer += more
+        except TimeoutError:
+            pass
+        return answer
+
+
+def test_the_rude_get_an_answer_or_nothing_and_the_others_are_served(tmp_path):
+    with Host(tmp_path) as host:
+        bearer = f"Authorization: Bearer {TOKEN}\r\n".encode()
+        head = b"Host: 127.0.0.1\r\n" + bearer
+        deep = b"[" * 100_000
+        for request in (
+            b"\x00\x01\x02\r\n\r\n",
+            b"GET /v1/runs/%ff%fe HTTP/1.1\r\n" + head + b"\r\n",
+            b"GET /v1/runs/" + b"a" * 5000 + b" HTTP/1.1\r\n" + head + b"\r\n",
+            b"POST /v1/runs HTTP/1.1\r\n" + head + b"Content-Length: 5\r\n\r\n{",
+            b"POST /v1/runs HTTP/1.1\r\n" + head + b"Content-Length: 100000\r\n\r\n" + deep,
+            b"GET /v1/runs/../../etc/passwd HTTP/1.1\r\n" + head + b"\r\n",
+            b"GET /v1/runs/x/events?streamMode=%00 HTTP/1.1\r\n" + head + b"\r\n",
+        ):
+            answer = raw(host.url, request)
+            assert b"Traceback" not in answer
+            assert b" 500 " not in answer.split(b"\r\n")[0], (request[:40], answer[:300])
+        large = b'{"workflowId":"conformance-noop","metadata":{"x":"' + b"y" * (2 << 20) + b'"}}'
+        assert host.http.post("/v1/runs", content=large).status_code == 413
+        assert host.http.put("/v1/runs", json={}).status_code == 405
+        cross = {"Origin": "http://evil.example"}
+        body = {"workflowId": "conformance-noop"}
+        assert host.http.post("/v1/runs", json=body, headers=cross).status_code == 403
+        other = {"Host": "evil.example"}
+        assert host.http.get("/v1/runs/x", headers=other).status_code == 421
+        long = {"Idempotency-Key": "k" * 300}
+        assert host.http.post("/v1/runs", json=body, headers=long).status_code == 400
+        weird = {
+            "workflowId": "conformance-identity",
+            "inputs": {"payload": {"__proto__": [1e308]}},
+        }
+        run = host.http.post("/v1/runs", json=weird).json()["runId"]
+        assert host.until(run, "completed")["variables"]["payload"] == {"__proto__": [1e308]}
+
+
+def test_who_leaves_a_stream_leaves_nothing_behind(tmp_path):
+    with Host(tmp_path) as host:
+        run = host.start("conformance-approval")
+        host.until(run, "waiting-approval")
+        for _ in range(20):
+            host_, _, port = host.url.removeprefix("http://").partition(":")
+            made = socket.create_connection((host_, int(port)))
+            line = f"GET /v1/runs/{run}/events HTTP/1.1\r\nHost: x\r\n".replace(
+                "x\r", "127.0.0.1\r"
+            )
+            made.sendall(f"{line}Authorization: Bearer {TOKEN}\r\n\r\n".encode())
+            made.recv(100)
+            made.close()
+        log = host.engine.known(run)
+        assert eventually(lambda: not log.is_waited_for, 10)
+        assert host.answer(run, "gate", {"action": "accept"}).status_code == 200
+        host.until(run, "completed")
+
+
+def test_lines_of_others_are_neither_executed_nor_shown(tmp_path):
+    """A log of another host, recorded in the same home, is history and not work."""
+    with Host(tmp_path) as host:
+        run = host.start("conformance-approval")
+        host.until(run, "waiting-approval")
+        foreign = [
+            line.replace(run.encode(), b"run-foreign").replace(host.engine.instance.encode(), b"x")
+            for line in host.engine.known(run).lines
+        ]
+        host.home.intake.admit(foreign, "openwop")
+        assert host.http.get("/v1/runs/run-foreign").status_code == 404
+        assert host.answer("run-foreign", "gate", {"action": "accept"}).status_code == 404
+        time.sleep(0.2)
+        left = list(host.home.journal.records(run=("openwop", "run-foreign")))
+        assert len(left) == len(foreign)
+
+
+def test_a_run_of_a_newer_engine_is_read_and_not_executed(tmp_path):
+    with Host(tmp_path) as host:
+        run = host.start("conformance-approval")
+        host.until(run, "waiting-approval")
+        newer = [
+            line.replace(run.encode(), b"run-newer").replace(b'"engine":1', b'"engine":2')
+            for line in host.engine.known(run).lines
+        ]
+        host.home.intake.admit(newer, "openwop")
+        assert host.snapshot("run-newer")["status"] == "waiting-approval"
+        response = host.answer("run-newer", "gate", {"action": "accept"})
+        assert (response.status_code, response.json()["error"]) == (422, "engine_version_mismatch")
+        assert host.fork("run-newer", mode="replay").status_code == 422
+
+
+def test_soak_kills_at_random_moments_lose_and_double_nothing(tmp_path):
+    nodes = [mock(f"m{n}", {"mockReasoning": True}, agentId="core.m") for n in range(5)]
+    nodes += [{"id": "d", "typeId": "core.delay", "config": {"delayMs": 50}}]
+    chain = [(a["id"], b["id"]) for a, b in pairwise(nodes)]
+    folder = put(tmp_path / "flows", flow("conformance-long", nodes, chain))
+    home = tmp_path / "home"
+    runs: list[str] = []
+    for round_ in range(2 * SOAK):
+        host = Process(home, "--workflows", str(folder[0]))
+        killer = threading.Timer(0.2 + 0.13 * (round_ % 5), host.process.kill)
+        killer.start()
+        try:
+            while True:
+                runs.append(host.start("conformance-long"))
+        except (httpx.HTTPError, AssertionError):
+            pass
+        killer.join()
+        host.end()
+    with Process(home, "--workflows", str(folder[0])) as host:
+        for run in runs:
+            assert host.until(run, seconds=60)["status"] == "completed"
+    with Home(home, readonly=True) as left:
+        check_events(written(left))
