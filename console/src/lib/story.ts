@@ -1,23 +1,26 @@
 /** A run as it is told, page by page, kept in step with what is heard live. */
 
-import { useEffect, useState } from "react";
+import { startTransition, useEffect, useState } from "react";
 import { ask, runPath, type Fact, type Story, type Told } from "./api";
 import { live } from "./live";
 
 const FIRST = 300; // records before the first screen is drawn
 const PAGE = 2000;
+const LEAST = 250; // milliseconds between two pages of a run that grows
 
 export interface Read {
   readonly records: readonly Told[];
   /** Whether more is still being read. */
   readonly reading: boolean;
   readonly trouble: Error | undefined;
+  readonly shaping: Shaping;
 }
 
 export function useStory(family: string, run: string): Read {
-  const [read, setRead] = useState<Read>({ records: [], reading: true, trouble: undefined });
+  const [read, setRead] = useState<Read>(() => ({ records: [], reading: true, trouble: undefined, shaping: new Shaping() }));
   useEffect(() => {
     const stop = new AbortController();
+    const shaping = new Shaping();
     let records: Told[] = [];
     let busy = false;
     let due = false;
@@ -33,16 +36,22 @@ export function useStory(family: string, run: string): Read {
             const page: Story = await ask<Story>(path, stop.signal);
             limit = PAGE;
             next = page.next;
-            if (page.records.length) records = [...records, ...page.records];
-            setRead({ records, reading: next !== null, trouble: undefined });
+            if (page.records.length) {
+              records = [...records, ...page.records];
+              shaping.add(page.records);
+            }
+            const read = { records, reading: next !== null, trouble: undefined, shaping };
+            if (page.records.length === records.length) setRead(read);
+            else startTransition(() => setRead(read));
           }
-        } while (due);
+          await new Promise((go) => setTimeout(go, LEAST));
+        } while (due && !stop.signal.aborted);
       } catch (error) {
-        if (!stop.signal.aborted) setRead({ records, reading: false, trouble: error as Error });
+        if (!stop.signal.aborted) setRead({ records, reading: false, trouble: error as Error, shaping });
       }
       busy = false;
     };
-    setRead({ records: [], reading: true, trouble: undefined });
+    setRead({ records, reading: true, trouble: undefined, shaping });
     void more();
     const again = () => {
       due = true;
@@ -113,12 +122,16 @@ export function moment(told: Told): number {
 }
 
 /** What belongs together in a run: calls with their results, spans of time, moves with counts. */
-export function shape(records: readonly Told[], illegal: ReadonlySet<number>): Shape {
-  const calls = new Map<string, Call>();
-  const spans: Span[] = [];
-  const open = new Map<string, Span>();
-  const moves = new Map<string, Move>();
-  const roles = new Set<string>();
+export class Shaping {
+  private readonly calls = new Map<string, Call>();
+  private readonly spans: Span[] = [];
+  private readonly open = new Map<string, Span>();
+  private readonly moves = new Map<string, Move & { readonly seqs: number[] }>();
+  private readonly roles = new Set<string>();
+
+  /** Each record once, in order: a run that grows is not gone through again. */
+  add(records: readonly Told[]): void {
+  const { calls, spans, open, moves, roles } = this;
   for (const told of records) {
     const at = moment(told);
     for (const fact of told.facts) {
@@ -187,9 +200,10 @@ export function shape(records: readonly Told[], illegal: ReadonlySet<number>): S
             count: 0,
             illegal: 0,
             seq: told.seq,
+            seqs: [],
           };
           move.count += 1;
-          if (illegal.has(told.seq)) move.illegal += 1;
+          move.seqs.push(told.seq);
           moves.set(key, move);
           break;
         }
@@ -198,5 +212,19 @@ export function shape(records: readonly Told[], illegal: ReadonlySet<number>): S
       }
     }
   }
-  return { calls, spans, moves: [...moves.values()], roles };
+  }
+
+  shape(illegal: ReadonlySet<number>): Shape {
+    const moves = [...this.moves.values()].map(({ seqs, ...move }) => ({
+      ...move,
+      illegal: illegal.size ? seqs.filter((seq) => illegal.has(seq)).length : 0,
+    }));
+    return { calls: this.calls, spans: [...this.spans], moves, roles: this.roles };
+  }
+}
+
+export function shape(records: readonly Told[], illegal: ReadonlySet<number>): Shape {
+  const shaping = new Shaping();
+  shaping.add(records);
+  return shaping.shape(illegal);
 }

@@ -33,6 +33,13 @@ const EXACT = new Intl.DateTimeFormat(undefined, {
   hour12: false,
 });
 
+const CLOCK = new Intl.DateTimeFormat(undefined, {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  hourCycle: "h23",
+});
+
 /** In the viewer's zone, to the millisecond. */
 export function exact(moment: string | null | undefined): string {
   const at = moment ? new Date(moment) : null;
@@ -43,7 +50,7 @@ export function exact(moment: string | null | undefined): string {
 export function clock(moment: string | null | undefined): string {
   const at = moment ? new Date(moment) : null;
   if (!at || Number.isNaN(at.getTime())) return "–";
-  return at.toLocaleTimeString(undefined, { hour12: false });
+  return CLOCK.format(at);
 }
 
 export function count(value: number | null | undefined): string {

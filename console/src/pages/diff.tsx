@@ -81,7 +81,7 @@ export default function DiffPage() {
           <p className={data.same ? "done" : "waiting"}>
             {data.same
               ? "They are the same, step by step."
-              : `They part after ${data.counts.same ?? 0} equal steps: ${data.counts.changed ?? 0} changed, ${data.counts.only_a ?? 0} only in A, ${data.counts.only_b ?? 0} only in B.`}
+              : `They part: ${data.counts.same ?? 0} steps are equal, ${data.counts.changed ?? 0} changed, ${data.counts.only_a ?? 0} only in A, ${data.counts.only_b ?? 0} only in B.`}
           </p>
           <Deltas deltas={data.deltas ?? {}} />
           <table className="diff">

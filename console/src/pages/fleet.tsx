@@ -58,7 +58,11 @@ function useFilter(): Filter {
 }
 
 export function Fleet() {
-  const { data, trouble } = useAnswer<Run[]>("/api/runs?limit=10000");
+  // The latest are on the screen while the rest is still on its way.
+  const latest = useAnswer<Run[]>("/api/runs?limit=200", false);
+  const all = useAnswer<Run[]>(latest.data || latest.trouble ? "/api/runs?limit=10000" : null);
+  const data = all.data ?? latest.data;
+  const trouble = all.trouble ?? latest.trouble;
   const inbox = useAnswer<Question[]>("/api/inbox");
   const filter = useFilter();
   const now = useNow();

@@ -1,10 +1,10 @@
 /** One run: what happened, when, why, and what the state was at any moment. */
 
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useMemo, useRef, useState } from "react";
+import { memo, useEffect, useMemo, useRef, useState } from "react";
 import { runPath, type Fact, type Finding, type Run, type Told } from "../lib/api";
 import { href, runHref, setQuery, useRoute } from "../lib/route";
-import { callKey, moment, shape, useStory, type Call, type Shape } from "../lib/story";
+import { callKey, moment, useStory, type Call, type Shape } from "../lib/story";
 import { inert } from "../lib/text";
 import { clock, count, duration, exact, money, short } from "../lib/time";
 import { useAnswer, useKeys, useNow } from "../lib/use";
@@ -35,6 +35,8 @@ type View = (typeof VIEWS)[number];
 const ILLEGAL = "illegal-transition";
 const STAGE = ["world", "thought", "belief", "note"];
 
+const choose = (seq: number) => setQuery({ seq: seq ? String(seq) : "" });
+
 export default function RunPage() {
   const { parts, query } = useRoute();
   const [, family = "", run = ""] = parts;
@@ -44,13 +46,13 @@ export default function RunPage() {
   const key = `${family}:${run}`;
   const summary = useAnswer<Shown>(runPath(family, run, at ? `?at=${at}` : ""), !at);
   const findings = useAnswer<Finding[]>(`/api/findings?limit=10000&run=${encodeURIComponent(key)}`);
-  const { records, reading, trouble } = useStory(family, run);
+  const { records, reading, trouble, shaping } = useStory(family, run);
   const illegal = useMemo(
     () => new Set((findings.data ?? []).filter((f) => f.name === ILLEGAL).map((f) => f.seq)),
     [findings.data],
   );
-  const made = useMemo(() => shape(records, illegal), [records, illegal]);
-  const choose = (seq: number) => setQuery({ seq: seq ? String(seq) : "" });
+  // The records are named because the shape grows with them.
+  const made = useMemo(() => shaping.shape(illegal), [shaping, records, illegal]);
   const staged = STAGE.some((role) => made.roles.has(role));
   const views = VIEWS.filter((name) => name !== "stage" || staged);
   useKeys({
@@ -267,7 +269,8 @@ function Transcript({ reading, records, made, findings, seq, at, choose }: Rows)
     count: rows.length,
     getScrollElement: () => box.current,
     estimateSize: () => 56,
-    overscan: 8,
+    overscan: 3,
+    useFlushSync: false,
     getItemKey: (n) => rows[n]?.seq ?? n,
   });
   const last = rows.length - 1;
@@ -313,7 +316,7 @@ function Transcript({ reading, records, made, findings, seq, at, choose }: Rows)
                 className="place"
                 style={{ transform: `translateY(${item.start}px)` }}
               >
-                <Entry told={told} made={made} amiss={amiss.get(told.seq) ?? []} chosen={told.seq === seq} choose={choose} />
+                <Entry told={told} made={made} returned={returns(told, made)} amiss={amiss.get(told.seq) ?? NONE} chosen={told.seq === seq} choose={choose} />
               </div>
             )
           );
@@ -327,6 +330,12 @@ function Transcript({ reading, records, made, findings, seq, at, choose }: Rows)
     )}
     </div>
   );
+}
+
+function returns(told: Told, made: Shape): number {
+  return told.facts.filter(
+    (fact) => fact.fact === "Called" && made.calls.get(callKey(fact, told.seq))?.returned !== undefined,
+  ).length;
 }
 
 /** How many came since one last saw the end; who reads further up is never moved. */
@@ -351,7 +360,16 @@ function useFresh(reading: boolean, length: number, box: { current: HTMLDivEleme
   };
 }
 
-function Entry(props: {
+const NONE: readonly Finding[] = [];
+
+/** Drawn again only when it changed: scrolling draws what comes into view, and nothing else. */
+const Entry = memo(EntryView, (a, b) =>
+  a.told === b.told && a.chosen === b.chosen && a.amiss === b.amiss && a.returned === b.returned,
+);
+
+function EntryView(props: {
+  /** How many of its calls have returned. */
+  returned: number;
   told: Told;
   made: Shape;
   amiss: readonly Finding[];

@@ -1,5 +1,6 @@
 /** What was said, block by block; whatever it holds, it does nothing. */
 
+import { memo, useDeferredValue } from "react";
 import Markdown from "react-markdown";
 import gfm from "remark-gfm";
 import { inert } from "../lib/text";
@@ -57,9 +58,20 @@ function One({ block }: { block: Block }) {
   }
 }
 
-export function Prose({ text }: { text: unknown }) {
+const MARKED = /[*_`#[\]|<>~\\]|^\s*([-+]|\d+[.)])\s|https?:|www\.|^ {4}|---|===/m;
+
+/** Text without any Markdown in it need not be read as such. */
+export const Prose = memo(function Prose({ text }: { text: unknown }) {
+  // What comes into view is there at once, and drawn as Markdown when there is time.
+  const drawn = useDeferredValue(true, false);
   if (typeof text !== "string") return <Value value={text} />;
   if (text.length > LONG) return <pre className="code">{inert(text)}</pre>;
+  if (!drawn || !MARKED.test(text))
+    return (
+      <div className="prose plain" dir="auto">
+        {inert(text)}
+      </div>
+    );
   return (
     <div className="prose" dir="auto">
       <Markdown
@@ -79,7 +91,7 @@ export function Prose({ text }: { text: unknown }) {
       </Markdown>
     </div>
   );
-}
+});
 
 function blobOf(value: unknown): Blob | null {
   const found = (value as { $blob?: Blob } | null)?.$blob;

@@ -1,0 +1,144 @@
+"""How fast the console is with long runs, many runs and much news, as Chromium itself measures it.
+
+NEWS_SECONDS says how long it is told 1,000 events a second; the goal is a minute.
+"""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import orjson
+
+from tracklog.frame import stamp
+from tracklog.home import Home
+
+ROOT = Path(__file__).parents[1]
+BUILT = ROOT / "src/tracklog/console"
+SECONDS = int(os.environ.get("NEWS_SECONDS", "60"))
+LONG, MANY, RATE = 50_000, 5_000, 1_000
+
+
+def said(run: str, n: int, at: float) -> bytes:
+    kinds = ("agent.spoke", "agent.thought", "world.observed", "clue.found")
+    text = f"line {n}: **nobody** drinks milk here but the cat. " * (1 + n % 4)
+    return orjson.dumps(
+        {
+            "id": f"{run}/{n}/{at}",
+            "run_id": run,
+            "turn": n,
+            "kind": kinds[n % 4],
+            "actor": f"agent-{n % 7}",
+            "payload": {"text": text},
+            "created_at": stamp(at),
+            "schema_version": 1,
+        }
+    )
+
+
+def began(n: int, at: float) -> bytes:
+    head = {"ts": stamp(at), "run_id": f"run-{n}", "event": "agent_run_start"}
+    return orjson.dumps({**head, "agent_id": f"agent-{n % 40}", "task": f"Mend part {n}"})
+
+
+def fill(path: Path) -> None:
+    now = time.time()
+    with Home(path, durability="os") as home:
+        lines = [said("long", n, now - 3600 + n / 20) for n in range(LONG)]
+        for begin in range(0, LONG, 5_000):
+            home.intake.admit(lines[begin : begin + 5_000])
+        home.intake.admit([began(n, now - 60) for n in range(MANY)], "kahn-agent")
+        home.index.catch_up()
+
+
+@contextmanager
+def served(path: Path) -> Iterator[str]:
+    tracklog = Path(sys.executable).with_name("tracklog")
+    options = ("--home", str(path), "--port", "0", "--durability", "os")
+    process = subprocess.Popen(
+        [str(tracklog), "serve", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().split()[3]
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def tell(url: str, stop: threading.Event, counts: list[int]) -> None:
+    """A thousand lines a second, in ten batches."""
+    due, n = time.monotonic(), 0
+    while not stop.is_set():
+        body = b"\n".join(said("news", n + k, time.time()) for k in range(RATE // 10))
+        request = urllib.request.Request(
+            f"{url}/api/events/fishbowl", body, {"Content-Type": "application/x-ndjson"}
+        )
+        urllib.request.urlopen(request).read()
+        n += RATE // 10
+        counts[0] = n
+        due += 0.1
+        time.sleep(max(0.0, due - time.monotonic()))
+
+
+def in_browser(url: str, part: str) -> dict[str, float]:
+    script = ROOT / "console/browser/measure.mjs"
+    printed = subprocess.run(
+        ["node", str(script), url, part, str(SECONDS)], check=True, capture_output=True, text=True
+    ).stdout
+    measured: dict[str, float] = json.loads(printed.splitlines()[-1])
+    return measured
+
+
+def show(name: str, value: float, unit: str, most: float) -> bool:
+    met = value <= most
+    wanted = f"(goal: at most {most:g})  {'met' if met else 'SHORT'}"
+    print(f"  {name:<58} {value:8.0f} {unit}  {wanted}", flush=True)
+    return met
+
+
+def main() -> int:
+    size = sum(
+        len(gzip.compress(path.read_bytes(), 9)) for path in BUILT.rglob("*") if path.is_file()
+    )
+    met = [show("the console, gzipped", size / 1000, "kB", 250)]
+    with tempfile.TemporaryDirectory() as folder:
+        fill(Path(folder) / "home")
+        with served(Path(folder) / "home") as url:
+            in_browser(url, "fleet")  # warm: the server has read its files
+            found = in_browser(url, "fleet")
+            met.append(show(f"{MANY:,} runs: from the click to the list", found["open"], "ms", 500))
+            found = in_browser(url, "long")
+            of = f"{LONG:,} events"
+            met.append(show(f"{of}: from the answer to the screen", found["first"], "ms", 300))
+            met.append(show(f"{of}: the longest task while scrolling", found["task"], "ms", 50))
+            met.append(show(f"{of}: more memory after scrolling", found["grown"], "MB", 50))
+            stop, counts = threading.Event(), [0]
+            teller = threading.Thread(target=tell, args=(url, stop, counts))
+            teller.start()
+            try:
+                began = time.monotonic()
+                found = in_browser(url, "news")
+                rate = counts[0] / (time.monotonic() - began)
+            finally:
+                stop.set()
+                teller.join()
+            about = f"{rate:,.0f} events a second for {SECONDS} s"
+            met.append(show(f"{about}: the slowest interaction", found["slowest"], "ms", 100))
+    return not all(met)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+/** Opens the console in a real Chromium and prints what Chromium itself measured. */
+
+import { chromium } from "@playwright/test";
+
+const [, , url, part, seconds] = process.argv;
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--enable-precise-memory-info", "--js-flags=--expose-gc"],
+});
+const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+await page.addInitScript(() => {
+  window.measured = { tasks: [], events: [], first: {} };
+  new PerformanceObserver((list) => window.measured.tasks.push(...list.getEntries().map((e) => e.duration))).observe({ type: "longtask" });
+  new PerformanceObserver((list) => window.measured.events.push(...list.getEntries().map((e) => e.duration))).observe({ type: "event", durationThreshold: 16 });
+  const look = () => {
+    for (const [name, where] of Object.entries({ row: "a.run", entry: "article.entry" }))
+      if (!window.measured.first[name] && document.querySelector(where)) window.measured.first[name] = performance.now();
+    requestAnimationFrame(look);
+  };
+  requestAnimationFrame(look);
+});
+const heap = () => page.evaluate(() => (window.gc?.(), performance.memory.usedJSHeapSize / 1e6));
+const out = {};
+
+if (part === "fleet") {
+  await page.goto(`${url}/#/`);
+  await page.waitForSelector("a.run");
+  out.open = await page.evaluate(() => window.measured.first.row);
+}
+if (part === "long") {
+  await page.goto(`${url}/#/run/fishbowl/long`);
+  await page.waitForSelector("article.entry");
+  out.first = await page.evaluate(() => {
+    const answer = performance.getEntriesByType("resource").find((each) => each.name.includes("/story"));
+    return window.measured.first.entry - answer.responseEnd;
+  });
+  await page.waitForFunction(() => /50,000 records$/.test(document.querySelector(".tabs .soft")?.textContent ?? ""), null, { timeout: 120_000 });
+  await page.waitForTimeout(1000);
+  const before = await heap();
+  await page.evaluate(() => (window.measured.tasks = []));
+  await page.hover(".transcript");
+  for (let n = 0; n < 150; n++) {
+    await page.mouse.wheel(0, n % 10 === 9 ? 40_000 : 700);
+    await page.waitForTimeout(16);
+  }
+  await page.waitForTimeout(300);
+  out.task = await page.evaluate(() => Math.max(0, ...window.measured.tasks));
+  out.grown = (await heap()) - before;
+}
+if (part === "news") {
+  await page.goto(`${url}/#/run/fishbowl/news`);
+  await page.waitForSelector("article.entry");
+  const end = Date.now() + Number(seconds) * 1000;
+  while (Date.now() < end) {
+    for (const key of ["j", "j", "k", "2", "1"]) {
+      await page.keyboard.press(key);
+      await page.waitForTimeout(200);
+    }
+  }
+  await page.waitForTimeout(500);
+  out.slowest = await page.evaluate(() => Math.max(0, ...window.measured.events));
+}
+await browser.close();
+console.log(JSON.stringify(out));
