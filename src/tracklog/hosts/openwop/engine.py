@@ -115,6 +115,7 @@ class Engine:
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._listener is not None:
             await asyncio.to_thread(self._listener.join, 5)
+        await self.model.close()
         self._save()
         self.leases.close()
 

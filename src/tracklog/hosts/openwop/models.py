@@ -37,6 +37,9 @@ class Model(Protocol):
         self, messages: Sequence[Message], tools: Sequence[str], options: Mapping[str, Any]
     ) -> Reply: ...
 
+    async def close(self) -> None:
+        """Lets go of its connections."""
+
 
 class Stub:
     """Answers without a network, and always the same.
@@ -71,6 +74,9 @@ class Stub:
         text = f"[{earlier} earlier] {asked}" + "".join(f"\n{each}" for each in said)
         thought = f"I remember {earlier} earlier messages, and repeat the last."
         return Reply(text=text, reasoning=thought, confidence=confidence, usage=usage)
+
+    async def close(self) -> None:
+        pass
 
 
 def _share(text: str) -> float | None:
@@ -145,6 +151,9 @@ class OpenAI:
             provider="openai-compatible",
             model=answer.model or self._server.name,
         )
+
+    async def close(self) -> None:
+        await self._client.close()
 
 
 def _wire(tool: str) -> str:

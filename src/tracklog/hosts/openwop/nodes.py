@@ -127,7 +127,7 @@ class Step:
     def forbid(self, agent: str, tool: str) -> None:
         """A tool that the agent may not use, said before it begins (WOP-56)."""
         outcome = forbidden(tool, "tool is not in the agent's allowlist")
-        self._returned(agent, tool, self._call_id(), outcome, None, None)
+        self.returned(agent, tool, self._call_id(), outcome, None, None)
 
     def mock_call(self, agent: str, tool: str, call: Mapping[str, Any]) -> None:
         """A call whose end stands in the configuration."""
@@ -143,7 +143,7 @@ class Step:
         elif outcome is None:
             outcome = Outcome("ok", call["result"])
         duration = call.get("durationMs", 0) if outcome.ran else None
-        self._returned(agent, tool, call_id, outcome, duration, event)
+        self.returned(agent, tool, call_id, outcome, duration, event)
 
     async def call(self, agent: str, tool: str, arguments: Any, *, allowed: bool = True) -> Outcome:
         """Calls a tool: on record before it is invoked, and after it ended (WOP-48, WOP-54)."""
@@ -152,7 +152,7 @@ class Step:
         event = self._tool_called(agent, tool, call_id, arguments)
         recorded = self._recorded_return(call_id)
         if recorded is not None:
-            self._returned(agent, tool, call_id, recorded, None, event)
+            self.returned(agent, tool, call_id, recorded, None, event)
             return recorded
         outcome = None if allowed else forbidden(tool, "tool is not in the agent's allowlist")
         outcome = outcome or x.engine.hooks.judge(x.principal, tool)
@@ -167,7 +167,7 @@ class Step:
                 work = invoke(tool, x.settings.tools, arguments)
                 outcome = await x.unless_stopped(work)
                 duration = max(0, round(1000 * (x.engine.monotonic() - began)))
-        self._returned(agent, tool, call_id, outcome, duration, event)
+        self.returned(agent, tool, call_id, outcome, duration, event)
         return outcome
 
     def _call_id(self) -> str:
@@ -196,7 +196,7 @@ class Step:
             payload.get("status", "ok"), payload.get("result"), payload.get("error"), ran
         )
 
-    def _returned(
+    def returned(
         self,
         agent: str,
         tool: str,
@@ -783,15 +783,20 @@ def _decided_before(step: Step) -> tuple[str, float | None, str | None] | None:
 
 def _begin_anew(step: Step) -> None:
     """A conversation that broke off in the middle is begun again, and that is on record."""
-    x, tries = step.x, 0
+    x = step.x
     while (event := x.peek()) is not None:
-        tries += event["type"] == "node.started"
         x.emit(event["type"], event["payload"], event.get("nodeId"))
     began = x.history[step.started["sequence"] :]
     attempt = sum(each["type"] == "node.started" for each in began)
     if len(began) == 1 or began[-1]["type"] == "node.started":
         return
     name = step.node.id
+    returned = {e["payload"]["callId"] for e in began if e["type"] == "agent.toolReturned"}
+    for event in began:
+        payload = event["payload"]
+        if event["type"] == "agent.toolCalled" and payload["callId"] not in returned:
+            agent, tool = payload["agentId"], payload["toolId"]
+            step.returned(agent, tool, payload["callId"], unknown_end(tool), None, event)
     step.emit("node.retried", {"nodeId": name, "attempt": attempt})
     said = {"nodeId": name, "typeId": step.node.type, "attempt": attempt}
     step.emit("node.started", {**said, "agent": step.ref} if step.ref else said)
