@@ -108,7 +108,7 @@ test("who reads a live run is not moved, and is told how much is new", async ({ 
   await expect(page.getByRole("button", { name: /new/ })).toHaveCount(0);
 });
 
-test("[BOWL-22, BOWL-64] the stage shows scene, cast, notes of any kind, and the verdict", async ({ page, collector }) => {
+test("[BOWL-22] the stage shows scene, cast, notes of any kind, and the verdict", async ({ page, collector }) => {
   const one = said("bowl", "x");
   const cast = { cara: { model_endpoint: "model://c" }, bex: { model_endpoint: null } };
   await collector.post("fishbowl", [

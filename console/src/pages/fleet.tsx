@@ -4,6 +4,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef, useState } from "react";
 import type { Question, Run, Status } from "../lib/api";
 import { runHref, setQuery, useRoute } from "../lib/route";
+import { inert } from "../lib/text";
 import { clock, count, duration, money, percent, short } from "../lib/time";
 import { useAnswer, useKeys, useNow } from "../lib/use";
 import { aggregateRuns24h, type RalphRun } from "../lib/workspace/ralph-runs";
@@ -147,7 +148,9 @@ function Filters({ runs, filter }: { runs: Run[]; filter: Filter }) {
           <select aria-label={label} value={filter[key]} onChange={(event) => setQuery({ [key]: event.target.value })}>
             <option value="">any</option>
             {options.map((option) => (
-              <option key={option}>{option}</option>
+              <option key={option} value={option}>
+                {inert(option)}
+              </option>
             ))}
           </select>
         </label>
@@ -406,7 +409,7 @@ function Panels({ now }: { now: number }) {
             <tbody>
               {tools.data.slice(0, 8).map((tool) => (
                 <tr key={tool.tool}>
-                  <td className="cut" style={{ maxWidth: "11rem" }}>
+                  <td className="cut">
                     <Text>{tool.tool}</Text>
                   </td>
                   <td className="num">{count(tool.calls)}</td>
@@ -433,7 +436,7 @@ function Panels({ now }: { now: number }) {
             <tbody>
               {audits.data.slice(0, 8).map((audit) => (
                 <tr key={audit.checkpoint}>
-                  <td className="cut" style={{ maxWidth: "11rem" }}>
+                  <td className="cut">
                     <Text>{audit.checkpoint}</Text>
                   </td>
                   <td className="num">{audit.pass}</td>
@@ -451,7 +454,7 @@ function Panels({ now }: { now: number }) {
             <tbody>
               {costs.data.slice(0, 8).map((cost) => (
                 <tr key={cost.of ?? "?"}>
-                  <td className="cut" style={{ maxWidth: "11rem" }}>
+                  <td className="cut">
                     <Text>{cost.of ?? "no model told"}</Text>
                   </td>
                   <td className="num">{short(cost.total_tokens)} tokens</td>

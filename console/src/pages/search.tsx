@@ -73,7 +73,9 @@ export function Search() {
             <select aria-label={name} value={value} onChange={(event) => setQuery({ [name]: event.target.value })}>
               <option value="">any</option>
               {options.map((option) => (
-                <option key={option}>{option}</option>
+                <option key={option} value={option}>
+                  {inert(option)}
+                </option>
               ))}
             </select>
           </label>
