@@ -373,6 +373,43 @@ def test_a_run_of_a_newer_engine_is_read_and_not_executed(tmp_path):
         assert host.fork("run-newer", mode="replay").status_code == 422
 
 
+def test_a_tool_whose_end_nobody_saw_is_not_called_again(tmp_path):
+    script = f"import time; open({str(tmp_path / 'count')!r}, 'a').write('x'); time.sleep(60)"
+    node = {"id": "t", "typeId": "core.tool.call", "config": {"toolId": "local:slow"}}
+    folder = put(tmp_path / "flows", flow("slow", [node]))
+    tools = [{"id": "local:slow", "command": [sys.executable, "-c", script]}]
+    config = tmp_path / "host.json"
+    config.write_text(json.dumps({"workflows": [str(folder[0])], "tools": tools}))
+    host = Process(tmp_path / "home", "--config", str(config))
+    run = host.start("slow")
+    assert eventually((tmp_path / "count").exists)
+    host.end(signal.SIGKILL)
+    with Process(tmp_path / "home", "--config", str(config)) as host:
+        assert host.until(run, "failed")["error"]["code"] == "outcome_unknown"
+        (returned,) = host.events(run, "agent.toolReturned")
+        assert returned["payload"]["error"]["details"]["retryable"] is True
+    assert (tmp_path / "count").read_text() == "x"
+
+
+def test_a_host_that_was_overtaken_goes_on_from_what_is_written(tmp_path):
+    """Somebody with the token writes into a run that is under way: no event is there twice."""
+    with Host(tmp_path) as host:
+        run = host.start("conformance-delay", inputs={"delayMs": 500})
+        host.until(run, "running")
+        assert eventually(lambda: len(host.events(run)) == 2)
+        payload = {"nodeId": "wait", "outputs": {}}
+        event = {"eventId": f"evt-{run}-2", "runId": run, "sequence": 2, "type": "node.completed"}
+        event |= {
+            "timestamp": host.events(run)[-1]["timestamp"],
+            "nodeId": "wait",
+            "payload": payload,
+        }
+        (verdict,) = host.home.intake.admit([orjson.dumps(event)], "openwop")
+        assert verdict.verdict == "accepted"
+        host.until(run, "completed")
+        assert [e["sequence"] for e in host.events(run)] == [0, 1, 2, 3]
+
+
 def test_soak_kills_at_random_moments_lose_and_double_nothing(tmp_path):
     nodes = [mock(f"m{n}", {"mockReasoning": True}, agentId="core.m") for n in range(5)]
     nodes += [{"id": "d", "typeId": "core.delay", "config": {"delayMs": 50}}]

@@ -9,6 +9,7 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ KEPT = 2000
 """Runs whose events are held in memory, at most, those that somebody needs aside."""
 SWEEP = 1.0
 """Seconds after which a run whose host died is taken over by another that lives."""
+_THREADS = 64  # runs whose events are written, and so synced, together
 LISTEN = 0.1
 """Seconds that a stop waits for the listener, at most."""
 DAY = 86_400.0
@@ -87,6 +89,7 @@ class Engine:
         self._sweeper: asyncio.Task[None] | None = None
         self._listener: threading.Thread | None = None
         self._inline = home.store.durability == "os"
+        self._door = ThreadPoolExecutor(_THREADS, "openwop-door")
         self._left: int | None = None
         if settings.seams and (environment or {}).get(DIE_AFTER):
             self._left = int((environment or {})[DIE_AFTER])
@@ -116,6 +119,7 @@ class Engine:
         if self._listener is not None:
             await asyncio.to_thread(self._listener.join, 5)
         await self.model.close()
+        self._door.shutdown()
         self._save()
         self.leases.close()
 
@@ -201,7 +205,10 @@ class Engine:
     async def _sweep_on(self) -> None:
         while True:
             await asyncio.sleep(SWEEP)
-            self._sweep()
+            try:
+                self._sweep()
+            except Exception as error:  # noqa: BLE001  # said, and tried again
+                logs.say_failure("runs that were left could not be taken up", error)
             self.requests.forget(self.clock() - DAY)
 
     def _sweep(self) -> None:
@@ -236,7 +243,7 @@ class Engine:
         for question, value, by in reversed(log.answers):
             if question in (asked.get("interruptId"), asked.get("nodeId")):
                 log.answers.clear()
-                return Answer(asked["nodeId"], value, by)
+                return Answer(asked["nodeId"], value, by, told=True)
         log.answers.clear()
         return None
 
@@ -385,6 +392,8 @@ class Engine:
         if answer is not None and not answer.taken.done():
             answer.taken.set_exception(failure or AlreadyResolved())
             answer.taken.exception()  # whoever gave it may be gone
+            if answer.told:
+                logs.say("warning", "an answer does not fit", run=log.name, why=str(failure))
         if log.ended:
             self._open.discard(log.name)
         elif failure is None or isinstance(failure, BadAnswer):
@@ -539,7 +548,7 @@ class Engine:
             self._admit(every, mixed=bool(notes))
         else:
             loop = asyncio.get_running_loop()
-            await loop.run_in_executor(None, lambda: self._admit(every, mixed=bool(notes)))
+            await loop.run_in_executor(self._door, lambda: self._admit(every, mixed=bool(notes)))
         if self._left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
         log.refresh(self.home.journal)
@@ -596,8 +605,9 @@ class Requests:
         self._known[key] = {**said, "at": self._engine.clock()}
 
     def forget(self, before: float) -> None:
-        for key in [key for key, said in self._known.items() if said["at"] < before]:
-            del self._known[key]
+        for key, said in list(self._known.items()):
+            if said["at"] < before:
+                self._known.pop(key, None)
 
     def dump(self) -> list[dict[str, Any]]:
         return list(self._known.values())

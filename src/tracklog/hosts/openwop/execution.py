@@ -71,8 +71,18 @@ class BadAnswer(Exception):
 class Answer:
     """What a person answered, on its way into the log."""
 
-    def __init__(self, node: str, value: Any, by: str, notes: tuple[bytes, ...] = ()) -> None:
+    def __init__(
+        self,
+        node: str,
+        value: Any,
+        by: str,
+        notes: tuple[bytes, ...] = (),
+        *,
+        told: bool = False,
+    ) -> None:
         self.node, self.value, self.by, self.notes = node, value, by, notes
+        self.told = told
+        """Whether it was given beside the protocol, so that nobody waits to hear what became of it."""
         self.taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
 
