@@ -85,7 +85,7 @@ LEVELS: Mapping[str, Level] = {
 TERMINAL = ("run.completed", "run.failed", "run.cancelled")
 NODE_ENDS = ("node.completed", "node.failed", "node.cancelled", "node.skipped")
 SUPERVISOR = "core.orchestrator.supervisor"
-DISPATCH = "core.dispatch"
+SUB_WORKFLOW = "core.subWorkflow"
 NEVER_INVOKED = ("forbidden", "rate_limited")
 RETIRED = ("summary", "trace", "tokenCount")
 
@@ -669,8 +669,8 @@ def _on_orchestrator(now: _Hearing) -> None:
 
 def _on_dispatched(now: _Hearing) -> None:
     cause, node = now.event.cause, now.state.nodes.get(now.node)
-    if node is not None and node.type_id not in (None, DISPATCH):
-        return  # a node of another type needs no supervisor to begin a run
+    if node is not None and node.type_id == SUB_WORKFLOW:
+        return  # it begins its run by itself; no supervisor has to say so
     if not now.state.directed or (cause is not None and cause not in now.state.heard):
         message = f"{now.payload['childRunId']} is dispatched before a decision says so"
         now.find("effect-before-decision", message)
