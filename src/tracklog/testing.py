@@ -16,6 +16,7 @@ A new importer:
 
 import shutil
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
@@ -71,15 +72,15 @@ def frames_of(lines: Sequence[bytes], run: str = "r1", dialect: str = "spoken") 
     return make
 
 
-class StoreSuite:
+class StoreSuite(ABC):
     """What any store must do; subclass it and say how yours is opened."""
 
     keeps = True
     """Whether what was appended is still there when the same place is opened again."""
 
+    @abstractmethod
     def open(self, where: Path) -> Store:
         """A store at a place that is empty, or that this suite used before in the same test."""
-        raise NotImplementedError
 
     @pytest.fixture
     def store(self, tmp_path: Path) -> Store:
@@ -189,15 +190,15 @@ class StoreSuite:
         assert [each.seq for each in journal.records(run=("family", "r0"))] == [1, 3, 5, 7, 9]
 
 
-class IndexSuite:
+class IndexSuite(ABC):
     """What any index must do; subclass it and say how yours is opened."""
 
     keeps = True
     """Whether what was applied is still there when the same place is opened again."""
 
+    @abstractmethod
     def open(self, where: Path) -> Index:
         """An index at a place that is empty, or that this suite used before in the same test."""
-        raise NotImplementedError
 
     @pytest.fixture
     def index(self, tmp_path: Path) -> Iterator[Index]:

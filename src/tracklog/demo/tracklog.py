@@ -49,7 +49,7 @@ class _Conversation:
 
 def _chat(run: str, at: float, title: str, draw: Random) -> Iterator[Line]:
     talk = _Conversation(run, at)
-    yield talk.say("Began", what="run", task=title, model="claude-opus-4-1", cwd="/work/shop")
+    yield talk.say("Began", what="run", task=title, model="claude-opus-4-1", cwd="/home/ada/shop")
     yield talk.say("Noted", label="title", text=title)
     ask = [{"type": "text", "text": "Why did the basket page become slow last Tuesday?"}]
     yield talk.say("Said", role="user", blocks=ask)

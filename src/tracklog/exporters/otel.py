@@ -5,6 +5,7 @@ Ids are derived from the run, so exporting twice overwrites; what came in by OTL
 
 import re
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -620,7 +621,7 @@ def _part(block: Block, role: str = "") -> dict[str, Any]:
     return dict(block)
 
 
-class _Encoding:
+class _Encoding(ABC):
     """How spans become bytes."""
 
     def __init__(self, schema_url: str) -> None:
@@ -633,8 +634,8 @@ class _Encoding:
         self.resource = resource
         yield from ()
 
-    def spans(self, spans: list[Span]) -> Iterator[bytes]:
-        raise NotImplementedError
+    @abstractmethod
+    def spans(self, spans: list[Span]) -> Iterator[bytes]: ...
 
     def close(self) -> Iterator[bytes]:
         yield from ()

@@ -13,6 +13,7 @@ What several formats share stands in the files that begin with an underscore.
 """
 
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -102,7 +103,7 @@ class Source:
     others: Others = field(default_factory=NoOthers)
 
 
-class Reader:
+class Reader(ABC):
     """Reads one source, record by record; subclass it and say what a record tells."""
 
     def __init__(self, source: Source, tell: Teller, state: dict[str, Any]) -> None:
@@ -111,22 +112,22 @@ class Reader:
         self.state = state
         """All that it remembers: JSON values."""
 
+    @abstractmethod
     def identify(self, raw: Raw) -> str | None:
         """The run that this source holds, as far as this record tells; None: ask the next one.
 
         Records are held until one tells, and then read in order.
         """
-        raise NotImplementedError
 
     def unidentified(self) -> str:
         """The run of a source in which no record told."""
         return run_id(self.tell.writer, self.source.path.stem)
 
+    @abstractmethod
     def record(self, raw: Raw) -> None:
         """Tells what one record means, and counts it in `self.tell.report`."""
-        raise NotImplementedError
 
-    def finish(self) -> None:
+    def finish(self) -> None:  # noqa: B027  # most have nothing waiting
         """Tells what was waiting for records that did not come; nothing is read after it."""
 
 

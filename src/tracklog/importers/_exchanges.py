@@ -4,6 +4,7 @@ A request repeats the whole conversation: only what is new in it is told.
 The run is the conversation that the API names, else the first response of the chain.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
@@ -128,29 +129,29 @@ class ExchangeReader(Reader):
     speaks: str
     """The provider whose reading knows the API."""
 
+    @abstractmethod
     def run_of(self, response: Body) -> str | None:
         """The run that a response belongs to; None where it does not tell."""
-        raise NotImplementedError
 
+    @abstractmethod
     def bodies(self, body: Body) -> tuple[Body, Body]:
         """The request and the response that an object is, or holds; empty where there is none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def messages(self, request: Body) -> list[Any]:
         """The messages of a request, in order."""
-        raise NotImplementedError
 
+    @abstractmethod
     def print_of(self, message: Any) -> str:
         """What makes two tellings of a message the same."""
-        raise NotImplementedError
 
+    @abstractmethod
     def said(self, message: Any) -> list[Fact]:
         """What a message of a request tells."""
-        raise NotImplementedError
 
+    @abstractmethod
     def echo(self, bodies: list[Body], reply: Reply) -> list[Any]:
         """A response, as a later request repeats it."""
-        raise NotImplementedError
 
     def names(self, response: Body) -> list[str | None]:
         """The API's own names of a conversation that begins with a response."""
