@@ -120,7 +120,7 @@ class Home:
             names = ", ".join(sorted(":".join(run) for run in found)[:5])
             raise NoSuchRun(f"{name!r} could be {len(found)} runs", f"say which: {names}")
         near = get_close_matches(name, [*(run[1] for run in runs), *aliases], n=3, cutoff=0.4)
-        hint = f"did you mean {', '.join(near)}?" if near else "`tracklog tail` shows what is there"
+        hint = f"did you mean {', '.join(near)}?" if near else "`tracklog runs` lists what is there"
         raise NoSuchRun(f"there is no run {name!r} here", hint)
 
     @staticmethod

@@ -404,7 +404,7 @@ def prove(
     if not frames:
         raise NoSuchRecord(
             f"there is no record of run {run[1]!r} in family {run[0]!r} up to {goal.through}",
-            "`tracklog tail` shows what is there",
+            "`tracklog runs` lists what is there",
         )
     numbers = sorted(frames)
     told: dict[str, Any] = {"format": FORMAT, "family": run[0], "run": run[1]}

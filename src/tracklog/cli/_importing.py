@@ -101,7 +101,11 @@ def _told(summary: "Summary", *, dry: bool) -> list[str]:
         told.append(f"gone: {terminal.plain(path)} (what it told is kept)")
     if summary.unrecognised:
         some = ", ".join(map(terminal.plain, summary.unrecognised[:3]))
-        told.append(f"not recognised: {len(summary.unrecognised):,} ({some})")
+        told.append(
+            f"not recognised: {len(summary.unrecognised):,} ({some}); --from NAME says what"
+        )
+    elif not (summary.files or summary.unchanged or summary.unread or summary.gone):
+        told.append("nothing to read was found; name the files or folders of an agent's log")
     return told
 
 

@@ -145,7 +145,8 @@ def colour() -> bool | None:
 
 def say_error(message: str, hint: str = "") -> None:
     """What went wrong and what to do next, for a person."""
-    click.secho(f"error: {plain(message)}", fg="red", err=True, color=colour())
+    said = "\n".join(map(plain, message.split("\n")))
+    click.secho(f"error: {said}", fg="red", err=True, color=colour())
     if hint:
         click.echo(f"  {plain(hint)}", err=True)
 
