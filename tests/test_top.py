@@ -1,5 +1,6 @@
 """The fleet on a real terminal: live, by keys, at any size, and left as it was found."""
 
+import codecs
 import contextlib
 import os
 import re
@@ -39,6 +40,7 @@ class Terminal:
         self.master, self.slave = os.openpty()
         self.alternate, self.cursor, self.at = False, True, (0, 0)
         self.left, self.heard = "", b""
+        self.decoder = codecs.getincrementaldecoder("utf-8")()  # a read may end inside a character
         self.over = []
         """Lines that ran over."""
         self.resize(columns, rows)
@@ -59,7 +61,7 @@ class Terminal:
         with contextlib.suppress(OSError):
             block = os.read(self.master, 65536)
             self.heard += block
-            self.take(block.decode(errors="replace"))
+            self.take(self.decoder.decode(block))
 
     def take(self, text):
         text, self.left = self.left + text, ""
