@@ -105,7 +105,8 @@ def test_imports_point_inward(name):
 
 
 LIBRARY = {"tracklog.lines", "tracklog.blobs", "tracklog.disk", "tracklog.frame", "tracklog.chain"}
-LIBRARY |= {"tracklog.segments", "tracklog.writer", "tracklog.retention", "tracklog.loss"}
+LIBRARY |= {"tracklog.segments", "tracklog.segments.reader", "tracklog.segments.writer"}
+LIBRARY |= {"tracklog.retention", "tracklog.loss"}
 LIBRARY |= {"tracklog.transcript.healing"}
 LIBRARY |= {"tracklog.providers"}  # streams and files share one normaliser per provider
 """Plain tools that importers and stores may use: they know no plug."""

@@ -18,10 +18,11 @@ from tracklog import chain
 from tracklog.errors import BadFormat, NoSuchRecord
 from tracklog.frame import tombstone
 from tracklog.journal import Entry, Journal
+from tracklog.proof import check_proof, load_proof, prove
 from tracklog.segments import chain_path, firsts, segment_path
 from tracklog.stores.file import FileStore
 from tracklog.testing import Clock
-from tracklog.verify import anchor_of, check_proof, head, load_proof, prove, verify
+from tracklog.verify import anchor_of, head, verify
 
 SCRIPT = Path(__file__).parent.parent / "contracts" / "tracklog_verify.py"
 AT = "2026-05-05T09:00:00.000Z"

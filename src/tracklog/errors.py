@@ -132,6 +132,10 @@ class BlobDamaged(TracklogError):
     """A blob's bytes do not have the hash that they were put under."""
 
 
+class NotProven(TracklogError):
+    """A run's lines do not fit the journal's chain."""
+
+
 class BadBackup(TracklogError):
     """A copy of a home was not made, or does not verify."""
 

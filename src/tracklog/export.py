@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from tracklog import proof as proofs
 from tracklog import registry
 from tracklog.dialects import Dialect
+from tracklog.errors import NotProven
 from tracklog.event import Event, Finding
 from tracklog.exporters import Flight, Heard, Spend, span_of
 from tracklog.fact import Asked, Began, Fact, Spent
@@ -20,6 +22,7 @@ from tracklog.frame import Record, Run
 from tracklog.home import Home
 from tracklog.loss import Report
 from tracklog.replay import event_of, facts_of, failure, told_of
+from tracklog.verify import head
 
 Records = Callable[[Run], Iterable[Record]]
 """The records of a run from the first on, as often as they are asked for."""
@@ -37,6 +40,23 @@ def losses(flight: Flight, format: str, options: Mapping[str, str] | None = None
     """What becomes of each field of the flight in that format."""
     exporter = registry.exporter(format)
     return exporter.losses(flight, exporter.chosen(options))
+
+
+def flight_now(home: Home, run: Run, *, prove: bool = False) -> Flight:
+    """The run as it is now, with its proof if asked; what is appended meanwhile is not in it."""
+    now = head(home.path)
+    found = flight_of(home, run, through=now.through)
+    if not prove:
+        return found
+    proof = proofs.prove(home.path, run, now)
+    records = home.journal.records(run=run, through=now.through)
+    faults = proofs.check_proof(proof, (record.line for record in records if record.line))
+    if faults:
+        raise NotProven(
+            f"this run cannot be proven: {faults[0]}",
+            "`tracklog verify` says more; `export --no-proof` writes it all the same",
+        )
+    return replace(found, proof=proof)
 
 
 def flight_of(home: Home, run: Run, through: int | None = None) -> Flight:

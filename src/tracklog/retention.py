@@ -16,7 +16,6 @@ from tracklog.disk import write_all, write_file
 from tracklog.errors import NoSuchRecord
 from tracklog.frame import Run, record, seq_of, tombstone
 from tracklog.segments import (
-    Reader,
     blocks,
     chain_path,
     firsts,
@@ -27,7 +26,8 @@ from tracklog.segments import (
     runs_path,
     segment_path,
 )
-from tracklog.writer import Writer
+from tracklog.segments.reader import Reader
+from tracklog.segments.writer import Writer
 
 KEPT_OF_REFUSED = 64 << 10
 """Bytes of a refused line that are kept, in base64."""

@@ -38,6 +38,6 @@ def command(run: str, home: Path, after: int, raw: bool, as_json: bool, proof: P
     if proof is not None:
         import orjson  # noqa: PLC0415  # slow to import
 
-        from tracklog.verify import prove  # noqa: PLC0415
+        from tracklog.proof import prove  # noqa: PLC0415
 
         proof.write_bytes(orjson.dumps(prove(home, found), option=orjson.OPT_APPEND_NEWLINE))

@@ -1,18 +1,12 @@
 """`tracklog export`: a run written in someone else's format."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from tracklog.cli import _home, _writing
-from tracklog.errors import TracklogError
-
-if TYPE_CHECKING:
-    from tracklog.exporters import Flight
-    from tracklog.home import Home
 
 
 class Listing(click.Command):
@@ -71,11 +65,13 @@ def command(
     contracts/tracklog_verify.py checks it without tracklog.
     """
     from tracklog import registry  # noqa: PLC0415  # slow to import
+    from tracklog.export import flight_now  # noqa: PLC0415
 
     exporter = registry.exporter(format)
     chosen = exporter.chosen(dict(map(_pair, options)))
     with _home.asking(home) as opened:
-        flight = _flight(opened, home, run, prove=exporter.proof != "none" and not no_proof)
+        prove = exporter.proof != "none" and not no_proof
+        flight = flight_now(opened, opened.run(run), prove=prove)
         losses = exporter.losses(flight, chosen) if strict or report or as_json else None
         if strict and losses is not None and not losses.lossless:
             _writing.refuse(losses, as_json=as_json)
@@ -91,23 +87,6 @@ def _pair(option: str) -> tuple[str, str]:
     if not sign:
         raise click.BadParameter(f"{option!r} is not NAME=VALUE")
     return name, value
-
-
-def _flight(opened: "Home", home: Path, run: str, *, prove: bool) -> "Flight":
-    """The run as it is now, with its proof; what is appended meanwhile is not in it."""
-    from tracklog import verify  # noqa: PLC0415  # slow to import
-    from tracklog.export import flight_of  # noqa: PLC0415
-
-    found, head = opened.run(run), verify.head(home)
-    flight = flight_of(opened, found, through=head.through)
-    if not prove:
-        return flight
-    proof = verify.prove(home, found, head)
-    records = opened.journal.records(run=found, through=head.through)
-    faults = verify.check_proof(proof, (record.line for record in records if record.line))
-    if faults:
-        raise TracklogError(str(faults[0]), "--no-proof writes the run all the same")
-    return replace(flight, proof=proof)
 
 
 def _json(value: Any) -> Iterator[bytes]:

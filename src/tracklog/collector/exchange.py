@@ -1,21 +1,20 @@
 """Out to other formats and across to other dialects, with a report of what that loses."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
 from starlette.responses import Response, StreamingResponse
 
-from tracklog import registry, verify
+from tracklog import proof as proofs
+from tracklog import registry
 from tracklog.check import checker, door_for
 from tracklog.collector import bodies
 from tracklog.collector.ingest import cut, numbered
 from tracklog.collector.trouble import Trouble, json_response
 from tracklog.convert import convert as convert_to
-from tracklog.errors import TracklogError
 from tracklog.event import Event
-from tracklog.export import flight_of
+from tracklog.export import flight_now
 from tracklog.frame import Record, Run, stamp
 from tracklog.loss import Report
 
@@ -38,7 +37,7 @@ async def export(collector: "Collector", call: "Call") -> Response:
     chosen = exporter.chosen(dict(_pairs(given["option"])))
 
     def prepare() -> "tuple[Flight, Report | None]":
-        flight = _flight(home, run, prove=exporter.proof == "inside")
+        flight = flight_now(home, _here(home, run), prove=exporter.proof == "inside")
         wanted = given["report"] or given["strict"]
         return flight, exporter.losses(flight, chosen) if wanted else None
 
@@ -62,7 +61,7 @@ async def proof(collector: "Collector", call: "Call") -> Response:
     home, run = collector.home, (call.names["family"], call.names["run"])
 
     def prove() -> Any:
-        return verify.prove(home.path, _here(home, run))
+        return proofs.prove(home.path, _here(home, run))
 
     return json_response(await collector.desk.run(prove))
 
@@ -125,20 +124,6 @@ def _heard(
         else:
             said = [problem._asdict() for problem in found.problems]
             refused.append({"line": number, "verdict": "refused", "problems": said})
-
-
-def _flight(home: "Home", run: Run, *, prove: bool) -> "Flight":
-    """The run as it is now; what is appended meanwhile is not in it."""
-    head = verify.head(home.path)
-    flight = flight_of(home, _here(home, run), through=head.through)
-    if not prove:
-        return flight
-    proof = verify.prove(home.path, run, head)
-    records = home.journal.records(run=run, through=head.through)
-    faults = verify.check_proof(proof, (record.line for record in records if record.line))
-    if faults:
-        raise TracklogError(str(faults[0]), "run `tracklog verify` on this home")
-    return replace(flight, proof=proof)
 
 
 def _here(home: "Home", run: Run) -> Run:

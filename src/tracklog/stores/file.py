@@ -14,9 +14,10 @@ from tracklog.disk import Disk
 from tracklog.errors import NotAppended, StoreBroken
 from tracklog.event import Finding
 from tracklog.retention import Erasure, Pruning, Tombstone
-from tracklog.segments import Reader, check_format, firsts
+from tracklog.segments import check_format, firsts
+from tracklog.segments.reader import Reader
+from tracklog.segments.writer import Writer
 from tracklog.stores import Durability, Make, Run
-from tracklog.writer import Writer
 
 SEGMENT_SIZE = 64 << 20
 """Bytes at which a segment is sealed and the next one begins."""

@@ -1,303 +1,20 @@
-"""How a journal lies on disk, and how it is read there without a lock.
-
-A folder holds segments, each named after its first record: `<20 digits>.jsonl` has the frames,
-`.chain` beside it one line per commit group, `.runs` where each run's records are (derived).
-The chain line is written last, so it is the mark of the commit: what it does not cover is never
-read, and bytes that it covers never change, except where an operator erases.
-"""
+"""Reads a folder of segments without a lock, while others write it."""
 
 import os
-import re
-import sys
 import threading
 import time
-import zlib
-from array import array
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import orjson
+from tracklog.errors import StoreBroken
+from tracklog.frame import Run, seq_of
+from tracklog.segments import CHUNK, chain_path, firsts, last_link, place, runs_path, segment_path
+from tracklog.segments.places import Places, Runs, SavedRuns, load_runs
 
-from tracklog import chain
-from tracklog.chain import Link
-from tracklog.errors import BadFormat, StoreBroken
-from tracklog.frame import EVENT, Run, run_of, seq_of
-
-FORMAT = 1
-"""Of frames and chains; a home says its own in the file `format`."""
-
-_NAME = re.compile(r"[0-9]{20}\.jsonl")
-_NUMBERED = re.compile(rb'\n\{"seq":([1-9][0-9]*),')
-_CHUNK = 1 << 20
 _MOST = 1 << 23  # bytes that one reading returns, unless a single record is longer
 _POLL = 0.02
-
-
-def segment_path(folder: Path, first: int) -> Path:
-    """The frames of the segment that begins with that record."""
-    return folder / f"{first:020d}.jsonl"
-
-
-def chain_path(folder: Path, first: int) -> Path:
-    return folder / f"{first:020d}.chain"
-
-
-def runs_path(folder: Path, first: int) -> Path:
-    return folder / f"{first:020d}.runs"
-
-
-def check_format(home: Path) -> bool:
-    """Whether a home says its format; one that this version cannot read is refused."""
-    path = home / "format"
-    try:
-        said = path.read_bytes()
-    except FileNotFoundError:
-        return False
-    except NotADirectoryError:
-        raise BadFormat(
-            f"{home} cannot be a folder: a file is in its place",
-            "name another place with --home or TRACKLOG_HOME",
-        ) from None
-    if said.strip() != b"%d" % FORMAT:
-        shown = said[:20].decode(errors="replace").strip()
-        raise BadFormat(
-            f"{path} says {shown!r}, and this version knows format {FORMAT}",
-            "use the version of tracklog that wrote this home, or a newer one",
-        )
-    return True
-
-
-def firsts(folder: Path) -> list[int]:
-    """The first record's number of each segment, in order."""
-    try:
-        names = [path.name for path in folder.iterdir()]
-    except FileNotFoundError:
-        return []
-    return sorted(int(name[:20]) for name in names if _NAME.fullmatch(name))
-
-
-class Pruned(NamedTuple):
-    """How far the journal was cut off at its beginning, and what the rest is chained to."""
-
-    through: int
-    chain: bytes
-    at: str
-
-
-def pruned(folder: Path) -> Pruned | None:
-    """The last pruning that is on record."""
-    try:
-        lines = (folder / "pruned").read_bytes().split(b"\n")
-    except FileNotFoundError:
-        return None
-    for line in reversed(lines):
-        try:
-            said = orjson.loads(line)
-            return Pruned(said["through"], bytes.fromhex(said["chain"]), said["at"])
-        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
-            continue
-    return None
-
-
-def last_line(fd: int, size: int, skip: int = 0) -> tuple[int, bytes] | None:
-    """Offset and bytes of the last whole line before `size - skip`, found from the end."""
-    size -= skip
-    span = 1 << 10
-    while True:
-        start = max(0, size - span)
-        block = os.pread(fd, size - start, start)
-        end = block.rfind(b"\n")
-        begin = block.rfind(b"\n", 0, end) if end > 0 else -1
-        if end >= 0 and (begin >= 0 or start == 0):
-            return start + begin + 1, block[begin + 1 : end]
-        if start == 0:
-            return None
-        span *= 4
-
-
-def last_link(fd: int, size: int) -> Link | None:
-    """The last whole line of a chain file."""
-    found = last_line(fd, size)
-    return found and chain.read(found[1])
-
-
-def place(fd: int, size: int, seq: int) -> int:
-    """The offset of the first frame numbered `seq` or more; the size when there is none."""
-    low, high, best = 0, size, size
-    while high - low > 1 << 16:
-        middle = (low + high) // 2
-        found = _numbered(fd, middle, high)
-        if found is None:
-            high = middle
-        elif found[1] < seq:
-            low = found[0]
-        else:
-            high, best = middle, found[0]
-    for offset, line in lines(fd, low, best):
-        if seq_of(line) >= seq:
-            return offset
-    return best
-
-
-def _numbered(fd: int, start: int, stop: int) -> tuple[int, int] | None:
-    """The first frame that begins behind `start` and before `stop`: its offset and number."""
-    span = 1 << 12
-    while True:
-        block = os.pread(fd, min(span, stop - start + 32), start)
-        found = _NUMBERED.search(block)
-        if found:
-            offset = start + found.start() + 1
-            return (offset, int(found[1])) if offset < stop else None
-        if span >= stop - start + 32:
-            return None
-        span *= 4
-
-
-def lines(fd: int, start: int, stop: int) -> Iterator[tuple[int, bytes]]:
-    """The whole lines from an offset to another, each with its own."""
-    offset = start
-    for block in blocks(fd, start, stop):
-        for line in block.split(b"\n")[:-1]:
-            yield offset, line
-            offset += len(line) + 1
-
-
-def blocks(fd: int, start: int, stop: int) -> Iterator[bytes]:
-    """The bytes from an offset to another in blocks of whole lines; a torn rest is left out."""
-    span = _CHUNK
-    while start < stop:
-        block = os.pread(fd, min(span, stop - start), start)
-        end = block.rfind(b"\n") + 1
-        if end:
-            yield block[:end]
-            start, span = start + end, _CHUNK
-        elif len(block) < min(span, stop - start) or span >= stop - start:
-            return
-        else:
-            span *= 4
-
-
-class Places(NamedTuple):
-    """Where one run's records are in one segment."""
-
-    marks: "array[int]"
-    """The number from the segment's first, shifted left by 32, and the length of the line."""
-    offsets: "array[int]"
-
-
-class Runs:
-    """Where each run's records are in one segment, learnt by reading it once."""
-
-    def __init__(self, first: int) -> None:
-        self.first = first
-        self.size = 0
-        """How far the segment was read, in bytes."""
-        self.through = first - 1
-        self.places: dict[Run, Places] = {}
-        self._heads: dict[bytes, Places] = {}
-
-    def learn(self, fd: int, stop: int, through: int) -> None:
-        """Reads on from where it stopped, to the record `through`."""
-        heads, first = self._heads, self.first
-        for block in blocks(fd, self.size, stop):
-            offset = self.size
-            for line in block.split(b"\n")[:-1]:
-                length = len(line) + 1
-                comma = line.find(b",", 7, 28)
-                places = heads.get(line[comma + 38 : line.find(EVENT, comma)])
-                try:
-                    seq = int(line[7:comma])
-                except ValueError:
-                    seq = 0
-                if seq > through:
-                    return
-                if places is None:
-                    places = self._meet(line)
-                if seq > self.through and places is not None:
-                    places.marks.append(((seq - first) << 32) | length)
-                    places.offsets.append(offset)
-                    self.through = seq
-                offset += length
-                self.size = offset
-
-    def _meet(self, line: bytes) -> Places | None:
-        run = run_of(line)
-        if run is None:
-            return None
-        comma = line.find(b",", 7, 28)
-        places = self.places.setdefault(run, Places(array("Q"), array("Q")))
-        self._heads[line[comma + 38 : line.find(EVENT, comma)]] = places
-        return places
-
-    def save(self, path: Path) -> None:
-        """Beside the segment; a home that cannot be written to does without."""
-        body, rows, at = bytearray(), [], 0
-        for (family, run), places in self.places.items():
-            rows.append([family, run, at, len(places.marks)])
-            for numbers in places:
-                body += _little(numbers).tobytes()
-            at = len(body)
-        said = {"first": self.first, "through": self.through, "size": self.size}
-        head = orjson.dumps({**said, "crc": zlib.crc32(body), "runs": rows})
-        temporary = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
-        try:
-            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with os.fdopen(fd, "wb") as file:
-                file.write(b"%d %d\n" % (len(head), zlib.crc32(head)) + head + b"\n" + body)
-            temporary.rename(path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-
-
-class SavedRuns(NamedTuple):
-    """The directory of a `.runs` file: where in it each run's places are."""
-
-    path: Path
-    first: int
-    start: int
-    rows: dict[Run, tuple[int, int]]
-
-    def places(self, run: Run) -> Places | None:
-        """Of one run; None when it has none here."""
-        row = self.rows.get(run)
-        if row is None:
-            return None
-        at, count = row
-        with self.path.open("rb") as file:
-            file.seek(self.start + at)
-            both = array("Q")
-            both.frombytes(file.read(count * 16))
-        both = _little(both)
-        return Places(both[:count], both[count:])
-
-
-def load_runs(path: Path, first: int, size: int) -> SavedRuns | None:
-    """What is saved beside a segment of that size; None when missing, torn or stale."""
-    try:
-        with path.open("rb") as file:
-            length, check = map(int, file.readline(64).split())
-            head = file.read(length)
-            start = file.tell() + 1
-            said = orjson.loads(head)
-            body = file.read()[1:]
-        if zlib.crc32(head) != check or zlib.crc32(body) != said["crc"]:
-            return None
-        if said["first"] != first or said["size"] != size:
-            return None
-        rows = {(family, run): (at, count) for family, run, at, count in said["runs"]}
-        return SavedRuns(path, first, start, rows)
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _little(numbers: "array[int]") -> "array[int]":
-    if sys.byteorder == "big":
-        numbers = numbers[:]
-        numbers.byteswap()
-    return numbers
 
 
 class Reader:
@@ -449,7 +166,7 @@ class Reader:
         offset = self._cursors.get((first, state.st_ino, after), -1)
         if offset < 0 or seq_of(os.pread(fd, 32, offset)) != after + 1:
             offset = 0 if after < first else place(fd, state.st_size, after + 1)
-        span, clean = min(_CHUNK, max(1 << 13, min(limit, bound - after) << 10)), True
+        span, clean = min(CHUNK, max(1 << 13, min(limit, bound - after) << 10)), True
         while limit > 0 and room > 0 and after < bound:
             block = os.pread(fd, span, offset)
             frames = block.split(b"\n", min(limit, bound - after))
@@ -558,7 +275,7 @@ def _fetch(fd: int, places: Places, part: _Part) -> tuple[list[bytes], int] | No
     room = part.room
     while at < end and room > 0:
         start, stop, upto = offsets[at], offsets[at], at
-        while upto < end and offsets[upto] - stop < 1 << 12 and stop - start < _CHUNK:
+        while upto < end and offsets[upto] - stop < 1 << 12 and stop - start < CHUNK:
             stop = offsets[upto] + (marks[upto] & 0xFFFFFFFF)
             upto += 1
         block = os.pread(fd, stop - start, start)
