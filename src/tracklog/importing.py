@@ -30,6 +30,8 @@ from tracklog.importers import HEAD, Importer, Place, Reading, Report, hashed
 
 FEW = 20
 """How many refusals are told one by one."""
+SAVED = 32 << 20
+"""After so many bytes of a source its place is saved."""
 
 Progress = Callable[[int, int], None]
 """Told how many bytes are done, and how many there are."""
@@ -278,19 +280,20 @@ class Importing:
         name = _name(reading.path)
         known = None if again else self._known.get(name) or self._moved(reading)
         place = known.place if known else None
-        start = place.offset if place else 0
+        start = saved = place.offset if place else 0
         for batch in reading.lines(place, final=final):
             one.bytes = max(0, batch.through - start)
             self._keep(batch.lines, reading, one, dry=dry)
             for dialect, lines in groupby(batch.quoted, lambda each: each[0]):
-                known = dialect if dialect in self._home.dialects else None
-                self._keep([line for _, line in lines], reading, one, dry=dry, dialect=known)
-            one.runs |= batch.place.kept.get("runs", {}).keys()
-            if not dry:
-                place = Place(**orjson.loads(orjson.dumps(batch.place.as_json())))
-                self._save(name, Known(reading.path, place, False, self._home.journal.last))
+                spoken = dialect if dialect in self._home.dialects else None
+                self._keep([line for _, line in lines], reading, one, dry=dry, dialect=spoken)
+            place = batch.place
+            one.runs |= place.kept.get("runs", {}).keys()
+            if not dry and batch.through >= saved + SAVED:
+                saved = batch.through
+                self._save(name, Known(reading.path, place.copy(), False, self._home.journal.last))
             yield batch.through
-        if not dry and place is not None and final:
+        if not dry and place is not None:
             self._save(name, Known(reading.path, place, final, self._home.journal.last))
         if reading.again:
             one.again[reading.again] += 1
@@ -415,7 +418,7 @@ def sources(
 def _seldom_collected() -> Iterator[None]:
     """Millions of small values come and go here without a cycle among them."""
     before = gc.get_threshold()
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(1_000_000, 20, 100)
     try:
         yield
     finally:

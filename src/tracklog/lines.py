@@ -47,6 +47,7 @@ def groups(source: Source, cap: int = CAP) -> Iterator[list[Line]]:
     """The same lines, as many at a time as one read of the source completes."""
     number, offset, size = 1, 0, 0
     held: list[bytes] = []
+    new = tuple.__new__
 
     def line(last: bytes, whole: bool) -> list[Line]:
         total = size + len(last)
@@ -61,14 +62,18 @@ def groups(source: Source, cap: int = CAP) -> Iterator[list[Line]]:
         return [Line(number, offset, data, total, whole, bom)]
 
     while chunk := source.read(CHUNK):
-        start, group = 0, []
-        while (end := chunk.find(b"\n", start)) >= 0:
-            group += line(chunk[start:end], whole=True)
-            number, offset = number + 1, offset + size + end - start + 1
-            start, size = end + 1, 0
-        size += len(chunk) - start
-        if size <= cap or not held:
-            held.append(chunk[start:])
+        *pieces, rest = chunk.split(b"\n")
+        group: list[Line] = []
+        for piece in pieces:
+            # The common line is quick: it came in one read, and nothing has to be taken off it.
+            if size or number == 1 or piece[-1:] in b"\r" or piece.isspace() or len(piece) > cap:
+                group += line(piece, whole=True)
+            else:
+                group.append(new(Line, (number, offset, piece, len(piece), True, False)))
+            number, offset, size = number + 1, offset + size + len(piece) + 1, 0
+        size += len(rest)
+        if rest and (size <= cap or not held):
+            held.append(rest)
         elif len(held) > 1:
             held[:] = [_beginning(held)]
         if group:

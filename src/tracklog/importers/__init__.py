@@ -25,7 +25,8 @@ from tracklog.importers._lifting import Lift, hashed
 from tracklog.importers._reading import HEAD, Batch, Place, Reading
 from tracklog.importers._records import DAMAGED, Raw, opening
 from tracklog.importers._report import Report
-from tracklog.importers._telling import Teller, count, moment, seconds, word
+from tracklog.importers._telling import Teller, moment, seconds
+from tracklog.providers import count, word
 
 __all__ = [
     "DAMAGED",

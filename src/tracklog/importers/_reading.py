@@ -3,7 +3,7 @@
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 HEAD = 64 << 10
 """Bytes of a file that importers see to recognise it."""
 KIB = 1024
-STEP = 2 << 20
+STEP = 1 << 20
 """Bytes of lines that are handed over at a time."""
 HELD = 256
 """How many records are held until one tells which conversation it is."""
@@ -51,7 +51,12 @@ class Place:
     """What the teller remembers."""
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """Its parts as they are: what the reader and the teller remember is not copied."""
+        return {each: getattr(self, each) for each in self.__slots__}
+
+    def copy(self) -> "Place":
+        """One that stays as it is while the reading goes on."""
+        return Place(**orjson.loads(orjson.dumps(self.as_json())))
 
 
 class Batch(NamedTuple):
@@ -59,6 +64,7 @@ class Batch(NamedTuple):
 
     lines: list[bytes]
     place: Place
+    """That of the reading itself, which goes on: to keep it, copy it."""
     through: int
     """Bytes of the source that were read so far."""
     quoted: Sequence[tuple[str, bytes]] = ()
@@ -114,8 +120,7 @@ class Reading:
         self.again = _difference(file, after, fresh)
         if self.again or form == "document":
             return fresh
-        kept: dict[str, Any] = orjson.loads(orjson.dumps(after.as_json()))
-        return Place(**{**kept, "device": found.st_dev, "inode": found.st_ino})
+        return replace(after.copy(), device=found.st_dev, inode=found.st_ino)
 
     def _told(
         self,
@@ -158,7 +163,7 @@ class Reading:
                 yield Batch(tell.take(), settled, seen, tell.take_quoted())
         self._settled(file, place, found)
         # What is told from here on is told again, under the same ids, if more comes.
-        kept = orjson.loads(orjson.dumps(place.as_json()))
+        kept = place.copy()
         if final:
             if held and not tell.run:
                 tell.run = reader.unidentified()
@@ -166,7 +171,7 @@ class Reading:
                     _read(reader, each)
             if tell.run:
                 reader.finish()
-        yield Batch(tell.take(), Place(**kept), seen, tell.take_quoted())
+        yield Batch(tell.take(), kept, seen, tell.take_quoted())
 
     def _identified(self, reader: "Reader", held: list[Raw]) -> bool:
         """Whether the last record that is held tells the run, or there were enough to give up."""

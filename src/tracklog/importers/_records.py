@@ -65,7 +65,7 @@ def records(
     file.seek(offset)
     ahead: deque[Line] = deque()
     coming = chain.from_iterable(groups(file, cap))
-    loads = orjson.loads
+    loads, new = orjson.loads, tuple.__new__
 
     def peek(n: int) -> Line | None:
         while len(ahead) <= n and (line := next(coming, None)) is not None:
@@ -74,9 +74,9 @@ def records(
 
     while (line := ahead.popleft() if ahead else next(coming, None)) is not None:
         place = offset + line.offset
-        through = place + line.size + line.whole
-        if line.size > cap:
-            flaw = ("oversized", f"{line.size} bytes in one line, of which the beginning is held")
+        through = place + (size := line.size) + line.whole
+        if size > cap:
+            flaw = ("oversized", f"{size} bytes in one line, of which the beginning is held")
             yield Raw(place, line.data, DAMAGED, (flaw,), exact=False, through=through)
             continue
         try:
@@ -84,7 +84,9 @@ def records(
         except orjson.JSONDecodeError:
             pass
         else:
-            if line.whole or (final and isinstance(value, dict)):
+            if line.whole and not line.bom:
+                yield new(Raw, (place, line.data, value, (), True, through))
+            elif line.whole or (final and isinstance(value, dict)):
                 yield Raw(place, line.data, value, _BOM if line.bom else (), True, through)
             elif final:
                 yield _torn(place, line.data)

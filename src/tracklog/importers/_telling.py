@@ -19,6 +19,7 @@ from tracklog.importers._report import Report
 ROOM = 1 << 20
 """Bytes of a line, from which on its largest part is lifted out."""
 
+SORTED = orjson.OPT_SORT_KEYS
 _BIG = ("data", "output", "input", "extra", "error", "context", "evidence", "answer", "usage")
 """Fields that may be any JSON, and so may be lifted out whole."""
 
@@ -64,6 +65,12 @@ class Teller:
         self._hashed = b""
         """The hash of the record and how many equal ones stood before it, as ids have them."""
         self._named, self._head = "", b""
+        self._common: dict[str, Any] = {
+            "writer": writer,
+            "fidelity": "reconstructed",
+            "mapping": mapping,
+            "path": path,
+        }
         self._origin: dict[str, Any] = {}
 
     def _count_lifted(self, media_type: str) -> None:
@@ -79,25 +86,19 @@ class Teller:
             self._origin |= {"record": key} if key else {}
             return raw.value if not lift or len(raw.data) <= MEDIA else self.lift.value(raw.value)
         self._raw, self._n, before = raw, 0, 0
-        canonical = raw.data
-        if raw.exact:
-            canonical = orjson.dumps(raw.value, option=orjson.OPT_SORT_KEYS)
+        data = raw.data
+        canonical = orjson.dumps(raw.value, None, SORTED) if raw.exact else data
         found = sha256(canonical).hexdigest()
         if bare:
             before = self.equals.get(found[:16], 0)
             self.equals[found[:16]] = before + 1
-        self._hashed = f"{found}\n{before}\n".encode()
-        self._origin = {
-            "writer": self.writer,
-            "fidelity": "reconstructed",
-            "mapping": self.mapping,
-            "path": self.path,
-            "offset": raw.offset,
-            "raw": sha256(raw.data).hexdigest(),
-        }
+        self._hashed = b"%b\n%d\n" % (found.encode(), before)
+        self._origin = origin = self._common.copy()
+        origin["offset"] = raw.offset
+        origin["raw"] = sha256(data).hexdigest()
         if key is not None and key != "":
-            self._origin["record"] = key
-        if not lift or len(raw.data) <= MEDIA:
+            origin["record"] = key
+        if not lift or len(data) <= MEDIA:
             return raw.value
         return self.lift.value(raw.value)
 
@@ -142,10 +143,6 @@ class Teller:
             head = f"{self.writer}\n{self.mapping}\n{run}\n"
             self._head = head.encode("utf-8", "replace")
         id = sha256(b"%b%b%d" % (self._head, self._hashed, place)).hexdigest()[:32]
-        source = self._origin
-        if fidelity or origin:
-            source = {**source, **origin}
-            source["fidelity"] = fidelity or source["fidelity"]
         body: Body = {"id": id, "run": run}
         if at is not None:
             body["at"] = at
@@ -160,8 +157,11 @@ class Teller:
             body["cause"] = cause
         if extra:
             body["extra"] = extra
-        body["origin"] = source
-        line = orjson.dumps(body, default=str)
+        body["origin"] = self._origin
+        if fidelity or origin:
+            source = body["origin"] = {**self._origin, **origin}
+            source["fidelity"] = fidelity or source["fidelity"]
+        line = orjson.dumps(body, str)
         if len(line) > ROOM:
             line = orjson.dumps(self._lighter(body), default=str)
         self.runs[run] = self.runs.get(run, 0) + 1
@@ -227,22 +227,6 @@ class Teller:
 
 def _dumped(value: Any) -> bytes:
     return orjson.dumps(value, default=str)
-
-
-def word(value: Any) -> str | None:
-    """A text that says something; None for anything else."""
-    return value if isinstance(value, str) and value else None
-
-
-def count(value: Any) -> int | None:
-    """A count, also when it is spelled as text; None for anything else."""
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**53:
-        return None
-    return value
 
 
 def seconds(value: Any, per: float = 1) -> float | None:

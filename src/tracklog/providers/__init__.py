@@ -10,7 +10,6 @@ one object after the other and tells a `Reply` what was said.
 """
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,8 +28,9 @@ LINE_CAP = 64 << 20
 """A longer line is skipped and counted."""
 CHUNK = 64 << 10
 """So much of a line that was not understood is kept."""
-LONG_NUMBER = re.compile(rb"[0-9]{19}")
-"""Where orjson might round an integer, and the standard library does not."""
+DIGITS = bytes(48 if chr(byte) in "0123456789" else 32 for byte in range(256))
+LONG_NUMBER = b"0" * 19
+"""Where orjson might round an integer, and the standard library does not; digits read as 0."""
 
 
 @dataclass(slots=True)
@@ -132,17 +132,27 @@ def items(value: Any) -> list[Any]:
 
 
 def count(value: Any) -> int | None:
-    """A whole number that is not negative; one in a string, too."""
+    """A whole number that is not negative, as large as JSON readers agree on; one in a string, too."""
+    if type(value) is int:
+        return value if 0 <= value < 2**53 else None
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
-        return int(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return int(value) if value >= 0 and value == value // 1 else None
+        return count(int(value))
+    return count(int(value)) if isinstance(value, float) and value.is_integer() else None
+
+
+def is_text(value: Any) -> bool:
+    """Whether a value is text, in its place or lifted out into a blob."""
+    return isinstance(value, str) or (isinstance(value, dict) and "$blob" in value)
+
+
+def foreign(kind: str, value: Any) -> Body:
+    """An element of a type that blocks do not have: whole, under the source's own word."""
+    return {"type": "stream", "provider_type": kind, "chunk": value}
 
 
 def input_of(value: Any) -> Any:
     """A tool's input in one form: an object where there is one, also inside a string."""
-    if isinstance(value, str):
+    if isinstance(value, str) and value.lstrip()[:1] == "{":
         found = parse(value.encode("utf-8", "surrogatepass"))
         return found if isinstance(found, dict) else value
     return value
@@ -167,7 +177,7 @@ def added(one: Body, other: Body) -> Body:
 def parse(line: bytes) -> Any:
     """The JSON value of a line, exact; `BROKEN` where there is none."""
     try:
-        if not LONG_NUMBER.search(line):
+        if LONG_NUMBER not in line.translate(DIGITS):
             return orjson.loads(line)
     except orjson.JSONDecodeError:
         pass  # a lone surrogate is none of its concern; the standard library reads it

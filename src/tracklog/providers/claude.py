@@ -1,7 +1,7 @@
 """Claude: what `claude -p --output-format stream-json` prints, and the Messages API under it."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from tracklog.providers import (
     Body,
@@ -9,7 +9,9 @@ from tracklog.providers import (
     Reply,
     WrongType,
     count,
+    foreign,
     input_of,
+    is_text,
     items,
     obj,
     only,
@@ -31,14 +33,15 @@ def tokens(raw: Any) -> Body:
     """A usage in the common keys: input with both cache counts, which the provider tells apart."""
     told = obj(raw)
     read, write = count(told.get("cache_read_input_tokens")), _written(told)
-    plain_input = count(told.get("input_tokens"))
-    known = [each for each in (plain_input, read, write) if each is not None]
+    given, output = count(told.get("input_tokens")), count(told.get("output_tokens"))
+    if given is not None or read is not None or write is not None:
+        given = (given or 0) + (read or 0) + (write or 0)
     return usage(
         told,
-        input_tokens=sum(known) if known else None,
+        input_tokens=given,
         cached_tokens=read,
         cache_write_tokens=write,
-        output_tokens=count(told.get("output_tokens")),
+        output_tokens=output,
     )
 
 
@@ -128,30 +131,80 @@ def _kind(delta: Body) -> str:
     return kinds.get(text(delta.get("type")) or "", "tool_use")
 
 
+class Use(NamedTuple):
+    """A tool call among the content of a message."""
+
+    id: str | None
+    tool: str | None
+    input: Any
+    server: str | None = None
+    by_provider: bool = False
+
+
+class Result(NamedTuple):
+    """The result of a tool call among the content of a message."""
+
+    id: str | None
+    content: Any
+    wrong: bool | None
+    """Whether it says that it failed, or that it did not."""
+
+
+Part = Use | Result | Body
+"""A call, a result, or a block that is neither."""
+
+
+def part_of(element: Any) -> Part | None:
+    """One element of a message's content, as files and streams have it; None: it says nothing.
+
+    A block is the element itself, with all that it says beside the keys that its type has.
+    """
+    if type(element) is not dict:
+        if isinstance(element, str):
+            return {"type": "text", "text": element} if element else None
+        return None if element is None else foreign("element", element)
+    kind = element.get("type")
+    if kind == "text" and is_text(element.get("text")):
+        return element if element["text"] else None
+    if kind in USES:
+        name, server = word(element.get("name")), word(element.get("server_name"))
+        given = element.get("input")
+        return Use(word(element.get("id")), name, given, server, kind == "server_tool_use")
+    if kind == "thinking" and is_text(element.get("thinking", "")):
+        return element if "thinking" in element else {**element, "thinking": ""}
+    if kind == "redacted_thinking":
+        return {"type": "thinking", "thinking": "", "opaque": element.get("data", "")}
+    kind = word(kind) or "element"
+    return _result(element) if kind.endswith("tool_result") else foreign(kind, element)
+
+
+def _result(element: Body) -> Result:
+    wrong, content = element.get("is_error"), element.get("content")
+    if isinstance(content, dict) and str(content.get("type", "")).endswith("_error"):
+        wrong = True
+    id = word(element.get("tool_use_id")) or word(element.get("id"))
+    return Result(id, content, wrong if isinstance(wrong, bool) else None)
+
+
 def tell(reply: Reply, element: Any, **extras: Any) -> Body | None:
-    """One element of a message's content, as a block."""
-    part = obj(element)
-    kind = text(part.get("type")) or ""
-    match kind:
-        case "text":
-            return reply.text(part.get("text"), **extras)
-        case "thinking":
-            thought = text(part.get("thinking")) or ""
-            return reply.thinking(thought, signature=word(part.get("signature")), **extras)
-        case "redacted_thinking":
-            return reply.thinking(None, opaque=part.get("data", ""), **extras)
-        case _ if kind in USES:
-            id, name = word(part.get("id")), word(part.get("name"))
-            server = word(part.get("server_name"))
-            return reply.call(id, name, part.get("input"), tool_server=server, **extras)
-        case _ if kind == "tool_result" or kind.endswith("_tool_result"):
-            wrong = part.get("is_error")
-            wrong = wrong if isinstance(wrong, bool) else None
-            content = part.get("content")
-            return reply.result(word(part.get("tool_use_id")), content, is_error=wrong, **extras)
-        case _:
-            reply.unknown(element, **extras)
-            return None
+    """One element of a message's content, as a block of a reply."""
+    part = part_of(element)
+    if part is None:
+        return None
+    if isinstance(part, Use):
+        more = {"tool_server": part.server, **extras}
+        return reply.call(part.id, part.tool, part.input, **more)
+    if isinstance(part, Result):
+        return reply.result(part.id, part.content, is_error=part.wrong, **extras)
+    if part["type"] == "stream":
+        reply.unknown(element, **extras)
+        return None
+    kind = part["type"]
+    own = {kind: part[kind]}
+    own |= {key: value for key, value in part.items() if key != "type" and value not in (None, "")}
+    if kind == "thinking" and "opaque" in part:
+        own = {"opaque": part["opaque"]}
+    return reply.add(kind, own, **extras)
 
 
 class _Message:

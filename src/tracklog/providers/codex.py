@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tracklog.providers import (
     Body,
@@ -23,14 +23,36 @@ from tracklog.providers import (
 HUMP = re.compile("(?<=[a-z])(?=[A-Z])")
 TEXTS = {"agent_message": "text", "assistant_message": "text", "plan": "text"}
 TEXTS |= {"reasoning": "thinking"}
-TOOLS = ("command_execution", "file_change", "mcp_tool_call", "collab_tool_call", "web_search")
 INPUTS: dict[str, tuple[str, ...]] = {
     "command_execution": ("command",),
     "file_change": ("changes",),
     "collab_tool_call": ("sender_thread_id", "receiver_thread_ids", "prompt"),
     "web_search": ("query", "action"),
 }
+NAMED = ("mcp_tool_call", "dynamic_tool_call", "collab_tool_call", "collab_agent_tool_call")
+"""Items that name their tool; the others are one."""
+TOOLS = {*INPUTS, *NAMED}
 FAILED = ("failed", "declined")
+
+
+class Call(NamedTuple):
+    """What an item asks of a tool."""
+
+    tool: str
+    server: str | None
+    input: Any
+    by_provider: bool
+
+
+class Return(NamedTuple):
+    """What a tool gave back."""
+
+    output: Any
+    error: Any
+    wrong: bool | None
+    """Whether it failed, where anything says so."""
+    exit_code: int | None
+    status: str | None
 
 
 def tokens(raw: Any) -> Body:
@@ -54,6 +76,31 @@ def snake(item: Body) -> Body:
 def kind_of(item: Body) -> str:
     """What an item is, in either generation's key and spelling."""
     return HUMP.sub("_", word(item.get("item_type")) or word(item.get("type")) or "").lower()
+
+
+def call_of(kind: str, item: Body) -> Call:
+    """The call that an item is, its keys in the usual spelling."""
+    tool = kind
+    if kind in NAMED:
+        tool = word(item.get("tool")) or kind
+    if kind in ("mcp_tool_call", "dynamic_tool_call"):
+        given = item.get("arguments")
+    else:
+        keys = INPUTS["collab_tool_call" if kind in NAMED else kind]
+        given = {key: item[key] for key in keys if item.get(key) is not None}
+    return Call(tool, word(item.get("server")), given, kind == "web_search")
+
+
+def return_of(item: Body) -> Return:
+    """What came back, by whichever key the kind of item has for it."""
+    code, status = item.get("exit_code"), word(item.get("status"))
+    code = code if isinstance(code, int) and not isinstance(code, bool) else None
+    error = item.get("error")
+    keys = ("aggregated_output", "result", "agents_states")
+    output = next((item[key] for key in keys if item.get(key) is not None), None)
+    wrong = status in FAILED or bool(code) or error is not None
+    known = wrong or code is not None or status not in (None, "in_progress")
+    return Return(output, error, wrong if known else None, code, status)
 
 
 class Reading:
@@ -154,39 +201,23 @@ class Reading:
         self._waiting[id] = (kind, {**item, "text": grown})
 
     def _call(self, kind: str, id: str | None, item: Body) -> Body:
-        name, server, input = kind, None, _input(kind, item)
-        if kind in ("mcp_tool_call", "collab_tool_call"):
-            name = word(item.get("tool")) or kind
-            server = word(item.get("server"))
-        return self.reply.call(id, name, input, tool_server=server)
+        call = call_of(kind, item)
+        return self.reply.call(id, call.tool, call.input, tool_server=call.server)
 
     def _return(self, id: str | None, item: Body, *, partial: bool = False) -> None:
-        code, status = item.get("exit_code"), text(item.get("status"))
-        code = code if isinstance(code, int) and not isinstance(code, bool) else None
-        error = obj(item.get("error")).get("message")
-        wrong = status in FAILED or bool(code) or error is not None
-        known = wrong or code is not None or status is not None
+        back = return_of(item)
+        content = back.output
+        if back.error is not None:
+            content = obj(back.error).get("message", back.error)
+        if content is None and back.status:
+            content = {"status": back.status}
         self.reply.result(
             id,
-            error if error is not None else _output(item, status),
-            is_error=wrong if known and not partial else None,
-            exit_code=code,
+            content,
+            is_error=None if partial else back.wrong,
+            exit_code=back.exit_code,
             partial=partial or None,
         )
-
-
-def _input(kind: str, item: Body) -> Any:
-    if kind == "mcp_tool_call":
-        return item.get("arguments")
-    return {key: item[key] for key in INPUTS[kind] if item.get(key) is not None}
-
-
-def _output(item: Body, status: str | None) -> Any:
-    """What came back, by whichever key the kind of item has for it."""
-    for key in ("aggregated_output", "result", "agents_states"):
-        if item.get(key) is not None:
-            return item[key]
-    return {"status": status} if status else None
 
 
 def compat(body: Body) -> Iterable[Body] | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tracklog.event import Body
-from tracklog.importers import Importer, inside, opening
+from tracklog.importers import Importer, inside, opening, word
 from tracklog.importers.claude.files import NAME
 from tracklog.importers.claude.reader import ClaudeReader
 from tracklog.importers.claude.record import KINDS
@@ -21,13 +21,14 @@ def recognise(path: Path, head: bytes) -> float:
     for value in opening(head):
         if not isinstance(value, dict):
             continue
-        if "sessionId" in value and ("uuid" in value or value.get("type") in KINDS):
+        kind = word(value.get("type"))
+        if "sessionId" in value and ("uuid" in value or kind in KINDS):
             return 0.9
-        if value.get("type") == "summary" and "leafUuid" in value:
+        if kind == "summary" and "leafUuid" in value:
             return 0.9
-        if "session_id" in value and value.get("type") in ("system", "assistant", "user", "result"):
+        if "session_id" in value and kind in ("system", "assistant", "user", "result"):
             return 0.8
-        if value.get("type") in ("file-history-snapshot", "queue-operation"):
+        if kind in ("file-history-snapshot", "queue-operation"):
             return 0.8
     return 0.5 if b'"parentUuid"' in head and path.suffix == ".jsonl" else 0
 

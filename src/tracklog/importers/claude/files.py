@@ -9,7 +9,7 @@ import orjson
 
 from tracklog.event import Body
 from tracklog.importers import word
-from tracklog.importers._blocks import Use, parts
+from tracklog.providers.claude import Use, part_of
 
 NAME = "claude"
 
@@ -75,8 +75,10 @@ def _uses(line: bytes) -> Iterator[Use]:
     except orjson.JSONDecodeError:
         return
     message = value.get("message") if isinstance(value, dict) else None
-    if isinstance(message, dict):
-        yield from (part for part in parts(message.get("content")) if isinstance(part, Use))
+    content = message.get("content") if isinstance(message, dict) else None
+    for element in content if isinstance(content, list) else ():
+        if isinstance(part := part_of(element), Use):
+            yield part
 
 
 def uuids_in(path: Path) -> Iterator[str]:

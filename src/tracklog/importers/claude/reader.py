@@ -49,14 +49,17 @@ class ClaudeReader(Reader):
             return
         key = word(value.get("uuid"))
         at = moment(value.get("timestamp"))
-        said: Body = self.tell.about(raw, key=key, bare=key is None and at is None)
-        self.tell.copied = key is not None and self._is_copy(key)
-        self.tell.agent = word(said.get("agentId")) or self.state.get("agent")
-        if said.get("isSidechain") is True and not self.state.get("agent"):
-            home = self.tell.run
-            self.tell.run = self._side_run(said, key, at)
+        tell, state = self.tell, self.state
+        said: Body = tell.about(raw, key=key, bare=key is None and at is None)
+        tell.copied = (
+            key is not None and ("root" not in state or "copy" in state) and self._is_copy(key)
+        )
+        tell.agent = word(said.get("agentId")) or state.get("agent")
+        if said.get("isSidechain") is True and not state.get("agent"):
+            home = tell.run
+            tell.run = self._side_run(said, key, at)
             Line(self, said, key, at).tell()
-            self.tell.run = home
+            tell.run = home
         else:
             Line(self, said, key, at).tell()
 
@@ -71,7 +74,7 @@ class ClaudeReader(Reader):
                 tell.tell(Linked(kind="fork", parent=known[1]), fidelity="inferred")
             else:
                 tell.keys[f"root:{key}"] = tell.run
-        if not state.get("copy"):
+        if "copy" not in state:
             return False
         if key in self._known(Path(state["copy"][0])):
             return True
@@ -79,7 +82,7 @@ class ClaudeReader(Reader):
         return False
 
     def _known(self, path: Path) -> frozenset[str]:
-        if not hasattr(self, "uuids_in"):
+        if not hasattr(self, "_uuids"):
             self._uuids = frozenset(uuids_in(path))
         return self._uuids
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from tracklog.event import Body
 from tracklog.fact import Began, Ended, Fact, Fidelity, Linked, Noted
 from tracklog.importers import count, run_id, seconds, word
-from tracklog.importers._blocks import Result, Use, Words, parts, usage
 from tracklog.importers._spelled import called, returned, said, spent
 from tracklog.importers.claude.files import (
     NAME,
@@ -17,12 +16,13 @@ from tracklog.importers.claude.files import (
     parent_file,
     prompt_of,
 )
+from tracklog.providers.claude import Result, Use, part_of, tokens
 
 if TYPE_CHECKING:
     from tracklog.importers.claude.reader import ClaudeReader
 
-REMEMBERED = 256
-"""How many spends and open calls are remembered."""
+REMEMBERED = 512
+"""How many spends and open calls are remembered, at most; at least half of it."""
 
 FRAME = {
     "type", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "session_id", "timestamp",
@@ -30,6 +30,9 @@ FRAME = {
     "requestId",
 }  # fmt: skip  # names, in rows
 """The keys that have a place of their own on a line."""
+SETTING = ("cwd", "gitBranch", "version")
+"""What a conversation begins with, and is told again where it changed."""
+NOTHING: Body = {}
 QUIET = {"isMeta": False, "isApiErrorMessage": False, "error": None, "isSnapshotUpdate": False}
 """Keys that say nothing with these values."""
 
@@ -67,9 +70,10 @@ class Line:
         self.extra: dict[str, Any] | None = None
 
     def tell(self) -> None:
-        if not self.state.get("named"):
+        state = self.state
+        if "named" not in state:
             self._name()
-        if not self.state.get("began") and isinstance(self.said.get("cwd"), str):
+        if "began" not in state and isinstance(self.said.get("cwd"), str):
             self._begin()
         self.extra = self._rest()
         known = KINDS.get(self.kind)
@@ -109,8 +113,8 @@ class Line:
                 for key, value in said.items()
                 if key not in FRAME and not (key in QUIET and QUIET[key] == value)
             }
-        began = self.state.get("began") or {}
-        for key in ("cwd", "gitBranch", "version"):
+        began = self.state.get("began") or NOTHING
+        for key in SETTING:
             if key in said and said[key] != began.get(key):
                 rest[key] = said[key]
         return rest
@@ -141,7 +145,7 @@ class Line:
 
     def _begin(self) -> None:
         said, state, agent = self.said, self.state, self.state.get("agent")
-        state["began"] = {key: said.get(key) for key in ("cwd", "gitBranch", "version")}
+        state["began"] = {key: said.get(key) for key in SETTING}
         version = word(said.get("version")) or word(said.get("claude_code_version"))
         software = {"name": "claude-code", **({"version": version} if version else {})}
         branch = word(said.get("gitBranch"))
@@ -179,9 +183,9 @@ class Line:
             return False
         return None
 
-    def _prompted(self, part: Words) -> None:
+    def _prompted(self, blocks: list[Body]) -> None:
         typed: list[dict[str, Any]] = []
-        for block, injected in self._judged(part.blocks):
+        for block, injected in self._judged(blocks):
             if injected:
                 self._say(typed)
                 typed = []
@@ -222,15 +226,16 @@ class Line:
         if id is None:
             id = next((call for call in open_calls if call.startswith("syn-")), self._synthetic(n))
         extra: dict[str, Any] = {} if whole is None else {"toolUseResult": whole}
-        if isinstance(part.output, str) and part.output.rstrip().endswith("</system-reminder>"):
+        output = _plain(part.content)
+        if isinstance(output, str) and output.rstrip().endswith("</system-reminder>"):
             extra["injected"] = True
         told = whole if isinstance(whole, dict) else {}
         interrupted = told.get("interrupted") is True
         fact = returned(
             id,
             tool=open_calls.pop(id, None),
-            ok=None if interrupted else part.ok,
-            output=part.output,
+            ok=None if interrupted else not part.wrong,
+            output=output,
             status="interrupted" if interrupted else None,
             seconds=seconds(told.get("totalDurationMs", told.get("durationMs")), 1000),
             synthetic_id=part.id is None,
@@ -243,19 +248,21 @@ class Line:
 
     def _called(self, part: Use, n: int) -> None:
         id = part.id or self._synthetic(n)
-        server = part.tool.split("__")[1:2] if part.tool.startswith("mcp__") else []
+        tool, server = part.tool or "unknown", part.server
+        if server is None and tool.startswith("mcp__"):
+            server = tool.split("__")[1] or None
         fact = called(
-            part.tool,
+            tool,
             id,
             part.input,
-            tool_server=server[0] if server else None,
+            tool_server=server,
             by_provider=part.by_provider,
             synthetic_id=part.id is None,
         )
         self._tell(fact)
-        _remember(self.state.setdefault("calls", {}), id, part.tool)
+        _remember(self.state.setdefault("calls", {}), id, tool)
         given = part.input if isinstance(part.input, dict) else {}
-        if part.tool in ("Task", "Agent") and isinstance(given.get("prompt"), str):
+        if tool in ("Task", "Agent") and isinstance(given.get("prompt"), str):
             _remember(self.state.setdefault("tasks", {}), id, digest(given["prompt"]))
 
     def _synthetic(self, n: int) -> str:
@@ -276,8 +283,8 @@ class Line:
             model = word(message.get("model"))
             stop = word(message.get("stop_reason"))
             for n, part in enumerate(parts(message["content"])):
-                if isinstance(part, Words):
-                    fresh = [block for block in part.blocks if _is_new(told, block)]
+                if isinstance(part, list):
+                    fresh = [block for block in part if _is_new(told, block)]
                     if fresh:
                         if len(fresh) == 1 < len(told):
                             self._take_back_shorter(group, fresh[0])
@@ -317,22 +324,24 @@ class Line:
         return group
 
     def _failed(self, message: Body) -> None:
-        words = [part.blocks for part in parts(message["content"]) if isinstance(part, Words)]
+        words = [part for part in parts(message["content"]) if isinstance(part, list)]
         text = "\n".join(str(block.get("text", "")) for blocks in words for block in blocks)
         self._tell(Noted(label="error", kind="api_error", text=text or None, data=message))
 
     def _spent(self, message: Body, id: str | None) -> None:
         said = message.get("usage")
-        if not isinstance(said, dict) or message.get("model") == "<synthetic>":
+        model = word(message.get("model"))
+        if not isinstance(said, dict) or model == "<synthetic>":
             return
         request = word(self.said.get("requestId"))
         key = f"{id}:{request}" if id and request else id or self.key
-        output = count(said.get("output_tokens")) or 0
+        output = said.get("output_tokens")
+        if type(output) is not int:
+            output = count(output) or 0
         told: dict[str, int] = self.state.setdefault("spent", {})
-        if key is None or told.get(key, -1) >= output or (found := usage(said)) is None:
+        if key is None or told.get(key, -1) >= output or not (found := tokens(said)):
             return
         _remember(told, key, output)
-        model = word(message.get("model"))
         fact = spent(key, found, "anthropic", model, bound="lower")
         self.reader.tell.tell(fact, at=self.at, cause=self.cause)
 
@@ -396,7 +405,7 @@ class Line:
             prompt = held.get("prompt", held.get("content"))
             self.extra = {**(self.extra or {}), "queued": True}
             for part in parts(prompt):
-                if isinstance(part, Words):
+                if isinstance(part, list):
                     self._prompted(part)
             return None
         self._tell(Noted(label=kind, kind=f"attachment/{kind}", data=held))
@@ -436,7 +445,7 @@ class Line:
         given = self.said.get("input", self.said.get("tool_input"))
         for key in ("name", "tool_name", "id", "tool_use_id", "input", "tool_input"):
             (self.extra or {}).pop(key, None)
-        self._called(Use(id, name, given, by_provider=False), 0)
+        self._called(Use(id, name, given), 0)
 
     def legacy_result(self) -> None:
         part = parts([self.said])[0]
@@ -472,6 +481,32 @@ KINDS: dict[str, Callable[[Line], bool | None]] = {
 }
 
 
+def parts(content: Any) -> list[Use | Result | list[Body]]:
+    """The content of a message, in order; blocks that stand together are one part."""
+    elements = content if type(content) is list else [content]
+    if len(elements) == 1:  # as most are
+        part = part_of(elements[0])
+        return [] if part is None else [[part]] if type(part) is dict else [part]  # type: ignore[list-item]  # no block
+    found: list[Use | Result | list[Body]] = []
+    for part in map(part_of, elements):
+        if isinstance(part, Use | Result):
+            found.append(part)
+        elif part is not None:
+            if not found or not isinstance(found[-1], list):
+                found.append([])
+            found[-1].append(part)  # type: ignore[union-attr]  # a list of blocks
+    return found
+
+
+def _plain(content: Any) -> Any:
+    """The text of a result that is nothing but one text; else all of it."""
+    if type(content) is list and len(content) == 1:
+        only = content[0]
+        if isinstance(only, dict) and only.keys() == {"type", "text"} and only["type"] == "text":
+            return only["text"]
+    return content
+
+
 def is_injected(text: str) -> bool:
     """Whether the tool itself put a text where a person's prompt stands."""
     start = text.lstrip()
@@ -489,8 +524,9 @@ def _is_new(told: list[Any], part: Any) -> bool:
 
 
 def _remember(kept: dict[str, Any], key: str, value: Any) -> None:
-    """Keeps it as the newest, and forgets the oldest of too many."""
+    """Keeps it as the newest; of too many the older half is forgotten at once."""
     kept.pop(key, None)
     kept[key] = value
-    while len(kept) > REMEMBERED:
-        del kept[next(iter(kept))]
+    if len(kept) > REMEMBERED:
+        for old in list(kept)[: REMEMBERED // 2]:
+            del kept[old]

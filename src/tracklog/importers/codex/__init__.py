@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tracklog.event import Body
-from tracklog.importers import Importer, inside, opening
+from tracklog.importers import Importer, inside, opening, word
 from tracklog.importers.codex.items import ITEMS
 from tracklog.importers.codex.reader import RECORDS, CodexReader, is_bare_meta, thread_of
 from tracklog.importers.codex.telling import NAME
@@ -30,7 +30,7 @@ def recognise(path: Path, head: bytes) -> float:
     for value in opening(head):
         if not isinstance(value, dict):
             continue
-        kind = value.get("type")
+        kind = word(value.get("type"))
         if kind in RECORDS and isinstance(value.get("payload"), dict):
             return 0.9
         if kind == "thread.started" and "thread_id" in value:

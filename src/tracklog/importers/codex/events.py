@@ -9,7 +9,8 @@ from tracklog.importers import count, run_id, seconds, word
 from tracklog.importers._spelled import spent
 from tracklog.importers.codex.items import ITEMS, digest, duration, went
 from tracklog.importers.codex.stream import completed_item
-from tracklog.importers.codex.telling import NAME, Line, snake, text_of
+from tracklog.importers.codex.telling import NAME, Line, text_of
+from tracklog.providers.codex import kind_of, snake
 
 
 def copy(line: Line, event: Body) -> bool | None:
@@ -46,7 +47,7 @@ def _spent(line: Line, total: Body, last: Any) -> None:
     """What was added to the total since the last time; told again unchanged, it is nothing."""
     state = line.state
     now = _counts(total)
-    before = _counts(state.get("total") or {})
+    before: dict[str, int] = state.get("total") or {}
     if now == before:
         return
     amounts = {key: amount - before.get(key, 0) for key, amount in now.items()}
@@ -54,25 +55,41 @@ def _spent(line: Line, total: Body, last: Any) -> None:
         # A new base: what the total says now was not spent once more.
         state["base"] = state.get("base", 0) + 1
         amounts = _counts(last) if isinstance(last, dict) else now
-    state["total"] = total
+    state["total"] = now
     usage: dict[str, Any] = {KEYS[key]: amount for key, amount in amounts.items()}
-    base = f"#{state['base']}" if state.get("base") else ""
+    usage["raw"] = {"total": total, "last": last}
+    thread = state["thread"]
+    base = f"#{state['base']}" if "base" in state else ""
     totals = "-".join(map(str, now.values()))
-    copied = bool((state.get("copy") or {}).get("path", "") is None)
+    copied = "copy" in state and state["copy"]["path"] is None
     fact = spent(
-        f"{state['thread']}{base}:{totals}",
-        {**usage, "raw": {"total": total, "last": last}},
+        f"{thread}{base}:{totals}",
+        usage,
         state.get("provider"),
         state.get("model"),
-        group=state["thread"],
+        group=thread,
         whole=True,
         bound="upper" if copied and not line.reader.tell.copied else None,
     )
     line.tell_fact(fact)
 
 
+def counted_before(state: Body, total: Body) -> None:
+    """What was spent before a thread's own turns began."""
+    state["total"] = _counts(total)
+
+
 def _counts(said: Body) -> dict[str, int]:
-    return {key: amount for key in KEYS if key in said and (amount := count(said[key])) is not None}
+    """The counts of a usage, under the names that it has for them."""
+    found: dict[str, int] = {}
+    for key in KEYS:
+        if key in said:
+            amount = said[key]
+            if type(amount) is not int or not 0 <= amount < 2**53:
+                amount = count(amount)
+            if amount is not None:
+                found[key] = amount
+    return found
 
 
 def task_started(line: Line, event: Body) -> bool | None:
@@ -113,14 +130,14 @@ def item_completed(line: Line, event: Body) -> bool | None:
     item = event.get("item")
     if not isinstance(item, dict):
         return False
-    kind = snake(word(item.get("type")) or "")
+    kind = kind_of(item)
     if turn := word(event.get("turn_id")):
         line.state["turn"] = turn
     if kind in ("user_message", "agent_message", "message", "reasoning", "plan"):
         return _message_item(line, item, kind)
     if kind in ITEMS:
         return ITEMS[kind](line, {**item, "type": kind})
-    return completed_item(line, {**item, "type": kind})
+    return completed_item(line, {**snake(item), "type": kind})
 
 
 def _message_item(line: Line, item: Body, kind: str) -> bool | None:

@@ -9,8 +9,8 @@ import orjson
 
 from tracklog.event import Body
 from tracklog.importers import count, seconds, word
-from tracklog.importers._blocks import foreign, is_text, text_block
-from tracklog.importers.codex.telling import Line, given, text_of
+from tracklog.importers.codex.telling import Line, text_of
+from tracklog.providers import foreign, input_of, is_text
 
 UNSAID = {"type", "replacement_history"}
 TEXTS = {"input_text", "output_text", "text", "Text"}
@@ -62,15 +62,15 @@ def _elements(content: Any) -> list[Any]:
 
 def _block(element: Any) -> dict[str, Any] | None:
     if isinstance(element, str):
-        return text_block(element) if element else None
+        return {"type": "text", "text": element} if element else None
     if not isinstance(element, dict):
         return None if element is None else foreign("element", element)
     kind = word(element.get("type")) or "element"
     if kind in TEXTS and is_text(element.get("text")):
-        rest = {key: value for key, value in element.items() if key not in ("type", "text")}
-        return text_block(element["text"], **{k: v for k, v in rest.items() if v not in (None, [])})
+        rest = {key: value for key, value in element.items() if value not in (None, [])}
+        return {**rest, "type": "text", "text": element["text"]}
     if "$blob" in element:
-        return text_block(element)
+        return {"type": "text", "text": element}
     return foreign(kind, element)
 
 
@@ -135,7 +135,7 @@ def function_call(line: Line, item: Body) -> bool | None:
     line.call(
         tool,
         word(item.get("call_id")) or word(item.get("id")),
-        given(arguments),
+        input_of(arguments),
         tool_server=server,
     )
     return None
@@ -205,7 +205,7 @@ def local_shell_call(line: Line, item: Body) -> bool | None:
 
 def tool_search_call(line: Line, item: Body) -> bool | None:
     id = word(item.get("call_id")) or word(item.get("id"))
-    line.call("tool_search", id, given(item.get("arguments")))
+    line.call("tool_search", id, input_of(item.get("arguments")))
     return None
 
 

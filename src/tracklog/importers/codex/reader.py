@@ -11,8 +11,7 @@ import orjson
 from tracklog.event import Body
 from tracklog.fact import Began, Noted, Said
 from tracklog.importers import Raw, Reader, count, moment, run_id, word
-from tracklog.importers._blocks import text_block
-from tracklog.importers.codex.events import EVENTS
+from tracklog.importers.codex.events import EVENTS, counted_before
 from tracklog.importers.codex.items import ITEMS, UNSAID
 from tracklog.importers.codex.stream import STREAM
 from tracklog.importers.codex.telling import NAME, Line, link
@@ -70,16 +69,16 @@ class CodexReader(Reader):
             self.tell.about(raw, bare=True)
             self.tell.unknown(type(value).__name__, value)
             return
-        given = value.get("timestamp") or value.get("created_at")
-        at = moment(given)
-        payload = value.get("payload")
-        item = value.get("item")
-        own = payload if isinstance(payload, dict) else item if isinstance(item, dict) else value
+        at = moment(value.get("timestamp") or value.get("created_at"))
+        own = value.get("payload")
+        if not isinstance(own, dict):
+            own = value["item"] if isinstance(value.get("item"), dict) else value
         key = word(own.get("id")) or word(own.get("call_id"))
-        self.tell.copied = bool(self.state.get("aside"))
-        if self.state.get("copy") and self._is_copy(value, own):
+        tell, state = self.tell, self.state
+        tell.copied = "aside" in state
+        if "copy" in state and self._is_copy(value, own):
             return
-        said: Body = self.tell.about(raw, key=key, bare=key is None and at is None)
+        said: Body = tell.about(raw, key=key, bare=key is None and at is None)
         Line(self, said, at).tell(_teller_of(said))
 
     def _is_copy(self, value: Body, own: Body) -> bool:
@@ -108,7 +107,7 @@ class CodexReader(Reader):
         if value.get("type") == "event_msg" and own.get("type") == "token_count":
             info = own.get("info")
             if isinstance(info, dict) and isinstance(info.get("total_token_usage"), dict):
-                state["total"] = info["total_token_usage"]  # what was spent before it was copied
+                counted_before(state, info["total_token_usage"])
         return True
 
     def _own_begins(self) -> None:
@@ -192,9 +191,8 @@ def session_meta(line: Line, meta: Body) -> bool | None:
     if isinstance(instructions, dict):
         instructions = instructions.get("text", instructions)
     if instructions:
-        line.tell_fact(
-            Said(role="system", blocks=(text_block(_text(instructions)),), injected=True)
-        )
+        block = {"type": "text", "text": _text(instructions)}
+        line.tell_fact(Said(role="system", blocks=(block,), injected=True))
     return None
 
 

@@ -5,18 +5,18 @@ from typing import Any
 
 from tracklog.event import Body
 from tracklog.fact import Began, Ended, Spent
-from tracklog.importers import count, run_id, word
-from tracklog.importers._blocks import text_block
-from tracklog.importers.codex.items import passed, went
-from tracklog.importers.codex.telling import NAME, Line, given, snake
-
-KEYS = {
-    "input_tokens": "input_tokens",
-    "cached_input_tokens": "cached_tokens",
-    "cache_write_input_tokens": "cache_write_tokens",
-    "output_tokens": "output_tokens",
-    "reasoning_output_tokens": "reasoning_tokens",
-}
+from tracklog.importers import run_id, word
+from tracklog.importers.codex.telling import NAME, Line
+from tracklog.providers import input_of, is_text
+from tracklog.providers.codex import (
+    TEXTS,
+    TOOLS,
+    call_of,
+    kind_of,
+    return_of,
+    snake,
+    tokens,
+)
 
 
 def thread_started(line: Line, said: Body) -> bool | None:
@@ -47,21 +47,10 @@ def _turns(line: Line, more: int = 0) -> int:
 
 
 def turn_completed(line: Line, said: Body) -> bool | None:
-    usage = said.get("usage")
     turn = line.state.get("turn") or f"turn-{_turns(line, 1)}"
-    if isinstance(usage, dict):
-        counts = {ours: count(usage.get(theirs)) for theirs, ours in KEYS.items()}
-        known: dict[str, Any] = {key: each for key, each in counts.items() if each is not None}
-        if {"input_tokens", "output_tokens"} <= known.keys():
-            known["total_tokens"] = known["input_tokens"] + known["output_tokens"]
+    if usage := tokens(said.get("usage")):
         thread = line.state["thread"]
-        spent = Spent(
-            key=f"{thread}:{turn}",
-            provider="openai",
-            usage={**known, "raw": usage},
-            group=thread,
-        )
-        line.tell_fact(spent)
+        line.tell_fact(Spent(key=f"{thread}:{turn}", provider="openai", usage=usage, group=thread))
     line.tell_fact(Ended(what="step", step=turn))
     line.state.pop("turn", None)
     return None
@@ -85,11 +74,10 @@ def item_started(line: Line, said: Body) -> bool | None:
     item = _item(said)
     if item is None:
         return False
-    calling = CALLS.get(item["type"])
-    if calling is None:
+    if item["type"] in TOOLS:
+        _call(line, item)
+    else:
         line.ignore("item.started (told when completed)")
-        return None
-    _call(line, item, calling)
     return None
 
 
@@ -107,29 +95,30 @@ def item_completed(line: Line, said: Body) -> bool | None:
 
 def _item(said: Body) -> Body | None:
     item = said.get("item")
-    if not isinstance(item, dict):
-        return None
-    return {**item, "type": snake(word(item.get("item_type")) or word(item.get("type")) or "")}
+    return {**snake(item), "type": kind_of(item)} if isinstance(item, dict) else None
 
 
 def completed_item(line: Line, item: Body) -> bool | None:
     """What a whole item tells."""
     kind = item["type"]
-    if kind in ("agent_message", "assistant_message", "plan"):
-        if word(item.get("text")) or isinstance(item.get("text"), dict):
-            line.say("assistant", [text_block(item["text"])], message_id=_id(line, item))
+    if kind in TEXTS:
+        said = item.get("text")
+        said = said if is_text(said) else ""
+        if said or kind == "reasoning":
+            block = {"type": TEXTS[kind], TEXTS[kind]: said}
+            line.say("assistant", [block], message_id=_id(line, item))
         return None
-    if kind == "reasoning":
-        block = {"type": "thinking", "thinking": item.get("text") or ""}
-        line.say("assistant", [block], message_id=_id(line, item))
+    if kind in TOOLS:
+        _completed_call(line, item)
         return None
-    if kind in CALLS:
-        _completed_call(line, item, CALLS[kind])
+    if kind == "function_call":  # its output is another item
+        name = word(item.get("name")) or "unknown"
+        id = word(item.get("call_id")) or _id(line, item)
+        line.call(name, id, input_of(item.get("arguments")))
         return None
     if kind in ("todo_list", "request_user_input", "error"):
-        label = "error" if kind == "error" else kind
         held = {key: value for key, value in item.items() if key != "type"}
-        line.note(label, kind, held, word(item.get("message")))
+        line.note(kind, kind, held, word(item.get("message")))
         return None
     return False
 
@@ -140,74 +129,36 @@ def _id(line: Line, item: Body) -> str | None:
     return f"{line.state['thread']}:{id}" if id else None
 
 
-Calling = Callable[[Body], tuple[str, Any, dict[str, Any]]]
-"""The tool of an item, its input, and what else its call says."""
-
-
-def _call(line: Line, item: Body, calling: Calling) -> str:
-    tool, asked, more = calling(item)
-    id = line.call(tool, _id(line, item), asked, **more)
+def _call(line: Line, item: Body) -> str:
+    call = call_of(item["type"], item)
+    more: dict[str, Any] = {"tool_server": call.server, "by_provider": call.by_provider}
+    id = line.call(call.tool, _id(line, item), call.input, **more)
     line.state.setdefault("started", {})[id] = 1
     return id
 
 
-def _completed_call(line: Line, item: Body, calling: Calling) -> None:
+def _completed_call(line: Line, item: Body) -> None:
     id = _id(line, item)
     if id is None or not line.state.get("started", {}).pop(id, None):
-        called = _call(line, item, calling)
+        called = _call(line, item)
         line.state["started"].pop(called, None)
-    if item["type"] == "function_call":
-        return  # its output is another item
-    status = word(item.get("status"))
-    more = went(item.get("exit_code"), None)
-    error = item.get("error")
-    ok = passed(status)
-    if status == "declined" or error or more.get("ok") is False:
-        ok = False
-    output = next(
-        (item[key] for key in ("aggregated_output", "result", "agents_states") if key in item), None
-    )
+    back = return_of(item)
     line.give_back(
-        id, output, tool=calling(item)[0], status=status, error=error, **{**more, "ok": ok}
+        id,
+        back.output,
+        tool=call_of(item["type"], item).tool,
+        status=back.status,
+        error=back.error,
+        exit_code=back.exit_code,
+        ok=None if back.wrong is None else not back.wrong,
     )
-    if item["type"] == "collab_tool_call" and item.get("tool") == "spawn_agent":
+    if item["type"] in SPAWNS and item.get("tool") == "spawn_agent":
         for child in item.get("receiver_thread_ids") or []:
             if isinstance(child, str) and child:
                 line.link("sub-run", child=run_id(NAME, child), call_id=id)
 
 
-def _named(item: Body) -> tuple[str, Any, dict[str, Any]]:
-    return word(item.get("name")) or "unknown", given(item.get("arguments")), {}
-
-
-def _tool(item: Body) -> tuple[str, Any, dict[str, Any]]:
-    server = word(item.get("server"))
-    asked = item.get("arguments")
-    if item["type"] == "collab_tool_call":
-        asked = {
-            k: item[k] for k in ("prompt", "sender_thread_id", "receiver_thread_ids") if k in item
-        }
-    return word(item.get("tool")) or item["type"], asked, {"tool_server": server}
-
-
-CALLS: dict[str, Calling] = {
-    "command_execution": lambda item: (
-        "command_execution",
-        {"command": item.get("command")},
-        {},
-    ),
-    "file_change": lambda item: ("file_change", {"changes": item.get("changes")}, {}),
-    "mcp_tool_call": _tool,
-    "collab_tool_call": _tool,
-    "collab_agent_tool_call": _tool,
-    "dynamic_tool_call": _tool,
-    "function_call": _named,
-    "web_search": lambda item: (
-        "web_search",
-        {key: item[key] for key in ("query", "action") if key in item},
-        {"by_provider": True},
-    ),
-}
+SPAWNS = ("collab_tool_call", "collab_agent_tool_call")
 
 STREAM: dict[str, Callable[[Line, Body], bool | None]] = {
     "thread.started": thread_started,

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from tracklog.event import Body
 from tracklog.fact import Fact, Linked, Noted
 from tracklog.importers import word
@@ -14,11 +12,14 @@ if TYPE_CHECKING:
     from tracklog.importers.codex.reader import CodexReader
 
 NAME = "codex"
-REMEMBERED = 256
+REMEMBERED = 512
+"""How many calls are remembered, at most; at least half of it."""
 
 
 class Line:
     """One record; what it knows of the thread is the reader's state."""
+
+    __slots__ = ("_counted", "at", "reader", "said", "state")
 
     def __init__(self, reader: "CodexReader", said: Body, at: str | None) -> None:
         self.reader, self.said, self.at = reader, said, at
@@ -65,8 +66,9 @@ class Line:
         self.tell_fact(called(tool, name, given, synthetic_id=not id, **more))
         calls: dict[str, str] = self.state.setdefault("calls", {})
         calls[name] = tool
-        while len(calls) > REMEMBERED:
-            del calls[next(iter(calls))]
+        if len(calls) > REMEMBERED:
+            for old in list(calls)[: REMEMBERED // 2]:
+                del calls[old]
         return name
 
     def give_back(self, id: str | None, output: Any, **more: Any) -> None:
@@ -90,22 +92,6 @@ class Line:
 
 def link(kind: Any, **ends: Any) -> Linked:
     return Linked(kind=kind, **ends)
-
-
-def given(arguments: Any) -> Any:
-    """The input of a call: an object that is spelled as text is that object."""
-    if isinstance(arguments, str):
-        try:
-            found = orjson.loads(arguments)
-        except orjson.JSONDecodeError:
-            return arguments
-        return found if isinstance(found, dict) else arguments
-    return arguments
-
-
-def snake(name: str) -> str:
-    """`CommandExecution` and `commandExecution` as `command_execution`."""
-    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
 
 
 def text_of(value: Any) -> str | None:

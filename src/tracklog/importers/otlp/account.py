@@ -4,6 +4,7 @@ import binascii
 from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
@@ -14,7 +15,16 @@ from tracklog.dialects import tracklog as native
 from tracklog.fact import Called, Fact, Fidelity, Linked, Noted, Returned, Role, Said
 from tracklog.importers import Teller
 from tracklog.importers.otlp.genai import Message, parse
-from tracklog.importers.otlp.memory import HISTORY, Past, asked_key, digest
+from tracklog.importers.otlp.memory import (
+    CALLED,
+    HISTORY,
+    LOGGED,
+    RETURNED,
+    SPANNED,
+    Past,
+    asked_key,
+    digest,
+)
 from tracklog.importers.otlp.view import Log, Span, text
 
 ROLES: dict[str, Role] = {
@@ -120,7 +130,8 @@ class Account:
             **origin,
         )
         body = native.body_of(fact)
-        self.past.hear({**body, "run": self.run, "extra": extra, "origin": self._origin})
+        source = {**self._origin, **origin}
+        self.past.hear({**body, "run": self.run, "extra": extra, "origin": source})
 
     def line_id(self) -> str:
         """The id of the line that is told next."""
@@ -133,13 +144,21 @@ class Account:
         fact = Noted(label="finding", kind=name, text=words, data={"name": name, **more})
         self.say(fact, at=at)
 
-    def aside(self, fact: Fact, *, at: str | None, told: bool = True) -> None:
+    def within(self, run: str, past: Past) -> "Account":
+        """What the same item tells of another run."""
+        other = copy(self)
+        other.run, other.past, other.who = run, past, {}
+        return other
+
+    def aside(
+        self, fact: Fact, *, at: str | None, told: bool = True, cause: str | None = None
+    ) -> None:
         """Tells what does not follow from this item alone; its number is made of what it says."""
         if not told:
             return
         said = orjson.dumps(native.body_of(fact), option=orjson.OPT_SORT_KEYS, default=str)
         before, self.n = self.n, int.from_bytes(sha256(said).digest()[:4], "big") + (1 << 16)
-        self.say(fact, at=at)
+        self.say(fact, at=at, cause=cause)
         self.n = before
 
     def alias(self, system: str, name: str, at: str | None) -> None:
@@ -184,6 +203,7 @@ class Account:
         model: str | None = None,
         reasons: list[str] | None = None,
         clock: str | None = None,
+        extra: dict[str, Any] | None = None,
     ) -> None:
         """Tells what a model answered; `key` names the answer, `last` is what it was asked last."""
         reasons = reasons or []
@@ -191,14 +211,15 @@ class Account:
             reason = message.finish or (reasons[place] if place < len(reasons) else None)
             id = f"{key}/{place}" if place else key
             for fact in self.facts(message, "assistant"):
-                told, extra = True, None
+                told, more = True, extra
                 if isinstance(fact, Said):
                     told = not self.past.messages.keys() & {id, self._answer(place)}
                     told = told and not self.past.was_heard_after(last, _digest(fact))
                     fact = replace(fact, message_id=id, model=model, stop_reason=reason)  # noqa: PLW2901
                 elif isinstance(fact, Called | Returned):
-                    told, extra = self.is_new_call(fact), {"message_id": id}
-                self.say(fact, at=at, clock=clock, told=told, extra=extra)
+                    told, more = self.is_new_call(fact), {**(extra or {}), "message_id": id}
+                self.say(fact, at=at, clock=clock, told=told, extra=more)
+                extra = None
             self.past.messages |= {id: 1, self._answer(place): 1}
 
     def _answer(self, place: int = 0) -> str:
@@ -213,11 +234,11 @@ class Account:
     def call_id(self, tool: str, given: Any) -> str | None:
         """The id of the call that this is, where the item gives none.
 
-        It is a call of the same tool with the same input that was told and did not return.
+        It is a call of the same tool with the same input, told by a model or by the other signal.
         """
         if self.kept[:16] in self.past.joins:
             return self.past.joins[self.kept[:16]] or None
-        return self.past.asked_for(tool, given)
+        return self.past.asked_for(tool, given, SPANNED if isinstance(self.view, Span) else LOGGED)
 
     def again(
         self, messages: list[Message], at: str | None, default: str, clock: str | None = "request"
@@ -233,7 +254,7 @@ class Account:
                 self.say(fact, at=at, clock=clock, told=told and self.is_new_call(fact))
 
     def is_new_call(self, fact: Called | Returned) -> bool:
-        mask = 1 if isinstance(fact, Called) else 2
+        mask = CALLED if isinstance(fact, Called) else RETURNED
         return not self.past.calls.get(fact.call_id, 0) & mask
 
     def facts(self, message: Message, default: str = "user") -> Iterator[Fact]:

@@ -18,6 +18,8 @@ COMMON = (
     "prompt.id", "prompt_id",
 )  # fmt: skip  # one row
 """What every event repeats."""
+GEMINI = "telemetry"
+"""The group of what its spans and its log events tell of the same spends."""
 
 
 class Heard:
@@ -174,7 +176,7 @@ def _gemini_spent(heard: Heard) -> None:
         total_tokens=heard.count("total_token_count"),
     )
     key = heard.text("response_id", "request_id") or gemini_key(heard.attrs)
-    _spent(heard, tokens, None, "gcp.gemini", key)
+    _spent(heard, tokens, None, "gcp.gemini", key, GEMINI)
 
 
 def gemini_key(attrs: Attrs) -> str | None:
@@ -188,7 +190,12 @@ def _tokens(**counts: int | None) -> dict[str, int]:
 
 
 def _spent(
-    heard: Heard, tokens: dict[str, int], cost: float | None, provider: str | None, key: str | None
+    heard: Heard,
+    tokens: dict[str, int],
+    cost: float | None,
+    provider: str | None,
+    key: str | None,
+    group: str | None = None,
 ) -> None:
     account = heard.account
     fact = Spent(
@@ -198,6 +205,8 @@ def _spent(
         usage=tokens or None,
         cost_usd=cost,
         calls=1,
+        group=group,
+        whole=group is not None,
         step=heard.text("prompt.id", "prompt_id"),
     )
     heard.say(fact, "model", "cost_usd", *_COUNTS)

@@ -15,6 +15,8 @@ from tracklog.importers.otlp.wire import DEEPEST
 
 Attrs = Mapping[str, Any]
 
+INPUT = ("input.value", "traceloop.entity.input")
+OUTPUT = ("output.value", "traceloop.entity.output")
 NAMES: Mapping[str, tuple[str, ...]] = {
     "provider": ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system"),
     "agent": ("gen_ai.agent.name", "agent.name"),
@@ -31,8 +33,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "response": ("gen_ai.response.id",),
     "tool": ("gen_ai.tool.name", "tool.name"),
     "call": ("gen_ai.tool.call.id", "gen_ai.tool.call_id", "tool.id", "tool_call.id"),
-    "arguments": ("gen_ai.tool.call.arguments", "tool.parameters"),
-    "result": ("gen_ai.tool.call.result",),
+    "arguments": ("gen_ai.tool.call.arguments", "tool.parameters", *INPUT),
+    "result": ("gen_ai.tool.call.result", *OUTPUT),
     "node": ("graph.node.name", "graph.node.id", "langgraph_node"),
 }
 """What is read by the first name that is there."""
@@ -90,6 +92,13 @@ OPENINFERENCE = {
     "EVALUATOR": "judge",
     "GUARDRAIL": "judge",
 }
+OPERATIONS = {
+    "completion": "chat",
+    "llm_call": "chat",
+    "tool_call": "execute_tool",
+    "agent_call": "invoke_agent",
+}
+"""What some call an operation that has another name."""
 TRACELOOP = {"workflow": "invoke_workflow", "agent": "invoke_agent", "tool": "execute_tool"}
 
 ONLY_A = (
@@ -124,7 +133,7 @@ def operation(attrs: Attrs) -> str | None:
     """What a span does, in the words of GenAI; None when it is none of that."""
     named = text(attrs.get("gen_ai.operation.name"))
     if named:
-        return "chat" if named == "completion" else named
+        return OPERATIONS.get(named, named)
     kind = text(attrs.get("openinference.span.kind"))
     if kind:
         return OPENINFERENCE.get(kind.upper())
@@ -194,6 +203,9 @@ class Usage:
     cost: float | None = None
     forgot: str = ""
     """What the producer left out of the input, if it did."""
+
+    def __bool__(self) -> bool:
+        return bool(self.tokens) or self.cost is not None
 
 
 def usage(attrs: Attrs) -> Usage:
@@ -267,6 +279,22 @@ def talk(attrs: Attrs) -> Talk:
             attrs, "llm.output_messages"
         )
     return found
+
+
+def payload(attrs: Attrs, names: Iterable[str], role: str) -> list[Message]:
+    """What a call was given or gave, where it is told as one text: messages in JSON, or words."""
+    given = next((attrs[name] for name in names if attrs.get(name) is not None), None)
+    if given is None:
+        return []
+    value = _parsed(given)
+    listed = value.get("messages") if isinstance(value, dict) else value
+    if isinstance(listed, list) and all(isinstance(e, dict) and "role" in e for e in listed):
+        found = [message_of(each, role) for each in listed]
+    else:
+        found = [
+            message_of(given if isinstance(given, str) else orjson.dumps(given).decode(), role)
+        ]
+    return [message for message in found if message is not None]
 
 
 def _json(value: Any, name: str, found: Talk) -> Any:
@@ -363,6 +391,14 @@ def _part(given: Any) -> Any:
         return {"type": "text", "content": given.get("text", "")}
     if kind is None and isinstance(given.get("content"), str):
         return {**given, "type": "text"}
+    if kind is None and set(given) == {"text"}:
+        return {"type": "text", "content": given["text"]}
+    if kind is None and isinstance(called := given.get("functionCall"), dict):
+        return {"type": "tool_call", "id": called.get("id"), "name": called.get("name"),
+                "arguments": called.get("args")}  # fmt: skip  # one thing
+    if kind is None and isinstance(returned := given.get("functionResponse"), dict):
+        return {"type": "tool_call_response", "id": returned.get("id"),
+                "response": returned.get("response")}  # fmt: skip  # one thing
     if kind == "thinking" and isinstance(given.get("thinking"), str):
         return {**given, "type": "reasoning", "content": given["thinking"]}
     if kind == "tool_use":

@@ -5,7 +5,7 @@ from typing import Any
 from tracklog.fact import Noted
 from tracklog.importers.otlp import genai
 from tracklog.importers.otlp.account import Account
-from tracklog.importers.otlp.agents import copied_key, gemini_key, tell_event
+from tracklog.importers.otlp.agents import GEMINI, copied_key, gemini_key, tell_event
 from tracklog.importers.otlp.spans import DETAILS, decided, dropped, spent
 from tracklog.importers.otlp.view import RUN_KEYS, Log, text
 from tracklog.importers.otlp.wire import not_numbers
@@ -90,8 +90,11 @@ def _details(account: Account, log: Log) -> None:
     last = account.input(talk.input, log.at)
     reasons = genai.finish_reasons(attrs)
     account.output(talk.output, key, log.at, last, answered or asked, reasons, log.clock)
-    spend = gemini_key(attrs) if log.tool == "gemini" else None
-    spent(account, attrs, spend or key, log.at, log.clock, ("event.", *RUN_KEYS))
+    gemini = log.tool == "gemini"
+    spend = gemini_key(attrs) if gemini else None
+    used = ("event.", *RUN_KEYS)
+    group = GEMINI if gemini else None
+    spent(account, attrs, spend or key, log.at, log.clock, used, group, whole=gemini)
     for name in talk.cut:
         words = f"{name} is no whole JSON: a limit cut it"
         account.find("cut-attribute", words, log.at, attribute=name)

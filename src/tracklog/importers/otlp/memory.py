@@ -21,6 +21,7 @@ Recall = Callable[[str], Iterable[Mapping[str, Any]]]
 """The lines of a run, parsed, in order."""
 
 _SPAN = re.compile("([0-9a-f]{32})/[0-9a-f]{16}")
+CALLED, RETURNED, LOGGED, SPANNED = 1, 2, 4, 8
 HISTORY = "in-"
 """What the id of a message begins with that was told as the input of a call."""
 
@@ -41,6 +42,15 @@ def asked_key(tool: str, given: Any) -> str:
     return sha256(said).hexdigest()[:16]
 
 
+def _told(kind: str, body: Mapping[str, Any]) -> int:
+    """What a line tells of a call, and whether it is a part of a message or stands for the call."""
+    known = CALLED if kind == "Called" else RETURNED
+    origin, record = body["origin"], body["origin"].get("record")
+    if origin.get("clock") == "request" or "message_id" in (body.get("extra") or {}):
+        return known
+    return known | (SPANNED if isinstance(record, str) and _SPAN.fullmatch(record) else LOGGED)
+
+
 class Past:
     """What was told of one run."""
 
@@ -51,7 +61,7 @@ class Past:
         """Those that were told as the input of a call."""
         self.messages: dict[str, int] = kept.setdefault("messages", {})
         self.calls: dict[str, int] = kept.setdefault("calls", {})
-        """1 for a call, 2 for its return, 3 for both."""
+        """CALLED, RETURNED, and who told of the call by itself: LOGGED, SPANNED."""
         self.asked: dict[str, list[str]] = kept.setdefault("asked", {})
         """The calls of a tool with one input, by the hash of both."""
         self.joins: dict[str, str] = kept.setdefault("joins", {})
@@ -103,7 +113,7 @@ class Past:
                     _trim(self.heard, FACTS)
         else:
             call, raw = body["call_id"], body["origin"].get("raw", "")
-            self.calls[call] = self.calls.get(call, 0) | (1 if kind == "Called" else 2)
+            self.calls[call] = self.calls.get(call, 0) | _told(kind, body)
             self.joins.setdefault(raw[:16], "" if body.get("synthetic_id") else call)
             if id := (body.get("extra") or {}).get("message_id"):
                 self.messages[id] = 1
@@ -112,10 +122,10 @@ class Past:
                 if call not in calls:
                     calls.append(call)
 
-    def asked_for(self, tool: str, given: Any) -> str | None:
-        """The first call of a tool with that input which did not return."""
+    def asked_for(self, tool: str, given: Any, by: int) -> str | None:
+        """The first call of a tool with that input of which nobody told so by itself."""
         calls = self.asked.get(asked_key(tool, given), ())
-        return next((call for call in calls if not self.calls.get(call, 0) & 2), None)
+        return next((call for call in calls if not self.calls.get(call, 0) & by), None)
 
     def news(self, told: list[str]) -> list[bool]:
         """Of a history that is told as a whole again and again, what was not told before.

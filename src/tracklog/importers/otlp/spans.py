@@ -19,7 +19,7 @@ from tracklog.fact import (
 from tracklog.importers import count, seconds
 from tracklog.importers.otlp import genai
 from tracklog.importers.otlp.account import Account
-from tracklog.importers.otlp.agents import tell_event
+from tracklog.importers.otlp.agents import GEMINI, tell_event
 from tracklog.importers.otlp.memory import Memory
 from tracklog.importers.otlp.view import RUN_KEYS, Happening, Span, spelled, text
 from tracklog.importers.otlp.wire import attributes, not_numbers
@@ -35,13 +35,8 @@ USED = (
     "evaluations.", "annotations.", "trace.evaluations.", "trace.annotations.",
     "session.evaluations.", "session.annotations.",
 )  # fmt: skip  # one row
-TOOL = (
-    "gen_ai.tool.name",
-    "gen_ai.tool.call.",
-    "gen_ai.tool.call_id",
-    "input.value",
-    "output.value",
-)
+PAYLOAD = (*genai.INPUT, *genai.OUTPUT)
+TOOL = ("gen_ai.tool.name", "gen_ai.tool.call.", "gen_ai.tool.call_id", *PAYLOAD)
 LINKS: tuple[LinkKind, ...] = ("sub-run", "fork", "resume", "branch", "related")
 
 
@@ -140,7 +135,8 @@ def _began(
 
 def _task(span: Span) -> str | None:
     """What an agent was asked: the last words of its user."""
-    for message in reversed(genai.talk(span.attrs).input):
+    asked = genai.talk(span.attrs).input or genai.payload(span.attrs, genai.INPUT, "user")
+    for message in reversed(asked):
         if message.role in ("user", "human"):
             said = [part.get("content") for part in message.parts if isinstance(part, dict)
                     and part.get("type") == "text"]  # fmt: skip
@@ -185,19 +181,23 @@ def _inferred(account: Account, span: Span, start: str | None, end: str | None) 
         _add(talk, happening)
     if span.pending:
         return
+    talk.input = talk.input or genai.payload(span.attrs, genai.INPUT, "user")
+    talk.output = talk.output or genai.payload(span.attrs, genai.OUTPUT, "assistant")
     key = genai.pick(span.attrs, "response") or span.record
     asked, answered = genai.pick(span.attrs, "asked"), genai.pick(span.attrs, "answered")
     reasons = genai.finish_reasons(span.attrs)
     account.again(talk.system, start, "system")
     last = account.input(talk.input, start)
+    # What else is known of the request stands with the spend, or with the answer where none is told.
+    extra = None if genai.usage(span.attrs) else account.rest(*USED, *PAYLOAD)
     if talk.output:
-        account.output(talk.output, key, end, last, answered or asked, reasons)
+        account.output(talk.output, key, end, last, answered or asked, reasons, extra=extra)
     else:
         # Most producers withhold what was said; that something was is told all the same.
         reason = reasons[0] if reasons else None
         said = Said(role="assistant", blocks=(), model=answered or asked, stop_reason=reason)
         told = not account.is_answered(key) and span.tool != "gemini"
-        account.say(said, at=end, told=told, known=not span.failed)
+        account.say(said, at=end, told=told, known=not span.failed, extra=extra)
     _spent(account, span, end)
     if span.failed:
         fact = Noted(label="error", kind=span.name, text=span.status_message, data=_error(span))
@@ -226,11 +226,11 @@ DETAILS = "gen_ai.client.inference.operation.details"
 
 
 def _spent(account: Account, span: Span, at: str | None) -> None:
-    if span.tool == "gemini":
-        # Its log events tell the same spends, and more exactly.
-        _totals(account, span, at)
-        return
-    spent(account, span.attrs, genai.pick(span.attrs, "response") or span.record, at)
+    # The log events of this agent tell the same spends, and more exactly: where they are heard,
+    # they stand for all that its spans tell.
+    group = GEMINI if span.tool == "gemini" else None
+    key = genai.pick(span.attrs, "response") or span.record
+    spent(account, span.attrs, key, at, group=group)
 
 
 def spent(
@@ -240,19 +240,24 @@ def spent(
     at: str | None,
     clock: str | None = None,
     used: tuple[str, ...] = (),
+    group: str | None = None,
+    whole: bool = False,
 ) -> None:
     """What a model call took, and what else is known of the request."""
     took = genai.usage(attrs)
     fact = Spent(
         key=key,
+        group=group,
+        whole=whole,
         provider=genai.provider(attrs),
         model=genai.pick(attrs, "answered") or genai.pick(attrs, "asked"),
         usage=took.tokens or None,
         cost_usd=took.cost,
         calls=1,
     )
-    known = bool(took.tokens) or took.cost is not None
-    account.say(fact, at=at, clock=clock, known=known, extra=account.rest(*USED, *used))
+    account.say(
+        fact, at=at, clock=clock, known=bool(took), extra=account.rest(*USED, *PAYLOAD, *used)
+    )
     if took.forgot:
         account.find("cache-not-in-input", f"{took.forgot}; they were added to it", at)
 
@@ -281,12 +286,7 @@ def _executed(
     """A tool was called at the span's start, and returned at its end."""
     attrs = span.attrs
     given = genai.first(attrs, "arguments")
-    given = (
-        attrs.get("input.value", attrs.get("traceloop.entity.input")) if given is None else given
-    )
     result = genai.first(attrs, "result")
-    if result is None:
-        result = attrs.get("output.value", attrs.get("traceloop.entity.output"))
     name = tool or text(attrs.get("traceloop.entity.name")) or _named(span, "execute_tool")
     server = attrs.get("mcp.server.name", attrs.get("server.address"))
     tool, put = name or span.name or "unknown", account.lifted(genai.parse(given))
@@ -471,8 +471,9 @@ def place_span(account: Account, span: Span, memory: Memory, call: str | None) -
         memory.wait(span.cause, run)
     for child in memory.waiting.pop(span.record, []):
         if child != run:
-            fact = Linked(kind="sub-run", child=child, call_id=call)
-            account.aside(fact, at=at, told=_is_new(memory, run, child))
+            fact = Linked(kind="sub-run", parent=run, call_id=call)
+            below = account.within(child, memory.past(child))
+            below.aside(fact, at=at, cause=span.record, told=_is_new(memory, run, child))
     memory.place(span.record, run, call)
 
 
