@@ -30,6 +30,8 @@ SPEAKERS = {
 
 QUESTIONS = {
     "tracklog.answers",
+    "tracklog.causes",
+    "tracklog.kin",
     "tracklog.twins",
     "tracklog.diff",
     "tracklog.fleet",

@@ -23,7 +23,7 @@ LETTERS = st.lists(st.sampled_from("abcdef"), max_size=30)
 
 
 def step(letter, n=0, sort="x"):
-    return Step(n, "Said", None, letter, sort.encode(), letter.encode(), 0)
+    return Step(n, "Said", None, sort.encode(), letter.encode(), 0)
 
 
 def listed(letters):

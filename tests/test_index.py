@@ -22,9 +22,10 @@ from tracklog.event import Event
 from tracklog.fact import FACTS, Called, Fact, Noted, Said
 from tracklog.folds import Fold, Told, conversation, row_key, run_key
 from tracklog.home import Home
-from tracklog.index import Indexer, marked, spoken, terms
+from tracklog.index import Indexer
 from tracklog.journal import Entry, Journal
 from tracklog.replay import history, replay
+from tracklog.spoken import marked, spoken, terms
 from tracklog.testing import Clock, IndexSuite, memory_journal
 
 

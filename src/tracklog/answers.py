@@ -1,6 +1,6 @@
 """The questions that a fleet's owner asks, each a function of the same name as its verb.
 
-An answer is computed from what the folds keep; only the words are read from the journal.
+An answer is computed from what the folds keep; only words are read from the journal.
 """
 
 from collections.abc import Iterable, Iterator
@@ -8,8 +8,10 @@ from itertools import chain
 from typing import Any
 
 from tracklog import registry
+from tracklog.diff import diff
 from tracklog.errors import NoSuchRecord
-from tracklog.fact import Said
+from tracklog.fact import Called, Said
+from tracklog.fleet import View, Watch
 from tracklog.folds import agents as agents_fold
 from tracklog.folds import audits as audits_fold
 from tracklog.folds import conversation as conversation_fold
@@ -17,21 +19,37 @@ from tracklog.folds import costs as costs_fold
 from tracklog.folds import inbox as inbox_fold
 from tracklog.folds import leaderboard as leaderboard_fold
 from tracklog.folds import loops as loops_fold
-from tracklog.folds import moment, rows_of, run_of, said_in
+from tracklog.folds import moment, rows_of, run_of, said_in, short
 from tracklog.folds import outcomes as outcomes_fold
 from tracklog.folds import runs as runs_fold
+from tracklog.folds import stage as stage_fold
 from tracklog.folds import tools as tools_fold
 from tracklog.folds import tree as tree_fold
 from tracklog.folds.runs import LOST_AFTER
 from tracklog.frame import Run, stamp
 from tracklog.home import Home
 from tracklog.index import Indexer
-from tracklog.indexes import Found
+from tracklog.indexes import Answer, Found
+from tracklog.kin import kin, spends
 from tracklog.prices import Prices
 from tracklog.replay import replay
+from tracklog.spoken import marked, terms
+from tracklog.story import story
 from tracklog.twins import untold
+from tracklog.why import why
+
+__all__ = [
+    "agents", "agents_now", "audits", "conversation", "costs", "diff", "findings", "hours", "inbox",
+    "leaderboard", "loops", "outcome_runs", "outcomes", "query", "runs", "search", "show",
+    "show_at", "story", "tools", "top", "tree", "why",
+]  # fmt: skip  # a list to be read
 
 Row = dict[str, Any]
+
+LOOP = 3
+"""The same call so many times is going round in circles."""
+SHOWN = 200
+"""Characters of a call's arguments that are told."""
 
 
 def runs(
@@ -44,18 +62,27 @@ def runs(
 
 def show(index: Indexer, key: str, now: str, lost_after: float = LOST_AFTER) -> Row:
     """One run: its row, its tools' loops and what it cost, sub-runs included."""
-    state = index.state("runs", key)
-    below = {branch.key for branch in tree(index, key)}
-    family, run = run_of(key)
-    loops = [each for each in _loops(index, key) if (each["family"], each["run"]) == (family, run)]
-    named = (state for _, state in index.states("aliases", rows_of(family, run)))
-    spent = costs_fold.answer(_all(index, "costs"), by="all", within=below | {key})
+    below = {key, *tree_fold.below(kin(index, [key]), key)}
+    spent = costs_fold.answer(spends(index, below), by="all", within=below)
+    rows = rows_of(*run_of(key))
+    named = (state for _, state in index.states("aliases", rows))
+    often = (each for each, row in index.sums("loops", prefix=rows) if row["times"] >= LOOP)
     return {
-        **runs_fold.row(state, now, lost_after),
+        **runs_fold.row(index.state("runs", key), now, lost_after),
         "aliases": sorted(f"{each.system}: {each.alias}" for each in named),
-        "loops": loops,
+        "loops": _looped(index, often, LOOP),
         "cost_with_sub_runs": spent[0] if spent else None,
+        **_staged(index, key),
     }
+
+
+def _staged(index: Indexer, key: str) -> Row:
+    """Of a run with a cast: who won, and what one would see on the stage."""
+    contest = index.state("leaderboard", key)
+    if contest.contest is None:
+        return {}
+    stage = stage_fold.answer(index.state("stage", key))
+    return {"summary": leaderboard_fold.summary(contest), "stage": stage}
 
 
 def show_at(home: Home, key: str, seq: int) -> Row:
@@ -77,7 +104,11 @@ def show_at(home: Home, key: str, seq: int) -> Row:
 
 def tree(index: Indexer, root: str | None = None) -> list[tree_fold.Branch]:
     """The runs below one, or all of them: parents before children."""
-    return tree_fold.answer(dict(index.states("tree")), root, index.keys("runs"))
+    states = dict(index.states("tree")) if root is None else kin(index, [root])
+    named = {other for state in states.values() for _, _, other, *_ in state.links}
+    # Of a run that only ever called tools no state is kept, though it was heard.
+    known = index.load("runs", {*named, *([root] if root else ())} - states.keys())
+    return tree_fold.answer(states, root, known)
 
 
 def agents(index: Indexer) -> list[Row]:
@@ -130,7 +161,7 @@ def agents_now(index: Indexer, now: str, limit: int, lost_after: float = LOST_AF
 def _taken_out(index: Indexer, after: str) -> Iterator[tuple[str, dict[str, int]]]:
     """What the runs have called that tell again of another's conversation, to be subtracted."""
     for run in untold(index):
-        for key, row in tools_fold.sums(index.state("tools", run)).items():
+        for key, row in tools_fold.sums(run, index.state("tools", run)).items():
             if key > after:
                 yield key, {name: -amount for name, amount in row.items()}
 
@@ -182,27 +213,39 @@ def _priced(prices: Prices) -> costs_fold.Price:
 
 
 def conversation(home: Home, key: str) -> list[Row]:
-    """What was said in a run, message by message, in full from its own records."""
+    """What was said in a run, message by message, from its own records."""
     kept = (state for _, state in home.index.states("conversation", rows_of(*run_of(key))))
     rows = conversation_fold.answer(kept)
-    wanted = {part["seq"] for row in rows for part in row["parts"] if "mark" in part}
+    wanted = {part["seq"] for row in rows for part in row["parts"]}
     words = {
-        conversation_fold.mark_of(words): words
-        for record in (home.journal.records(run=run_of(key)) if wanted else ())
+        (record.seq, conversation_fold.mark_of(words)): words
+        for record in home.journal.records(run=run_of(key))
         if record.seq in wanted
         for fact in home.facts(record)
         if isinstance(fact, Said) and (words := said_in(fact.blocks))
     }
     for row in rows:
-        row["parts"] = [
-            {**part, "text": words.get(part.get("mark", ""), part["text"])} for part in row["parts"]
-        ]
+        for part in row["parts"]:
+            part["text"] = words.get((part["seq"], part.pop("mark")), "")
     return rows
 
 
-def loops(index: Indexer, at_least: int = 3) -> list[Row]:
+def loops(index: Indexer, at_least: int = LOOP) -> list[Row]:
     """The tools that a run called with the same arguments again and again, the most often first."""
-    return loops_fold.answer(_all(index, "loops"), at_least)
+    often = (key for key, row in index.sums("loops") if row["times"] >= at_least)
+    return _looped(index, often, at_least)
+
+
+def _looped(index: Indexer, keys: Iterable[str], at_least: int) -> list[Row]:
+    rows = loops_fold.answer(index.load("loops", keys).values(), at_least)
+    for row in rows:
+        called = (
+            fact.input
+            for fact in index.facts(row["first_seq"])
+            if isinstance(fact, Called) and fact.tool == row["tool"]
+        )
+        row["input"] = short(next(called, None), SHOWN)
+    return rows
 
 
 def findings(
@@ -223,8 +266,31 @@ def findings(
     return found[:limit]
 
 
-def _loops(index: Indexer, prefix: str) -> list[Row]:
-    return loops_fold.answer(state for _, state in index.states("loops", prefix))
+def search(index: Indexer, text: str, limit: int = 50) -> list[Row]:
+    """The records in which all the words of a text were said, the newest first."""
+    wanted = terms(text)
+    return [
+        {
+            "seq": record.seq,
+            "received": record.received,
+            "dialect": record.dialect,
+            "family": record.family,
+            "run": record.run,
+            "excerpt": "".join(piece for piece, _ in marked(said, wanted)),
+            "text": said,
+        }
+        for record, said in index.search(text, limit)
+    ]
+
+
+def query(index: Indexer, sql: str, limit: int = 1000, seconds: float = 10) -> Answer:
+    """The answer to one question in SQL, which can change nothing; else `BadQuery`."""
+    return index.query(sql, limit=limit, seconds=seconds)
+
+
+def top(home: Home, now: str, lost_after: float = LOST_AFTER) -> View:
+    """What the whole fleet is doing now, the neediest first; a `Watch` goes on looking."""
+    return Watch(home, lost_after).look(now)
 
 
 def _all(index: Indexer, fold: str) -> Iterable[Any]:

@@ -5,7 +5,7 @@ A step is what a run said, called, got back, decided, asked or came to, without 
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
@@ -28,7 +28,7 @@ from tracklog.folds import Told, call_name, run_of, said_in, short, text_of
 from tracklog.folds import runs as runs_fold
 from tracklog.frame import Record, Run
 from tracklog.home import Home
-from tracklog.replay import meaning, superseded
+from tracklog.replay import meaning, picked, superseded
 from tracklog.words import phrase
 
 MOST_EDITS = 400
@@ -48,6 +48,8 @@ _TAGGED = r"\b[a-z]{2,12}_(?=[A-Za-z0-9]*\d)[A-Za-z0-9]{12,}\b"
 _CLOCK = r"\b1[0-9]{9}(?:[0-9]{3}){0,2}\b"
 _NAMES = re.compile(f"(?P<time>{_TIME}|{_CLOCK})|(?P<id>{_UUID}|{_HEX}|{_TAGGED})")
 """What differs between any two runs and means nothing: times, and ids that a machine made."""
+_DIGIT = re.compile(r"\d")
+"""Each of them has one: a UUID its version."""
 
 Kind = Literal["same", "changed", "only_a", "only_b"]
 
@@ -58,7 +60,6 @@ class Step(NamedTuple):
     seq: int
     fact: str
     agent: str | None
-    words: str
     shape: bytes
     """The hash of who did what sort of thing, whatever it said."""
     whole: bytes
@@ -110,12 +111,12 @@ def diff(home: Home, a: str, b: str, now: str, *, exact: bool = False) -> Diff:
     """The runs of two keys, step by step; with `exact`, ids and times count too."""
     one, two = (_steps_of(home, run_of(key), exact=exact) for key in (a, b))
     matched = compare(one, two)
-    names = (a, b)
-
-    def inside(side: int, step: Step) -> Any:
-        return _said(home, run_of(names[side])[1], step, exact=exact)
-
-    rows = [_row(one, two, i, j, inside) for i, j in matched if not _equal(one, two, i, j)]
+    apart = [pair for pair in matched if not _equal(one, two, *pair)]
+    inside = (
+        _inside(home, run_of(a), [one[i] for i, _ in apart if i is not None], exact=exact),
+        _inside(home, run_of(b), [two[j] for _, j in apart if j is not None], exact=exact),
+    )
+    rows = [_row(one, two, i, j, inside) for i, j in apart]
     at = next((n for n, pair in enumerate(matched) if not _equal(one, two, *pair)), len(matched))
     counts = dict.fromkeys(("same", "changed", "only_a", "only_b"), 0)
     for row in rows:
@@ -148,9 +149,8 @@ def steps(
             if not exact:
                 shape, value = without_names([shape, value], record.run)
             agent = None if fact.agent is None else text_of(fact.agent)
-            told_in = short(phrase(fact), 300) or ""
             hashes = _hash(shape), _hash([shape, value])
-            found.append(Step(record.seq, type(fact).__name__, agent, told_in, *hashes, nth))
+            found.append(Step(record.seq, type(fact).__name__, agent, *hashes, nth))
     return found
 
 
@@ -212,14 +212,30 @@ def _value(fact: Fact) -> Any:
     return None
 
 
-def _said(home: Home, run: str, step: Step, *, exact: bool) -> tuple[Any, Any]:
-    """What a step says, read again from its record: as it is, and as it is compared."""
-    for record in home.journal.read(step.seq - 1, 1):
+class _Inside(NamedTuple):
+    """What a step says, read again from its record."""
+
+    words: str
+    raw: Any
+    clean: Any
+    """As it is compared."""
+
+
+_Looked = Mapping[tuple[int, int], _Inside]
+"""By record and place in it."""
+
+
+def _inside(home: Home, run: Run, steps: Sequence[Step], *, exact: bool) -> _Looked:
+    wanted = {(step.seq, step.nth) for step in steps}
+    found: dict[tuple[int, int], _Inside] = {}
+    for record in picked(home.journal, run, {seq for seq, _ in wanted}):
         for nth, (_, fact) in enumerate(meaning(record, home.dialects)):
-            if record.seq == step.seq and nth == step.nth:
+            if (record.seq, nth) in wanted:
                 value = fact.input if isinstance(fact, Called) else _value(fact)
-                return value, value if exact else without_names(value, run)
-    return None, None
+                clean = value if exact else without_names(value, run[1])
+                told = short(phrase(fact), 300) or ""
+                found[record.seq, nth] = _Inside(told, value, clean)
+    return found
 
 
 def without_names(value: Any, run: str = "") -> Any:
@@ -227,7 +243,7 @@ def without_names(value: Any, run: str = "") -> Any:
     if isinstance(value, str):
         if len(run) >= 6 and run in value:
             value = value.replace(run, "<run>")
-        return _NAMES.sub(lambda found: f"<{found.lastgroup}>", value)
+        return _unnamed(value) if _DIGIT.search(value) else value
     if isinstance(value, int) and not isinstance(value, bool) and value > 10**9:
         return without_names(str(value))
     if isinstance(value, Mapping):
@@ -237,6 +253,10 @@ def without_names(value: Any, run: str = "") -> Any:
     if isinstance(value, list | tuple):
         return [without_names(each, run) for each in value]
     return value
+
+
+def _unnamed(text: str) -> str:
+    return _NAMES.sub(lambda found: f"<{found.lastgroup}>", text)
 
 
 def _hash(value: Any) -> bytes:
@@ -433,15 +453,23 @@ def _row(
     b: Sequence[Step],
     i: int | None,
     j: int | None,
-    inside: Callable[[int, Step], tuple[Any, Any]],
+    inside: tuple[_Looked, _Looked],
 ) -> Row:
+    told = _told(a, i, inside[0]), _told(b, j, inside[1])
     if i is None or j is None:
-        kind: Kind = "only_b" if i is None else "only_a"
-        return Row(kind, _told(a, i), _told(b, j))
-    (raw_a, clean_a), (raw_b, clean_b) = inside(0, a[i]), inside(1, b[j])
-    shown = [Change(each.pointer, *_raw(raw_a, raw_b, each)) for each in changes(clean_a, clean_b)]
+        return Row("only_b" if i is None else "only_a", *told)
+    one, two = inside[0].get(_place(a[i]), NOTHING), inside[1].get(_place(b[j]), NOTHING)
+    changed = changes(one.clean, two.clean)
+    shown = [Change(each.pointer, *_raw(one.raw, two.raw, each)) for each in changed]
     more = max(0, len(shown) - MOST_CHANGES)
-    return Row("changed", _told(a, i), _told(b, j), shown[:MOST_CHANGES], more)
+    return Row("changed", *told, shown[:MOST_CHANGES], more)
+
+
+NOTHING = _Inside("", None, None)
+
+
+def _place(step: Step) -> tuple[int, int]:
+    return step.seq, step.nth
 
 
 def _raw(a: Any, b: Any, change: Change) -> tuple[Any, Any]:
@@ -459,7 +487,7 @@ def _look(value: Any, pointer: str, otherwise: Any) -> Any:
     return value
 
 
-def _told(steps: Sequence[Step], place: int | None) -> dict[str, Any] | None:
+def _told(steps: Sequence[Step], place: int | None, inside: _Looked) -> dict[str, Any] | None:
     if place is None:
         return None
     step = steps[place]
@@ -468,7 +496,7 @@ def _told(steps: Sequence[Step], place: int | None) -> dict[str, Any] | None:
         "seq": step.seq,
         "fact": step.fact,
         "agent": step.agent,
-        "words": step.words,
+        "words": inside.get(_place(step), NOTHING).words,
     }
 
 

@@ -17,7 +17,7 @@ from tracklog.dialects import Dialect
 from tracklog.dialects import tracklog as native
 from tracklog.errors import IndexUnwritable, NoSuchRecord, NoSuchRun
 from tracklog.fact import Began, Ended, Fact, Noted
-from tracklog.folds import Fold
+from tracklog.folds import MARK, Fold, run_of
 from tracklog.frame import Record, Run, stamp
 from tracklog.index import Indexer
 from tracklog.intake import Intake, Redact
@@ -107,7 +107,7 @@ class Home:
         runs = self.runs()
         found = {run for run in runs if name in (run[1], ":".join(run))}
         if not found:
-            aliases = self._aliases()
+            aliases = self._aliases(name)
             found = aliases.get(name, set()) or {
                 run
                 for known, named in [*self._names(runs), *aliases.items()]
@@ -119,7 +119,8 @@ class Home:
         if found:
             names = ", ".join(sorted(":".join(run) for run in found)[:5])
             raise NoSuchRun(f"{name!r} could be {len(found)} runs", f"say which: {names}")
-        near = get_close_matches(name, [*(run[1] for run in runs), *aliases], n=3, cutoff=0.4)
+        every = [*(run[1] for run in runs), *self._aliases()]
+        near = get_close_matches(name, every, n=3, cutoff=0.4)
         hint = f"did you mean {', '.join(near)}?" if near else "`tracklog runs` lists what is there"
         raise NoSuchRun(f"there is no run {name!r} here", hint)
 
@@ -129,14 +130,14 @@ class Home:
             yield run[1], {run}
             yield ":".join(run), {run}
 
-    def _aliases(self) -> dict[str, set[Run]]:
-        """The runs by each name that another system has for them, as far as the index knows."""
+    def _aliases(self, begun: str = "") -> dict[str, set[Run]]:
+        """The runs by each name that another system has for them, those that begin so."""
         if "aliases" not in self.index.folds:
             return {}
         self.index.catch_up()
         found: dict[str, set[Run]] = {}
-        for _, state in self.index.states("aliases"):
-            found.setdefault(state.alias, set()).add((state.family, state.run))
+        for key, row in self.index.sums("aliases", prefix=begun):
+            found.setdefault(key.rpartition(MARK)[0], set()).update(map(run_of, row))
         return found
 
     def facts(self, record: Record) -> Iterator[Fact]:
@@ -188,7 +189,8 @@ class Home:
                 shutil.rmtree(transcript.with_suffix(".raw"), ignore_errors=True)
         self.refused.journal.store.prune(before, at=self._now())  # type: ignore[attr-defined]  # a file store
         spoken = self._spoken_blobs()
-        self.blobs.collect(lambda name: name in spoken, older_than=3600)
+        # What was put in the last hour may belong to a line that is still on its way.
+        self.blobs.collect(lambda name: name in spoken, older_than=time.time() - 3600)
         return done
 
     def close(self) -> None:

@@ -3,7 +3,6 @@
 It knows the shapes of dialects, folds and indexes, and no particular one.
 """
 
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
@@ -15,28 +14,18 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 
 from tracklog import __version__
+from tracklog.batch import PAST, Batch, Watch
 from tracklog.dialects import Dialect, Source
 from tracklog.errors import IndexDamaged, IndexUnusable, UnknownName
 from tracklog.event import Event, Finding
-from tracklog.fact import (
-    Answered,
-    Asked,
-    Began,
-    Called,
-    Decided,
-    Ended,
-    Fact,
-    Linked,
-    Moved,
-    Noted,
-    Returned,
-    Said,
-)
-from tracklog.folds import Fold, Sums, Told, is_of, rows_of, run_key, run_of, summed
+from tracklog.fact import Fact, Noted
+from tracklog.folds import Fold, Sums, is_of, rows_of, run_key, run_of, summed
 from tracklog.frame import Record, Run
 from tracklog.indexes import Answer, Change, Found, Index, Words
 from tracklog.journal import Journal
-from tracklog.replay import Retold, event_of, facts_of, failure, source_of, thaw, told_of
+from tracklog.kept import freeze, thaw, usual
+from tracklog.replay import event_of, facts_of, failure, meaning, source_of, told_of
+from tracklog.spoken import spoken, terms
 
 Progress = Callable[[int, int], None]
 """Told how far the index is, and how far the journal."""
@@ -49,29 +38,11 @@ _BATCH_BYTES = 16 << 20  # and no more than this of them, but for the last
 _STEPS = 20_000  # facts of a run that is folded anew, held at once
 _STATES = 16 << 20  # bytes of JSON whose states stay in memory from one batch to the next
 _WATCHED = 100_000  # events whose runs' rules stay in memory
-_SPOKEN: Mapping[type[Fact], tuple[str, ...]] = {
-    Began: ("task",),
-    Ended: ("reason", "error"),
-    Moved: ("reason",),
-    Called: ("input",),
-    Returned: ("output", "error"),
-    Said: ("blocks",),
-    Decided: ("verdict", "reason", "evidence"),
-    Asked: ("text", "options"),
-    Answered: ("answer",),
-    Linked: ("reason",),
-    Noted: ("text",),
-}
-"""What of a fact can be searched for."""
 _REST = "rest:"
 """Beside the folds: the runs of which something is amiss if nothing more comes."""
 _SUMS = "sums:"
 """Before a fold's name: what its states of all runs come to."""
-_PAST = "past:"
-"""Before a fold's name: what its states were at some moments, by run and record."""
 _MOMENT = 2000  # events of a run between two of them
-_NAMES = {"type", "fidelity", "tool_id", "tool_name", "provider_type", "media_type"}
-"""Keys of a content block that say what it is, not what was said."""
 
 
 class Hit(NamedTuple):
@@ -151,24 +122,20 @@ class Indexer:
         """The state of a fold under a key; that before any fact when there is none."""
         plug = self._fold(fold)
         found = self._asked(lambda: self.index.load([(fold, key)]))
-        return thaw(plug, found[fold, key]) if found else plug.State()
+        return thaw(plug, key, found[fold, key]) if found else plug.State()
+
+    def load(self, fold: str, keys: Iterable[str]) -> dict[str, Any]:
+        """The states of a fold under these keys, those that there are."""
+        plug = self._fold(fold)
+        found = self._asked(lambda: self.index.load([(fold, key) for key in keys]))
+        return {key: thaw(plug, key, state) for (_, key), state in found.items()}
 
     def states(self, fold: str, prefix: str = "") -> Iterator[tuple[str, Any]]:
         """The states of a fold by key, those whose key begins so."""
         plug, after = self._fold(fold), ""
         while page := self._page(fold, prefix, after):
             for key, state in page:
-                yield key, thaw(plug, state)
-            after = page[-1][0]
-            if not after:
-                return
-
-    def keys(self, fold: str) -> Iterator[str]:
-        """The keys of a fold's states."""
-        self._fold(fold)
-        after = ""
-        while page := self._page(fold, "", after):
-            yield from (key for key, _ in page)
+                yield key, thaw(plug, key, state)
             after = page[-1][0]
             if not after:
                 return
@@ -176,15 +143,32 @@ class Indexer:
     def newest(self, fold: str, limit: int = 50) -> list[tuple[str, Any]]:
         """The states of whole runs that changed last, the newest first."""
         plug = self._fold(fold)
-        found = self._asked(lambda: self.index.newest(fold, limit))
-        return [(key, thaw(plug, state)) for key, state in found]
+        return [(key, thaw(plug, key, state)) for key, state in self.newest_kept(fold, limit)]
 
-    def sums(self, fold: str, after: str = "") -> Iterator[tuple[str, dict[str, int]]]:
+    def newest_kept(self, fold: str, limit: int = 50) -> list[tuple[str, bytes]]:
+        """The same as the index keeps them, for those who know some of them already."""
+        return self._asked(lambda: self.index.newest(fold, limit))
+
+    def thawed(self, fold: str, key: str, state: bytes) -> Any:
+        """A state that is kept under a key, to be read."""
+        return thaw(self._fold(fold), key, state)
+
+    def sums(
+        self, fold: str, after: str = "", prefix: str = ""
+    ) -> Iterator[tuple[str, dict[str, int]]]:
         """What a fold's states of all runs come to, in rows by key, those behind `after`."""
         self._fold(fold)
-        while page := self._page(_SUMS + fold, "", after):
+        while page := self._page(_SUMS + fold, prefix, after):
             yield from ((key, orjson.loads(row)) for key, row in page)
             after = page[-1][0]
+            if not after:
+                return
+
+    def summed(self, fold: str, keys: Iterable[str]) -> dict[str, dict[str, int]]:
+        """Some of those rows, by key."""
+        self._fold(fold)
+        rows = self._asked(lambda: self.index.load([(_SUMS + fold, key) for key in keys]))
+        return {key: orjson.loads(row) for (_, key), row in rows.items()}
 
     def past(self, fold: str, run: Run, seq: int) -> tuple[int, Any] | None:
         """A record at `seq` or before it and a run's state then; None where none is kept."""
@@ -192,12 +176,12 @@ class Indexer:
         try:
             if self._stale() is not None or self.index.cursor < min(seq, self.journal.last):
                 return None  # it may know less of the run than there is to know
-            kept = self.index.states(_PAST + fold, prefix=rows, limit=10_000)
+            kept = self.index.states(PAST + fold, prefix=rows, limit=10_000)
         except IndexDamaged:
             return None  # it is a cache
         places = [(int(key[len(rows) :]), state) for key, state in kept]
         found = [each for each in places if each[0] <= seq]
-        return (found[-1][0], thaw(plug, found[-1][1])) if found else None
+        return (found[-1][0], thaw(plug, ":".join(run), found[-1][1])) if found else None
 
     def findings(self, run: Run | None = None, limit: int = 1000) -> list[Found]:
         """The newest findings first, of one run if asked."""
@@ -229,10 +213,16 @@ class Indexer:
 
     def text(self, record: Record) -> str:
         """What was said in a record, read from its own bytes."""
-        event = event_of(record, self.dialects)
-        if not isinstance(event, Event):
-            return ""
-        return spoken(facts_of(self.dialects[record.dialect], event)[0])
+        return spoken(fact for _, fact in meaning(record, self.dialects))
+
+    def facts(self, seq: int) -> list[Fact]:
+        """What a record means, read from its own bytes."""
+        return [
+            fact
+            for record in self.journal.read(seq - 1, 1)
+            if record.seq == seq
+            for _, fact in meaning(record, self.dialects)
+        ]
 
     def close(self) -> None:
         self.index.close()
@@ -314,9 +304,7 @@ class Indexer:
         return where
 
     def _clear(self) -> None:
-        shown = {
-            fold.name: [each.name for each in fields(fold.State)] for fold in self.folds.values()
-        }
+        shown = {fold.name: usual(fold) for fold in self.folds.values()}
         journal = self.journal
         notes = {"version": __version__, "print": self._print}
         notes |= {"first": str(journal.first), "through": str(journal.last)}
@@ -334,12 +322,12 @@ class Indexer:
         self._kept: dict[tuple[str, str], Any] = {}
         self._sizes: dict[tuple[str, str], int] = {}
         self._size = 0
-        self._watched: dict[Run, _Watch] = {}
+        self._watched: dict[Run, Watch] = {}
         self._watching = 0
 
     def _apply(self, records: list[Record]) -> int:
         """Applies a batch; or nothing, and the number of a record that was erased meanwhile."""
-        batch = _Batch()
+        batch = Batch()
         for record in records:
             self._hear(record, batch)
         for noted in batch.erasures:
@@ -360,7 +348,7 @@ class Indexer:
         self._trim()
         return 0
 
-    def _hear(self, record: Record, batch: "_Batch") -> None:
+    def _hear(self, record: Record, batch: Batch) -> None:
         """Takes one more record into account."""
         event = event_of(record, self.dialects)
         if not isinstance(event, Event):
@@ -387,8 +375,8 @@ class Indexer:
         dialect: Dialect,
         event: Event,
         source: Source | None,
-        watch: "_Watch",
-        batch: "_Batch",
+        watch: Watch,
+        batch: Batch,
     ) -> list[Fact]:
         """What a record means: to the rules, and to the folds that listen, unless it counts no more."""
         facts, failed = facts_of(dialect, event)
@@ -423,7 +411,7 @@ class Indexer:
             steps += [((name, key), None, told, None) for name in self._rewound]
         return facts
 
-    def _fold_anew(self, run: Run, through: int, batch: "_Batch") -> None:
+    def _fold_anew(self, run: Run, through: int, batch: Batch) -> None:
         """Forgets what a run's states were and folds it once more, now that it reads differently."""
         batch.forget(run)
         for name, json in self._states_of(run):
@@ -432,7 +420,7 @@ class Indexer:
             batch.changed[name] = 0
             sums = self.folds[name[0]].sums
             if sums is not None:
-                batch.before[name] = sums(before or self._thawed(name, json))
+                batch.before[name] = sums(name[1], before or self._thawed(name, json))
         watch = self._watched[run]
         watch.begin_again()
         for record in self.journal.records(run=run, through=through):
@@ -458,29 +446,27 @@ class Indexer:
                     yield (fold, key), state
                 after = page[-1][0]
 
-    def _watch(self, record: Record) -> "_Watch":
+    def _watch(self, record: Record) -> Watch:
         """What is remembered of a record's run; read again when it went cold."""
         run = (record.family, record.run)
         watch = self._watched.pop(run, None)
         if watch is None:
-            watch = _Watch() if self._whole else self._recall(run, record.seq - 1)[0]
+            watch = Watch() if self._whole else self._recall(run, record.seq - 1)[0]
             self._watching += watch.count
         self._watched[run] = watch
         self._watching += 1
         return watch
 
-    def _recall(self, run: Run, through: int) -> "tuple[_Watch, int]":
+    def _recall(self, run: Run, through: int) -> tuple[Watch, int]:
         """What is to be remembered of a run as of a record, and the run's last record until then."""
-        watch = _Watch()
+        watch = Watch()
         last, settled = self._recall_into(watch, run, through, hear=True)
         if not settled:
             watch.begin_again()
             self._recall_into(watch, run, through, hear=False)
         return watch, last
 
-    def _recall_into(
-        self, watch: "_Watch", run: Run, through: int, *, hear: bool
-    ) -> tuple[int, bool]:
+    def _recall_into(self, watch: Watch, run: Run, through: int, *, hear: bool) -> tuple[int, bool]:
         last, settled = 0, True
         for record in self.journal.records(run=run, through=through):
             event, last = event_of(record, self.dialects), record.seq
@@ -497,7 +483,7 @@ class Indexer:
                 pass  # found when it was first heard
         return last, settled
 
-    def _new_ids(self, batch: "_Batch") -> dict[int, int]:
+    def _new_ids(self, batch: Batch) -> dict[int, int]:
         """The identities that were not heard before; one heard in another run is found."""
         known = self.index.heard({id for id, _ in batch.ids})
         new: dict[int, int] = {}
@@ -526,7 +512,7 @@ class Indexer:
             for record in self.journal.read(seq - 1, 1)
         )
 
-    def _load(self, batch: "_Batch") -> None:
+    def _load(self, batch: Batch) -> None:
         """Brings the states that the batch needs into memory; those of a run anew are none."""
         if self._whole:
             return
@@ -536,11 +522,11 @@ class Indexer:
 
     def _thawed(self, name: tuple[str, str], state: bytes) -> Any:
         try:
-            return thaw(self.folds[name[0]], state)
+            return thaw(self.folds[name[0]], name[1], state)
         except (ValueError, TypeError) as error:
             raise IndexDamaged(f"the state {name} is none: {error}") from error
 
-    def _step(self, batch: "_Batch") -> None:
+    def _step(self, batch: Batch) -> None:
         kept, changed = self._kept, batch.changed
         for name, fold, told, fact in batch.steps:
             before = kept.get(name)
@@ -548,7 +534,7 @@ class Indexer:
                 batch.keep_past(name, told, before)
                 continue
             if fold.sums is not None and name not in batch.before:
-                batch.before[name] = {} if before is None else fold.sums(before)
+                batch.before[name] = {} if before is None else fold.sums(name[1], before)
             try:
                 if before is None and not is_of(name[1], told):
                     raise ValueError(f"the key {name[1]!r} is not of the run")  # noqa: TRY301  # found like any failure of it
@@ -561,27 +547,27 @@ class Indexer:
             changed[name] = told.seq
         batch.steps.clear()
 
-    def _changes(self, batch: "_Batch") -> Iterator[Change]:
-        kept, sizes, dumps = self._kept, self._sizes, orjson.dumps
+    def _changes(self, batch: Batch) -> Iterator[Change]:
+        kept, sizes = self._kept, self._sizes
         for name in sorted(batch.changed):
             state = kept.pop(name, None)
             if state is None:
                 yield (*name, 0, b"")  # of a run that was folded anew, which has it no more
                 continue
             kept[name] = state  # what was used last is let go last
-            json = dumps(state)
+            json = freeze(name[1], state)
             self._size += len(json) - sizes.get(name, 0)
             sizes[name] = len(json)
             yield (*name, batch.changed[name], json)
 
-    def _sums(self, batch: "_Batch") -> Iterator[Change]:
+    def _sums(self, batch: Batch) -> Iterator[Change]:
         """What the states of all runs come to, after what those of this batch add and take away."""
         added: dict[str, list[Sums]] = {}
         for name, before in batch.before.items():
             fold, state = self.folds[name[0]], self._kept.get(name)
             added.setdefault(fold.name, []).append(_less(before))
             if state is not None and fold.sums is not None:
-                added[fold.name].append(fold.sums(state))
+                added[fold.name].append(fold.sums(name[1], state))
         for fold_name, sums in added.items():
             table = _SUMS + fold_name
             changed = summed(sums)
@@ -589,9 +575,10 @@ class Indexer:
             before = {key: orjson.loads(row) for (_, key), row in known.items()}
             after = summed([before, changed])
             for key in sorted(changed):
-                yield (table, key, 0, orjson.dumps(after[key]) if key in after else b"")
+                row = after.get(key)
+                yield (table, key, 0, orjson.dumps(row, option=orjson.OPT_SORT_KEYS) if row else b"")
 
-    def _pasts(self, batch: "_Batch") -> Iterator[Change]:
+    def _pasts(self, batch: Batch) -> Iterator[Change]:
         """What states were at some moments; none of a run that was told more than once."""
         told_twice = {rows_of(*run) for run in batch.mixed}
         for (fold, key), state in batch.past.items():
@@ -599,10 +586,10 @@ class Indexer:
                 yield (fold, key, int(key[-15:]), state)
         for run in batch.mixed:
             for fold in self._rewound:
-                for key, _ in self.index.states(_PAST + fold, prefix=rows_of(*run), limit=10_000):
-                    yield (_PAST + fold, key, 0, b"")
+                for key, _ in self.index.states(PAST + fold, prefix=rows_of(*run), limit=10_000):
+                    yield (PAST + fold, key, 0, b"")
 
-    def _rests(self, batch: "_Batch") -> Iterator[Change]:
+    def _rests(self, batch: Batch) -> Iterator[Change]:
         """Notes of which runs something is amiss if nothing more comes."""
         for run, seq in batch.heard.items():
             watch = self._watched[run]
@@ -629,159 +616,10 @@ class Indexer:
                 self._watching -= self._watched.pop(run).count
 
 
-class _Batch:
-    """What a batch of records comes to."""
-
-    def __init__(self) -> None:
-        self.steps: list[tuple[tuple[str, str], Fold[Any] | None, Told, Fact | None]] = []
-        """What is to be done to which state; without a fact it is kept as it is then."""
-        self.past: dict[tuple[str, str], bytes] = {}
-        self.changed: dict[tuple[str, str], int] = {}
-        self.before: dict[tuple[str, str], Sums] = {}
-        """What the states of folds with sums added before this batch."""
-        self.findings: list[Found] = []
-        self.words: list[Words] = []
-        self.erasures: list[int] = []
-        self.ids: list[tuple[int, Told]] = []
-        self.heard: dict[Run, int] = {}
-        """The runs that said something that counts, and where last."""
-        self.silent: list[int] = []
-        """The records that no longer count."""
-        self.mixed: set[Run] = set()
-        """The runs of which something was told more than once."""
-        self.anew: dict[Run, None] = {}
-        """The runs of which something that was heard before reads differently now."""
-
-    def find(self, record: Record, finding: Finding) -> None:
-        self.findings.append(Found(record.seq, record.family, record.run, finding))
-
-    def forget(self, run: Run) -> None:
-        """Takes back what a run comes to, because it is folded anew."""
-        self.steps = [each for each in self.steps if each[2][2:4] != run]
-        rows = rows_of(*run)
-        self.past = {name: each for name, each in self.past.items() if name[1][:-15] != rows}
-        self.findings = [each for each in self.findings if each[1:3] != run]
-        self.ids = [each for each in self.ids if each[1][2:4] != run]
-        self.heard.pop(run, None)
-
-    def keep_past(self, name: tuple[str, str], told: Told, state: Any) -> None:
-        if state is not None:
-            key = f"{rows_of(told.family, told.run)}{told.seq:015}"
-            self.past[_PAST + name[0], key] = orjson.dumps(state)
-
-    def note_erasure(self, record: Record, noted: Any, through: int) -> None:
-        """An erasure that was put on record after this index was begun concerns it."""
-        seq = noted.data.get("seq") if isinstance(noted.data, dict) else None
-        if isinstance(seq, int) and 0 < seq < record.seq and record.seq > through:
-            self.erasures.append(seq)
-
-
-class _Watch:
-    """What is remembered of a run: by the rules of its dialects, and of how often it was told.
-
-    The door stores an identity once, or, where it keeps conflicts, a second line only if it
-    differs: so that an identity is heard again is all there is to find out.
-    """
-
-    __slots__ = ("amiss", "count", "ids", "retold", "states")
-
-    def __init__(self) -> None:
-        self.retold = Retold()
-        self.amiss = -1
-        """How much was amiss if nothing more came; not known at first."""
-        self.begin_again()
-
-    def begin_again(self) -> None:
-        """Forgets what the rules remember."""
-        self.states: dict[str, Any] = {}
-        self.ids: set[tuple[str, str]] = set()
-        self.count = 0
-
-    def hear(self, dialect: Dialect, event: Event) -> Iterator[Finding]:
-        self.count += 1
-        yield from event.odd
-        if event.id is not None and dialect.policy.identity == "keep":
-            if (dialect.name, event.id) in self.ids:
-                message = f"{event.id} was heard before with another line"
-                yield Finding(dialect.policy.reused, message, "error")
-            self.ids.add((dialect.name, event.id))
-        try:
-            state, found = dialect.rules(self.states.get(dialect.name), event)
-        except Exception as error:  # noqa: BLE001  # one record must not stop the others
-            yield failure(f"the dialect {dialect.name}", error)
-        else:
-            self.states[dialect.name] = state
-            yield from found
-
-    def rest(self, dialects: Mapping[str, Dialect]) -> list[Finding]:
-        """What is amiss if nothing more comes."""
-        found: list[Finding] = []
-        for name, state in self.states.items():
-            try:
-                found += dialects[name].rest(state)
-            except Exception as error:  # noqa: BLE001  # one dialect must not stop the others
-                found.append(failure(f"the dialect {name}", error))
-        return found
-
-
 def _less(sums: Sums) -> Sums:
     return {
         key: {name: -amount for name, amount in amounts.items()} for key, amounts in sums.items()
     }
-
-
-def spoken(facts: Iterable[Fact]) -> str:
-    """What was said in these facts: all that can be searched for."""
-    parts: list[str] = []
-    for fact in facts:
-        for name in _SPOKEN.get(type(fact), ()):
-            value = getattr(fact, name)
-            if value is None:
-                continue
-            if type(value) is str:
-                parts.append(value)
-            else:
-                _gather(value, parts)
-    return "\n".join(parts)
-
-
-def _gather(value: Any, parts: list[str]) -> None:
-    """The strings in a JSON value, in order, however deep it is."""
-    left = [value]
-    while left:
-        match left.pop():
-            case str() as text:
-                parts.append(text)
-            case Mapping() as pairs:
-                left += [pairs[key] for key in reversed(pairs) if key not in _NAMES]
-            case list() | tuple() as values:
-                left += reversed(values)
-
-
-def terms(text: str) -> list[str]:
-    """The words and the phrases in quotes of what somebody searches for."""
-    return [phrase or word for phrase, word in re.findall(r'"([^"]*)"?|([^\s"]+)', text)]
-
-
-def marked(text: str, wanted: Iterable[str], width: int = 200) -> list[tuple[str, bool]]:
-    """An excerpt of a text around the first of the terms, in pieces; True where one stands."""
-    either = "|".join(
-        r"\W+".join(map(re.escape, words)) + (r"\w*" if term.endswith("*") else r"\b")
-        for term in wanted
-        if (words := re.findall(r"\w+", term))
-    )
-    if not either:
-        return [(text[:width], False)]
-    pattern = re.compile(rf"\b(?:{either})", re.IGNORECASE)
-    first = pattern.search(text)
-    begin = max(0, first.start() - width // 4) if first else 0
-    excerpt = " ".join(text[begin : begin + width].split())
-    pieces, at = [("…" if begin else "", False)], 0
-    for found in pattern.finditer(excerpt):
-        pieces += [(excerpt[at : found.start()], False), (found[0], True)]
-        at = found.end()
-    pieces += [(excerpt[at:], False), ("…" if begin + width < len(text) else "", False)]
-    return [piece for piece in pieces if piece[0]]
 
 
 def _number(dialect: str, id: str) -> int:
@@ -813,7 +651,7 @@ def _fingerprint(
         + [f"{each.name}:{each.type}" for each in fields(fold.State)]
         for fold in folds.values()
     ]
-    modules = {__name__}
+    modules = {__name__, freeze.__module__, event_of.__module__, spoken.__module__}
     for dialect in dialects.values():
         modules |= {each.__module__ for each in (dialect.read, dialect.facts, dialect.rules)}
     for fold in folds.values():

@@ -1,11 +1,9 @@
 """What a fold's states were at any past moment: the same steps, over the same records."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
-
-import orjson
 
 from tracklog.check import understand
 from tracklog.dialects import Dialect, Source
@@ -13,6 +11,7 @@ from tracklog.event import Event, Finding
 from tracklog.fact import Fact
 from tracklog.folds import Fold, Told
 from tracklog.frame import Record, Run
+from tracklog.journal import Journal
 
 S = TypeVar("S")
 
@@ -176,23 +175,51 @@ class _Known(NamedTuple):
     """Each content once, in the order in which they came."""
 
 
+class Tellings:
+    """Finds out, while the records of one run are read, which of them count no more."""
+
+    def __init__(self) -> None:
+        self._retold = Retold()
+        self._sources: list[tuple[int, Source]] = []
+
+    def hear(self, seq: int, dialect: Dialect, event: Event) -> None:
+        if dialect.source is not None and (source := source_of(dialect, event)) is not None:
+            self._retold.hear(seq, source)
+            self._sources.append((seq, source))
+
+    def over(self) -> set[int]:
+        """Those that a newer mapping told again, or that were taken back."""
+        if not self._retold.mixed:
+            return set()
+        counts, is_back = self._retold.counts, self._retold.is_back
+        return {seq for seq, source in self._sources if not counts(source) or is_back(seq, source)}
+
+
 def superseded(records: Iterable[Record], dialects: Mapping[str, Dialect]) -> set[int]:
     """The records of one run that count no more: told again by a newer mapping, or taken back."""
-    retold, sources = Retold(), []
+    tellings = Tellings()
     for record in records:
         dialect = dialects.get(record.dialect)
         if dialect is None or dialect.source is None:
             continue
         event = event_of(record, dialects)
-        source = source_of(dialect, event) if isinstance(event, Event) else None
-        if source is not None:
-            retold.hear(record.seq, source)
-            sources.append((record.seq, source))
-    if not retold.mixed:
-        return set()
-    return {
-        seq for seq, source in sources if not retold.counts(source) or retold.is_back(seq, source)
-    }
+        if isinstance(event, Event):
+            tellings.hear(record.seq, dialect, event)
+    return tellings.over()
+
+
+FEW = 64
+"""Records that are looked up one by one; more are found by reading their run."""
+
+
+def picked(journal: Journal, run: Run, seqs: Collection[int]) -> Iterator[Record]:
+    """Some records of a run, in order."""
+    records: Iterator[Record]
+    if len(seqs) <= FEW:
+        records = (each for seq in sorted(seqs) for each in journal.read(seq - 1, 1))
+    else:
+        records = journal.records(min(seqs) - 1, run, through=max(seqs))
+    return (each for each in records if each.seq in seqs)
 
 
 def meaning(record: Record, dialects: Mapping[str, Dialect]) -> Iterator[tuple[Told, Fact]]:
@@ -253,11 +280,6 @@ def told_of(record: Record, event: Event) -> Told:
 def _writer(origin: object) -> str:
     name = origin.get("writer") if isinstance(origin, dict) else None
     return name if isinstance(name, str) else ""
-
-
-def thaw(fold: Fold[S], state: bytes) -> S:
-    """A state, from the JSON that an index keeps."""
-    return fold.State(**orjson.loads(state))
 
 
 def failure(who: str, error: Exception) -> Finding:

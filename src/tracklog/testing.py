@@ -205,7 +205,7 @@ class IndexSuite(ABC):
         opened = self.open(tmp_path)
         with opened.turn(1) as mine:
             assert mine
-            opened.clear({"runs": ["n", "word"]}, {"made": "here"})
+            opened.clear({"runs": {"n": 0, "word": None}}, {"made": "here"})
         yield opened
         opened.close()
 
@@ -316,7 +316,7 @@ class IndexSuite(ABC):
     def test_clear_forgets_everything(self, index: Index) -> None:
         found = Found(1, "f", "r", Finding("odd", ""))
         index.apply(1, [("runs", "a", 1, b"{}")], [found], [Words(1, "word")])
-        index.clear({"agents": ["n"]}, {"made": "there"})
+        index.clear({"agents": {"n": 0}}, {"made": "there"})
         assert (index.cursor, index.notes) == (0, {"made": "there"})
         assert (index.states("runs"), index.findings(), index.search(["word"])) == ([], [], [])
         assert index.query("SELECT n FROM agents").rows == []
@@ -328,6 +328,22 @@ class IndexSuite(ABC):
         answer = index.query("SELECT * FROM runs")
         assert (answer.columns, answer.cut) == (["key", "seq", "n", "word"], False)
         assert answer.rows == [("a", 5, 7, "é")]
+
+    def test_what_a_state_leaves_out_is_usual_or_in_its_key(self, index: Index) -> None:
+        usual = {"family": "", "run": "", "n": 0, "yes": False, "list": [], "it's": "it's"}
+        index.clear({"runs": usual}, {"made": "here"})
+        kept = {
+            "f:r:1": b"{}",
+            "f:r\x1fa:b": b'{"n":1,"yes":true}',
+            "f:\x1b1": b'{"run":"\\u001f"}',
+        }
+        index.apply(3, [("runs", key, 3, state) for key, state in kept.items()])
+        rows = index.query("SELECT * FROM runs ORDER BY key").rows
+        assert rows == [
+            ("f:\x1b1", 3, "f", "\x1f", 0, 0, "[]", "it's"),
+            ("f:r\x1fa:b", 3, "f", "r", 1, 1, "[]", "it's"),
+            ("f:r:1", 3, "f", "r:1", 0, 0, "[]", "it's"),
+        ]
 
     def test_an_answer_is_bounded_in_rows_and_in_time(self, index: Index) -> None:
         index.apply(1, [("runs", str(n), 1, b"{}") for n in range(10)])

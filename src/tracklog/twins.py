@@ -8,6 +8,7 @@ from collections import Counter
 
 from tracklog.folds import costs, tree
 from tracklog.index import Indexer
+from tracklog.kin import kin, spends
 
 
 def untold(index: Indexer) -> frozenset[str]:
@@ -15,19 +16,13 @@ def untold(index: Indexer) -> frozenset[str]:
 
     Sub-runs go with the run that began them: a recording includes what its sub-agents spent.
     """
-    shared = _shared(index)
-    if not shared:
-        return frozenset()
-    trees = dict(index.states("tree"))
-    weight: Counter[str] = Counter()
-    for spent in costs.counted(state for _, state in index.states("costs")):
-        key = f"{spent.family}:{spent.run}"
-        weight[key] += spent.amounts.get("output_tokens", spent.amounts.get("total_tokens", 0))
     left: set[str] = set()
-    for keys in shared:
+    for keys in _shared(index):
+        trees = kin(index, keys)
         sides: dict[str, set[str]] = {}
         for key in keys:
             sides.setdefault(key.partition(":")[0], set()).update(tree.below(trees, key))
+        weight = _weight(index, set().union(*sides.values()))
         best = max(sorted(sides), key=lambda family: sum(weight[key] for key in sides[family]))
         for family, side in sides.items():
             if family != best:
@@ -35,11 +30,16 @@ def untold(index: Indexer) -> frozenset[str]:
     return frozenset(left)
 
 
+def _weight(index: Indexer, runs: set[str]) -> Counter[str]:
+    """By run, how much it tells of having spent."""
+    weight: Counter[str] = Counter()
+    for spent in costs.counted(spends(index, runs)):
+        told = spent.amounts.get("output_tokens", spent.amounts.get("total_tokens", 0))
+        weight[f"{spent.family}:{spent.run}"] += told
+    return weight
+
+
 def _shared(index: Indexer) -> list[list[str]]:
     """The runs of different families that have one name in one system."""
-    named: dict[tuple[str, str], set[str]] = {}
-    for _, state in index.states("aliases"):
-        key = f"{state.family}:{state.run}"
-        named.setdefault((state.system, state.alias), set()).add(key)
-    found = (sorted(keys) for _, keys in sorted(named.items()))
-    return [keys for keys in found if len({key.partition(":")[0] for key in keys}) > 1]
+    named = (sorted(row) for _, row in index.sums("aliases"))
+    return [keys for keys in named if len({key.partition(":")[0] for key in keys}) > 1]

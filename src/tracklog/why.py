@@ -5,44 +5,21 @@ nothing says it, an agent acts upon what it was told last, and that is said to b
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
 
-from tracklog.dialects import Dialect
+from tracklog.causes import How, Node, Story, Tie, Unseen
 from tracklog.errors import NoSuchRecord
-from tracklog.event import Event
-from tracklog.fact import (
-    Answered,
-    Asked,
-    Began,
-    Called,
-    Decided,
-    Ended,
-    Fact,
-    Linked,
-    Returned,
-    Said,
-)
-from tracklog.folds import Told, call_name, run_of, said_in, short, text_of, word
+from tracklog.folds import run_of, short
 from tracklog.folds import tree as tree_fold
-from tracklog.frame import Record
 from tracklog.home import Home
-from tracklog.replay import event_of, facts_of, superseded, told_of
+from tracklog.kin import kin
+from tracklog.replay import meaning, picked
 from tracklog.words import words
 
-How = Literal[
-    "call", "question", "message", "parent-call", "cause", "about", "handoff", "sub-run", "order"
-]
-"""What ties an effect to its cause; `order` is a guess, the rest was told."""
-
-RANKS: Mapping[How, int] = {
-    "call": 0, "question": 1, "message": 2, "parent-call": 3, "cause": 4, "about": 5,
-    "handoff": 6, "sub-run": 7, "order": 8,
-}  # fmt: skip  # one row
-LAST_RESORT = 9
-MOST_HEARD = 32
-"""What an agent was told at once, at most: of more, the last are taken for the causes."""
+MOST_RUNS = 64
+"""Runs that are tied to one, and in which a cause is looked for that it does not hold itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +39,6 @@ class Step:
     """What ties it to `of`; None for the record that was asked about."""
     of: int | None = None
     """On the way back the record that it caused; on the way on the record that caused it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unseen:
-    """A cause that was named and is not kept here."""
-
-    seq: int
-    """The record that names it."""
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,372 +66,15 @@ def why(home: Home, key: str, seq: int) -> Why:
         raise NoSuchRecord(f"record {seq} is not of run {run!r} ({family})", hint)
     path, ends = web.back(seq)
     unseen = [note for each in (seq, *(cause for cause, _, _ in path)) for note in web.unseen(each)]
+    onward = sorted(web.forward(seq))
+    said = web.words({seq, *(each[0] for each in path), *(each[0] for each in onward)})
     return Why(
-        record=web.step(seq),
-        back=[web.step(cause, how, of) for cause, how, of in path],
+        record=web.step(seq, said),
+        back=[web.step(cause, said, how, of) for cause, how, of in path],
         ends="unseen" if unseen and ends == "start" else ends,
         unseen=unseen,
-        forward=[web.step(effect, how, of) for effect, how, of in sorted(web.forward(seq))],
+        forward=[web.step(effect, said, how, of) for effect, how, of in onward],
     )
-
-
-class _Tie(NamedTuple):
-    """One end of a tie between two records: the other end, and its kind."""
-
-    seq: int
-    how: How
-
-
-@dataclass(slots=True)
-class _Node:
-    """What is remembered of a record."""
-
-    told: Told
-    agent: str | None
-    words: str
-    prompt: bool = False
-    """A person asked for something, or a task was given."""
-    entry: bool = False
-    """The run, or a part of it, began here: what caused it may stand in another run."""
-    start: bool = False
-    """Something began with it: a cause of all that is in it, and the nearest of nothing."""
-    ties: list[_Tie] = field(default_factory=list)
-    names: list[tuple[How, str]] = field(default_factory=list)
-    """Causes by name, to be looked up when the whole run is known."""
-
-
-@dataclass(slots=True)
-class _Thread:
-    """What one agent, or one step where nobody is named, was told and has done."""
-
-    fresh: deque[_Tie] = field(default_factory=lambda: deque(maxlen=MOST_HEARD))
-    """What it was told since it last acted."""
-    because: list[_Tie] = field(default_factory=list)
-    """What it acts upon until it is told something new: its own words, or what it was told."""
-    acted: int = 0
-    asked: int = 0
-
-
-class _Story:
-    """The records of one run and what ties them together."""
-
-    def __init__(
-        self,
-        key: str,
-        records: Iterable[Record],
-        dialects: Mapping[str, Dialect],
-        over: Collection[int] = (),
-    ) -> None:
-        self.key = key
-        self.nodes: dict[int, _Node] = {}
-        self.called: dict[str, list[int]] = {}
-        """The records that tell of a call, by every id of it."""
-        self.children: dict[str, int] = {}
-        """The record that began each sub-run."""
-        self._voiced: set[int] = set()
-        self._by: dict[str, str] = {}
-        self._asked: dict[str, int] = {}
-        self._askers: dict[str, str] = {}
-        self._named: dict[str, list[int]] = {}
-        self._threads: dict[str, _Thread] = {}
-        self._common: deque[_Tie] = deque(maxlen=MOST_HEARD)
-        self._spoke: dict[str, int] = {}
-        self._last = 0
-        self._began = 0
-        self._steps: set[str] = set()
-        self.unseen: dict[int, list[Unseen]] = {}
-        for record in records:
-            self._hear(record, dialects, over)
-        if self.nodes:
-            self.nodes[next(iter(self.nodes))].entry = True
-        for seq, node in self.nodes.items():
-            self._resolve(seq, node)
-
-    def call(self, id: str) -> int | None:
-        """The record of a call, by its id."""
-        return _before(self.called.get(f"={id}"))
-
-    def named(self, name: str) -> int | None:
-        """The record that goes by that name."""
-        return _before(self._named.get(name))
-
-    def _hear(self, record: Record, dialects: Mapping[str, Dialect], over: Collection[int]) -> None:
-        event = event_of(record, dialects)
-        if not isinstance(event, Event):
-            kind = "erased" if record.erased is not None else "not understood"
-            told = Told(*record[:2], *record[3:5], None, kind, None, None, record.dialect)
-            self.nodes[record.seq] = _Node(told, None, kind)
-            return
-        dialect = dialects[record.dialect]
-        facts = facts_of(dialect, event)[0]
-        told = told_of(record, event)
-        agent = next((each.agent for each in facts if each.agent is not None), event.actor)
-        node = _Node(told, word(agent), short(words(facts)) or "")
-        self.nodes[record.seq] = node
-        if record.seq in over:
-            said = "it counts no more: it was told again later, or taken back"
-            self.unseen[record.seq] = [Unseen(record.seq, said)]
-            return
-        for name in dialect.names(event):
-            self._named.setdefault(name, []).append(record.seq)
-        if event.cause is not None:
-            node.names.append(("cause", event.cause))
-        own = {name for each in facts if isinstance(each, Called) for name in _ids(told, each)}
-        for fact in facts:
-            self._tie(record.seq, node, fact, own)
-        for fact in facts:
-            self._tell(record.seq, told, fact, own)
-
-    def _thread(self, told: Told, fact: Fact) -> _Thread:
-        return self._threads.setdefault(self._name(told, fact), _Thread())
-
-    def _name(self, told: Told, fact: Fact) -> str:
-        """Whose thread a fact belongs to: the agent's, else that of the call or question, else
-        that of a step which was heard to begin: others are turns of one conversation.
-        """
-        if fact.agent is not None:
-            return f"agent {text_of(fact.agent)}"
-        by: str | None = None
-        if isinstance(fact, Returned):
-            by = self._by.get(call_name(told, fact))
-        elif isinstance(fact, Answered):
-            by = self._askers.get(text_of(fact.question_id))
-        if by is not None:
-            return by
-        step = None if fact.step is None else text_of(fact.step)
-        return f"step {step}" if step in self._steps else ""
-
-    def _tie(self, seq: int, node: _Node, fact: Fact, own: set[str]) -> None:
-        """What caused this record, as far as this fact of it says."""
-        match fact:
-            case Said(role="user" | "system" | "world"):
-                if fact.role == "user" and fact.injected is not True and said_in(fact.blocks):
-                    node.prompt = node.entry = True
-                elif fact.role != "user" or fact.injected is True:
-                    self._follow(seq, node, fact)
-            case Said() | Decided():
-                self._act(node, fact, own)
-                if isinstance(fact, Decided) and fact.about is not None:
-                    node.names.append(("about", text_of(fact.about)))
-            case Called():
-                self._act(node, fact, own)
-                node.names += [("message", name) for name in _ids(node.told, fact)]
-                if fact.parent_call_id is not None:
-                    node.names.append(("parent-call", f"={text_of(fact.parent_call_id)}"))
-            case Returned():
-                if (name := call_name(node.told, fact)) not in own:
-                    node.names.append(("call", name))
-            case Asked():
-                self._act(node, fact, own)
-                if fact.call_id is not None:
-                    node.names.append(("call", f"={text_of(fact.call_id)}"))
-            case Answered():
-                self._answer(node, fact)
-            case Linked():
-                if fact.call_id is not None:
-                    node.names.append(("call", f"={text_of(fact.call_id)}"))
-                if fact.kind in ("handoff", "message"):
-                    self._act(node, fact, own)
-                else:
-                    self._follow(seq, node, fact)
-            case Began():
-                if fact.what == "step" and fact.step is not None:
-                    self._steps.add(text_of(fact.step))
-                node.start = True
-                node.prompt = node.prompt or (fact.what != "step" and bool(fact.task))
-                if fact.what == "run":
-                    node.entry = True
-                else:
-                    self._begin(seq, node, fact)
-            case Ended():
-                self._end(seq, node, fact)
-            case _:
-                self._follow(seq, node, fact)
-
-    def _act(self, node: _Node, fact: Fact, own: set[str]) -> None:
-        """An agent acts upon what it was told since it acted last, else as it did before."""
-        thread = self._thread(node.told, fact)
-        heard = [tie for tie in self._heard(thread) if not self._is_own(tie, own)]
-        node.ties += heard or self._others(thread, node.told, fact) or thread.because
-        if not node.ties and self._began:
-            node.ties.append(_Tie(self._began, "order"))
-
-    def _heard(self, thread: _Thread) -> list[_Tie]:
-        common = [tie for tie in self._common if tie.seq > thread.acted]
-        return sorted({*thread.fresh, *common})
-
-    def _is_own(self, tie: _Tie, own: set[str]) -> bool:
-        """A message that is told after the calls it made was not caused by what they returned."""
-        names = (name for how, name in self.nodes[tie.seq].names if how == "call")
-        return bool(own) and any(name in own for name in names)
-
-    def _others(self, thread: _Thread, told: Told, fact: Fact) -> list[_Tie]:
-        """What others said since it acted last, where nothing was said to it."""
-        me = self._name(told, fact)
-        said = [seq for name, seq in self._spoke.items() if name != me and seq > thread.acted]
-        return [_Tie(max(said), "order")] if said and me.startswith("agent ") else []
-
-    def _follow(self, seq: int, node: _Node, fact: Fact) -> None:
-        """What changes nothing by itself comes of what came before it in its thread."""
-        if node.ties:
-            return
-        thread = self._thread(node.told, fact)
-        before = self._heard(thread)[-1:] or thread.because[-1:]
-        place = before[0].seq if before else self._began
-        if place and place != seq:
-            node.ties.append(_Tie(place, "order"))
-
-    def _begin(self, seq: int, node: _Node, fact: Began) -> None:
-        """An agent or a step begins because it was handed over to, or because its run did."""
-        thread = self._thread(node.told, fact)
-        handed = [tie for tie in thread.fresh if tie.how == "handoff"]
-        heard = handed or list(self._common)[-1:]
-        place = self._began
-        node.ties += heard or ([_Tie(place, "order")] if place and place != seq else [])
-
-    def _end(self, seq: int, node: _Node, fact: Ended) -> None:
-        if fact.what == "run":
-            if self._last:
-                node.ties.append(_Tie(self._last, "order"))
-        else:
-            self._follow(seq, node, fact)
-
-    def _answer(self, node: _Node, fact: Answered) -> None:
-        question = text_of(fact.question_id)
-        asked = self._asked.get(question)
-        if asked is None and (thread := self._thread(node.told, fact)).asked:
-            # An agent may say only that it was answered, and not what.
-            node.ties.append(_Tie(thread.asked, "question"))
-        else:
-            node.names.append(("question", question))
-
-    def _tell(self, seq: int, told: Told, fact: Fact, own: set[str]) -> None:
-        """What the agents of this run know after the fact."""
-        thread = self._thread(told, fact)
-        tie = _Tie(seq, "order")
-        match fact:
-            case Said(role="user" | "system" | "world"):
-                if fact.to is not None:
-                    self._threads.setdefault(f"agent {fact.to}", _Thread()).fresh.append(tie)
-                elif fact.role == "world" or self._name(told, fact) == "":
-                    self._common.append(tie)
-                else:
-                    thread.fresh.append(tie)
-            case Said():
-                self._voiced.add(seq)
-                returned = [each for each in thread.fresh if self._is_own(each, own)]
-                self._did(thread, seq, [tie])
-                thread.fresh.extend(returned)
-                if fact.to is not None:
-                    self._threads.setdefault(f"agent {fact.to}", _Thread()).fresh.append(tie)
-                elif fact.role == "assistant":
-                    self._spoke[self._name(told, fact)] = seq
-            case Called():
-                for name in _ids(told, fact):
-                    self._by.setdefault(name, self._name(told, fact))
-                    self.called.setdefault(name, []).append(seq)
-                if thread.acted != seq:
-                    self._did(thread, seq, list(self.nodes[seq].ties))
-            case Decided():
-                self._did(thread, seq, [tie])
-            case Asked():
-                question = text_of(fact.question_id)
-                self._asked[question] = thread.asked = seq
-                self._askers[question] = self._name(told, fact)
-                self._did(thread, seq, [tie])
-            case Returned() | Answered():
-                thread.fresh.append(tie)
-            case Linked(kind="handoff" | "message") if fact.to is not None:
-                taker = self._threads.setdefault(f"agent {fact.to}", _Thread())
-                taker.fresh.append(_Tie(seq, "handoff"))
-            case Linked():
-                self._link(seq, told, fact)
-            case Began():
-                if fact.what == "run":
-                    self._began = self._began or seq
-                    self._common.append(tie)
-                else:  # a new life: what it was told in another one is over
-                    thread.fresh = deque([tie], MOST_HEARD)
-                    thread.because = []
-        said = any(isinstance(fact, each) for each in (Said, Called, Returned, Ended, Decided))
-        self._last = seq if said or not self._last else self._last
-
-    @staticmethod
-    def _did(thread: _Thread, seq: int, because: list[_Tie]) -> None:
-        thread.because = because or thread.because
-        thread.acted = seq
-        thread.fresh.clear()
-
-    def _link(self, seq: int, told: Told, fact: Linked) -> None:
-        child = tree_fold.key_of(fact.child, told.family)
-        if child is not None and fact.kind == "sub-run":
-            self.children.setdefault(child, seq)
-
-    def _resolve(self, seq: int, node: _Node) -> None:
-        """Names become places; what was named and not seen is noted."""
-        if node.prompt and not node.start:
-            node.ties, node.names = [], []  # a person began something new here
-            return
-        for how, name in node.names:
-            place = self._place(how, name, seq)
-            if place is not None and place != seq:
-                node.ties.append(_Tie(place, how))
-            elif place is None and how not in ("message", "about"):
-                said = f"its {how} {name.lstrip('=#')!r} was not seen"
-                self.unseen.setdefault(seq, []).append(Unseen(seq, said))
-        node.ties = self._ranked(seq, node.ties)
-
-    def _place(self, how: How, name: str, seq: int) -> int | None:
-        match how:
-            case "call" | "parent-call":
-                return _before(self.called.get(name), seq)
-            case "message":
-                return self._message(name, seq)
-            case "question":
-                return self._asked.get(name)
-            case "about":
-                found = _before(self._named.get(name), seq)
-                return _before(self.called.get(f"={name}"), seq) if found is None else found
-            case _:
-                return _before(self._named.get(name), seq)
-
-    def _message(self, name: str, seq: int) -> int | None:
-        """The message that made a call, where the call is told once more by itself."""
-        if seq in self._voiced:
-            return None
-        told = self.called.get(name, [])
-        voiced = (each for each in told if each in self._voiced)
-        return next(voiced, told[0] if told and told[0] < seq else None)
-
-    def _ranked(self, seq: int, ties: list[_Tie]) -> list[_Tie]:
-        """The ties without copies, the most telling first.
-
-        Where something happened is no nearer a cause than what was said there meanwhile.
-        """
-        best: dict[int, How] = {}
-        for place, how in ties:
-            if place != seq and (place not in best or RANKS[how] < RANKS[best[place]]):
-                best[place] = how
-        latest = max(best, default=0)
-
-        def rank(tie: _Tie) -> tuple[int, int]:
-            start = self.nodes[tie.seq].start and tie.seq < latest
-            return (LAST_RESORT if start else RANKS[tie.how], -tie.seq)
-
-        return sorted((_Tie(*each) for each in best.items()), key=rank)
-
-
-def _before(places: list[int] | None, seq: int = 0) -> int | None:
-    """Of some places the last before a record; the first, where none is."""
-    if not places:
-        return None
-    return max((place for place in places if place < seq), default=places[0])
-
-
-def _ids(told: Told, fact: Called) -> Iterator[str]:
-    yield call_name(told, fact)
-    if fact.provider_call_id is not None:
-        yield f"={text_of(fact.provider_call_id)}"
 
 
 _Way = tuple[int, How, int]
@@ -475,49 +86,72 @@ class _Web:
 
     def __init__(self, home: Home) -> None:
         self.home = home
-        self._stories: dict[str, _Story] = {}
+        self._stories: dict[str, Story] = {}
         self._of: dict[int, str] = {}
-        self._tree: tuple[tree_fold.Links, tree_fold.Links] | None = None
+        self._states: dict[str, tree_fold.State] = {}
+        self._tied: set[str] = set()
+        self._nearby: dict[str, list[str]] = {}
         self._places: dict[tuple[str, str], int | None] = {}
 
-    def story(self, key: str) -> _Story:
+    def story(self, key: str) -> Story:
         if key not in self._stories:
             journal, dialects, run = self.home.journal, self.home.dialects, run_of(key)
-            over = superseded(journal.records(run=run), dialects)
-            story = self._stories[key] = _Story(key, journal.records(run=run), dialects, over)
+            story = Story(journal.records(run=run), dialects)
+            if story.over:
+                story = Story(journal.records(run=run), dialects, story.over)
+            self._stories[key] = story
             self._of.update(dict.fromkeys(story.nodes, key))
         return self._stories[key]
 
-    def _node(self, seq: int) -> _Node:
+    def _node(self, seq: int) -> Node:
         return self._stories[self._of[seq]].nodes[seq]
 
-    def step(self, seq: int, how: How | None = None, of: int | None = None) -> Step:
+    def words(self, seqs: Iterable[int]) -> dict[int, str]:
+        """What some records say."""
+        by_run: dict[str, list[int]] = {}
+        for seq in sorted(seqs):
+            by_run.setdefault(self._of[seq], []).append(seq)
+        said: dict[int, str] = {}
+        for key, wanted in by_run.items():
+            for record in picked(self.home.journal, run_of(key), set(wanted)):
+                facts = [fact for _, fact in meaning(record, self.home.dialects)]
+                kind = "" if facts else self._node(record.seq).told.kind
+                said[record.seq] = short(words(facts)) or kind
+        return said
+
+    def step(
+        self, seq: int, said: dict[int, str], how: How | None = None, of: int | None = None
+    ) -> Step:
         node = self._node(seq)
         told = node.told
         return Step(
-            seq, told.family, told.run, told.at, told.received, told.kind, node.agent, node.words,
-            node.prompt, how, of,
+            seq, told.family, told.run, told.at, told.received, told.kind, node.agent,
+            said.get(seq, ""), node.prompt, how, of,
         )  # fmt: skip  # in the order of the fields
 
     def unseen(self, seq: int) -> list[Unseen]:
-        """What this record names as a cause and is not kept, in its run or above it."""
+        """What this record names as a cause and is not kept, in its run or in those tied to it."""
         key = self._of[seq]
         story = self._stories[key]
-        found = [] if self._elsewhere(seq) else list(story.unseen.get(seq, ()))
+        found = list(story.unseen.get(seq, ()))
+        elsewhere = {(tie.how, name) for tie, name in self._elsewhere(seq)}
+        for how, name in story.missing.get(seq, ()):
+            if (how, name) not in elsewhere:
+                found.append(Unseen(seq, f"its {how} {name.lstrip('=#')!r} was not seen"))
         parent = self._parent(key) if story.nodes[seq].entry else None
         if parent is not None and not self.story(parent).nodes:
             found.append(Unseen(seq, f"nothing was heard of its parent run {parent}"))
         return found
 
-    def causes(self, seq: int) -> list[_Tie]:
+    def causes(self, seq: int) -> list[Tie]:
         """What caused a record, the most telling first; in another run, if its own began there."""
         key = self._of[seq]
         node = self._stories[key].nodes[seq]
-        ties = [*self._elsewhere(seq), *node.ties]
+        ties = [*(tie for tie, _ in self._elsewhere(seq)), *node.ties]
         if node.entry and (parent := self._parent(key)) is not None:
             place = self._place_in(parent, key)
             if place is not None:
-                ties.append(_Tie(place, "sub-run"))
+                ties.append(Tie(place, "sub-run"))
         return ties
 
     def back(self, seq: int) -> tuple[list[_Way], Literal["prompt", "start"]]:
@@ -546,61 +180,70 @@ class _Web:
 
     def forward(self, seq: int) -> list[_Way]:
         """All that a record caused, each with what ties it to a cause on the way."""
-        effects: dict[int, list[_Tie]] = {}
-        self._invert(self._of[seq], effects)
-        looked, below = {self._of[seq]}, set[str]()
+        effects: dict[int, list[Tie]] = {}
+        looked = set[str]()
         found: dict[int, _Way] = {}
         ahead = deque([seq])
+        reached = set[str]()
         while ahead:
             cause = ahead.popleft()
-            if (key := self._of[cause]) not in below:
-                below.add(key)
-                for child in self._sub_runs(key) - looked:
-                    looked.add(child)
-                    self._invert(child, effects)
+            if (key := self._of[cause]) not in reached:
+                reached.add(key)
+                for near in [key, *self._near(key)]:
+                    if near not in looked:
+                        looked.add(near)
+                        self._invert(near, effects)
             for effect, how in effects.get(cause, ()):
                 if effect not in found and effect != seq:
                     found[effect] = (effect, how, cause)
                     ahead.append(effect)
         return list(found.values())
 
-    def _invert(self, key: str, effects: dict[int, list[_Tie]]) -> None:
+    def _invert(self, key: str, effects: dict[int, list[Tie]]) -> None:
         for seq in self.story(key).nodes:
             for place, how in self.causes(seq):
-                effects.setdefault(place, []).append(_Tie(seq, how))
+                effects.setdefault(place, []).append(Tie(seq, how))
 
-    def _sub_runs(self, key: str) -> set[str]:
-        """The runs that this one began; what it caused may stand in any of them."""
-        children = self._links[0].get(key, {})
-        return {child for child, kind in children.items() if kind == "sub-run"}
-
-    def _elsewhere(self, seq: int) -> list[_Tie]:
-        """A cause that is named here and stands in the run above."""
+    def _elsewhere(self, seq: int) -> list[tuple[Tie, str]]:
+        """Causes that are named here and stand in a run that is tied to this one."""
         key = self._of[seq]
-        story = self._stories[key]
-        if seq not in story.unseen or (parent := self._parent(key)) is None:
-            return []
-        above = self.story(parent)
-        named = [
-            (how, above.named(name) if how == "cause" else above.call(name.lstrip("=")))
-            for how, name in story.nodes[seq].names
-        ]
-        return [_Tie(place, how) for how, place in named if place is not None]
+        missing = self._stories[key].missing.get(seq)
+        found: list[tuple[Tie, str]] = []
+        for how, name in missing or ():
+            for near in self._near(key):
+                place = self.story(near).place(how, name, seq)
+                if place is not None:
+                    found.append((Tie(place, how), name))
+                    break
+        return found
 
-    @property
-    def _links(self) -> tuple[tree_fold.Links, tree_fold.Links]:
-        if self._tree is None:
-            self._states = dict(self.home.index.states("tree"))
+    def _links(self, key: str) -> tuple[tree_fold.Links, tree_fold.Links]:
+        if key not in self._tied:
+            self._states |= kin(self.home.index, [key])
+            self._tied |= {key, *self._states}
             self._resolve = tree_fold.resolver(self._states)
             self._tree = tree_fold.links(self._states)
         return self._tree
 
     def _parent(self, key: str) -> str | None:
         """The run that began this one as its sub-run; itself is none, however it is told."""
-        parents = self._links[1].get(key, {})
+        parents = self._links(key)[1].get(key, {})
         return next(
             (run for run, kind in parents.items() if kind == "sub-run" and run != key), None
         )
+
+    def _near(self, key: str) -> list[str]:
+        """The runs that are tied to one, whichever end told it: its parent before the rest."""
+        children, parents = self._links(key)
+        if key in self._nearby:
+            return self._nearby[key]
+        near = [*parents.get(key, {}), *children.get(key, {})]
+        for other, state in self._states.items():
+            near += [other] if any(self._resolve(link[2]) == key for link in state.links) else []
+        own = self._states.get(key)
+        near += [self._resolve(link[2]) for link in own.links] if own else []
+        self._nearby[key] = [run for run in dict.fromkeys(near) if run != key][:MOST_RUNS]
+        return self._nearby[key]
 
     def _place_in(self, parent: str, child: str) -> int | None:
         if (parent, child) not in self._places:
@@ -612,6 +255,7 @@ class _Web:
         last that was heard of it before.
         """
         story = self.story(parent)
+        self._links(child)
         for named, seq in story.children.items():
             if self._resolve(named) == child:
                 return seq

@@ -10,8 +10,6 @@ import click
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
-    from tracklog.dialects import Dialect
-    from tracklog.event import Event
     from tracklog.frame import Record
     from tracklog.home import Home
 
@@ -69,6 +67,8 @@ def _row(record: "Record", home: "Home", width: int | None, *, one_run: bool) ->
 def _words(record: "Record", home: "Home") -> tuple[str, str, dict[str, Any]]:
     """The kind of a record, a few words of what it means, and how the kind looks."""
     from tracklog.check import understood  # noqa: PLC0415  # slow to import
+    from tracklog.folds import text_of  # noqa: PLC0415
+    from tracklog.words import words  # noqa: PLC0415
 
     if record.erased is not None:
         return "erased", record.erased.reason, {"fg": "red"}
@@ -78,17 +78,6 @@ def _words(record: "Record", home: "Home") -> tuple[str, str, dict[str, Any]]:
     event = understood(dialect, record.line)
     if event is None:
         return "damaged", "`tracklog verify` says what was changed", {"fg": "red"}
-    said = " ".join(filter(None, (event.actor, _summary(dialect, event))))
-    return event.kind, said, {"bold": True}
-
-
-def _summary(dialect: "Dialect", event: "Event") -> str:
-    words: list[str] = []
-    for fact in dialect.facts(event):
-        for key in ("task", "tool", "to", "outcome", "verdict", "text", "reason", "label"):
-            value = getattr(fact, key, None)
-            if isinstance(value, str) and value not in words:
-                words.append(value)
-        for block in getattr(fact, "blocks", ()):
-            words += [str(v) for k, v in block.items() if k in ("text", "thinking", "command")]
-    return " · ".join(word.replace("\n", " ")[:80] for word in words[:4])
+    facts = list(dialect.facts(event))
+    who = next((text_of(fact.agent) for fact in facts if fact.agent is not None), event.actor)
+    return event.kind, ": ".join(filter(None, (who, words(facts)))), {"bold": True}

@@ -41,11 +41,11 @@ def command(run_a: str, run_b: str, home: Path, exact: bool, whole: bool, as_jso
 
     Ids and times of the two runs are not compared, nor is what they took part of being the same.
     """
-    from tracklog.diff import diff  # noqa: PLC0415  # slow to import
+    from tracklog import answers  # noqa: PLC0415  # slow to import
 
     with _home.asking(home) as opened:
         keys = [":".join(opened.run(run)) for run in (run_a, run_b)]
-        answer = diff(opened, keys[0], keys[1], _home.now(), exact=exact)
+        answer = answers.diff(opened, keys[0], keys[1], _home.now(), exact=exact)
     if as_json:
         terminal.put_json(asdict(answer))
     else:

@@ -55,4 +55,4 @@ def command(run: str | None, home: Path, limit: int, lost_after: float, as_json:
     if len(found) > limit:
         click.echo(f"only the newest {limit:,} are shown; --limit shows more", err=True)
     if not found:
-        click.echo("nothing surprising was found", err=True)
+        click.echo("nothing surprising was found; `tracklog runs` shows what was heard", err=True)

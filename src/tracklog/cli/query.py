@@ -32,8 +32,10 @@ def command(sql: str, home: Path, limit: int, seconds: float, as_json: bool) -> 
 
     Only one SELECT is answered: the index is opened so that nothing can be changed.
     """
+    from tracklog import answers  # noqa: PLC0415  # slow to import
+
     with _home.asking(home) as opened:
-        answer = opened.index.query(sql, limit=limit, seconds=seconds)
+        answer = answers.query(opened.index, sql, limit, seconds)
     if as_json:
         for row in answer.rows:
             terminal.put_json(dict(zip(answer.columns, map(_json, row), strict=True)))
@@ -51,7 +53,8 @@ def _json(value: Any) -> Any:
 def _rows(columns: list[str], rows: list[tuple[Any, ...]]) -> None:
     """A table in which every column may be cut, where it has to fit; no column is left out."""
     if not rows:
-        click.echo("no rows", err=True)
+        tables = "SELECT name FROM sqlite_schema WHERE type = 'view'"
+        click.echo(f'no rows; `tracklog query "{tables}"` lists what can be asked', err=True)
         return
     shown = [_table.Column(name, _nth(n), cut=LEAST) for n, name in enumerate(columns)]
     _table.put([{"row": row} for row in rows], shown, "", as_json=False)

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,7 +11,6 @@ from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
     from tracklog.cli._table import Names
-    from tracklog.frame import Record
 
 WIDE = 110
 TINY = 60
@@ -38,44 +37,37 @@ def command(text: str, home: Path, limit: int, as_json: bool) -> None:
     Tasks, prompts, replies, thoughts, tool arguments and results, errors, reasons, questions and
     answers are searched.
     """
-    from tracklog.index import marked, terms  # noqa: PLC0415  # slow to import
+    from tracklog import answers  # noqa: PLC0415  # slow to import
 
     with _home.asking(home) as opened:
-        hits = opened.index.search(text, limit)
+        rows = answers.search(opened.index, text, limit)
         names = _home.names(opened)
-    wanted = terms(text)
-    for record, said in hits:
-        if as_json:
-            head = {"seq": record.seq, "received": record.received, "dialect": record.dialect}
-            excerpt = "".join(piece for piece, _ in marked(said, wanted))
-            of = {"family": record.family, "run": record.run}
-            terminal.put_json({**head, **of, "excerpt": excerpt, "text": said})
-        else:
-            click.echo(_row(record, said, wanted, names))
+    for row in rows:
+        terminal.put_json(row) if as_json else click.echo(_row(row, text, names))
     sys.stdout.flush()
-    if not hits:
+    if not rows:
         click.echo(f"nobody said {text!r}; `migrat*` finds beginnings of words", err=True)
 
 
-def _row(record: "Record", said: str, wanted: list[str], names: "Names") -> str:
+def _row(row: dict[str, Any], text: str, names: "Names") -> str:
     """A hit on one line, its words marked; on a terminal it does not run over."""
-    from tracklog.index import marked  # noqa: PLC0415  # slow to import
+    from tracklog.spoken import marked, terms  # noqa: PLC0415  # slow to import
 
     width = terminal.width()
-    moment = record.received[:19].replace("T", " ")
+    moment = row["received"][:19].replace("T", " ")
     narrow = width is not None and width < WIDE
-    name = names.of(record.family, record.run)
+    name = names.of(row["family"], row["run"])
     if width is not None:
         least = names.least(name)
         most = max(NARROW if narrow else ROOMY, least)
         name = terminal.fitted(name[:most] if least <= most else name, min(most, width // 3))
-    head = f"{record.seq:>7}  {moment[5:16] if narrow else moment}  "
+    head = f"{row['seq']:>7}  {moment[5:16] if narrow else moment}  "
     if width is not None and width < TINY:
-        head = f"{record.seq:>7}  "
+        head = f"{row['seq']:>7}  "
     room = MOST if width is None else max(8, width - len(head) - terminal.cells(name) - 2)
     parts: list[str] = []
-    for piece, found in marked(said, wanted, max(8, room - 2)):
-        text = terminal.fitted(piece, min(room, terminal.cells(terminal.plain(piece))))
-        room -= terminal.cells(text)
-        parts.append(click.style(text, fg="yellow", bold=True) if found else text)
+    for piece, found in marked(row["text"], terms(text), max(8, room - 2)):
+        shown = terminal.fitted(piece, min(room, terminal.cells(terminal.plain(piece))))
+        room -= terminal.cells(shown)
+        parts.append(click.style(shown, fg="yellow", bold=True) if found else shown)
     return f"{head}{click.style(terminal.plain(name), fg='cyan')}  {''.join(parts)}"

@@ -9,6 +9,8 @@ import click
 from tracklog.cli import _home, _table
 from tracklog.cli import _terminal as terminal
 
+SAID = 3
+"""Of what was said on a stage, how much is shown."""
 SKEWED = 60_000
 """Milliseconds between two clocks that are worth a word."""
 
@@ -63,6 +65,7 @@ def _told(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     ended += [None if row["score"] is None else f"score {_table.cell(row['score'])}"]
     if any(ended):
         yield "outcome", list(filter(None, ended))
+    yield from _staged(row)
     if row["seconds"] is not None:
         yield "took", _table.seconds(row["seconds"])
     moment = row["last_received"][:19].replace("T", " ")
@@ -88,6 +91,19 @@ def _told(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     if row["skew_ms"] > SKEWED and row["first_at"]:
         yield "clock", f"its clock and ours differ by {_table.age(row['skew_ms'] / 1000)}"
     yield "records", f"{row['first_seq']:,} to {row['last_seq']:,}, {', '.join(row['dialects'])}"
+
+
+def _staged(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    summary, stage = row.get("summary") or {}, row.get("stage") or {}
+    if summary.get("winner"):
+        models = summary["winning_models"]
+        yield "winner", [summary["winner"], *([f"with {_table.cell(models)}"] if models else [])]
+    if stage.get("scene"):
+        yield "scene", stage["scene"]
+    for said in stage.get("notes", ())[-SAID:]:
+        yield "said", said
+    for verdict in stage.get("verdicts", ())[-1:]:
+        yield "verdict", verdict
 
 
 def _spent(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:

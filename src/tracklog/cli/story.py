@@ -30,14 +30,14 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(run: str, home: Path, after: int, whole: bool, as_json: bool) -> None:
     """Tell RUN as a story: who said what, which tools were called, what came of it."""
-    from tracklog.story import story  # noqa: PLC0415  # slow to import
+    from tracklog import answers  # noqa: PLC0415  # slow to import
 
     with _home.reading(home) as opened:
         records: list[dict[str, Any]] = []
         page: dict[str, Any] = {"next": after}
         teller = _Teller(whole=whole)
         while page["next"] is not None:
-            page = story(opened, run, page["next"])
+            page = answers.story(opened, run, page["next"])
             if as_json:
                 records += page["records"]
             else:

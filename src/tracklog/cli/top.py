@@ -46,14 +46,14 @@ Keys: up and down or j and k choose, enter opens, escape goes back, / filters, a
 @click.option("--json", "as_json", is_flag=True, help="One JSON object: what a frame shows.")
 def command(home: Path, lost_after: float, once: bool, as_json: bool) -> None:
     """Show runs and agents as they are, live: who waits and for what, who failed, who is lost."""
-    from tracklog.fleet import Watch  # noqa: PLC0415  # slow to import
+    from tracklog import answers  # noqa: PLC0415  # slow to import
+    from tracklog.fleet import Watch  # noqa: PLC0415
 
     with _home.asking(home) as opened:
-        watch = Watch(opened, lost_after)
         if _is_screen(once) and not as_json:
-            _live(opened, watch)
+            _live(opened, Watch(opened, lost_after))
             return
-        view = watch.look(_home.now())
+        view = answers.top(opened, _home.now(), lost_after)
         if as_json:
             terminal.put_json(asdict(view))
         else:

@@ -45,10 +45,10 @@ def command(run: str, seq: int, home: Path, whole: bool, as_json: bool) -> None:
     Each step says what ties it to its cause: an id that was named (call, question, message,
     cause), a handoff, a sub-run, or only the order: an agent acts upon what it was told last.
     """
-    from tracklog.why import why  # noqa: PLC0415  # slow to import
+    from tracklog import answers  # noqa: PLC0415  # slow to import
 
     with _home.asking(home) as opened:
-        answer = why(opened, ":".join(opened.run(run)), seq)
+        answer = answers.why(opened, ":".join(opened.run(run)), seq)
     if as_json:
         terminal.put_json(asdict(answer))
     else:

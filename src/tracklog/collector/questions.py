@@ -11,7 +11,7 @@ from tracklog.collector.stream import ALL, wanted
 from tracklog.collector.trouble import Trouble, json_response
 from tracklog.diff import diff as diff_of
 from tracklog.frame import seq_of, stamp
-from tracklog.index import marked, terms
+from tracklog.spoken import marked, terms
 from tracklog.story import story as story_of
 from tracklog.why import why as why_of
 

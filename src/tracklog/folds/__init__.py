@@ -61,9 +61,9 @@ class Fold(Generic[S]):
     """The state after the fact; owns the state. Sums are integers, so that order changes nothing."""
     rewound: bool = False
     """Whether a run's state is kept every so often, so that a past one is found in a moment."""
-    sums: Callable[[S], "Sums"] | None = None
-    """What a state adds to the rows that all runs share, by the row's key: the index keeps the sum,
-    so that a question about many runs reads few rows."""
+    sums: Callable[[str, S], "Sums"] | None = None
+    """What a state adds, and its key, to the rows that all runs share, by the row's key: the index
+    keeps the sum, so that a question about many runs reads few rows."""
 
 
 Sums = Mapping[str, Mapping[str, int]]

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tracklog.fact import Linked
-from tracklog.folds import Fold, Told, row_key, text_of
+from tracklog.folds import MARK, Fold, Sums, Told, row_key, text_of
 
 
 @dataclass(slots=True)
@@ -31,6 +31,11 @@ def step(state: State, told: Told, fact: Linked) -> State:
     return state
 
 
+def sums(_key: str, state: State) -> Sums:
+    """The runs by each name, and the system in which it is theirs."""
+    return {f"{state.alias}{MARK}{state.system}": {f"{state.family}:{state.run}": 1}}
+
+
 def answer(states: Iterable[State]) -> dict[str, list[tuple[str, str]]]:
     """The runs by each name that they have elsewhere."""
     found: dict[str, set[tuple[str, str]]] = {}
@@ -46,4 +51,5 @@ fold = Fold(
     facts=(Linked,),
     key=key,
     step=step,
+    sums=sums,
 )

@@ -34,19 +34,22 @@ class State:
     provider_call_id: str | None = None
     parent_call_id: str | None = None
     tool_server: str | None = None
-    called: int = UNHEARD
+    called: int = 0
     """How far the telling of the call that counts is from having been seen; the same for its end."""
     called_seq: int | None = None
+    """None: only its end was heard."""
     called_ms: int | None = None
-    returned: int = UNHEARD
+    returned: int = 0
     returned_seq: int | None = None
+    """None: it did not return."""
     returned_ms: int | None = None
+    """When, where nobody says how long it took."""
     ok: bool | None = None
     status: str | None = None
     error: str | None = None
     exit_code: int | None = None
     micros: int | None = None
-    copied: bool = True
+    copied: bool = False
     """Told of another run's history only: shown, never counted."""
 
 
@@ -58,6 +61,7 @@ def step(state: State, told: Told, fact: Called | Returned) -> State:
     if not state.family:
         state.family, state.run = told.family, told.run
         state.call_id, state.synthetic = text_of(fact.call_id), fact.synthetic_id is True
+        state.copied = True
     state.copied = state.copied and fact.copied is True
     state.agent = state.agent or word(fact.agent)
     state.step = state.step or word(fact.step)
@@ -66,18 +70,27 @@ def step(state: State, told: Told, fact: Called | Returned) -> State:
         state.provider_call_id = state.provider_call_id or word(fact.provider_call_id)
         state.parent_call_id = state.parent_call_id or word(fact.parent_call_id)
         state.tool_server = state.tool_server or word(fact.tool_server)
-        if far < state.called:
+        if far < _called(state):
             state.called, state.tool = far, text_of(fact.tool)
             state.called_seq, state.called_ms = told.seq, when(told)
     else:
         state.tool = state.tool or word(fact.tool)
-        if far < state.returned:
-            state.returned, state.returned_seq, state.returned_ms = far, told.seq, when(told)
+        if far < _returned(state):
+            state.returned, state.returned_seq = far, told.seq
             state.ok = fact.ok if isinstance(fact.ok, bool) else None
             state.status, state.error = short(fact.status, 120), short(fact.error, 120)
             state.exit_code = fact.exit_code if _is_small(fact.exit_code) else None
             state.micros = whole(fact.seconds, 1_000_000)
+            state.returned_ms = when(told) if state.micros is None else None
     return state
+
+
+def _called(state: State) -> int:
+    return UNHEARD if state.called_seq is None else state.called
+
+
+def _returned(state: State) -> int:
+    return UNHEARD if state.returned_seq is None else state.returned
 
 
 def _is_small(value: Any) -> bool:
@@ -86,7 +99,9 @@ def _is_small(value: Any) -> bool:
 
 def answer(states: Iterable[State]) -> list[dict[str, Any]]:
     """One row per call in the order of the journal: two copies of a call are one row."""
-    ordered = sorted(states, key=lambda state: (min(state.called, state.returned), _place(state)))
+    ordered = sorted(
+        states, key=lambda state: (min(_called(state), _returned(state)), _place(state))
+    )
     named = {(each.family, each.run, each.call_id): each for each in ordered if not each.synthetic}
     copies: dict[int, State] = {}
     """The copy of an original, by the original."""
@@ -109,9 +124,8 @@ def _place(state: State) -> int:
 
 
 def _row(copies: list[State]) -> dict[str, Any]:
-    call = min(copies, key=lambda each: each.called)
-    end = min(copies, key=lambda each: each.returned)
-    is_open = end.returned == UNHEARD
+    call = min(copies, key=_called)
+    end = min(copies, key=_returned)
     return {
         "family": call.family,
         "run": call.run,
@@ -122,10 +136,10 @@ def _row(copies: list[State]) -> dict[str, Any]:
         "tool_server": call.tool_server,
         "agent": call.agent or end.agent,
         "step": call.step or end.step,
-        "fidelity": _fidelity(min(call.called, end.returned)),
+        "fidelity": _fidelity(min(_called(call), _returned(end))),
         "copies": len(copies),
         "copied": all(each.copied for each in copies),
-        "open": is_open,
+        "open": end.returned_seq is None,
         "ok": end.ok,
         "status": end.status,
         "error": end.error,

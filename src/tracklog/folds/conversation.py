@@ -9,8 +9,7 @@ from tracklog.fact import Said
 from tracklog.folds import Fold, Told, row_key, said_in, short, text_of, when, word
 
 MOST_PARTS = 200
-BEGINNING = 60
-"""Characters of what was said that are kept here: the index keeps places, not copies."""
+PART = ("seq", "role", "characters", "mark")
 
 
 @dataclass(slots=True)
@@ -31,9 +30,9 @@ class State:
     """It was taken back: shown, not counted as said."""
     seq: int = 0
     at_ms: int = 0
-    parts: list[dict[str, Any]] = field(default_factory=list)
-    """What it says, in order: the record, the role, how the words begin and how many characters
-    there are."""
+    parts: list[list[Any]] = field(default_factory=list)
+    """What it says, in order: the record, the role, how many characters, and what tells the words
+    from others. The words themselves stand in the journal."""
 
 
 def key(told: Told, fact: Said) -> str:
@@ -56,31 +55,20 @@ def apply_message(state: State, told: Told, fact: Said) -> State:
         state.seq, state.at_ms = told.seq, when(told)
     elif told.seq != state.seq and fact.fidelity != "reconstructed":
         return state
-    part = _part(told, fact)
-    if len(state.parts) < MOST_PARTS and all(_words(part) != _words(each) for each in state.parts):
+    words = said_in(fact.blocks)
+    part = [told.seq, text_of(fact.role), len(words), mark_of(words)]
+    if len(state.parts) < MOST_PARTS and all(part[1:] != each[1:] for each in state.parts):
         state.parts.append(part)
     return state
 
 
-def _part(told: Told, fact: Said) -> dict[str, Any]:
-    words = said_in(fact.blocks)
-    part = {"seq": told.seq, "role": text_of(fact.role), "characters": len(words)}
-    if len(words) <= BEGINNING:
-        return part | {"text": words}
-    return part | {"text": short(words, BEGINNING), "mark": mark_of(words)}
-
-
 def mark_of(words: str) -> str:
-    """What tells two long texts with the same beginning apart."""
-    return blake2b(words.encode(errors="replace"), digest_size=8).hexdigest()
-
-
-def _words(part: dict[str, Any]) -> tuple[Any, ...]:
-    return part["role"], part["text"], part["characters"], part.get("mark")
+    """What tells two texts apart."""
+    return blake2b(words.encode(errors="replace"), digest_size=6).hexdigest()
 
 
 def answer(states: Iterable[State]) -> list[dict[str, Any]]:
-    """One row per message, in the order in which they were first heard."""
+    """One row per message, in the order in which they were first heard; without the words."""
     return [
         {
             "family": state.family,
@@ -96,7 +84,7 @@ def answer(states: Iterable[State]) -> list[dict[str, Any]]:
             "withdrawn": state.withdrawn,
             "seq": state.seq,
             "at_ms": state.at_ms,
-            "parts": state.parts,
+            "parts": [dict(zip(PART, part, strict=True)) for part in state.parts],
         }
         for state in sorted(states, key=lambda state: state.seq)
     ]

@@ -10,6 +10,7 @@ from tracklog.folds import (
     DOLLAR,
     TOKENS,
     Fold,
+    Sums,
     Told,
     add,
     amounts,
@@ -63,6 +64,11 @@ def step(state: State, told: Told, fact: Spent) -> State:
     state.bound = word(fact.bound)
     state.calls, state.credits, state.amounts = whole(fact.calls), number(fact.credits), known
     return state
+
+
+def sums(_key: str, state: State) -> Sums:
+    """The runs that tell of each spend that has a key."""
+    return {state.key: {f"{state.family}:{state.run}": 1}} if state.key.startswith("=") else {}
 
 
 HOUR = 3_600_000
@@ -208,4 +214,5 @@ fold = Fold(
     facts=(Spent,),
     key=key,
     step=step,
+    sums=sums,
 )

@@ -31,8 +31,10 @@ class State:
     winner_kind: str | None = None
     winning_model: str | None = None
     winning_models: list[str] = field(default_factory=list)
-    turns: int = 0
+    turn: int = 0
     """The greatest number of a turn in which something was said or decided."""
+    turns: int = 0
+    """How many it had, once it ended."""
     tokens: dict[str, int] = field(default_factory=dict)
     """By spend."""
 
@@ -47,9 +49,7 @@ def step(state: State, told: Told, fact: Fact) -> State:
     state.last_seq = told.seq
     if fact.copied is True:
         return state
-    turn = fact.step
-    if isinstance(turn, str) and turn.isdecimal() and turn.isascii() and len(turn) < 10:
-        state.turns = max(state.turns, int(turn))
+    state.turn = max(state.turn, _number(fact.step))
     match fact:
         case Began(what="run"):
             state.started_at = told.at
@@ -62,10 +62,17 @@ def step(state: State, told: Told, fact: Fact) -> State:
             state.winning_model = word(fact.winning_model)
             models = fact.winning_models if isinstance(fact.winning_models, tuple | list) else ()
             state.winning_models = [model for model in models if isinstance(model, str)]
+            state.turns = _number(fact.step) or state.turn
         case Spent():
             name, known = spend_name(told, fact), amounts(fact).get("total_tokens", 0)
             state.tokens[name] = max(known, state.tokens.get(name, 0))
     return state
+
+
+def _number(turn: Any) -> int:
+    """The number of a turn; 0 where it has another name."""
+    numbered = isinstance(turn, str) and turn.isdecimal() and turn.isascii() and len(turn) < 10
+    return int(turn) if numbered else 0
 
 
 def _set_up(state: State, setup: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 from tracklog.fact import Called
-from tracklog.folds import Fold, Told, call_name, row_key, short, text_of, word
+from tracklog.folds import Fold, Sums, Told, call_name, row_key, text_of, word
 
 MOST_NAMES = 1000
 """Past this many names of calls, a copy is no longer told from a call."""
@@ -19,12 +19,12 @@ class State:
     family: str = ""
     run: str = ""
     tool: str = ""
-    input: str | None = None
     agents: list[str] = field(default_factory=list)
     times: int = 0
     names: list[str] = field(default_factory=list)
     """The calls that were counted, by each of their ids, so that a copy is not counted."""
     first_seq: int = 0
+    """The first call: what its arguments are stands in that record."""
     last_seq: int = 0
 
 
@@ -32,14 +32,18 @@ def key(told: Told, fact: Called) -> str | None:
     # Arguments that are not known cannot be the same.
     if fact.copied is True or fact.input is None:
         return None
-    arguments = sha256(text_of(fact.input).encode(errors="replace")).hexdigest()[:24]
-    return row_key(told, arguments, text_of(fact.tool))
+    return row_key(told, digest(fact.input), text_of(fact.tool))
+
+
+def digest(arguments: Any) -> str:
+    """What tells one set of arguments from another."""
+    return sha256(text_of(arguments).encode(errors="replace")).hexdigest()[:24]
 
 
 def step(state: State, told: Told, fact: Called) -> State:
     if not state.first_seq:
         state.family, state.run, state.first_seq = told.family, told.run, told.seq
-        state.tool, state.input = text_of(fact.tool), short(fact.input, 60)
+        state.tool = text_of(fact.tool)
     names = [call_name(told, fact)]
     if (provider := word(fact.provider_call_id)) is not None:
         names.append(f"={provider}")
@@ -54,6 +58,11 @@ def step(state: State, told: Told, fact: Called) -> State:
     return state
 
 
+def sums(key: str, state: State) -> Sums:
+    """How often what was called more than once was called: most was called once."""
+    return {key: {"times": state.times}} if state.times > 1 else {}
+
+
 def answer(states: Iterable[State], at_least: int = 3) -> list[dict[str, Any]]:
     """One row per tool and arguments that a run called so many times, the most often first."""
     found = [state for state in states if state.times >= at_least]
@@ -63,7 +72,6 @@ def answer(states: Iterable[State], at_least: int = 3) -> list[dict[str, Any]]:
             "family": state.family,
             "run": state.run,
             "tool": state.tool,
-            "input": state.input,
             "agents": state.agents,
             "times": state.times,
             "first_seq": state.first_seq,
@@ -80,4 +88,5 @@ fold = Fold(
     facts=(Called,),
     key=key,
     step=step,
+    sums=sums,
 )

@@ -8,7 +8,7 @@ from tracklog.fact import Began, Decided, Fact, Noted, Said
 from tracklog.folds import Fold, Told, run_key, said_in, short, text_of, word
 
 NOTES, VERDICTS, VISITORS = 8, 5, 5
-SPARE = 8
+SPARE = 2
 """More notes than are shown are kept, because a verdict takes its own words back out of them."""
 
 

@@ -61,7 +61,7 @@ def middle(number: int) -> float:
     return 0.0 if number < 1 else float(2 ** ((number - 0.5) / 12)) / 1_000_000
 
 
-def sums(state: State) -> Sums:
+def sums(_key: str, state: State) -> Sums:
     """What a run adds to each hour's count of each tool."""
     rows: dict[str, dict[str, int]] = {}
     for hour, tools in state.hours.items():

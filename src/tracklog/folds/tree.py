@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tracklog.fact import Began, Ended, Fact, Linked, Moved, Said
-from tracklog.folds import Fold, Told, run_key, short, text_of, word
+from tracklog.folds import Fold, Sums, Told, run_key, run_of, short, text_of, word
 
 DESCENT = ("sub-run", "fork", "resume", "branch")
 """The links that lead from a parent to a child."""
@@ -55,6 +55,17 @@ def key_of(named: Any, family: str) -> str | None:
     if isinstance(named, Mapping):
         named, family = named.get("run"), text_of(named.get("family") or family)
     return None if named is None or named == "" else f"{family}:{text_of(named)}"
+
+
+def sums(key: str, state: State) -> Sums:
+    """The runs by each name that they bear, or call another run by that they are tied to."""
+    return {name: {key: 1} for name in names(state)}
+
+
+def names(state: State) -> set[str]:
+    """What leads from a run to those that are tied to it: its own names, and those it calls."""
+    own = {state.run, *(text_of(alias) for _, alias in state.aliases)}
+    return own | {run_of(other)[1] for _, _, other, *_ in state.links}
 
 
 @dataclass(slots=True)
@@ -166,4 +177,5 @@ fold = Fold(
     facts=(Began, Ended, Moved, Said, Linked),
     key=lambda told, _: run_key(told),
     step=step,
+    sums=sums,
 )

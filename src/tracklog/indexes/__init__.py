@@ -66,9 +66,12 @@ class Index(Protocol):
         was got within that time. It ends with its process.
         """
 
-    def clear(self, fields: Mapping[str, Sequence[str]], notes: Mapping[str, str]) -> None:
+    def clear(self, fields: Mapping[str, Mapping[str, Any]], notes: Mapping[str, str]) -> None:
         """Forgets everything, at once and for good, to be built anew by the folds of these
-        names, whose states have these fields.
+        names, whose states have these fields, each with its usual value.
+
+        A state leaves out what is usual; and `family` and `run`, where its key begins with
+        `family:run`, and then ends or goes on behind a unit separator.
         """
 
     def replace(self) -> str:

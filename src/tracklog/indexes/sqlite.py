@@ -7,6 +7,7 @@ Beside the file are SQLite's own `-wal` and `-shm`, and `.lock`, held by the one
 import contextlib
 import errno
 import fcntl
+import json
 import os
 import sqlite3
 import threading
@@ -40,7 +41,7 @@ _TABLES = (
     "CREATE VIRTUAL TABLE words USING fts5(text, content='', columnsize=0)",
     "INSERT INTO meta VALUES('cursor', 0)",
 )
-_FORMAT = 2  # in user_version: 0 is an empty file
+_FORMAT = 3  # in user_version: 0 is an empty file
 _BUSY = 30.0  # seconds; what others hold, they hold for milliseconds
 _AT_ONCE = 250  # keys that are asked for in one statement
 _IDLE = 4  # connections for readers that are kept open
@@ -99,7 +100,7 @@ class SqliteIndex:
         finally:
             self._turn.release()
 
-    def clear(self, fields: Mapping[str, Sequence[str]], notes: Mapping[str, str]) -> None:
+    def clear(self, fields: Mapping[str, Mapping[str, Any]], notes: Mapping[str, str]) -> None:
         with self._writing() as writer:
             for kind, name in writer.execute(
                 "SELECT type, name FROM sqlite_schema WHERE type = 'view' OR name IN"
@@ -425,14 +426,33 @@ def _quoted(name: str) -> str:
     return '"{}"'.format(name.replace('"', '""'))
 
 
-def _view(fold: str, fields: Sequence[str]) -> str:
+def _view(fold: str, fields: Mapping[str, Any]) -> str:
     """A table of a fold's states, as a person would ask for it."""
-    own = [name for name in ("key", "seq") if name not in fields]
-    path = {name: f"$.{_quoted(name)}".replace("'", "''") for name in fields}
-    parts = [f"json_extract(state, '{path[name]}') AS {_quoted(name)}" for name in fields]
-    of = fold.replace("'", "''")
-    name = _quoted(fold.replace("-", "_"))
-    return f"CREATE VIEW {name} AS SELECT {', '.join(own + parts)} FROM states WHERE fold = '{of}'"  # noqa: S608  # names of ours, quoted
+    parts = [name for name in ("key", "seq") if name not in fields]
+    parts += [f"{_column(name, usual)} AS {_quoted(name)}" for name, usual in fields.items()]
+    name, of = _quoted(fold.replace("-", "_")), _literal(fold)
+    return f"CREATE VIEW {name} AS SELECT {', '.join(parts)} FROM states WHERE fold = {of}"  # noqa: S608  # names of ours, quoted
+
+
+_RUN = "substr(key, 1, instr(key || char(31), char(31)) - 1)"
+_BY_KEY = {
+    "family": f"substr({_RUN}, 1, instr(key, ':') - 1)",
+    "run": f"substr({_RUN}, instr(key, ':') + 1)",
+}
+"""What of a state its key says."""
+
+
+def _column(name: str, usual: Any) -> str:
+    kept = f"json_extract(state, {_literal('$.' + _quoted(name))})"
+    return f"ifnull({kept}, {_BY_KEY.get(name, _literal(usual))})"
+
+
+def _literal(value: Any) -> str:
+    """A value as `json_extract` would give it."""
+    if isinstance(value, str | list | dict):
+        text = value if isinstance(value, str) else json.dumps(value)
+        return "'{}'".format(text.replace("'", "''"))
+    return "NULL" if value is None else repr(value + 0)
 
 
 def _term(term: str) -> str:

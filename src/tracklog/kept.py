@@ -1,0 +1,68 @@
+"""A fold's states as an index keeps them: JSON without what is usual, and what the key says."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
+
+import orjson
+
+from tracklog.folds import MARK, Fold
+
+S = TypeVar("S")
+
+
+def freeze(key: str, state: Any) -> bytes:
+    """A state as JSON; a field that is as it was before any fact is left out.
+
+    So are `family` and `run`, where the key begins with them.
+    """
+    shape = _shape(type(state))
+    said = {
+        name: value
+        for name, value, usual in zip(shape.names, shape.values(state), shape.usual, strict=False)
+        if value is not usual and value != usual
+    }
+    if shape.of_run and key.partition(MARK)[0] == f"{state.family}:{state.run}":
+        said.pop("family", None)
+        said.pop("run", None)
+    return orjson.dumps(said)
+
+
+def thaw(fold: Fold[S], key: str, state: bytes) -> S:
+    """The state that was kept under a key."""
+    said = orjson.loads(state)
+    if _shape(fold.State).of_run and "family" not in said:
+        said["family"], _, said["run"] = key.partition(MARK)[0].partition(":")
+    return fold.State(**said)
+
+
+def usual(fold: Fold[Any]) -> Mapping[str, Any]:
+    """The fields of a fold's states, each with what it says before any fact."""
+    shape = _shape(fold.State)
+    return dict(zip(shape.names, shape.usual, strict=False))
+
+
+class _Shape(NamedTuple):
+    names: tuple[str, ...]
+    values: Callable[[Any], tuple[Any, ...]]
+    usual: tuple[Any, ...]
+    of_run: bool
+    """Whether it says which run it is of."""
+
+
+_shapes: dict[type, _Shape] = {}
+
+
+def _shape(state: type) -> _Shape:
+    known = _shapes.get(state)
+    if known is None:
+        known = _shapes[state] = _shape_of(state)
+    return known
+
+
+def _shape_of(state: type) -> _Shape:
+    names = tuple(each.name for each in fields(state))
+    # A second name, because of one alone it would get no tuple.
+    values = attrgetter(*names, "__class__")
+    return _Shape(names, values, values(state()), {"family", "run"} <= {*names})
