@@ -1046,3 +1046,146 @@ def test_import_with_redact_keeps_no_secret_in_lines_or_blobs(user, tmp_path):
     assert len([each for each in kept if "blobs" in each.parts]) == 1
     assert not [each for each in kept if secret.encode() in each.read_bytes()]
     assert any(b"[redacted:" in each.read_bytes() for each in kept if "blobs" in each.parts)
+
+
+def test_claude_outputs_too_big_for_a_conversation_are_kept_with_it(user):
+    conversation = next((user / ".claude" / "projects" / "-tmp").glob("*.jsonl"))
+    results = conversation.with_suffix("") / "tool-results"
+    results.mkdir(parents=True)
+    (results / "toolu_01.txt").write_text("a line\n" * 20_000)
+    (results / "toolu_02.jsonl").write_text('{"type": "user"}\n')
+    lists = user / ".claude" / "todos"
+    lists.mkdir()
+    (lists / f"{conversation.stem}-agent-{conversation.stem}.json").write_text('[{"content": "x"}]')
+    (lists / f"{SESSION}-agent-{SESSION}.json").write_text("[]")
+    assert orjson.loads(run("import", "--json").stdout)["files"] == 6
+    with Home(user.parent / "home") as home:
+        lines = [orjson.loads(record.line) for record in home.journal.records()]
+        [first, second] = sorted(
+            (line for line in lines if line.get("label") == "tool-result"),
+            key=lambda line: line["data"]["call_id"],
+        )
+        assert first["run"] == second["run"] == conversation.stem
+        assert first["data"]["call_id"] == "toolu_01"
+        blob = home.blobs.get(first["data"]["output"]["$blob"]["sha256"])
+        assert blob == b"a line\n" * 20_000
+        [todo] = [line for line in lines if line.get("label") == "todos"]
+        assert (todo["run"], todo["data"]) == (conversation.stem, [{"content": "x"}])
+    assert orjson.loads(run("import", "--json").stdout)["files"] == 0
+
+
+def test_typed_prompts_are_notes_on_their_conversations_and_never_prompts(tmp_path):
+    typed = {"display": "fix it", "pastedContents": {}, "timestamp": 1_777_000_000_000,
+             "project": "/w", "sessionId": SESSION}  # fmt: skip  # one record
+    path = write(tmp_path / "history.jsonl", typed, {**typed, "sessionId": None}, "odd")
+    [first, second, _], report = told("claude", path)
+    assert (first["run"], first["fact"], first["text"]) == (SESSION, "Noted", "fix it")
+    assert first["data"] == {"project": "/w"}
+    assert second["run"] != SESSION
+    assert report.unknown == {"history": 1}
+    path = write(
+        tmp_path / "history.jsonl", {"session_id": THREAD, "ts": 1_777_000_000, "text": "go"}
+    )
+    assert registry.importer("codex").recognise(path, path.read_bytes()) > 0.9
+    [line], _ = told("codex", path)
+    assert (line["fact"], line["text"]) == ("Noted", "go")
+    assert line["run"] == run_id("codex", THREAD)
+
+
+PRINTED = [
+    {"type": "thread.started", "thread_id": THREAD},
+    {"type": "turn.started"},
+    *[
+        {"type": f"item.{moment}", "item": {"id": f"item_{n}", "type": kind, "text": "x"}}
+        for n, kind in enumerate((
+            "agent_message", "reasoning", "command_execution", "file_change", "mcp_tool_call",
+            "collab_tool_call", "web_search", "todo_list", "error",
+        ))
+        for moment in ("started", "updated", "completed")
+    ],
+    {"type": "item.completed", "item": {"id": "i", "item_type": "assistant_message", "text": "x"}},
+    {"type": "turn.completed", "usage": {"input_tokens": 1, "output_tokens": 2}},
+    {"type": "turn.started"},
+    {"type": "turn.failed", "error": {"message": "no"}},
+    {"type": "error", "message": "no"},
+]  # fmt: skip  # a list to be read
+
+
+def test_every_printed_item_that_is_known_is_understood(tmp_path):
+    lines, report = told("codex", write(tmp_path / "printed.jsonl", *PRINTED))
+    assert not report.unknown
+    assert len(of(lines, "Called")) == len(of(lines, "Returned")) == 5
+
+
+GEMINI = [
+    {"sessionId": SESSION, "projectHash": "0" * 64, "startTime": "2026-05-05T09:00:00Z",
+     "kind": "main", "directories": ["/w"], "summary": "s"},
+    *[{"id": f"m{n}", "timestamp": "2026-05-05T09:00:01Z", "type": kind, "content": "x"}
+      for n, kind in enumerate(("user", "gemini", "info", "warning", "error"))],
+    {"id": "m9", "timestamp": "2026-05-05T09:00:02Z", "type": "gemini", "content": [
+        {"text": "x"}, {"inlineData": {"mimeType": "image/png", "data": ""}},
+        {"functionResponse": {"id": "c", "name": "t", "response": {"output": "o"}}}],
+     "thoughts": [{"subject": "s", "description": "d"}], "tokens": {"input": 1, "output": 2},
+     "toolCalls": [{"id": "c", "name": "t", "args": {}, "status": "success"}]},
+    {"$set": {"lastUpdated": "2026-05-05T09:00:03Z", "summary": "t"}},
+    {"$rewindTo": "m9"},
+]  # fmt: skip  # a list to be read
+
+
+def test_every_line_of_gemini_that_is_known_is_understood(tmp_path):
+    _, report = told("gemini", write(tmp_path / "session-2026-05-05T09-00-aaaaaaaa.jsonl", *GEMINI))
+    assert not report.unknown
+
+
+BLOCKS = [
+    {"type": "text", "text": "x"},
+    {"type": "thinking", "thinking": "x", "signature": "s"},
+    {"type": "redacted_thinking", "data": "s"},
+    {"type": "tool_use", "id": "t1", "name": "Read", "input": {}},
+    {"type": "server_tool_use", "id": "t2", "name": "web_search", "input": {}},
+    {"type": "web_search_tool_result", "tool_use_id": "t2", "content": []},
+    {"type": "fallback", "x": 1},
+]
+
+
+def test_every_part_of_a_claude_message_is_told(tmp_path):
+    answer = claude("assistant", message={"id": "m", "model": "claude", "content": BLOCKS})
+    asked = [{"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "o"}]},
+             {"type": "image", "source": {"type": "base64", "data": "", "media_type": "image/png"}},
+             {"type": "document", "source": {}}]  # fmt: skip  # one message
+    back = claude("user", n=2, message={"role": "user", "content": asked})
+    lines, report = told("claude", write(tmp_path / f"{SESSION}.jsonl", answer, back))
+    assert not report.unknown
+    [first, rest] = [line["blocks"] for line in of(lines, "Said", role="assistant")]
+    assert [block["type"] for block in first] == ["text", "thinking", "thinking"]
+    assert [block["provider_type"] for block in rest] == ["fallback"]
+    assert [line["call_id"] for line in of(lines, "Called")] == ["t1", "t2"]
+    assert [line["call_id"] for line in of(lines, "Returned")] == ["t2", "t1"]
+    [shown] = of(lines, "Said", role="user")
+    assert [block["provider_type"] for block in shown["blocks"]] == ["image", "document"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.dictionaries(st.sampled_from(
+    ["type", "payload", "item", "sessionId", "uuid", "data", "role", "id", "git", "session_id"]
+), st.none() | st.integers(0, 9) | st.text(max_size=3) | st.lists(st.integers(0, 9), max_size=2)
+   | st.dictionaries(st.text(max_size=2), st.none(), max_size=1)), max_size=5))  # fmt: skip
+def test_whatever_a_file_begins_with_every_importer_can_look_at_it(values):
+    head = b"".join(orjson.dumps(value) + b"\n" for value in values)
+    for importer in registry.importers():
+        assert 0 <= importer.recognise(Path("some.jsonl"), head) <= 1
+        assert importer.form(Path("some.jsonl"), head) in ("lines", "document", "sse", "text")
+
+
+@pytest.mark.parametrize("words", [
+    'it answers {"object": "chat.completion.chunk", "id": "chatcmpl-1"}, then {"id": "resp_1"}',
+    'the schema is {"schema_version": "ATIF-v1.7", "trajectory_id": "t", "steps": []}',
+    '{"specversion": "1.0", "source": "/x"} and {"type": "RUN_STARTED", "threadId": "t"}',
+    '{"type": "TEXT_MESSAGE_START"} {"type": "assistant.message", "data": {}}',
+])  # fmt: skip
+def test_a_conversation_about_a_format_is_not_taken_for_it(words, tmp_path, home):
+    mine = write(tmp_path / "mine.jsonl", claude(message={"role": "user", "content": words}))
+    assert Importing(home).importer_of(mine).name == "claude"
+    other = codex("response_item", type="message", role="user", content=words)
+    theirs = write(tmp_path / "theirs.jsonl", meta(), other)
+    assert Importing(home).importer_of(theirs).name == "codex"

@@ -23,7 +23,7 @@ from typing import Any, Literal, Protocol
 from tracklog.event import Body
 from tracklog.importers._lifting import Lift, hashed
 from tracklog.importers._reading import HEAD, Batch, Place, Reading
-from tracklog.importers._records import DAMAGED, Raw, opening
+from tracklog.importers._records import DAMAGED, Raw, opening, unquoted
 from tracklog.importers._report import Report
 from tracklog.importers._telling import Teller, moment, seconds
 from tracklog.providers import count, word
@@ -51,11 +51,13 @@ __all__ = [
     "opening",
     "run_id",
     "seconds",
+    "unquoted",
     "word",
 ]
 
-Form = Literal["lines", "document", "sse"]
-"""How a file is cut into records: at LF, not at all, or as a stream of server-sent events."""
+Form = Literal["lines", "document", "sse", "text"]
+"""How a file is cut into records: at LF, not at all, as a stream of server-sent events, or as one
+text that is no JSON."""
 
 
 def run_id(tool: str, native: str, agent: str = "") -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import orjson
 
 from tracklog.importers._lifting import Put, hashed
-from tracklog.importers._records import DAMAGED, Raw, document, events, records
+from tracklog.importers._records import DAMAGED, Raw, document, events, records, text
 from tracklog.importers._report import Report
 from tracklog.importers._telling import Teller
 
@@ -118,7 +118,7 @@ class Reading:
         if after is None:
             return fresh
         self.again = _difference(file, after, fresh)
-        if self.again or form == "document":
+        if self.again or form in ("document", "text"):
             return fresh
         return replace(after.copy(), device=found.st_dev, inode=found.st_ino)
 
@@ -184,6 +184,8 @@ class Reading:
     def _records(self, file: BinaryIO, offset: int, form: str, final: bool) -> Iterator[Raw]:
         if form == "document":
             return document(file, final=final)
+        if form == "text":
+            return text(file)
         if form == "sse":
             return events(file, offset, self.importer.fits, final=final)
         return records(file, offset, self.importer.fits, final=final)

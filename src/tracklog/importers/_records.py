@@ -247,6 +247,17 @@ def document(file: BinaryIO, *, final: bool, cap: int = DOCUMENT) -> Iterator[Ra
                 yield Raw(0, text, value, exact=False)
 
 
+def text(file: BinaryIO, *, cap: int = CAP) -> Iterator[Raw]:
+    """A file that is one text; nothing of an empty one."""
+    file.seek(0)
+    data = file.read(cap + 1)
+    if len(data) > cap:
+        flaw = ("oversized", f"more than {cap} bytes in one text, of which the beginning is held")
+        yield Raw(0, data[: 64 << 10], DAMAGED, (flaw,), exact=False)
+    elif data:
+        yield Raw(0, data, data.decode("utf-8", "replace"), exact=False, through=len(data))
+
+
 def _beginning_of(text: bytes) -> Any:
     """A document as far as it can be read: whole elements only, then all that is open is closed."""
     said = text.replace(b"\0", rb"\u0000").decode("utf-8", "replace")
@@ -328,3 +339,11 @@ def opening(head: bytes, most: int = 50) -> list[Any]:
         except orjson.JSONDecodeError:
             continue
     return found
+
+
+def unquoted(head: bytes) -> bytes:
+    """The beginning of a file without the JSON that its texts quote, which is not what it is."""
+    return _ESCAPED.sub(b"", head)
+
+
+_ESCAPED = re.compile(rb"\\.", re.DOTALL)

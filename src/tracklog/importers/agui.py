@@ -20,7 +20,7 @@ from tracklog.fact import (
     Said,
     Spent,
 )
-from tracklog.importers import Form, Importer, Raw, Reader, count, moment, run_id, word
+from tracklog.importers import Form, Importer, Raw, Reader, count, moment, run_id, unquoted, word
 from tracklog.importers._spoken import carried
 from tracklog.providers import input_of
 
@@ -455,6 +455,7 @@ def form(path: Path, head: bytes) -> Form:
 
 
 def recognise(path: Path, head: bytes) -> float:  # noqa: ARG001  # the shape
+    head = unquoted(head)
     if b'"RUN_STARTED"' in head and b'"threadId"' in head:
         return 0.95
     return 0.6 if b'"TEXT_MESSAGE_' in head or b'"TOOL_CALL_START"' in head else 0.0

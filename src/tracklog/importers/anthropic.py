@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tracklog.fact import Fact
-from tracklog.importers import Importer, Raw, run_id, word
+from tracklog.importers import Importer, Raw, run_id, unquoted, word
 from tracklog.importers._exchanges import (
     Body,
     ExchangeReader,
@@ -99,6 +99,7 @@ def _print(message: Any) -> str:
 
 
 def recognise(path: Path, head: bytes) -> float:  # noqa: ARG001  # the shape
+    head = unquoted(head)
     if b'"message_start"' in head and b'"content_block_' in head and b'"sessionId"' not in head:
         return 0.9
     if b'"type":"message"' in head.replace(b" ", b"") and b'"stop_reason"' in head:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from tracklog.fact import Began, Called, Fact, Linked, Noted, Returned, Role, Said, Spent
-from tracklog.importers import Form, Importer, Raw, Reader, count, moment, run_id, word
+from tracklog.importers import Form, Importer, Raw, Reader, count, moment, run_id, unquoted, word
 from tracklog.importers._spoken import carried, is_run
 
 NAME = "atif"
@@ -289,6 +289,7 @@ def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
 
 
 def recognise(path: Path, head: bytes) -> float:  # noqa: ARG001  # the shape
+    head = unquoted(head)
     if b'"ATIF-v1' in head:
         return 0.98
     return 0.5 if b'"trajectory_id"' in head and b'"steps"' in head else 0.0

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from tracklog.fact import Linked, Noted
-from tracklog.importers import Form, Importer, Raw, Reader, moment, run_id, word
+from tracklog.importers import Form, Importer, Raw, Reader, moment, run_id, unquoted, word
 
 NAME = "cloudevents"
 OURS = "dev.tracklog."
@@ -130,6 +130,7 @@ def form(path: Path, head: bytes) -> Form:
 
 
 def recognise(path: Path, head: bytes) -> float:  # noqa: ARG001  # the shape
+    head = unquoted(head)
     return 0.98 if b'"specversion"' in head and b'"source"' in head else 0.0
 
 

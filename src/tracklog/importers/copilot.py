@@ -27,6 +27,7 @@ from tracklog.importers import (
     moment,
     run_id,
     seconds,
+    unquoted,
     word,
 )
 
@@ -517,6 +518,7 @@ def _usage(told: Any) -> dict[str, Any] | None:
 
 
 def recognise(path: Path, head: bytes) -> float:
+    head = unquoted(head)
     begins = b'"session.start"' in head[:4096] and b'"data"' in head[:4096]
     named = path.name == "events.jsonl" or path.parent.name in FOLDERS
     spoken = b'"assistant.' in head or b'"tool.execution_' in head or b'"user.message"' in head

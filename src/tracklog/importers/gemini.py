@@ -9,7 +9,18 @@ from typing import Any, NamedTuple
 import orjson
 
 from tracklog.fact import Began, Called, Fact, Linked, Noted, Returned, Said, Spent
-from tracklog.importers import Form, Importer, Raw, Reader, count, inside, moment, run_id, word
+from tracklog.importers import (
+    Form,
+    Importer,
+    Raw,
+    Reader,
+    count,
+    inside,
+    moment,
+    run_id,
+    unquoted,
+    word,
+)
 
 NAME = "gemini"
 CUT = re.compile(
@@ -339,6 +350,7 @@ def form(path: Path, head: bytes) -> Form:
 
 
 def recognise(path: Path, head: bytes) -> float:
+    head = unquoted(head)
     named = path.name.startswith("session-") and path.suffix in (".json", ".jsonl")
     if b'"projectHash"' in head[:4096] and b'"sessionId"' in head[:4096]:
         return 0.95

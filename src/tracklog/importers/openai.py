@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tracklog.fact import Fact, Role, Said
-from tracklog.importers import Importer, Raw, run_id, word
+from tracklog.importers import Importer, Raw, run_id, unquoted, word
 from tracklog.importers._exchanges import (
     Body,
     ExchangeReader,
@@ -125,6 +125,7 @@ def _print(message: Any) -> str:
 
 
 def recognise(path: Path, head: bytes) -> float:  # noqa: ARG001  # the shape
+    head = unquoted(head)
     marks = (
         b'"chat.completion',
         b'"resp_',

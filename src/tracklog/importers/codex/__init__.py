@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from tracklog.event import Body
-from tracklog.importers import Importer, inside, opening, word
+from tracklog.importers import Importer, Reader, Source, Teller, inside, opening, word
+from tracklog.importers.codex import history
 from tracklog.importers.codex.items import ITEMS
 from tracklog.importers.codex.reader import RECORDS, CodexReader, is_bare_meta, thread_of
 from tracklog.importers.codex.telling import NAME
@@ -30,6 +32,8 @@ def recognise(path: Path, head: bytes) -> float:
     for value in opening(head):
         if not isinstance(value, dict):
             continue
+        if path.name == history.FILE and value.keys() >= history.KEYS:
+            return 0.95
         kind = word(value.get("type"))
         if kind in RECORDS and isinstance(value.get("payload"), dict):
             return 0.9
@@ -46,6 +50,11 @@ def recognise(path: Path, head: bytes) -> float:
     return 0.4 if thread_of(path) else 0
 
 
+def reader(source: Source, tell: Teller, state: dict[str, Any]) -> Reader:
+    reads = history.HistoryReader if source.path.name == history.FILE else CodexReader
+    return reads(source, tell, state)
+
+
 def fits(body: Body) -> bool:
     return "type" in body and ("payload" in body or "timestamp" in body or "item" in body)
 
@@ -54,7 +63,7 @@ importer = Importer(
     name=NAME,
     about="The rollouts of Codex, with its sub-agents, and what `codex exec --json` prints.",
     mapping="1",
-    reader=CodexReader,
+    reader=reader,
     recognise=recognise,
     find=find,
     fits=fits,

@@ -33,6 +33,7 @@ def is_bare_meta(value: Body) -> bool:
         "type" not in value
         and isinstance(value.get("id"), str)
         and not {"instructions", "git"}.isdisjoint(value)
+        and "fact" not in value  # a line of ours
     )
 
 
