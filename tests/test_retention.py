@@ -2,6 +2,7 @@
 
 import base64
 import errno
+import os
 import stat
 from hashlib import sha256
 
@@ -302,3 +303,81 @@ class TestBlobs:
             blobs = Blobs(home)
             assert [blobs.get(name) for name in blobs.list()] in ([], [b"a picture"])
             assert blobs.get(blobs.put(b"a picture")) == b"a picture"
+
+
+class TestPacks:
+    def test_many_small_blobs_are_one_file_and_one_sync(self, tmp_path):
+        disk = FailingDisk(None)
+        blobs = Blobs(tmp_path, disk)
+        blobs.put_all(b"%d" % n for n in range(20))
+        assert disk.calls.count("sync") == 1
+        blobs.put_all([b"3", b"another", b"x" * (1 << 20)])
+        names = sorted(sha256(each).hexdigest() for each in [b"%d" % n for n in range(20)])
+        for reader in (blobs, Blobs(tmp_path)):
+            assert [reader.get(name) for name in names] == [
+                b"%d" % n for name in names for n in range(20)
+                if sha256(b"%d" % n).hexdigest() == name
+            ]  # fmt: skip  # one thing
+            assert set(reader.list()) > set(names)
+            assert reader.size(sha256(b"another").hexdigest()) == 7
+            assert reader.size(sha256(b"x" * (1 << 20)).hexdigest()) == 1 << 20
+        assert len(list((tmp_path / "blobs").rglob("*.pack"))) == 1
+        (pack,) = (tmp_path / "blobs").rglob("*.pack")
+        assert pack.read_bytes().count(b" 1\n3\n") == 1
+        assert stat.S_IMODE(pack.stat().st_mode) == 0o600
+
+    def test_what_is_collected_is_gone_from_its_pack_and_the_rest_is_left(self, tmp_path):
+        blobs, other = Blobs(tmp_path), Blobs(tmp_path)
+        contents = [b"secret", b"kept", b"", b"more\n"]
+        blobs.put_all(contents)
+        secret, *names = (sha256(each).hexdigest() for each in contents)
+        assert sorted(other.list()) == sorted([secret, *names])
+        assert blobs.collect(lambda name: name in names, older_than=1) == 0
+        assert blobs.collect(lambda name: name in names) == 6
+        (pack,) = (tmp_path / "blobs").rglob("*.pack")
+        assert b"secret" not in pack.read_bytes()
+        for reader in (blobs, other, Blobs(tmp_path)):
+            assert [reader.get(name) for name in names] == contents[1:]
+            with pytest.raises(NoSuchBlob):
+                reader.get(secret)
+        blobs.put_all([b"secret"])
+        assert other.get(secret) == b"secret"
+        blobs.collect(lambda _: False)
+        assert not list((tmp_path / "blobs").rglob("*.pack"))
+        blobs.put_all([b"kept"])
+        assert [*other.list()] == [*Blobs(tmp_path).list()] == [names[0]]
+
+    def test_damage_is_told_and_never_handed_out(self, tmp_path):
+        blobs = Blobs(tmp_path)
+        blobs.put_all([b"a picture"])
+        (pack,) = (tmp_path / "blobs").rglob("*.pack")
+        pack.write_bytes(pack.read_bytes().replace(b"a picture", b"a pikture"))
+        with pytest.raises(BlobDamaged, match=pack.name):
+            blobs.get(sha256(b"a picture").hexdigest())
+
+    def test_a_failure_loses_nothing_that_was_put_before_or_after(self, tmp_path):
+        counting = FailingDisk(None)
+        counted = Blobs(tmp_path / "count", counting)
+        counted.put_all([b"first"])
+        before = len(counting.calls)
+        counted.put_all([b"second", b"third"])
+        for at in range(before, len(counting.calls)):
+            disk = FailingDisk(at, errno.ENOSPC, short=True)
+            blobs = Blobs(tmp_path / str(at), disk)
+            blobs.put_all([b"first"])
+            with pytest.raises(OSError, match="space"):
+                blobs.put_all([b"second", b"third"])
+            blobs.put_all([b"second", b"fourth"])
+            for reader in (blobs, Blobs(tmp_path / str(at))):
+                for each in (b"first", b"second", b"fourth"):
+                    assert reader.get(sha256(each).hexdigest()) == each
+
+    def test_what_was_put_lately_is_left_alone(self, tmp_path):
+        blobs = Blobs(tmp_path)
+        blobs.put(b"x" * (1 << 20))
+        blobs.put_all([b"packed"])
+        for path in (tmp_path / "blobs").rglob("*"):
+            os.utime(path, (1, 1))
+        young = blobs.put(b"y" * (1 << 20))
+        assert blobs.collect(lambda _: False, older_than=1000) == (1 << 20) + len(b"packed")
+        assert [*blobs.list()] == [young]

@@ -1,15 +1,19 @@
-"""Large values, kept once under the hash of their bytes: `<home>/blobs/sha256/ab/<the rest>`."""
+"""Values kept under the hash of their bytes: the large in `<home>/blobs/sha256/ab/<the rest>`,
+many small ones together in packs.
+"""
 
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
 from tracklog.disk import Disk, make_folders, write_all
 from tracklog.errors import BlobDamaged, NoSuchBlob
+from tracklog.packs import Packs
 
+_SMALL = 256 << 10  # bytes, from which on a blob has a file of its own
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
@@ -19,6 +23,20 @@ class Blobs:
     def __init__(self, home: Path | str, disk: Disk | None = None) -> None:
         self.folder = Path(home) / "blobs" / "sha256"
         self.disk = disk or Disk()
+        self.packs = Packs(Path(home) / "blobs" / "packs", self.disk)
+
+    def put_all(self, contents: Iterable[bytes]) -> None:
+        """Keeps them all, the small ones with one sync; on disk on return."""
+        small: dict[str, bytes] = {}
+        for content in contents:
+            if len(content) >= _SMALL:
+                self.put(content)
+            else:
+                small[sha256(content).hexdigest()] = content
+        new = self.packs.news(small)
+        new = {name: each for name, each in new.items() if not self._path(name).exists()}
+        if new:
+            self.packs.put(new)
 
     def put(self, content: bytes) -> str:
         """The content's SHA-256, by which it can be got; on disk on return."""
@@ -45,15 +63,19 @@ class Blobs:
     def get(self, name: str) -> bytes:
         """The content that was put, and no other."""
         path = self._path(name)
+        content: bytes | None
         try:
             content = path.read_bytes()
         except FileNotFoundError:
+            content = self.packs.read(name)
+        if content is None:
             raise NoSuchBlob(
                 f"there is no blob {name}", "it was collected, or belongs to another home"
-            ) from None
+            )
         if sha256(content).hexdigest() != name:
+            place = self.packs.find(name) if not path.exists() else None
             raise BlobDamaged(
-                f"{path} does not have the bytes that were put",
+                f"{place.pack if place else path} does not have the bytes that were put",
                 "bring it back from a backup, or remove it and import its source again",
             )
         return content
@@ -61,14 +83,19 @@ class Blobs:
     def size(self, name: str) -> int | None:
         """In bytes; None when it is not kept here."""
         path = self._path(name)
-        return path.stat().st_size if path.exists() else None
+        if path.exists():
+            return path.stat().st_size
+        place = self.packs.find(name)
+        return place.size if place else None
 
     def list(self) -> Iterator[str]:
         """The hash of every blob, in order."""
-        if not self.folder.is_dir():
-            return
-        for part in sorted(self.folder.iterdir()):
-            for path in sorted(part.iterdir()):
+        yield from sorted({*self._alone(), *self.packs.names()})
+
+    def _alone(self) -> Iterator[str]:
+        """Those that have a file of their own."""
+        for part in self.folder.iterdir() if self.folder.is_dir() else ():
+            for path in part.iterdir():
                 if _HASH.fullmatch(part.name + path.name):
                     yield part.name + path.name
 
@@ -78,8 +105,8 @@ class Blobs:
         `older_than` is a moment in seconds since 1970: what was put later is left alone, because
         the line that speaks of it may still be on its way.
         """
-        freed = 0
-        for name in [*self.list()]:
+        freed = self.packs.collect(wanted, older_than)
+        for name in [*self._alone()]:
             path = self._path(name)
             state = path.stat()
             if not wanted(name) and (not older_than or state.st_mtime < older_than):

@@ -29,6 +29,7 @@ from tracklog.home import Home
 from tracklog.importers import HEAD, Importer, Place, Reading, Report, hashed
 
 FEW = 20
+_HELD = 8 << 20  # bytes of blobs that are put together
 """How many refusals are told one by one."""
 SAVED = 32 << 20
 """After so many bytes of a source its place is saved."""
@@ -106,6 +107,8 @@ class Importing:
         self._known: dict[str, Known] = {}
         self._keys: dict[str, dict[str, tuple[Path, str]]] = {}
         self._chosen: dict[str, Importer] = {}
+        self._lifted: dict[str, bytes] = {}
+        self._lifted_size = 0
         self._load()
 
     def find(self, user: Path, environment: Mapping[str, str]) -> list[Path]:
@@ -211,7 +214,17 @@ class Importing:
         """Keeps what was lifted out, without its secrets where the door takes them out, too."""
         if self._home.redact is not None:
             content, _ = self._home.redact(content)
-        return self._home.blobs.put(content)
+        name = hashed(content)
+        self._lifted[name] = content
+        self._lifted_size += len(content)
+        if self._lifted_size > _HELD:
+            self._put_lifted()
+        return name
+
+    def _put_lifted(self) -> None:
+        self._home.blobs.put_all(self._lifted.values())
+        self._lifted.clear()
+        self._lifted_size = 0
 
     def look_for_gone(self, *, dry: bool = False) -> list[str]:
         """Says on the runs of every source that vanished that it did; what it told is kept."""
@@ -311,6 +324,7 @@ class Importing:
         if dry:
             one.lines["told"] += len(lines)
         elif lines:
+            self._put_lifted()  # first: a line must not speak of what is not there
             verdicts = self._home.intake.admit(lines, dialect)
             one.lines.update([verdict[0] for verdict in verdicts])
             refused = [verdict.problems for verdict in verdicts if verdict[2]]
