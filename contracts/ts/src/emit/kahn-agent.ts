@@ -193,13 +193,16 @@ async function answered(
 ): Promise<{ answer: unknown } | undefined> {
   let failures = 0;
   for (;;) {
-    const left = Math.max(0, (until - Date.now()) / 1000);
+    let left = Math.max(0, (until - Date.now()) / 1000);
     if (failures > 0 && left === 0) return undefined;
     const wait = atOnce ? 0 : Math.floor(Math.min(30, left));
     const began = Date.now();
     let pause = 0.2;
     try {
-      const { status, body, pause: asked } = await http.get(`${path}&wait=${wait}`, wait + 2);
+      const { status, body, pause: asked } = await http.get(
+        `${path}&wait=${wait}`,
+        Math.min(wait + 2, left),
+      );
       if (status === 200) return { answer: (JSON.parse(body) as { answer: unknown }).answer };
       const isOpen = status === 204 || status === 404;
       if (status === 410 || (atOnce && isOpen)) return undefined;
@@ -208,7 +211,8 @@ async function answered(
     } catch {
       failures += 1;
     }
-    if (left <= 0) return undefined;
+    left = Math.max(0, (until - Date.now()) / 1000);
+    if (left === 0) return undefined;
     pause = Math.max(pause, Math.min(5, 0.1 * 2 ** Math.min(failures, 6)));
     if (failures > 0 || wait === 0 || Date.now() - began < wait * 500)
       await seconds(Math.min(pause, left));
