@@ -25,6 +25,7 @@ SPEAKERS = {
     "tracklog.importers": "tracklog",
     "tracklog.importing": "tracklog",
     "tracklog.recording": "awf",
+    "tracklog._exporter_suite": "tracklog",  # facts of a test, as a run
 }
 """Who may write which dialect, outside the dialect's own file."""
 

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import fields
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -37,9 +36,8 @@ from tracklog.cli import tracklog
 from tracklog.dialects import tracklog as native
 from tracklog.errors import UnknownName
 from tracklog.export import export, flight, losses
-from tracklog.exporters.otel import span_id, trace_id
+from tracklog.exporters.otel.spans import span_id, trace_id
 from tracklog.fact import (
-    FACTS,
     Answered,
     Asked,
     Began,
@@ -54,7 +52,7 @@ from tracklog.fact import (
     Spent,
 )
 from tracklog.frame import Erased, Record
-from tracklog.testing import told_by
+from tracklog.testing import ExporterSuite, told_by
 
 NAMES = registry.exporter_names()
 ROOT = Path(__file__).parents[1]
@@ -68,13 +66,6 @@ def written(flight, name, **options) -> bytes:
 def one(*facts, **more):
     """The flight of some facts."""
     return flights(told(*facts, **more))[0]
-
-
-def every_choice(exporter):
-    """The usual options, and each other choice by itself."""
-    yield {}
-    for name, option in exporter.options.items():
-        yield from ({name: choice} for choice in option.choices if choice != option.usual)
 
 
 def text(words, role="assistant", **more):
@@ -155,49 +146,33 @@ def test_a_run_is_written_as_the_sample_has_it(name, golden):
     assert written(made, name) == file.read_bytes()
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_exporting_twice_gives_the_same_bytes(name):
-    recorded = told(*A_TALK)
-    exporter = registry.exporter(name)
-    for options in every_choice(exporter):
-        once = written(flights(recorded)[0], name, **options)
-        assert once == written(flights(recorded)[0], name, **options)
-        assert once
+class TestAgui(ExporterSuite):
+    exporter = registry.exporter("agui")
 
 
-WHOLE = {"atif"}
-"""A late result stands in an early step there, so the document is made whole."""
+class TestAtif(ExporterSuite):
+    exporter = registry.exporter("atif")
+    streams = False  # a late result stands in an early step there, so the document is made whole
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - WHOLE))
-def test_a_long_run_is_written_while_it_is_read(name):
-    """Memory stays bounded where the format allows it: the first bytes come long before the end."""
-    recorded = told(*[text(f"word {n}", agent="a", message_id=str(n)) for n in range(3000)])
-    read = []
-
-    def counted(_run):
-        for record in recorded:
-            read.append(record.seq)
-            yield record
-
-    made = flight(("tracklog", RUN), counted, DIALECTS)
-    read.clear()
-    parts = export(made, name)
-    while sum(map(len, [next(parts)])) and len(read) < 5:
-        pass
-    assert len(read) < 1500
+class TestCloudEvents(ExporterSuite):
+    exporter = registry.exporter("cloudevents")
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_an_option_that_there_is_not_is_answered_with_those_that_there_are(name):
-    exporter = registry.exporter(name)
-    with pytest.raises(UnknownName) as caught:
-        exporter.chosen({"colour": "red"})
-    assert all(option in caught.value.hint for option in exporter.options)
-    for option, about in exporter.options.items():
-        if about.choices:
-            with pytest.raises(UnknownName):
-                exporter.chosen({option: "something else"})
+class TestHtml(ExporterSuite):
+    exporter = registry.exporter("html")
+
+
+class TestJsonl(ExporterSuite):
+    exporter = registry.exporter("jsonl")
+
+
+class TestOtel(ExporterSuite):
+    exporter = registry.exporter("otel")
+
+
+def test_every_format_of_the_folder_passes_the_suite():
+    assert {each.exporter.name for each in ExporterSuite.__subclasses__()} >= set(NAMES)
 
 
 def test_the_folder_is_the_registry():
@@ -206,9 +181,6 @@ def test_the_folder_is_the_registry():
     with pytest.raises(UnknownName) as caught:
         registry.exporter("pdf")
     assert "html" in caught.value.hint
-
-
-ENUMS = {"what", "phase", "role", "fidelity", "kind", "bound", "synthetic_id", "expires"}
 
 
 OUTSIDE = '''
@@ -242,76 +214,6 @@ def test_one_file_adds_a_format(home, tmp_path):
         check=False,
     )
     assert done.stdout == b"11 records", done.stderr
-
-
-ELSEWHERE = {"agent", "step", "call_id", "status"}
-"""Names that other facts of the test, or what is said of the run as a whole, tell as well."""
-
-
-def fields_of(fact):
-    """The fields of a fact whose value can be found again in what is written."""
-    for item in fields(fact):
-        kind = str(item.type)
-        if item.name in ENUMS and not (fact is Noted and item.name == "kind"):
-            continue
-        if "bool" in kind or item.name in ("blocks", "scores", "winning_models", "options"):
-            continue
-        yield item.name, kind
-
-
-def filled(fact):
-    """A fact that says everything, each field with a value of its own."""
-    required = {"what": "step", "phase": "working", "role": "assistant", "blocks": ()}
-    said: dict[str, Any] = {}
-    for n, (name, kind) in enumerate(fields_of(fact)):
-        said[name] = f"sentinel{n:02}z"
-        if "Mapping" in kind:
-            said[name] = {"name": f"sentinel{n:02}z"}
-        elif "float" in kind or "int" in kind:
-            said[name] = 7000 + n + (0.5 if "float" in kind else 0)
-    if fact is Said:
-        said["blocks"] = ({"type": "text", "text": "sentinelblocksz"},)
-    if fact is Spent:
-        said["usage"] = {"input_tokens": 7777, "output_tokens": 7778}
-    if fact is Linked:
-        said["kind"] = "related"
-    if fact is Decided:
-        said |= {"confidence": 0.7005, "threshold": 0.7006}
-    asked = {item.name for item in fields(fact)}
-    return fact(**{k: v for k, v in required.items() if k in asked and k not in said}, **said), said
-
-
-@pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.__name__)
-@pytest.mark.parametrize("name", NAMES)
-def test_what_a_format_says_it_keeps_is_in_it_and_what_it_drops_is_not(name, fact):
-    exporter = registry.exporter(name)
-    given_fact, said = filled(fact)
-    first = [Began(what="run"), Began(what="step", step=given_fact.step)]
-    if fact is Returned:
-        first.append(Called(tool="t", call_id=given_fact.call_id))
-    if fact is Said:
-        first.append(text("before", "user"))
-    for options in every_choice(exporter):
-        if "encoding" in options:
-            continue  # the same content in other bytes
-        made = one(*first, given_fact, text("after", "user"))
-        out = written(made, name, **options).decode()
-        fates = exporter.fates(exporter.chosen(options))
-        for field, value in said.items():
-            fate = fates.get(f"{fact.__name__}.{field.rstrip('_')}", "dropped")
-            there = found(value, out)
-            if fate in ("kept", "carried"):
-                assert there, (field, fate, options)
-            elif field not in ELSEWHERE:
-                assert not there, (field, fate, options)
-
-
-def found(value, out) -> bool:
-    if isinstance(value, dict):
-        return all(found(each, out) for each in value.values())
-    if isinstance(value, tuple):
-        return "sentinelblocksz" in out
-    return str(value) in out
 
 
 def test_the_loss_report_counts_what_a_run_says():

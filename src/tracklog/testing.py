@@ -12,6 +12,8 @@ A new importer:
     class TestMine(ImporterSuite):
         importer = my_importer
         samples = Path("samples/mine")
+
+A new format, in the same way: `class TestMine(ExporterSuite)` with its `exporter`.
 """
 
 import shutil
@@ -26,6 +28,7 @@ import orjson
 import pytest
 
 from tracklog import frame, registry
+from tracklog._exporter_suite import ExporterSuite
 from tracklog.check import checker
 from tracklog.errors import BadQuery, IndexUnusable
 from tracklog.event import Event, Finding
@@ -36,6 +39,7 @@ from tracklog.stores import Make, Store
 
 __all__ = [
     "Clock",
+    "ExporterSuite",
     "ImporterSuite",
     "IndexSuite",
     "StoreSuite",

@@ -1,65 +1,33 @@
-"""otel: the run as OpenTelemetry spans with the GenAI conventions, as an OTLP request.
-
-Ids are derived from the run, so exporting twice overwrites; what came in by OTLP keeps its own.
-"""
+"""The spans of a run: itself, its steps, the turns of its models and the calls of its tools."""
 
 import re
-import struct
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
 from tracklog.exporters import (
-    MAPPING,
     VOICES,
     Calls,
-    Exporter,
     Flight,
     Heard,
-    Option,
     Options,
     Turn,
     Turns,
     blob_of,
     blob_path,
-    dumps,
-    every,
     nanoseconds,
     plain,
-    some,
     span_of,
     text_of,
 )
-from tracklog.fact import (
-    Answered,
-    Asked,
-    Began,
-    Block,
-    Called,
-    Decided,
-    Ended,
-    Fact,
-    Linked,
-    Moved,
-    Noted,
-    Returned,
-    Said,
-    Spent,
-)
-from tracklog.loss import Fate
+from tracklog.fact import Began, Block, Called, Decided, Ended, Fact, Returned, Said, Spent
 
-SCHEMA_URLS = {
-    "1.41": "https://opentelemetry.io/schemas/1.41.0",
-    "1.42": "https://opentelemetry.io/schemas/gen-ai/1.42.0",
-}
 INTERNAL, CLIENT = 1, 3
 OK, ERROR = 1, 2
 UNSET_OUTCOMES = ("partial", "escaped")
 """Outcomes that are neither a success nor a failure."""
-BATCH = 100
-"""Spans that are written in one piece."""
+Values = dict[str, Any]
 
 
 def trace_id(family: str, root: str) -> str:
@@ -76,9 +44,6 @@ def _id(size: int, *parts: str) -> str:
     digest = sha256("\n".join(parts).encode("utf-8", "surrogatepass")).digest()[:size]
     # All zero would be invalid there.
     return (digest if any(digest) else digest[:-1] + b"\1").hex()
-
-
-Values = dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -108,54 +73,7 @@ class Span:
     message: str | None = None
 
 
-def write(flight: Flight, options: Options) -> Iterator[bytes]:
-    encode = _Protobuf if options["encoding"] == "protobuf" else _Json
-    encoding = encode(SCHEMA_URLS[options["generation"]])
-    trace = flight.trace or trace_id(*flight.root)
-    yield from encoding.begin()
-    yield from _written(flight, trace, _above(flight), encoding, options)
-    yield from encoding.end()
-
-
-def _above(flight: Flight) -> str | None:
-    """The span that a run hangs below when its parent is known and not written here."""
-    if flight.parent is None:
-        return None
-    role = "run" if flight.call is None else "tool"
-    return span_id(*flight.parent, role, flight.call or "")
-
-
-def _written(
-    flight: Flight, trace: str, above: str | None, encoding: "_Encoding", options: Options
-) -> Iterator[bytes]:
-    run = _Run(flight, trace, above, options)
-    yield from encoding.open(_resource(flight))
-    batch: list[Span] = []
-    for span in run.spans():
-        batch.append(span)
-        if len(batch) == BATCH:
-            yield from encoding.spans(batch)
-            batch = []
-    yield from encoding.spans(batch)
-    yield from encoding.close()
-    for child in flight.below:
-        hangs = run.tools.get(child.call or "", run.id)
-        yield from _written(child, child.trace or trace, hangs, encoding, options)
-
-
-def _resource(flight: Flight) -> Values:
-    agents = list(flight.summary.get("agents") or ())
-    software = flight.opening.get("software") or {}
-    name = software.get("name") or flight.family
-    if len(agents) == 1:
-        name = agents[0]
-    values: Values = {"service.name": str(name)}
-    if flight.opening.get("host"):
-        values["service.instance.id"] = str(flight.opening["host"])
-    return values
-
-
-class _Run:
+class SpansOf:
     """The spans of one run, each given away as soon as it has ended."""
 
     def __init__(self, flight: Flight, trace: str, above: str | None, options: Options) -> None:
@@ -619,228 +537,3 @@ def _part(block: Block, role: str = "") -> dict[str, Any]:
             kind = "reasoning" if role == "thought" else "text"
             return {"type": kind, "content": text_of(block.get("text", ""))}
     return dict(block)
-
-
-class _Encoding(ABC):
-    """How spans become bytes."""
-
-    def __init__(self, schema_url: str) -> None:
-        self.schema_url = schema_url
-
-    def begin(self) -> Iterator[bytes]:
-        yield from ()
-
-    def open(self, resource: Values) -> Iterator[bytes]:
-        self.resource = resource
-        yield from ()
-
-    @abstractmethod
-    def spans(self, spans: list[Span]) -> Iterator[bytes]: ...
-
-    def close(self) -> Iterator[bytes]:
-        yield from ()
-
-    def end(self) -> Iterator[bytes]:
-        yield from ()
-
-
-SCOPE = {"tracklog.export.mapping": MAPPING}
-
-
-class _Json(_Encoding):
-    """OTLP as JSON: ids in hex, 64-bit integers as text."""
-
-    begun = False
-
-    def begin(self) -> Iterator[bytes]:
-        yield b'{"resourceSpans":['
-
-    def open(self, resource: Values) -> Iterator[bytes]:
-        scope = {"name": "tracklog", "attributes": _pairs(SCOPE)}
-        told = dumps({"attributes": _pairs(resource)})
-        yield b'%b{"resource":%b,"schemaUrl":%b,"scopeSpans":[{"scope":%b,"schemaUrl":%b,"spans":[' % (
-            b"," if self.begun else b"", told, dumps(self.schema_url), dumps(scope),
-            dumps(self.schema_url),
-        )  # fmt: skip  # one template and what fills it
-        self.begun, self.between = True, b""
-
-    def spans(self, spans: list[Span]) -> Iterator[bytes]:
-        for span in spans:
-            yield self.between + dumps(_told(span))
-            self.between = b",\n"
-
-    def close(self) -> Iterator[bytes]:
-        yield b"]}]}"
-
-    def end(self) -> Iterator[bytes]:
-        yield b"]}\n"
-
-
-def _told(span: Span) -> dict[str, Any]:
-    told: dict[str, Any] = {"traceId": span.trace, "spanId": span.id}
-    if span.parent and span.parent != span.id:
-        told["parentSpanId"] = span.parent
-    told |= {
-        "name": span.name,
-        "kind": span.kind,
-        "startTimeUnixNano": str(nanoseconds(span.first.at)),
-        "endTimeUnixNano": str(nanoseconds(span.last.at)),
-        "attributes": _pairs(span.values),
-    }
-    if span.events:
-        told["events"] = [
-            {"timeUnixNano": str(moment), "name": name, "attributes": _pairs(values)}
-            for moment, name, values in span.events
-        ]
-    if span.links:
-        told["links"] = [{"traceId": trace, "spanId": other} for trace, other in span.links]
-    message = {"message": span.message} if span.message else {}
-    return told | ({"status": {**message, "code": span.code}} if span.code else {})
-
-
-def _pairs(values: Values) -> list[dict[str, Any]]:
-    return [{"key": key, "value": _value(value)} for key, value in values.items()]
-
-
-def _value(value: Any) -> dict[str, Any]:
-    match value:
-        case bool():
-            return {"boolValue": value}
-        case int() if -(2**63) <= value < 2**63:
-            return {"intValue": str(value)}
-        case float() | int():
-            return {"doubleValue": float(value)}
-        case list():
-            return {"arrayValue": {"values": [_value(each) for each in value]}}
-    return {"stringValue": str(value)}
-
-
-class _Protobuf(_Encoding):
-    """OTLP as protobuf: what is repeated may come in pieces, so each piece is whole."""
-
-    def spans(self, spans: list[Span]) -> Iterator[bytes]:
-        if not spans:
-            return
-        resource = _field(1, _attributes(1, self.resource))
-        scope = _field(1, _string(1, "tracklog") + _attributes(3, SCOPE))
-        url = _string(3, self.schema_url)
-        inner = scope + b"".join(_field(2, _encoded(span)) for span in spans) + url
-        yield _field(1, resource + _field(2, inner) + url)
-
-
-def _varint(number: int) -> bytes:
-    number &= 2**64 - 1
-    found = bytearray()
-    while number > 127:
-        found.append(number & 127 | 128)
-        number >>= 7
-    found.append(number)
-    return bytes(found)
-
-
-def _field(number: int, value: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(value)) + value
-
-
-def _string(number: int, value: str) -> bytes:
-    return _field(number, value.encode("utf-8", "replace"))
-
-
-def _number(number: int, value: int) -> bytes:
-    return _varint(number << 3) + _varint(value)
-
-
-def _fixed(number: int, value: int) -> bytes:
-    return _varint(number << 3 | 1) + struct.pack("<Q", value)
-
-
-def _attributes(number: int, values: Values) -> bytes:
-    return b"".join(
-        _field(number, _string(1, key) + _field(2, _any(value))) for key, value in values.items()
-    )
-
-
-def _any(value: Any) -> bytes:
-    match value:
-        case bool():
-            return _number(2, value)
-        case int() if -(2**63) <= value < 2**63:
-            return _number(3, value)
-        case float() | int():
-            return _varint(4 << 3 | 1) + struct.pack("<d", float(value))
-        case list():
-            return _field(5, b"".join(_field(1, _any(each)) for each in value))
-    return _string(1, str(value))
-
-
-def _encoded(span: Span) -> bytes:
-    parts = [_field(1, bytes.fromhex(span.trace)), _field(2, bytes.fromhex(span.id))]
-    if span.parent and span.parent != span.id:
-        parts.append(_field(4, bytes.fromhex(span.parent)))
-    parts += [
-        _string(5, span.name),
-        _number(6, span.kind),
-        _fixed(7, nanoseconds(span.first.at)),
-        _fixed(8, nanoseconds(span.last.at)),
-        _attributes(9, span.values),
-    ]
-    for moment, name, values in span.events:
-        parts.append(_field(11, _fixed(1, moment) + _string(2, name) + _attributes(3, values)))
-    for trace, other in span.links:
-        parts.append(_field(13, _field(1, bytes.fromhex(trace)) + _field(2, bytes.fromhex(other))))
-    if span.code:
-        message = _string(2, span.message) if span.message else b""
-        parts.append(_field(15, message + _number(3, span.code)))
-    return b"".join(parts)
-
-
-def fates(options: Options) -> dict[str, Fate]:
-    content: Fate = "kept" if options["content"] == "yes" else "dropped"
-    events = every("carried", (Moved, Decided, Asked, Answered, Linked, Noted))
-    return (
-        events
-        | some("carried", Noted, "kind label text")
-        | dict.fromkeys(("Noted.data", "Answered.answer", "Decided.evidence"), _or(content))
-        | dict.fromkeys(("Linked.context", "Began.task"), _or(content))
-        | some("kept", Decided, "name score verdict reason")
-        | some("kept", Began, "what agent step host model")
-        | some("carried", Began, "software cwd git fidelity")
-        | every("carried", (Ended,))
-        | some("kept", Ended, "what passed")
-        | every("carried", (Called,))
-        | some("kept", Called, "tool call_id")
-        | every("carried", (Returned,))
-        | some("kept", Returned, "call_id ok")
-        | dict.fromkeys(("Called.input", "Returned.output", "Said.blocks", "Said.role"), content)
-        | some("kept", Said, "agent step model stop_reason message_id fidelity")
-        | some("kept", Spent, "agent step provider model usage fidelity")
-        | some("carried", Spent, "cost_usd calls")
-        | {"sub-run": "kept"}
-    )
-
-
-def _or(content: Fate) -> Fate:
-    return "carried" if content == "kept" else "dropped"
-
-
-def synthesised(flight: Flight, options: Options) -> Iterator[str]:
-    spans = _Run(flight, "", None, options).spans()
-    if any(span.values.get("gen_ai.provider.name") == "unknown" for span in spans):
-        yield "gen_ai.provider.name"
-
-
-exporter = Exporter(
-    name="otel",
-    about="OpenTelemetry spans with the GenAI conventions, as an OTLP request.",
-    media_type="application/json",
-    media_types={("encoding", "protobuf"): "application/x-protobuf"},
-    suffix=".otlp.json",
-    write=write,
-    fates=fates,
-    synthesised=synthesised,
-    options={
-        "generation": Option("The version of the GenAI conventions.", ("1.41", "1.42"), "1.41"),
-        "content": Option("What was said, and what tools got and gave.", ("no", "yes"), "no"),
-        "encoding": Option("How the request is encoded.", ("json", "protobuf"), "json"),
-    },
-)

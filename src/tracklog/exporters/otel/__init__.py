@@ -1,0 +1,131 @@
+"""otel: the run as OpenTelemetry spans with the GenAI conventions, as an OTLP request.
+
+Ids are derived from the run, so exporting twice overwrites; what came in by OTLP keeps its own.
+"""
+
+from collections.abc import Iterator
+
+from tracklog.exporters import Exporter, Flight, Option, Options, every, some
+from tracklog.exporters.otel.encoding import Encoding, Json, Protobuf
+from tracklog.exporters.otel.spans import Span, SpansOf, Values, span_id, trace_id
+from tracklog.fact import (
+    Answered,
+    Asked,
+    Began,
+    Called,
+    Decided,
+    Ended,
+    Linked,
+    Moved,
+    Noted,
+    Returned,
+    Said,
+    Spent,
+)
+from tracklog.loss import Fate
+
+SCHEMA_URLS = {
+    "1.41": "https://opentelemetry.io/schemas/1.41.0",
+    "1.42": "https://opentelemetry.io/schemas/gen-ai/1.42.0",
+}
+BATCH = 100
+"""Spans that are written in one piece."""
+
+
+def write(flight: Flight, options: Options) -> Iterator[bytes]:
+    encode = Protobuf if options["encoding"] == "protobuf" else Json
+    encoding = encode(SCHEMA_URLS[options["generation"]])
+    trace = flight.trace or trace_id(*flight.root)
+    yield from encoding.begin()
+    yield from _written(flight, trace, _above(flight), encoding, options)
+    yield from encoding.end()
+
+
+def _above(flight: Flight) -> str | None:
+    """The span that a run hangs below when its parent is known and not written here."""
+    if flight.parent is None:
+        return None
+    role = "run" if flight.call is None else "tool"
+    return span_id(*flight.parent, role, flight.call or "")
+
+
+def _written(
+    flight: Flight, trace: str, above: str | None, encoding: Encoding, options: Options
+) -> Iterator[bytes]:
+    run = SpansOf(flight, trace, above, options)
+    yield from encoding.open(_resource(flight))
+    batch: list[Span] = []
+    for span in run.spans():
+        batch.append(span)
+        if len(batch) == BATCH:
+            yield from encoding.spans(batch)
+            batch = []
+    yield from encoding.spans(batch)
+    yield from encoding.close()
+    for child in flight.below:
+        hangs = run.tools.get(child.call or "", run.id)
+        yield from _written(child, child.trace or trace, hangs, encoding, options)
+
+
+def _resource(flight: Flight) -> Values:
+    agents = list(flight.summary.get("agents") or ())
+    software = flight.opening.get("software") or {}
+    name = software.get("name") or flight.family
+    if len(agents) == 1:
+        name = agents[0]
+    values: Values = {"service.name": str(name)}
+    if flight.opening.get("host"):
+        values["service.instance.id"] = str(flight.opening["host"])
+    return values
+
+
+def fates(options: Options) -> dict[str, Fate]:
+    content: Fate = "kept" if options["content"] == "yes" else "dropped"
+    events = every("carried", (Moved, Decided, Asked, Answered, Linked, Noted))
+    return (
+        events
+        | some("carried", Noted, "kind label text")
+        | dict.fromkeys(("Noted.data", "Answered.answer", "Decided.evidence"), _or(content))
+        | dict.fromkeys(("Linked.context", "Began.task"), _or(content))
+        | some("kept", Decided, "name score verdict reason")
+        | some("kept", Began, "what agent step host model")
+        | some("carried", Began, "software cwd git fidelity")
+        | every("carried", (Ended,))
+        | some("kept", Ended, "what passed")
+        | every("carried", (Called,))
+        | some("kept", Called, "tool call_id")
+        | every("carried", (Returned,))
+        | some("kept", Returned, "call_id ok")
+        | dict.fromkeys(("Called.input", "Returned.output", "Said.blocks", "Said.role"), content)
+        | some("kept", Said, "agent step model stop_reason message_id fidelity")
+        | some("kept", Spent, "agent step provider model usage fidelity")
+        | some("carried", Spent, "cost_usd calls")
+        | {"sub-run": "kept"}
+    )
+
+
+def _or(content: Fate) -> Fate:
+    return "carried" if content == "kept" else "dropped"
+
+
+def synthesised(flight: Flight, options: Options) -> Iterator[str]:
+    spans = SpansOf(flight, "", None, options).spans()
+    if any(span.values.get("gen_ai.provider.name") == "unknown" for span in spans):
+        yield "gen_ai.provider.name"
+
+
+exporter = Exporter(
+    name="otel",
+    about="OpenTelemetry spans with the GenAI conventions, as an OTLP request.",
+    media_type="application/json",
+    media_types={("encoding", "protobuf"): "application/x-protobuf"},
+    suffix=".otlp.json",
+    write=write,
+    fates=fates,
+    synthesised=synthesised,
+    options={
+        "generation": Option("The version of the GenAI conventions.", ("1.41", "1.42"), "1.41"),
+        "content": Option("What was said, and what tools got and gave.", ("no", "yes"), "no"),
+        "encoding": Option("How the request is encoded.", ("json", "protobuf"), "json"),
+    },
+)
