@@ -151,6 +151,13 @@ class Door:
         self.home.index.catch_up()
         return answers.costs(self.home.index)
 
+    def unseen(self):
+        """The spans that others named as their parents, and that were not seen."""
+        self.home.index.catch_up()
+        index = self.home.index
+        found = [each.finding for run in index.unfinished() for each in index.rest(run)]
+        return sorted(each.message.split()[1] for each in found if each.name == "parent-not-seen")
+
     def tree(self):
         self.home.index.catch_up()
         return answers.tree(self.home.index)
@@ -830,12 +837,35 @@ def test_an_agent_with_a_conversation_of_its_own_is_a_sub_run(order, door):
     for each in [inner, tool] if order == "child first" else [tool, inner]:
         door.send(traces(each))
     (link,) = [line for line in door.facts("Linked") if line["kind"] == "sub-run"]
-    ends = (link["run"], link.get("child") or link.get("parent"))
-    assert set(ends) == {run_id("otlp", "a"), run_id("otlp", "b")}
-    assert ("child" in link) == (order == "child first")
+    assert (link["run"], link["parent"]) == (run_id("otlp", "b"), run_id("otlp", "a"))
     assert link["call_id"] == "c"
     with_parents = door.tree()
     assert [branch.depth for branch in with_parents] == [0, 1]
+    assert door.unseen() == [f"{TRACE}/0000000000000001"]
+
+
+def test_a_parent_that_was_not_seen_is_marked_until_it_comes(door):
+    child, parent = span(2, "inner", parent=1), span(1, "outer")
+    door.send(traces(child))
+    assert door.unseen() == [f"{TRACE}/0000000000000001"]
+    assert len(door.runs()) == 1
+    door.send(logs({"traceId": TRACE, "spanId": "00000000000000aa", "body": {"stringValue": "x"}}))
+    assert door.unseen() == [f"{TRACE}/0000000000000001"]
+    door.send(traces(parent))
+    assert door.unseen() == []
+    assert len(door.runs()) == 1
+
+
+def test_an_agent_that_sends_traces_alone_spends_what_its_spans_tell(door):
+    """Its log events, where they come as well, stand for what its spans tell of the same."""
+    sample = json.loads((SAMPLES[0].parent / "gemini-cli.json").read_text())["sent"]
+    by_signal = {each["to"]: each["body"] for each in sample}
+    door.send(by_signal["/v1/traces"])
+    (row,) = door.costs()
+    assert (row["input_tokens"], row["output_tokens"]) == (500, 20)
+    door.send(by_signal["/v1/logs"], "logs")
+    (row,) = door.costs()
+    assert (row["input_tokens"], row["output_tokens"]) == (500, 50)
 
 
 def test_a_span_still_open_is_visible(door):
@@ -1013,6 +1043,40 @@ def test_a_tool_span_without_an_id_is_the_call_that_the_model_asked_for(door):
     assert [line["call_id"] for line in door.facts("Returned")] == ["call_1", f"{TRACE}/{4:016x}"]
     (run,) = door.runs()
     assert run["tool_calls"] == 2
+
+
+@pytest.mark.parametrize("order", ["log first", "span first"])
+def test_a_call_told_by_its_span_and_by_a_log_event_without_an_id_is_one_call(order, door):
+    named = {"session.id": "s", "event.name": "gemini_cli.tool_call", "function_name": "ls"}
+    asked = [{"type": "tool_call", "id": "ls-1", "name": "ls", "arguments": {"dir": "."}}]
+    door.send(traces(chat(2, [], "", **{"gen_ai.conversation.id": "s", "gen_ai.output.messages": json.dumps(
+        [{"role": "assistant", "parts": asked}])}), **GEMINI))  # fmt: skip  # one request
+    log = logs({"attributes": pairs(named | {"function_args": '{"dir":"."}', "success": True})},
+               **GEMINI)  # fmt: skip  # one request
+    tool = {"gen_ai.operation.name": "tool_call", "gen_ai.tool.name": "ls", "session.id": "s",
+            "gen_ai.tool.call_id": "ls-1", "gen_ai.tool.call.arguments": '{"dir":"."}'}  # fmt: skip  # one row
+    both = [log, traces(span(3, "tool_call", tool, 1), **GEMINI)]
+    for each in both if order == "log first" else reversed(both):
+        door.send(each)
+    assert {line["call_id"] for line in door.facts("Called")} == {"ls-1"}
+    door.home.index.catch_up()
+    (row,) = answers.tools(door.home.index)
+    assert (row["tool"], row["calls"]) == ("ls", 1)
+
+
+GEMINI = {"service.name": "gemini-cli"}
+
+
+def test_what_a_model_was_given_and_gave_may_be_one_text(door):
+    attributes = {"openinference.span.kind": "LLM", "llm.model_name": "m", "llm.provider": "p"}
+    words = {"input.value": "What is up?", "output.value": "Not much."}
+    door.send(traces(span(2, "llm", attributes | words | {"metadata": '{"a":1}'}, 1)))
+    said = [(line["role"], line["blocks"][0]["text"]) for line in door.facts("Said")]
+    assert said == [("user", "What is up?"), ("assistant", "Not much.")]
+    assert door.facts("Said")[1]["extra"]["metadata"] == '{"a":1}'
+    many = {"input.value": json.dumps({"messages": [{"role": "user", "content": "And now?"}]})}
+    door.send(traces(span(3, "llm", attributes | many, 1)))
+    assert door.facts("Said")[2]["blocks"] == [{"type": "text", "text": "And now?"}]
 
 
 def test_a_time_is_as_fine_as_it_was_given():
@@ -1271,6 +1335,36 @@ def test_grpc_is_told_how_to_speak_http(server, kind):
 )
 def test_other_types_and_encodings_are_a_415(server, headers):
     assert post(server, "/v1/traces", b"{}", headers).status_code == 415
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    with collector(tmp_path_factory.mktemp("home") / "home", TRACKLOG_TOKEN="secret") as made:
+        yield made
+
+
+@pytest.mark.parametrize("headers", [PROTOBUF, JSON], ids=["protobuf", "json"])
+@pytest.mark.parametrize("path", ["/v1/traces", "/v1/logs", "/v1/metrics"])
+@pytest.mark.parametrize(
+    ("more", "status", "code"),
+    [
+        ({}, 401, 16),
+        ({"Host": "evil.example"}, 421, 7),
+        ({"Origin": "https://evil.example"}, 403, 7),
+        ({"Authorization": "Bearer secret", "Content-Encoding": "br"}, 415, 3),
+    ],
+    ids=["token", "host", "origin", "encoding"],
+)
+def test_whoever_refuses_an_exporter_says_so_as_a_status(
+    guarded, headers, path, more, status, code
+):
+    answer = post(guarded, path, b"", headers, **more)
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == headers["Content-Type"]
+    said = Status.FromString(answer.content) if headers == PROTOBUF else None
+    found = (said.code, said.message) if said else tuple(answer.json().values())
+    assert found[0] == code
+    assert found[1]
 
 
 def test_a_body_is_measured_unpacked_and_a_bomb_is_a_413(server):

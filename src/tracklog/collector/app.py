@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from tracklog.collector import logs
+from tracklog.collector import logs, otlp
 from tracklog.collector.bodies import Held
 from tracklog.collector.desk import Desk
 from tracklog.collector.guard import Guard
 from tracklog.collector.limits import Limits
 from tracklog.collector.metrics import Counts
-from tracklog.collector.otlp import Telemetry
 from tracklog.collector.pages import SAFE, Console
 from tracklog.collector.routes import ROUTES
 from tracklog.collector.routing import Call, Route, Router
@@ -68,7 +67,7 @@ class Collector:
         self.hub = Hub(home, self.limits)
         self.desk = Desk(home)
         self.counts = Counts()
-        self.telemetry = Telemetry(home)
+        self.telemetry = otlp.Telemetry(home)
         self.router = Router(ROUTES)
         self.console = Console()
         self.door = ThreadPoolExecutor(_THREADS, "door")
@@ -102,18 +101,17 @@ class Collector:
             else:
                 response = page
         except Trouble as trouble:
-            response = trouble.response()
+            response = _refused(call, trouble)
         except TracklogError as error:
-            response = trouble_of(error).response()
+            response = _refused(call, trouble_of(error))
             if response.status_code >= 500:
                 logs.say("error", error.message, route=path, hint=error.hint)
         except ClientGone:
             return
         except Exception as error:  # noqa: BLE001  # the client is told, the log says where
             logs.say_failure("a request failed", error, route=path, method=scope["method"])
-            response = Trouble(
-                500, "something went wrong here", "the server's log says what"
-            ).response()
+            ours = Trouble(500, "something went wrong here", "the server's log says what")
+            response = _refused(call, ours)
         if response is not None:
             status = response.status_code
             for name, value in SAFE.items():
@@ -144,3 +142,8 @@ class Collector:
         self.telemetry.close()
         self.desk.close()
         self.home.close()
+
+
+def _refused(call: Call, trouble: Trouble) -> Response:
+    """What its client is told, in the words that it understands."""
+    return otlp.failed(call, trouble) if call.scope["path"] in otlp.PATHS else trouble.response()

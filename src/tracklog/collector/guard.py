@@ -15,7 +15,6 @@ from tracklog.collector.trouble import Trouble
 Headers = Mapping[bytes, bytes]
 
 COOKIE = "tracklog"
-_SEND_JSON = "say what it is: `Content-Type: application/x-ndjson`, or `application/json`"
 
 
 def is_loopback(host: str) -> bool:
@@ -73,8 +72,12 @@ class Guard:
         """What a form of another page can send is refused, and so is what says nothing."""
         kind = headers.get(b"content-type", b"")
         if kind not in allowed and kind.partition(b";")[0].strip().lower() not in allowed:
-            said = kind.decode("latin-1")
-            raise Trouble(415, f"the content type {said!r} is not taken here", _SEND_JSON)
+            said, taken = kind.decode("latin-1"), b", ".join(sorted(allowed)).decode()
+            raise Trouble(
+                415,
+                f"the content type {said!r} is not taken here",
+                f"say what it is; Content-Type may be: {taken}",
+            )
 
     def check_token(self, headers: Headers) -> None:
         """Only with the token, where there is one."""

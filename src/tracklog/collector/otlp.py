@@ -11,9 +11,8 @@ import orjson
 from starlette.responses import Response
 
 from tracklog.collector import bodies
-from tracklog.collector.trouble import Trouble, trouble_of
+from tracklog.collector.trouble import Trouble
 from tracklog.dialects import tracklog as native
-from tracklog.errors import TracklogError
 from tracklog.importers import Teller, hashed
 from tracklog.importers.otlp import MAPPING, WRITER, tell_items, wire
 from tracklog.importers.otlp.memory import Memory
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
 
 PROTOBUF, JSON = b"application/x-protobuf", b"application/json"
 TYPES = frozenset({PROTOBUF, JSON})
-HEARD = TYPES | {b"application/grpc", b"application/grpc+proto"}
-"""What is heard out; who speaks gRPC is told how not to."""
+PATHS = frozenset({"/v1/traces", "/v1/logs", "/v1/metrics"})
+_SPEAK = "set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf (or http/json), and the port to 4318"
 
 BINARY: Mapping[str, Any] = {"type": "string", "format": "binary"}
 BODY: Mapping[str, Any] = {"description": "An OTLP export request, opentelemetry-proto 1.11."}
@@ -55,7 +54,7 @@ _TAIL = 20_000  # records in which a trace that still speaks is looked for
 _TOLD = 3  # refusals that are told in words
 _WORDS = 500  # characters of each
 _PACKED = 1024  # bytes of an answer that are worth packing
-_CODES = {400: 3, 401: 16, 403: 7, 404: 5, 413: 8, 415: 3, 429: 8, 503: 14}
+_CODES = {400: 3, 401: 16, 403: 7, 404: 5, 405: 12, 413: 8, 415: 3, 421: 7, 429: 8, 503: 14}
 """The codes of google.rpc.Status for ours."""
 _OURS = f'"writer":"{WRITER}"'.encode()
 
@@ -76,24 +75,17 @@ async def metrics(collector: "Collector", call: "Call") -> Response:
 
 
 async def _received(collector: "Collector", call: "Call", signal: wire.Signal | None) -> Response:
-    kind = call.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    as_json = kind != PROTOBUF
+    as_json = _kind(call) != PROTOBUF
+    body = await bodies.read(call.receive, call.headers, collector.held)
     try:
-        _check(kind)
-        body = await bodies.read(call.receive, call.headers, collector.held)
-        try:
-            taken = Taken()
-            if body and signal is not None:
-                telemetry, expect = collector.telemetry, collector.rate.take
-                taken = await asyncio.get_running_loop().run_in_executor(
-                    telemetry.door, telemetry.take, signal, body, as_json, expect
-                )
-        finally:
-            collector.held.now -= len(body)
-    except Trouble as trouble:
-        return _failed(call, trouble, as_json=as_json)
-    except TracklogError as error:
-        return _failed(call, trouble_of(error), as_json=as_json)
+        taken = Taken()
+        if body and signal is not None:
+            telemetry, expect = collector.telemetry, collector.rate.take
+            taken = await asyncio.get_running_loop().run_in_executor(
+                telemetry.door, telemetry.take, signal, body, as_json, expect
+            )
+    finally:
+        collector.held.now -= len(body)
     if taken.verdicts:
         collector.hub.poke()
         collector.counts.lines(native.dialect.name, taken.verdicts)
@@ -103,17 +95,18 @@ async def _received(collector: "Collector", call: "Call", signal: wire.Signal | 
     return _response(call, 200, said, as_json=as_json)
 
 
-def _check(kind: bytes) -> None:
-    if kind not in TYPES:
-        raise Trouble(
-            415,
-            f"the content type {kind.decode('latin-1')!r} is not spoken here",
-            "set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf (or http/json), and the port to 4318",
-        )
+def _kind(call: "Call") -> bytes:
+    """The media type of a request; parameters are ignored."""
+    return call.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
 
 
-def _failed(call: "Call", trouble: Trouble, *, as_json: bool) -> Response:
-    words = f"{trouble.message}: {trouble.hint}" if trouble.hint else trouble.message
+def failed(call: "Call", trouble: Trouble) -> Response:
+    """A `google.rpc.Status`, in the type of the request."""
+    kind = _kind(call)
+    as_json = kind != PROTOBUF
+    # Who speaks gRPC is told how not to.
+    hint = _SPEAK if trouble.status == 415 and kind not in TYPES else trouble.hint
+    words = f"{trouble.message}: {hint}" if hint else trouble.message
     said = wire.status(_CODES.get(trouble.status, 13), words, as_json=as_json)
     return _response(call, trouble.status, said, as_json=as_json, headers=trouble.headers)
 
@@ -152,7 +145,6 @@ class Telemetry:
         self._memory: Memory | None = None
         self.door = ThreadPoolExecutor(2, "telemetry")
         """Of its own: who waits here for a turn holds up nobody who sends lines."""
-        self._putting = ThreadPoolExecutor(16, "blobs")
 
     def take(
         self,
@@ -188,7 +180,6 @@ class Telemetry:
     def close(self) -> None:
         """After the last request: what was begun is finished."""
         self.door.shutdown()
-        self._putting.shutdown()
 
     def _admitted(self, items: list[wire.Item]) -> "tuple[list[Verdict], list[wire.Refused]]":
         with self._turn:
@@ -200,7 +191,7 @@ class Telemetry:
                     (item, run, lines) for item, run, lines in tell_items(items, teller, memory)
                 ]
                 # The blobs first: a line must not speak of what is not there.
-                list(self._putting.map(self.home.blobs.put, contents.values()))
+                self.home.blobs.put_all(contents.values())
                 lines = [line for *_, each in told for line in each]
                 verdicts = self.home.intake.admit(lines, native.dialect.name)
             except OSError as error:

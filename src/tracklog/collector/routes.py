@@ -123,7 +123,7 @@ def _telemetry(signal: str, about: str, endpoint: Endpoint) -> Route:
         path=f"/v1/{signal}",
         about=about,
         endpoint=endpoint,
-        takes=otlp.HEARD,
+        takes=otlp.TYPES,
         body=otlp.BODY,
         schema=otlp.ANSWER,
         also={"application/x-protobuf": otlp.BINARY},

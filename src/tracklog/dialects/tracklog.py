@@ -505,6 +505,9 @@ class _State:
     returned: set[str] = field(default_factory=set)
     asked: set[str] = field(default_factory=set)
     ended: bool = False
+    spans: set[str] = field(default_factory=set)
+    parents: set[str] = field(default_factory=set)
+    """The spans that were seen, here or in the run above, and those that some named as theirs."""
 
 
 def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
@@ -513,6 +516,7 @@ def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
     found: list[Finding] = []
     if body.get("copied"):
         return state, found
+    _place_span(state, body)
     match event.kind:
         case "Began" if body["what"] == "run":
             state.ended = False
@@ -536,6 +540,17 @@ def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
     return state, found
 
 
+def _place_span(state: _State, body: Body) -> None:
+    """Notes a span and its parent; they come in any order, and the parent may never come."""
+    record, cause = body["origin"].get("record"), body.get("cause")
+    if not isinstance(record, str) or not SPAN.fullmatch(record):
+        return
+    is_above = body["fact"] == "Linked" and body["kind"] == "sub-run" and "parent" in body
+    state.spans.add(record)
+    if isinstance(cause, str) and SPAN.fullmatch(cause):
+        (state.spans if is_above else state.parents).add(cause)
+
+
 def _check_return(state: _State, call: str, found: list[Finding]) -> None:
     if call not in state.called:
         found.append(Finding("return-without-call", f"{call} returns, but was not called"))
@@ -552,9 +567,13 @@ def _raised(body: Body) -> Finding:
 
 
 def rest(state: _State) -> list[Finding]:
-    return [
+    open_calls = [
         Finding("call-not-returned", f"{call} never returned", "info")
         for call in sorted(state.called - state.returned)
+    ]
+    return open_calls + [
+        Finding("parent-not-seen", f"span {span} is a parent, and was not seen", "info")
+        for span in sorted(state.parents - state.spans)
     ]
 
 
