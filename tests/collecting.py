@@ -225,7 +225,7 @@ def began(run: str, **more) -> bytes:
     return orjson.dumps({**body, **more, "origin": origin})
 
 
-def eventually(claim, seconds: float = 10):
+def eventually(claim, seconds: float = 60):
     """What the claim says, as soon as it is true; the last it said, when time is up."""
     until = time.monotonic() + seconds
     while not (said := claim()) and time.monotonic() < until:

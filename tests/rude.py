@@ -43,7 +43,7 @@ class Rude(ThreadingHTTPServer):
             if dialect in (None, spoken)
         ]
 
-    def heard(self, count, seconds=20.0):
+    def heard(self, count, seconds=60.0):
         """The lines, once there are so many."""
         until = time.monotonic() + seconds
         while len(found := self.lines()) < count and time.monotonic() < until:
