@@ -7,7 +7,7 @@ CONSOLE := console
 export CHROMIUM ?= /usr/bin/chromium
 BUILT := src/tracklog/console/index.html
 
-.PHONY: help setup run test test-python test-ts test-browser chromium screenshots cover check derive soak proof bench lock clean
+.PHONY: help setup run test test-python test-ts test-browser chromium screenshots cover check derive soak proof bench bench-peers lock clean
 
 help:  ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -84,6 +84,9 @@ proof: setup  ## Show which test proves which requirement.
 
 bench: setup  ## Measure; every claim in the README is a ratio printed here.
 	$(BIN)/python bench
+
+bench-peers: setup  ## Measure against Phoenix and MLflow, in an environment of their own.
+	$(BIN)/python bench peers
 
 lock: .venv/.ready  ## Pin the dependencies anew.
 	$(BIN)/pip install --quiet pip-tools

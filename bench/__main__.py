@@ -9,11 +9,15 @@ import sys
 from pathlib import Path
 
 NOT_BENCHES = {"__main__", "corpus", "timing"}
+ON_REQUEST = {"peers"}
+"""What installs more than a bench should by itself."""
 
 
 def main() -> int:
     folder = Path(__file__).parent
-    names = sorted(path.stem for path in folder.glob("*.py") if path.stem not in NOT_BENCHES)
+    names = sorted(
+        path.stem for path in folder.glob("*.py") if path.stem not in NOT_BENCHES | ON_REQUEST
+    )
     worst = 0
     for name in sys.argv[1:] or names:
         path = folder / f"{name}.py"

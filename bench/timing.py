@@ -8,7 +8,7 @@ import venv
 from collections.abc import Callable
 from pathlib import Path
 
-PEERS = Path(__file__).parent / ".venv"
+PEERS = Path(__file__).parent
 
 
 def interleaved(jobs: dict[str, Callable[[], object]], rounds: int = 5) -> dict[str, float]:
@@ -37,13 +37,13 @@ def goal(
     return met
 
 
-def peer_python() -> Path | None:
-    """A Python that has the peers, in an environment that can be thrown away."""
-    python, ready = PEERS / "bin" / "python", PEERS / ".ready"
-    wanted = Path(__file__).parent / "requirements.txt"
+def peer_python(folder: Path = PEERS) -> Path | None:
+    """A Python that has what a folder requires, in an environment that can be thrown away."""
+    made, wanted = folder / ".venv", folder / "requirements.txt"
+    python, ready = made / "bin" / "python", made / ".ready"
     if not ready.exists() or ready.read_bytes() != wanted.read_bytes():
-        print("  installing the peers into bench/.venv, once …", flush=True)
-        venv.create(PEERS, with_pip=True)
+        print(f"  installing the peers into {made.relative_to(PEERS.parent)}, once …", flush=True)
+        venv.create(made, with_pip=True)
         command = [str(python), "-m", "pip", "install", "--quiet", "-r", str(wanted)]
         if subprocess.run(command, capture_output=True, check=False).returncode:
             return None
