@@ -114,7 +114,7 @@ def test_what_a_form_can_send_is_refused_on_everything_that_writes(server, kind)
             request.headers["Content-Type"] = kind
         answer = server.http.send(request)
         assert answer.status_code == 415
-        assert "application/x-ndjson" in answer.json()["hint"]
+        assert "application/json" in answer.json()["hint"]
 
 
 def test_every_page_and_answer_has_its_security_headers(server):
