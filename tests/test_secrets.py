@@ -188,6 +188,52 @@ def test_import_redacts_lines_and_blobs(tmp_path):
     assert secret.encode() not in held
 
 
+@pytest.mark.parametrize("first", [None, detectors.redact])
+def test_what_was_imported_with_its_secrets_or_without_is_not_told_again(first, tmp_path):
+    secret, big = SECRETS["github-token"], "word " * 20_000
+    path = tmp_path / "session-x.jsonl"
+    message = {"id": "m", "timestamp": "2026-05-05T09:00:00.000Z", "type": "user"}
+    contents = [f"a {secret}", f"{big}{secret}", "plain"]
+    path.write_bytes(
+        b"".join(
+            orjson.dumps(each) + b"\n"
+            for each in [
+                {"sessionId": "s", "projectHash": "h"},
+                *({**message, "id": f"m{n}", "content": text} for n, text in enumerate(contents)),
+            ]
+        )
+    )
+    with Home(tmp_path / "home", redact=first) as home:
+        kept = Importing(home).bring([path]).lines
+        blobs = [blob for record in home.journal.read(0, 100) for blob in _blobs(record.line)]
+    assert [blob.get("redacted") for blob in blobs] == [["github-token"] if first else None]
+    with Home(tmp_path / "home", redact=None if first else detectors.redact) as home:
+        again = Importing(home).bring([path], again=True)
+        assert again.lines == {"duplicate": kept["accepted"]}
+        held = b"".join(record.line for record in home.journal.read(0, 100))
+    assert (secret.encode() in held) == (first is None)
+
+
+def _blobs(line):
+    left = [orjson.loads(line)]
+    while left:
+        each = left.pop()
+        if isinstance(each, dict):
+            if "$blob" in each:
+                yield each["$blob"]
+            left += each.values()
+        elif isinstance(each, list):
+            left += each
+
+
+def test_another_line_under_the_id_of_a_redacted_one_is_refused(tmp_path):
+    with Home(tmp_path / "home", redact=detectors.redact) as home:
+        assert home.intake.admit([line_of(SECRETS["jwt"])], "tracklog")[0].verdict == "accepted"
+        assert home.intake.admit([line_of(SECRETS["jwt"])], "tracklog")[0].verdict == "duplicate"
+        other = line_of(SECRETS["jwt"], role="assistant")
+        assert home.intake.admit([other], "tracklog")[0].verdict == "refused"
+
+
 def test_erasing_a_record_takes_the_blob_that_only_it_spoke_of(tmp_path):
     with Home(tmp_path / "home") as home:
         name = home.blobs.put(SECRETS["jwt"].encode())

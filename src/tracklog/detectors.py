@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import log2
 from typing import Any, NamedTuple
 
-from tracklog.event import Body
+from tracklog.event import REDACTED, Body
 
 
 class Detector(NamedTuple):
@@ -183,7 +183,7 @@ def redact(content: bytes) -> tuple[bytes, tuple[str, ...]]:
         return content, ()
     pieces, place = [], 0
     for each in found:
-        pieces += [content[place : each.start], f"[redacted:{each.name}]".encode()]
+        pieces += [content[place : each.start], f"{REDACTED}{each.name}]".encode()]
         place = each.end
     return b"".join([*pieces, content[place:]]), tuple(dict.fromkeys(each.name for each in found))
 

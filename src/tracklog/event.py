@@ -2,6 +2,9 @@
 
 from typing import Any, Literal, NamedTuple
 
+REDACTED = "[redacted:"
+"""Stands where something was taken out of a text; what it was follows, and a bracket."""
+
 Body = dict[str, Any]
 """One JSON object, as parsed."""
 

@@ -2,14 +2,14 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from tracklog.check import understood
 from tracklog.dialects import Dialect
-from tracklog.event import Event, Problem, Refusal
+from tracklog.event import REDACTED, Body, Event, Problem, Refusal
 from tracklog.frame import Record, Run
 from tracklog.journal import Journal
 from tracklog.lint import digest
@@ -51,7 +51,10 @@ class Identities:
     """
 
     def __init__(
-        self, journal: Journal, dialects: Mapping[str, Dialect], runs: Callable[[], Iterable[Run]]
+        self,
+        journal: Journal,
+        dialects: Mapping[str, Dialect],
+        runs: Callable[[], Iterable[Run]],
     ) -> None:
         self._journal = journal
         self._dialects = dialects
@@ -185,6 +188,8 @@ class Identities:
         equal = event.line == earlier.line
         if equal or digest(dialect, event.body) == digest(dialect, earlier.body):
             return Known(seq)
+        if _differ_by_redaction(event.body, earlier.body, dialect.policy.ignores):
+            return Known(seq)  # what was kept stays as it is, with its secrets or without
         if dialect.policy.identity == "keep":
             return None
         message = f"{event.id!r} was heard before in this run, with another line"
@@ -233,6 +238,32 @@ class Identities:
             elif self._cold is not None:
                 self._cold.add(hash((record.family, record.run)))
         self._absorbed = first - 1
+
+
+def _differ_by_redaction(one: Body, other: Body, ignored: Collection[str]) -> bool:
+    """Whether two bodies differ in nothing but what was taken out of one of them on its way in."""
+    keys = (one.keys() | other.keys()) - set(ignored)
+    try:
+        return all(key in one and key in other and _alike(one[key], other[key]) for key in keys)
+    except RecursionError:
+        return False
+
+
+def _alike(one: Any, other: Any) -> bool:
+    if isinstance(one, str) and isinstance(other, str):
+        return one == other or REDACTED in one or REDACTED in other
+    if isinstance(one, dict) and isinstance(other, dict):
+        if _is_redacted_blob(one) or _is_redacted_blob(other):
+            return "$blob" in one and "$blob" in other
+        return one.keys() == other.keys() and all(_alike(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    return bool(one == other)
+
+
+def _is_redacted_blob(value: Body) -> bool:
+    blob = value.get("$blob")
+    return isinstance(blob, dict) and "redacted" in blob
 
 
 def _same(event: Event, other: Event) -> bool:

@@ -29,10 +29,10 @@ from tracklog.home import Home
 from tracklog.importers import HEAD, Importer, Place, Reading, Report, hashed
 
 FEW = 20
-_HELD = 8 << 20  # bytes of blobs that are put together
 """How many refusals are told one by one."""
 SAVED = 32 << 20
 """After so many bytes of a source its place is saved."""
+_HELD = 8 << 20  # bytes of blobs that are put together
 
 Progress = Callable[[int, int], None]
 """Told how many bytes are done, and how many there are."""
@@ -198,6 +198,7 @@ class Importing:
                 path,
                 others=others[importer.name],
                 put=hashed if dry else self._keep_blob,
+                redact=self._home.redact,
             )
             try:
                 for through in self._read(reading, one, final=final, again=again, dry=dry):
@@ -211,9 +212,7 @@ class Importing:
                 told(path, one)
 
     def _keep_blob(self, content: bytes) -> str:
-        """Keeps what was lifted out, without its secrets where the door takes them out, too."""
-        if self._home.redact is not None:
-            content, _ = self._home.redact(content)
+        """Keeps what was lifted out."""
         name = hashed(content)
         self._lifted[name] = content
         self._lifted_size += len(content)

@@ -3,7 +3,7 @@
 import binascii
 import re
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -33,6 +33,8 @@ OPAQUE = {"signature", "encrypted_content", "encryptedContent", "reasoningOpaque
 
 Put = Callable[[bytes], str]
 """Keeps a content; the SHA-256 it is found by."""
+Redact = Callable[[bytes], tuple[bytes, Sequence[str]]]
+"""From a content to what may be kept of it, and the names of what was taken out."""
 
 
 def hashed(content: bytes) -> str:
@@ -43,12 +45,23 @@ def hashed(content: bytes) -> str:
 class Lift:
     """Lifts what is too long out of values; what was lifted is counted by its media type."""
 
-    def __init__(self, put: Put = hashed, lifted: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        put: Put = hashed,
+        lifted: Callable[[str], None] | None = None,
+        redact: Redact | None = None,
+    ) -> None:
         self._put = put
         self._lifted = lifted
+        self._redact = redact
 
     def blob(self, content: bytes, media_type: str, preview: str | None = None) -> dict[str, Any]:
-        """What stands in the place of a content."""
+        """What stands in the place of a content; what was taken out of it is on record there."""
+        taken: Sequence[str] = ()
+        if self._redact is not None:
+            content, taken = self._redact(content)
+            if taken and preview:
+                preview = content[: 4 * PREVIEW].decode("utf-8", "replace")[:PREVIEW]
         about: dict[str, Any] = {
             "sha256": self._put(content),
             "bytes": len(content),
@@ -56,6 +69,8 @@ class Lift:
         }
         if preview:
             about["preview"] = preview
+        if taken:
+            about["redacted"] = list(taken)
         if self._lifted:
             self._lifted(media_type)
         return {"$blob": about}

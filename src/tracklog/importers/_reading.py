@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import orjson
 
-from tracklog.importers._lifting import Put, hashed
+from tracklog.importers._lifting import Put, Redact, hashed
 from tracklog.importers._records import DAMAGED, Raw, document, events, records, text
 from tracklog.importers._report import Report
 from tracklog.importers._telling import Teller
@@ -81,6 +81,7 @@ class Reading:
         *,
         others: "Others | None" = None,
         put: Put = hashed,
+        redact: Redact | None = None,
         told_path: str | None = None,
     ) -> None:
         self.importer = importer
@@ -89,7 +90,7 @@ class Reading:
         self.again = ""
         """Why it is read from its start, though it was read before."""
         self._others = others
-        self._put = put
+        self._put, self._redact = put, redact
         self._told_path = told_path or _spelled(path)
 
     def lines(self, after: Place | None = None, *, final: bool = True) -> Iterator[Batch]:
@@ -138,6 +139,7 @@ class Reading:
             self.importer.mapping,
             self._told_path,
             put=self._put,
+            redact=self._redact,
             report=self.report,
             kept=place.kept,
         )

@@ -12,7 +12,7 @@ import orjson
 from tracklog.dialects import tracklog as native
 from tracklog.event import Body
 from tracklog.fact import Fact, Fidelity, Noted
-from tracklog.importers._lifting import MEDIA, Lift, Put, hashed
+from tracklog.importers._lifting import MEDIA, Lift, Put, Redact, hashed
 from tracklog.importers._records import DAMAGED, Raw
 from tracklog.importers._report import Report
 
@@ -34,6 +34,7 @@ class Teller:
         path: str,
         *,
         put: Put = hashed,
+        redact: Redact | None = None,
         report: Report | None = None,
         kept: dict[str, Any] | None = None,
     ) -> None:
@@ -41,7 +42,7 @@ class Teller:
         self.mapping = mapping
         self.path = path
         self.report = report if report is not None else Report()
-        self.lift = Lift(put, self._count_lifted)
+        self.lift = Lift(put, self._count_lifted, redact)
         self.lines: list[bytes] = []
         self.quoted: list[tuple[str, bytes]] = []
         """Lines that the source carries in a dialect of their own, each with its name."""
