@@ -4,6 +4,7 @@ NEWS_SECONDS says how long it is told 1,000 events a second; the goal is a minut
 """
 
 import gzip
+import http.client
 import json
 import os
 import subprocess
@@ -11,7 +12,6 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -79,14 +79,15 @@ def served(path: Path) -> Iterator[str]:
 
 
 def tell(url: str, stop: threading.Event, counts: list[int]) -> None:
-    """A thousand lines a second, in ten batches."""
+    """A thousand lines a second, in ten batches, on a connection that stays open."""
+    host = url.removeprefix("http://")
+    connection = http.client.HTTPConnection(host)
     due, n = time.monotonic(), 0
     while not stop.is_set():
         body = b"\n".join(said("news", n + k, time.time()) for k in range(RATE // 10))
-        request = urllib.request.Request(
-            f"{url}/api/events/fishbowl", body, {"Content-Type": "application/x-ndjson"}
-        )
-        urllib.request.urlopen(request).read()
+        head = {"Content-Type": "application/x-ndjson"}
+        connection.request("POST", "/api/events/fishbowl", body, head)
+        connection.getresponse().read()
         n += RATE // 10
         counts[0] = n
         due += 0.1
@@ -102,9 +103,9 @@ def in_browser(url: str, part: str) -> dict[str, float]:
     return measured
 
 
-def show(name: str, value: float, unit: str, most: float) -> bool:
-    met = value <= most
-    wanted = f"(goal: at most {most:g})  {'met' if met else 'SHORT'}"
+def show(name: str, value: float, unit: str, goal: float, *, least: bool = False) -> bool:
+    met = value >= goal if least else value <= goal
+    wanted = f"(goal: at {'least' if least else 'most'} {goal:g})  {'met' if met else 'SHORT'}"
     print(f"  {name:<58} {value:8.0f} {unit}  {wanted}", flush=True)
     return met
 
@@ -124,7 +125,8 @@ def main() -> int:
             of = f"{LONG:,} events"
             met.append(show(f"{of}: from the answer to the screen", found["first"], "ms", 300))
             met.append(show(f"{of}: the longest task while scrolling", found["task"], "ms", 50))
-            met.append(show(f"{of}: more memory after scrolling", found["grown"], "MB", 50))
+            met.append(show(f"{of}: memory, all of it read", found["heap"], "MB", 50))
+            met.append(show(f"{of}: more memory after scrolling", found["grown"], "MB", 10))
             stop, counts = threading.Event(), [0]
             teller = threading.Thread(target=tell, args=(url, stop, counts))
             teller.start()
@@ -135,8 +137,13 @@ def main() -> int:
             finally:
                 stop.set()
                 teller.join()
-            about = f"{rate:,.0f} events a second for {SECONDS} s"
-            met.append(show(f"{about}: the slowest interaction", found["slowest"], "ms", 100))
+            about = f"{SECONDS} s of news"
+            met.append(show(f"{about}: events a second", rate, "  ", 0.95 * RATE, least=True))
+            of = f"{about}: the slowest of {found['interactions']:.0f} interactions"
+            met.append(show(of, found["slowest"], "ms", 100))
+            met.append(
+                show(f"{about}: more memory in the last three quarters", found["grown"], "MB", 20)
+            )
     return not all(met)
 
 

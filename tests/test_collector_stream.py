@@ -12,6 +12,8 @@ import pytest
 
 from collecting import Collector, Events, collector, eventually, start, tool
 from soaking import SOAK
+from tracklog.collector.limits import Limits
+from tracklog.collector.stream import Hub, Wanted, Watcher
 from tracklog.home import Home
 
 
@@ -38,6 +40,43 @@ def test_a_watcher_hears_the_frames_as_they_stand_in_the_journal(server):
         assert odd.decode() in event["data"]
         with Home(server.home, readonly=True) as home:
             assert event["data"].encode() == home.store.read(seq - 1, 1)[0]
+
+
+class _Line:
+    """What a watcher is told goes here; a line that was closed says so by raising."""
+
+    def __init__(self, *, closed: bool) -> None:
+        self.closed, self.told = closed, b""
+        self.transport, self.flow, self.write_paused, self.on_lost = self, self, False, None
+
+    def write(self, said: bytes) -> None:
+        if self.closed:
+            raise RuntimeError("the handler is closed")
+        self.told += said
+
+    def set_write_buffer_limits(self, most: int) -> None:
+        pass
+
+
+def test_one_who_left_without_a_word_does_not_silence_the_others(tmp_path):
+    async def watch(home: Home) -> bytes:
+        hub = Hub(home, Limits())
+        lines = [_Line(closed=True), _Line(closed=False)]
+        watchers = [Watcher(line, Wanted(), home.journal.last) for line in lines]
+        serving = [asyncio.create_task(hub.serve(each)) for each in watchers]
+        await asyncio.sleep(0)
+        home.intake.admit([start("heard")], "kahn-agent")
+        async with asyncio.timeout(30):
+            while not lines[1].told:
+                hub.poke()
+                await asyncio.sleep(0.01)
+            await serving[0]
+        await hub.stop()
+        await serving[1]
+        return lines[1].told
+
+    with Home(tmp_path / "home", durability="os") as home:
+        assert b'"heard"' in asyncio.run(watch(home))
 
 
 @pytest.mark.parametrize("how", ["header", "query"])

@@ -65,8 +65,21 @@ def test_a_long_text_is_cut_and_the_record_keeps_it_whole(home):
     (record,) = story(home, "r1")["records"]
     text = record["facts"][0]["blocks"][0]["text"]
     assert text == "x" * (MOST - 1) + "…"
+    assert record["cut"] is True
+    (whole,) = story(home, "r1", whole=True)["records"]
+    assert whole["facts"][0]["blocks"][0]["text"] == "x" * (MOST + 1)
+    assert "cut" not in whole
     (kept,) = home.journal.records()
     assert b"x" * (MOST + 1) in kept.line
+
+
+def test_a_record_of_which_nothing_was_cut_does_not_say_so(home):
+    many = said(1, "short")
+    many["extra"] = {"padding": ["y" * 100] * MOST}
+    admit(home, "tracklog", many)
+    (record,) = story(home, "r1")["records"]
+    assert record["bytes"] > MOST
+    assert "cut" not in record
 
 
 def test_an_erased_record_is_told_as_such(home):

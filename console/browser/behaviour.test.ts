@@ -1,6 +1,6 @@
 import AxeBuilder from "@axe-core/playwright";
 import type { Page } from "@playwright/test";
-import { asks, Collector, expect, move, open, said, start, test } from "./collector";
+import { asks, Collector, expect, move, open, said, settled, start, test } from "./collector";
 
 test("a collector that is killed and comes back is noticed both times, and nothing is missed", async ({ page, collector }) => {
   await collector.post("kahn-agent", [start("before")]);
@@ -89,9 +89,7 @@ test("hostile content is inert", async ({ page, collector }) => {
   const places = ["#/", "#/inbox", `#/run/fishbowl/${run}?seq=1`, `#/run/fishbowl/${run}?view=stage`, `#/run/tracklog/${run}`, `#/run/tracklog/${run}?view=timeline`, "#/search?q=click", `#/diff?a=fishbowl:${run}&b=tracklog:${run}`];
   for (const place of places) {
     await open(page, collector, place);
-    await page.reload();
-    await page.waitForLoadState("networkidle", { timeout: 2_000 }).catch(() => undefined);
-    await expect(page.locator("main")).not.toBeEmpty();
+    await settled(page);
     expect(await page.evaluate(() => "hacked" in window), place).toBe(false);
     const text = await page.locator("body").innerText();
     expect(text, place).not.toMatch(/[\u001b\u0000\u202e]/);
@@ -102,17 +100,19 @@ test("hostile content is inert", async ({ page, collector }) => {
   expect(asked.filter((url) => !url.startsWith(collector.url) && !url.startsWith("data:"))).toEqual([]);
 });
 
-test("a small screen shows everything without scrolling sideways", async ({ page, collector }) => {
-  await page.setViewportSize({ width: 360, height: 740 });
-  await fill(collector);
-  for (const place of PLACES) {
-    await open(page, collector, place);
-    await page.reload();
-    await expect(page.locator("main")).not.toBeEmpty();
-    await page.waitForTimeout(400);
-    expect(await tooWide(page), place).toEqual([]);
-  }
-});
+for (const [width, height, least] of [[360, 740, 15], [3840, 2160, 18]] as const)
+  test(`a screen ${width} pixels wide shows everything, readably and without scrolling sideways`, async ({ page, collector }) => {
+    test.slow(); // it reads eleven pages
+    await page.setViewportSize({ width, height });
+    await fill(collector);
+    for (const place of PLACES) {
+      await open(page, collector, place);
+      await settled(page);
+      expect(await tooWide(page), place).toEqual([]);
+      const size = await page.evaluate(() => parseFloat(getComputedStyle(document.documentElement).fontSize));
+      expect(size).toBeGreaterThanOrEqual(least);
+    }
+  });
 
 const PLACES = [
   "#/",
@@ -141,9 +141,7 @@ for (const theme of ["light", "dark"] as const)
     await fill(collector);
     for (const place of PLACES) {
       await open(page, collector, place);
-      await page.reload();
-      await expect(page.locator("main")).not.toBeEmpty();
-      await page.waitForTimeout(300);
+      await settled(page);
       const { violations } = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21aa"]).analyze();
       const bad = violations.filter((each) => each.impact === "serious" || each.impact === "critical");
       expect(bad.map((each) => `${place}: ${each.id}: ${each.nodes[0]?.html}`)).toEqual([]);
@@ -163,6 +161,17 @@ test("records that are not kept any more are said to be so", async ({ page }) =>
   }
 });
 
+test("a frame that fits none of its dialect's shapes is turned away at the boundary, and that is said", async ({ page, collector }) => {
+  await collector.post("kahn-agent", [start("r")]);
+  const event = { ts: "2026-05-05T09:00:00.000Z", run_id: "r", event: "run_start", total_nodes: "many" };
+  const frame = JSON.stringify({ seq: 9, received: "2026-05-05T09:00:00.000Z", dialect: "ralph", family: "kahn", run: "r", event });
+  const body = `event: heartbeat\ndata: {"last":1}\n\nid: 9\ndata: ${frame}\n\n`;
+  await page.route("**/api/stream**", (route) => route.fulfill({ contentType: "text/event-stream", body }));
+  await open(page, collector);
+  await expect(page.getByText("turned away")).toContainText("/total_nodes");
+  await expect(page.getByRole("region", { name: "Runs" }).getByRole("link")).toHaveCount(1);
+});
+
 test("times are told relatively, and exactly on hover", async ({ page, collector }) => {
   await collector.post("kahn-agent", [start("r")]);
   await open(page, collector);
@@ -171,7 +180,7 @@ test("times are told relatively, and exactly on hover", async ({ page, collector
   await expect(time).toHaveAttribute("title", /\d{4}.*\d\d:\d\d:\d\d\.\d{3}/);
 });
 
-test("the demo says on every page that it is one", async ({ page }) => {
+test("the demo says on every page that it is one, and a person is waited for first; images come from blobs", async ({ page }) => {
   const collector = new Collector();
   await collector.start("demo");
   try {
@@ -182,6 +191,10 @@ test("the demo says on every page that it is one", async ({ page }) => {
     await open(page, collector);
     await expect(page.getByRole("article").first()).toContainText("Roll 2.4.1 out");
     await expect(page.getByRole("region", { name: "Leaderboard" })).toContainText("cara");
+    await open(page, collector, "#/run/tracklog/conversation-1");
+    const picture = page.getByRole("img", { name: /image of/ });
+    await expect(picture).toBeVisible();
+    await expect.poll(() => picture.evaluate((img: HTMLImageElement) => img.naturalWidth)).toBeGreaterThan(0);
   } finally {
     await collector.close();
   }

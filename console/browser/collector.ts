@@ -4,7 +4,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { test as base, type Page } from "@playwright/test";
+import { expect, test as base, type Page } from "@playwright/test";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 export const BIN = join(ROOT, ".venv/bin");
@@ -139,8 +139,18 @@ export const test = base.extend<{ collector: Collector; quiet: string[] }>({
   ],
 });
 
-export { expect } from "@playwright/test";
+export { expect };
 
+/** Opens a page anew: another hash alone would not. */
 export async function open(page: Page, collector: Collector, hash = "#/"): Promise<void> {
+  await page.goto("about:blank");
   await page.goto(`${collector.url}/${hash}`);
+}
+
+/** Until everything that was asked for is there. */
+export async function settled(page: Page): Promise<void> {
+  const main = page.locator("main");
+  await expect(main).not.toBeEmpty();
+  await expect(main).not.toContainText(/Loading…|Reading …|reading on|Searching with|proving …/);
+  await expect(page.locator(".pulse")).toContainText("live");
 }

@@ -55,8 +55,38 @@ test("every filter is in the address, and the address is the filter", async ({ p
   await expect(runs.getByRole("link")).toHaveCount(1);
   await expect(runs.getByRole("link")).toContainText("two");
   await open(page, collector, "#/?text=nothing-has-this");
-  await page.reload();
   await expect(runs).toContainText("0 of 3 runs");
+  await page.getByRole("button", { name: "Show all" }).click();
+  await expect(runs.getByRole("link")).toHaveCount(3);
+  await collector.post("kahn-agent", [move("two", "thinking", "failed")]);
+  const narrowed = async (label: string, value: string, name: string) => {
+    await page.getByLabel(label, { exact: true }).selectOption(value);
+    await expect(runs.getByRole("link")).toHaveCount(1);
+    await expect(runs.getByRole("link")).toContainText(name);
+    expect(page.url()).toContain(`=${value}`);
+    await page.getByRole("button", { name: "Show all" }).click();
+    await expect(runs.getByRole("link")).toHaveCount(3);
+  };
+  await narrowed("status", "failed", "two");
+  await narrowed("dialect", "fishbowl", "talk");
+  await page.getByLabel("Filter by text").fill("one");
+  await expect(runs.getByRole("link")).toHaveCount(1);
+  expect(page.url()).toContain("text=one");
+  await open(page, collector, "#/?within=1h&outcome=converged");
+  await expect(runs).toContainText("0 of 3 runs");
+});
+
+test("a long list is told a part at a time, to its end, and what needs a person stands first", async ({ page, collector }) => {
+  const many = Array.from({ length: 640 }, (_, n) => start(`run-${String(n).padStart(3, "0")}`));
+  await collector.post("kahn-agent", [start("asking"), asks("asking", "May I?"), ...many]);
+  await open(page, collector);
+  const runs = page.getByRole("region", { name: "Runs" });
+  await expect(runs).toContainText("641 runs");
+  await expect(runs.getByRole("link").first()).toContainText("asking");
+  await runs.locator(".window").evaluate((box) => (box.scrollTop = box.scrollHeight));
+  await expect(runs.getByRole("link", { name: /run-000/ })).toBeVisible();
+  await runs.locator(".window").evaluate((box) => (box.scrollTop = 0));
+  await expect(runs.getByRole("link", { name: /asking/ })).toBeVisible();
 });
 
 const ralph = (run: string, outcome: string, score?: number) => [

@@ -34,7 +34,7 @@ if (part === "long") {
     const answer = performance.getEntriesByType("resource").find((each) => each.name.includes("/story"));
     return window.measured.first.entry - answer.responseEnd;
   });
-  await page.waitForFunction(() => /50,000 records$/.test(document.querySelector(".tabs .soft")?.textContent ?? ""), null, { timeout: 120_000 });
+  await page.waitForFunction(() => /50,000 records$/.test(document.querySelector(".tabs > .soft")?.textContent ?? ""), null, { timeout: 120_000 });
   await page.waitForTimeout(1000);
   const before = await heap();
   await page.evaluate(() => (window.measured.tasks = []));
@@ -46,19 +46,28 @@ if (part === "long") {
   await page.waitForTimeout(300);
   out.task = await page.evaluate(() => Math.max(0, ...window.measured.tasks));
   out.grown = (await heap()) - before;
+  out.heap = before;
 }
 if (part === "news") {
   await page.goto(`${url}/#/run/fishbowl/news`);
   await page.waitForSelector("article.entry");
-  const end = Date.now() + Number(seconds) * 1000;
+  const begin = Date.now();
+  const end = begin + Number(seconds) * 1000;
+  let early;
   while (Date.now() < end) {
-    for (const key of ["j", "j", "k", "2", "1"]) {
+    for (const key of ["j", "j", "k", "2", "1", "n"]) {
       await page.keyboard.press(key);
-      await page.waitForTimeout(200);
+      await page.waitForTimeout(150);
     }
+    await page.mouse.click(400, 600);
+    await page.waitForTimeout(150);
+    if (!early && Date.now() > begin + Number(seconds) * 250) early = await heap();
   }
   await page.waitForTimeout(500);
   out.slowest = await page.evaluate(() => Math.max(0, ...window.measured.events));
+  out.interactions = await page.evaluate(() => performance.interactionCount ?? 0);
+  out.grown = (await heap()) - early;
+  out.read = await page.evaluate(() => Number(/[\d,]+/.exec(document.querySelector(".tabs > .soft")?.textContent ?? "0")[0].replaceAll(",", "")));
 }
 await browser.close();
 console.log(JSON.stringify(out));

@@ -1,7 +1,7 @@
 /** Every page in both themes and three sizes, with the demo playing, as pictures in a folder. */
 
 import { join } from "node:path";
-import { Collector, open, test } from "./collector";
+import { Collector, open, settled, test } from "./collector";
 
 const FOLDER = process.env.SCREENSHOTS ?? "screenshots";
 const SIZES = { "": [1280, 900], "-small": [360, 740], "-4k": [3840, 2160] } as const;
@@ -32,8 +32,8 @@ test("every page", async ({ page, browser }) => {
       const shown = await browser.newPage({ viewport: { width, height }, colorScheme: theme });
       for (const [name, hash] of Object.entries(pages)) {
         await open(shown, collector, hash);
-        await shown.reload();
-        await shown.waitForTimeout(900);
+        await settled(shown);
+        await shown.waitForTimeout(500); // so that what is drawn last is drawn
         await shown.screenshot({ path: join(FOLDER, `${name}-${theme}${size}.png`) });
         if (name === "fleet" && !size)
           await shown.screenshot({ path: join(FOLDER, `${name}-${theme}-whole.png`), fullPage: true });

@@ -1,4 +1,4 @@
-import { expect, move, open, said, start, test } from "./collector";
+import { expect, move, open, said, settled, start, test } from "./collector";
 
 const told = (run: string, fact: string, more: object, n: number) => ({
   id: `${run}-${n}`,
@@ -39,13 +39,62 @@ test("a run is shown from all sides", async ({ page, collector }) => {
   await page.getByRole("tab", { name: "transcript" }).click();
   await expect(page.locator("#e3")).toHaveClass(/chosen/);
   await page.getByText("Download").click();
-  const otel = page.getByRole("link", { name: "otel" });
+  const formats = page.locator("details a[download]");
+  await expect(formats.filter({ hasText: "otel" })).toBeVisible();
+  for (const link of await formats.all()) {
+    const answer = await page.request.get(`${collector.url}${await link.getAttribute("href")}`);
+    expect(answer.status(), await link.innerText()).toBe(200);
+    expect((await answer.body()).length).toBeGreaterThan(0);
+  }
   const download = page.waitForEvent("download");
-  await otel.click();
+  await formats.first().click();
   expect((await download).suggestedFilename()).toBeTruthy();
 });
 
-test("a link to any event shows it, its very bytes, its cause and what came of it", async ({ page, collector }) => {
+test("what is chosen or read in the transcript is marked in the timeline, and the other way round", async ({ page, collector }) => {
+  const calls = Array.from({ length: 80 }, (_, n) => [
+    told("r", "Called", { tool: `tool-${n}`, call_id: `c${n}`, at: new Date(1e12 + n * 60_000).toISOString() }, n * 3),
+    told("r", "Returned", { call_id: `c${n}`, ok: true, at: new Date(1e12 + n * 60_000 + 30_000).toISOString() }, n * 3 + 1),
+    told("r", "Said", { role: "assistant", blocks: [{ type: "text", text: `said ${n}` }], at: new Date(1e12 + n * 60_000 + 40_000).toISOString() }, n * 3 + 2),
+  ]);
+  await collector.post("tracklog", calls.flat());
+  await open(page, collector, "#/run/tracklog/r?view=timeline");
+  await settled(page);
+  const cursor = page.getByTestId("cursor");
+  const left = async () => Math.round(parseFloat((await cursor.getAttribute("style"))?.match(/left: ([\d.]+)%/)?.[1] ?? "-1"));
+  await page.getByRole("button", { name: "tool-40" }).click();
+  await expect.poll(left).toBe(50);
+  await page.getByRole("tab", { name: "transcript" }).click();
+  await expect(page.locator("#e121")).toBeInViewport();
+  await expect(page.locator("#e121")).toHaveClass(/chosen/);
+  const strip = page.locator(".strip .here");
+  const marked = async () => Number(await strip.getAttribute("x")) / 10;
+  await expect.poll(marked).toBeGreaterThan(40);
+  await page.getByRole("button", { name: "Close the record" }).click();
+  await page.getByRole("feed").evaluate((box) => (box.scrollTop = 0));
+  await expect(page.locator("#e1")).toBeInViewport();
+  await expect.poll(marked).toBeLessThan(5);
+  await page.getByRole("tab", { name: "timeline" }).click();
+  await expect.poll(left).toBeLessThan(5);
+  await page.keyboard.press("+");
+  await expect(page.getByRole("button", { name: "tool-70" })).toHaveCount(0);
+  await page.keyboard.press("-");
+  await expect(page.getByRole("button", { name: "tool-70" })).toBeVisible();
+});
+
+test("a text that is too long to be told at once is told whole when asked", async ({ page, collector }) => {
+  const text = `${"word ".repeat(2_000)}and the end`;
+  await collector.post("tracklog", [told("r", "Said", { role: "assistant", blocks: [{ type: "text", text }] }, 1)]);
+  await open(page, collector, "#/run/tracklog/r");
+  const feed = page.getByRole("feed");
+  await expect(feed).toContainText("word word");
+  await expect(feed).not.toContainText("and the end");
+  await page.getByRole("button", { name: "show all of it" }).click();
+  await expect(feed).toContainText("and the end");
+});
+
+test("a link to any event shows it, its very bytes, its cause and what came of it", async ({ page, collector, context }) => {
+  await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   const odd = '{"ts":"2026-05-05T09:00:00.000Z", "run_id":"r","event":"agent_run_start","agent_id":"coder","task":"t","n":1.0,"x":"\\u00e9"}';
   await fetch(`${collector.url}/api/events/kahn-agent`, {
     method: "POST",
@@ -57,7 +106,14 @@ test("a link to any event shows it, its very bytes, its cause and what came of i
   await expect(page.getByTestId("raw")).toHaveText(odd);
   await expect(page.getByText("What came of it")).toBeVisible();
   await open(page, collector, "#/run/kahn/r?seq=3");
-  await expect(page.getByRole("complementary", { name: "Record 3" })).toContainText("Because of");
+  const record = page.getByRole("complementary", { name: "Record 3" });
+  await expect(record).toContainText("Because of");
+  await record.getByRole("link", { name: "prompt 1" }).click();
+  await expect(page).toHaveURL(/seq=1$/);
+  await expect(page.locator("#e1")).toHaveClass(/chosen/);
+  await page.getByRole("button", { name: "Copy" }).click();
+  await expect(page.getByRole("button", { name: "Copied" })).toBeVisible();
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(odd);
 });
 
 test("the slider shows the run as it was", async ({ page, collector }) => {
@@ -77,13 +133,19 @@ test("illegal moves are marked in the lifecycle and found in place", async ({ pa
   await expect(page.locator(".lifecycle .illegal")).toHaveCount(1);
   await page.getByRole("tab", { name: /findings/ }).click();
   await expect(page.getByText("illegal-transition")).toBeVisible();
+  await page.getByRole("tab", { name: "transcript" }).click();
+  await expect(page.locator("#e2 .finding", { hasText: "illegal-transition" })).toBeVisible();
 });
 
-test("sub-runs are a tree that leads to them", async ({ page, collector }) => {
-  await collector.post("kahn-agent", [start("above"), { ...start("below"), parent_run_id: "above" }]);
+test("sub-runs are a tree that leads to them and back", async ({ page, collector }) => {
+  await collector.post("kahn-agent", [start("above", "coder", "above"), { ...start("below", "coder", "below"), parent_run_id: "above" }]);
   await open(page, collector, "#/run/kahn/above?view=tree");
   await page.getByRole("tabpanel").getByRole("link", { name: "below" }).click();
-  await expect(page.getByRole("region", { name: "Summary" })).toContainText("kahn:below");
+  const summary = page.getByRole("region", { name: "Summary" });
+  await expect(summary).toContainText("kahn:below");
+  await open(page, collector, "#/run/kahn/below?view=tree");
+  await page.getByRole("tabpanel").getByRole("link", { name: "above" }).click();
+  await expect(summary).toContainText("kahn:above");
 });
 
 test("who reads a live run is not moved, and is told how much is new", async ({ page, collector }) => {
@@ -93,16 +155,24 @@ test("who reads a live run is not moved, and is told how much is new", async ({ 
   const feed = page.getByRole("feed");
   await expect(feed).toContainText("line 3");
   await feed.evaluate((box) => (box.scrollTop = 2000));
-  await page.waitForTimeout(600);
+  /** What stands a little below the top, and where; a pixel more or less is nobody's jump. */
   const see = () => feed.evaluate((box) => {
     const top = box.getBoundingClientRect().top;
-    const found = [...box.querySelectorAll("article")].find((each) => each.getBoundingClientRect().top >= top);
-    return [found?.id, Math.round((found?.getBoundingClientRect().top ?? 0) - top)];
+    const found = [...box.querySelectorAll("article")].find((each) => each.getBoundingClientRect().bottom > top + 20);
+    return { id: found?.id, at: (found?.getBoundingClientRect().top ?? 0) - top };
   });
+  await expect(async () => {
+    const now = await see();
+    expect(now.id).not.toBe("e1");
+    await page.waitForTimeout(200);
+    expect(await see()).toEqual(now);
+  }).toPass();
   const before = await see();
   for (let n = 0; n < 5; n++) await collector.post("fishbowl", [said("talk", `fresh ${n}`, 300 + n)]);
   await expect(page.getByRole("button", { name: "5 new" })).toBeVisible();
-  expect(await see()).toEqual(before);
+  const after = await see();
+  expect(after.id).toBe(before.id);
+  expect(Math.abs(after.at - before.at)).toBeLessThanOrEqual(2);
   await page.getByRole("button", { name: "5 new" }).click();
   await expect(feed).toContainText("fresh 4");
   await expect(page.getByRole("button", { name: /new/ })).toHaveCount(0);

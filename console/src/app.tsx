@@ -1,15 +1,18 @@
 /** The frame around every page: where one can go, whether we are live, which keys there are. */
 
-import { lazy, Suspense, useEffect, useRef, useState, type FormEvent } from "react";
+import { lazy, memo, Suspense, useEffect, useRef, useState, type FormEvent, type RefObject } from "react";
 import type { Question } from "./lib/api";
+import { InboxContext, isOpen } from "./lib/inbox";
 import { useLive } from "./lib/live";
 import { href, useRoute } from "./lib/route";
+import { inert } from "./lib/text";
+import { count } from "./lib/time";
 import { useAnswer, useKeys } from "./lib/use";
 import { Empty } from "./parts/bits";
 import { Fleet } from "./pages/fleet";
-import { Inbox, open } from "./pages/inbox";
-import { Search } from "./pages/search";
 
+const Search = lazy(() => import("./pages/search"));
+const Inbox = lazy(() => import("./pages/inbox"));
 const RunPage = lazy(() => import("./pages/run"));
 const DiffPage = lazy(() => import("./pages/diff"));
 
@@ -22,7 +25,8 @@ const KEYS: [string, string][] = [
   ["j k", "down and up"],
   ["Enter", "open what is marked"],
   ["1 – 6", "the views of a run"],
-  ["n", "the newest record of a run"],
+  ["n", "the newest record of a run, and stay there"],
+  ["+ -", "closer and further away, in a timeline"],
   ["t", "dark or light"],
   ["Esc", "back, or close"],
 ];
@@ -34,18 +38,20 @@ function themed(): string {
 
 export function App() {
   const { parts, query } = useRoute();
-  const live = useLive();
   const inbox = useAnswer<Question[]>("/api/inbox");
-  const health = useAnswer<{ demo?: boolean }>("/healthz", false);
   const [theme, setTheme] = useState(themed);
   const box = useRef<HTMLInputElement>(null);
   const help = useRef<HTMLDialogElement>(null);
-  const waiting = open(inbox.data ?? []).length;
+  const waiting = (inbox.data ?? []).filter(isOpen).length;
   const page = parts[0] ?? "";
+  const turn = () => {
+    const next = theme === "dark" ? "light" : "dark";
+    localStorage.setItem(THEME, next);
+    setTheme(next);
+  };
 
   useEffect(() => {
     document.documentElement.dataset.theme = theme;
-    localStorage.setItem(THEME, theme);
   }, [theme]);
   useEffect(() => {
     document.title = `${waiting ? `(${waiting}) ` : ""}tracklog`;
@@ -55,10 +61,10 @@ export function App() {
     "/": () => box.current?.focus(),
     g: () => (location.hash = "#/"),
     i: () => (location.hash = "#/inbox"),
-    t: () => setTheme(theme === "dark" ? "light" : "dark"),
+    t: turn,
     Escape: () => {
       if (document.activeElement === box.current) box.current?.blur();
-      else if (page) history.back();
+      else if (page && page !== "run") history.back();
     },
   });
   const search = (event: FormEvent) => {
@@ -69,7 +75,11 @@ export function App() {
   return (
     <>
       <main id="main">
-        <Suspense fallback={<p className="soft">Loading…</p>}>{shown(page)}</Suspense>
+        <InboxContext value={inbox}>
+          <Suspense fallback={<p className="soft">Loading…</p>}>
+            <Page name={page} of={page === "run" ? parts.slice(1, 3).join(":") : ""} />
+          </Suspense>
+        </InboxContext>
       </main>
       <header className="bar">
         <a className="name" href="#/">
@@ -94,61 +104,89 @@ export function App() {
           />
         </form>
         <div className="right">
-          <span className={`pulse ${live.mark}`} role="status">
-            {live.mark === "live" ? `live · ${live.last.toLocaleString()}` : live.mark}
-          </span>
+          <Pulse />
           <button aria-label="Keys" onClick={() => help.current?.showModal()}>
             ?
           </button>
-          <button
-            aria-label={theme === "dark" ? "Use light colours" : "Use dark colours"}
-            onClick={() => setTheme(theme === "dark" ? "light" : "dark")}
-          >
+          <button aria-label={theme === "dark" ? "Use light colours" : "Use dark colours"} onClick={turn}>
             {theme === "dark" ? "☀" : "☾"}
           </button>
         </div>
       </header>
-      {health.data?.demo && (
-        <p className="notice demo">
-          <strong>This is a demo.</strong> Every agent here is made up.{" "}
-          <code>tracklog demo --remove</code> takes it away.
-        </p>
-      )}
-      {live.mark === "away" && (
-        <p className="notice away" role="alert">
-          The collector does not answer. What you see is as of record {live.last}; it goes on by
-          itself.
-        </p>
-      )}
-      {live.gap && (
-        <p className="notice">
-          Records {live.gap.after + 1} to {live.gap.next - 1} are not kept any more.
-        </p>
-      )}
-      <dialog ref={help} aria-label="Keys">
-        <h2>Keys</h2>
-        <dl className="keys">
-          {KEYS.map(([key, does]) => (
-            <div key={key} style={{ display: "contents" }}>
-              <dt>
-                {key.split(/ (?!–)(?<!– )/).map((one) => (
-                  <kbd key={one}>{one}</kbd>
-                ))}
-              </dt>
-              <dd style={{ margin: 0 }}>{does}</dd>
-            </div>
-          ))}
-        </dl>
-        <form method="dialog">
-          <button className="first">Close</button>
-        </form>
-      </dialog>
+      <Notices />
+      <Help box={help} />
     </>
   );
 }
 
-function shown(page: string) {
-  switch (page) {
+/** Whether we are live, and how far. */
+function Pulse() {
+  const { mark, last } = useLive();
+  return (
+    <span className={`pulse ${mark}`} title={`the journal's last record is ${last}`}>
+      <span role="status">{mark}</span>
+      {mark === "live" && <span className="num"> {count(last)}</span>}
+    </span>
+  );
+}
+
+/** What one must know wherever one is. */
+function Notices() {
+  const { mark, last, gap, rejected } = useLive();
+  const health = useAnswer<{ demo?: boolean }>("/healthz", "never");
+  return (
+    <>
+      {health.data?.demo && (
+        <p className="notice demo">
+          <strong>This is a demo.</strong> Every agent here is made up. <code>tracklog demo --remove</code> takes it
+          away.
+        </p>
+      )}
+      {mark === "away" && (
+        <p className="notice away" role="alert">
+          The collector does not answer. What you see is as of record {last}; it goes on by itself.
+        </p>
+      )}
+      {gap && (
+        <p className="notice">
+          Records {gap.after + 1} to {gap.next - 1} are not kept any more.
+        </p>
+      )}
+      {rejected && (
+        <p className="notice away">
+          {count(rejected.count)} of the frames that came were turned away; the last because of {inert(rejected.why)}
+        </p>
+      )}
+    </>
+  );
+}
+
+function Help({ box }: { box: RefObject<HTMLDialogElement | null> }) {
+  return (
+    <dialog ref={box} aria-label="Keys">
+      <h2>Keys</h2>
+      <dl className="keys">
+        {KEYS.map(([key, does]) => (
+          <div key={key}>
+            <dt>
+              {key.split(/ (?!–)(?<!– )/).map((one) => (
+                <kbd key={one}>{one}</kbd>
+              ))}
+            </dt>
+            <dd>{does}</dd>
+          </div>
+        ))}
+      </dl>
+      <form method="dialog">
+        <button className="first">Close</button>
+      </form>
+    </dialog>
+  );
+}
+
+/** Drawn again only when it is another page: what is live draws itself. */
+const Page = memo(function Page({ name, of }: { name: string; of: string }) {
+  switch (name) {
     case "":
       return <Fleet />;
     case "inbox":
@@ -156,10 +194,10 @@ function shown(page: string) {
     case "search":
       return <Search />;
     case "run":
-      return <RunPage />;
+      return <RunPage key={of} />;
     case "diff":
       return <DiffPage />;
     default:
       return <Empty title="There is no such page." run="#/" />;
   }
-}
+});

@@ -18,7 +18,9 @@ MOST = 4000
 """Characters of one text that are told; what is longer stands whole in its record."""
 
 
-def story(home: Home, run: str, after: int = 0, limit: int = PAGE) -> dict[str, Any]:
+def story(
+    home: Home, run: str, after: int = 0, limit: int = PAGE, *, whole: bool = False
+) -> dict[str, Any]:
     """The records of a run behind `after`, at most `limit`, each with what it means.
 
     `next` is the `after` of the next page, and None at the end as it is now.
@@ -31,12 +33,12 @@ def story(home: Home, run: str, after: int = 0, limit: int = PAGE) -> dict[str, 
         "run": of[1],
         "last": home.journal.last,
         "next": records[-1].seq if more else None,
-        "records": [told(record, home.dialects) for record in records],
+        "records": [told(record, home.dialects, whole=whole) for record in records],
     }
 
 
-def told(record: Record, dialects: Mapping[str, Dialect]) -> dict[str, Any]:
-    """One record, understood; what it does not say is left out."""
+def told(record: Record, dialects: Mapping[str, Dialect], *, whole: bool = False) -> dict[str, Any]:
+    """One record, understood; what it does not say is left out, and what was cut says `cut`."""
     row: dict[str, Any] = {
         "seq": record.seq,
         "received": record.received,
@@ -50,14 +52,17 @@ def told(record: Record, dialects: Mapping[str, Dialect]) -> dict[str, Any]:
         return row | {"kind": kind, "words": kind, "facts": [], "findings": _found(found)}
     facts, failure = facts_of(dialects[record.dialect], event)
     row |= {"kind": event.kind, "at": event.at, "agent": event.actor, "words": words(facts)[:MOST]}
-    row["facts"] = [fact_as_json(fact) for fact in facts]
+    row["facts"] = [fact_as_json(fact, whole=whole) for fact in facts]
+    # A text can only be too long in a line that is.
+    if not whole and len(record.line) > MOST and any(map(_is_long, facts)):
+        row["cut"] = True
     found = (*event.odd, *((failure,) if failure else ()))
     return {key: value for key, value in row.items() if value is not None} | (
         {"findings": _found(found)} if found else {}
     )
 
 
-def fact_as_json(fact: Fact) -> dict[str, Any]:
+def fact_as_json(fact: Fact, *, whole: bool = False) -> dict[str, Any]:
     """A fact by its name, in words and with what it says; a text that is cut ends with `…`."""
     said: dict[str, Any] = {"fact": type(fact).__name__}
     if not isinstance(fact, Said):
@@ -65,8 +70,19 @@ def fact_as_json(fact: Fact) -> dict[str, Any]:
     for name, key, usual in _FIELDS[type(fact)]:
         value = getattr(fact, name)
         if value is not None and value != usual:
-            said[key] = shortened(value)
+            said[key] = value if whole else shortened(value)
     return said
+
+
+def _is_long(value: Any) -> bool:
+    """Whether `shortened` would cut something of it."""
+    if isinstance(value, str):
+        return len(value) > MOST
+    if isinstance(value, Fact):
+        return any(_is_long(getattr(value, name)) for name, _, _ in _FIELDS[type(value)])
+    if isinstance(value, Mapping):
+        return any(map(_is_long, value.values()))
+    return isinstance(value, list | tuple) and any(map(_is_long, value))
 
 
 def shortened(value: Any) -> Any:

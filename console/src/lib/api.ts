@@ -39,7 +39,8 @@ export function runPath(family: string, run: string, rest = ""): string {
 
 export type Status = "waiting" | "failed" | "lost" | "working" | "done";
 
-export interface Run {
+/** A run as a list shows it. */
+export interface Brief {
   family: string;
   run: string;
   dialects: string[];
@@ -47,25 +48,34 @@ export interface Run {
   status: Status;
   outcome: string | null;
   outcomes: Record<string, number>;
-  passed: boolean | null;
-  score: number | null;
-  ended: boolean;
-  seconds: number | null;
-  silent_seconds: number | null;
   agents: string[];
-  steps: number;
   tool_calls: number;
   tool_failures: number;
-  open_calls: number;
-  questions: number;
   tokens: number | null;
   cost_usd: number | null;
-  first_seq: number;
   last_seq: number;
-  first_at: string | null;
-  last_at: string | null;
-  first_received: string;
   last_received: string;
+}
+
+/** A run as its own page shows it. */
+export interface Run extends Brief {
+  ended: boolean;
+  score: number | null;
+  seconds: number | null;
+  steps: number;
+  first_at: string | null;
+  first_received: string;
+  last_at: string | null;
+}
+
+/** A part of the list of runs, and what stands around it. */
+export interface Board {
+  all: number;
+  matching: number;
+  after: number;
+  counts: Record<Status, number>;
+  choices: Record<"dialect" | "agent" | "outcome", string[]>;
+  runs: Brief[];
 }
 
 export interface Question {
@@ -111,7 +121,8 @@ export interface Told {
   bytes: number;
   words: string;
   facts: Fact[];
-  findings?: Pick<Finding, "name" | "level" | "message">[];
+  /** Whether long texts of it were cut. */
+  cut?: boolean;
 }
 
 export interface Story {

@@ -1,7 +1,9 @@
 /** The stream's boundary: each frame is checked before anything is made of it. */
 
-import { parser, type Dialect, type Problem } from "@tracklog/contracts/stream";
+import { parser, type Dialect } from "@tracklog/contracts/stream";
 import { z } from "zod";
+
+z.config({ jitless: true }); // no code is made from text here, and the browser is told to forbid it
 
 /** The folder is the registry: a dialect more is a file more over there, and nothing here. */
 const plugs = import.meta.glob<{ dialect: Dialect }>(
@@ -21,33 +23,33 @@ const Frame = z.looseObject({
   event: z.unknown(),
 });
 
+/** A frame that passed: whose it is. What it says is asked of the collector. */
 export interface Heard {
   readonly seq: number;
-  readonly received: string;
   readonly dialect: string;
   readonly family: string;
   readonly run: string;
-  readonly event: unknown;
-  /** The frame as it came. */
-  readonly raw: string;
-  /** What is wrong with the event, by this side's own check; empty when nothing is. */
-  readonly problems: readonly Problem[];
 }
 
-export type Parsed = { ok: true; heard: Heard } | { ok: false; message: string };
+export type Parsed =
+  | { readonly ok: true; readonly seq: number; readonly heard: Heard }
+  | { readonly ok: false; readonly seq: number | null; readonly why: string };
 
 export function parseFrame(raw: string): Parsed {
   let body: unknown;
   try {
     body = JSON.parse(raw);
   } catch (error) {
-    return { ok: false, message: String(error) };
+    return { ok: false, seq: null, why: String(error) };
   }
   const { data, error } = Frame.safeParse(body);
-  if (!data) return { ok: false, message: error.issues.map((i) => i.message).join("; ") };
-  const { seq, received, dialect, run, event } = data;
+  if (!data) return { ok: false, seq: null, why: error.issues.map((i) => i.message).join("; ") };
+  const { seq, dialect, run, event } = data;
+  // An erased event is null; a dialect of tomorrow is nobody's to judge.
   const verdict = event === null ? undefined : parsers.get(dialect)?.(event);
-  const problems = verdict && !verdict.ok ? verdict.problems : [];
-  const family = data.family ?? dialect;
-  return { ok: true, heard: { seq, received, dialect, family, run, event, raw, problems } };
+  if (verdict && !verdict.ok) {
+    const said = verdict.problems.map(({ pointer, message }) => `${pointer} ${message}`.trim());
+    return { ok: false, seq, why: `record ${seq}, ${dialect}: ${said.join("; ")}` };
+  }
+  return { ok: true, seq, heard: { seq, dialect, family: data.family ?? dialect, run } };
 }

@@ -1,7 +1,7 @@
 /** The one live connection: it follows the journal by number, and comes back by itself. */
 
 import { useSyncExternalStore } from "react";
-import { parseFrame, type Heard } from "./frames";
+import type { Heard, Parsed } from "./frames";
 
 export type Mark = "connecting" | "live" | "away";
 
@@ -11,26 +11,33 @@ export interface LiveState {
   readonly last: number;
   /** Told once: records behind `after` and before `next` are not kept any more. */
   readonly gap: { after: number; next: number } | null;
-  /** Frames that are no frames; they are counted and left alone. */
-  readonly bad: number;
+  /** Frames that were turned away at the boundary, and why the last of them was. */
+  readonly rejected: { count: number; why: string } | null;
 }
 
 type Listener = (heard: readonly Heard[]) => void;
+type Parse = (raw: string) => Parsed;
 
 const QUIET = 20_000; // the server speaks every few seconds: a longer silence is a dead line
 const AGAIN = 1_000;
+const TOGETHER = 100; // milliseconds: what comes within them is handed on at once
 
 export class Live {
-  private state: LiveState = { mark: "connecting", last: 0, gap: null, bad: 0 };
+  private state: LiveState = { mark: "connecting", last: 0, gap: null, rejected: null };
   private readonly watchers = new Set<() => void>();
   private readonly listeners = new Set<Listener>();
   private source: EventSource | null = null;
-  private waiting: Heard[] = [];
-  private frame = 0;
+  private waiting: string[] = [];
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private parse: Parse | null = null;
   private heardAt = 0;
   private cursor: number | null = null;
 
-  constructor(private readonly url = "/api/stream") {}
+  /** The schemas are large: they are loaded when the page stands, and frames wait for them. */
+  constructor(
+    private readonly boundary: () => Promise<Parse>,
+    private readonly url = "/api/stream",
+  ) {}
 
   start(): void {
     this.connect();
@@ -46,10 +53,20 @@ export class Live {
 
   readonly snapshot = (): LiveState => this.state;
 
-  /** Calls back with what was heard, at most once per painted frame. */
+  /** Calls back with what was heard, all that came together at once. */
   hear(listener: Listener): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
+  }
+
+  /** Calls back whenever the line is live again. */
+  back(call: () => void): () => void {
+    let { mark } = this.state;
+    return this.subscribe(() => {
+      const now = this.state.mark;
+      if (now === "live" && mark === "away") call();
+      mark = now;
+    });
   }
 
   private connect(): void {
@@ -63,16 +80,20 @@ export class Live {
       this.set({ mark: "away" });
       if (source.readyState === EventSource.CLOSED) setTimeout(() => this.again(source), AGAIN);
     };
-    source.onmessage = (message) => this.take(message as MessageEvent<string>);
-    source.addEventListener("heartbeat", (event) => {
+    source.onmessage = ({ data }: MessageEvent<string>) => {
       this.alive();
-      const { last } = JSON.parse((event as MessageEvent<string>).data) as { last: number };
+      this.waiting.push(data);
+      this.timer ??= setTimeout(() => void this.deliver(), TOGETHER);
+    };
+    source.addEventListener("heartbeat", ({ data }: MessageEvent<string>) => {
+      this.alive();
+      const { last } = JSON.parse(data) as { last: number };
       this.cursor ??= last;
       this.set({ mark: "live", last: Math.max(last, this.state.last) });
     });
-    source.addEventListener("gap", (event) => {
+    source.addEventListener("gap", ({ data }: MessageEvent<string>) => {
       this.alive();
-      this.set({ gap: JSON.parse((event as MessageEvent<string>).data) as LiveState["gap"] });
+      this.set({ gap: JSON.parse(data) as LiveState["gap"] });
     });
     source.addEventListener("reset", () => location.reload());
   }
@@ -92,29 +113,23 @@ export class Live {
     this.connect();
   }
 
-  private take(message: MessageEvent<string>): void {
-    this.alive();
-    const parsed = parseFrame(message.data);
-    if (!parsed.ok) {
-      this.set({ bad: this.state.bad + 1 });
-      return;
-    }
-    const { heard } = parsed;
-    if (this.cursor !== null && heard.seq <= this.cursor) return;
-    this.cursor = heard.seq;
-    this.waiting.push(heard);
-    this.frame ||= requestAnimationFrame(() => this.deliver());
-    if (document.hidden && this.waiting.length > 5_000) this.deliver();
-  }
-
-  private deliver(): void {
-    const heard = this.waiting;
+  private async deliver(): Promise<void> {
+    this.parse ??= await this.boundary();
+    const came = this.waiting;
     this.waiting = [];
-    cancelAnimationFrame(this.frame);
-    this.frame = 0;
-    const last = heard.at(-1)?.seq ?? this.state.last;
-    this.set({ mark: "live", last: Math.max(last, this.state.last) });
-    for (const listener of this.listeners) listener(heard);
+    this.timer = undefined;
+    const heard: Heard[] = [];
+    for (const raw of came) {
+      const parsed = this.parse(raw);
+      if (parsed.seq !== null) {
+        if (this.cursor !== null && parsed.seq <= this.cursor) continue; // told again on coming back
+        this.cursor = parsed.seq;
+      }
+      if (parsed.ok) heard.push(parsed.heard);
+      else this.set({ rejected: { count: (this.state.rejected?.count ?? 0) + 1, why: parsed.why } });
+    }
+    this.set({ mark: "live", last: Math.max(this.cursor ?? 0, this.state.last) });
+    if (heard.length) for (const listener of this.listeners) listener(heard);
   }
 
   private set(part: Partial<LiveState>): void {
@@ -126,8 +141,13 @@ export class Live {
   }
 }
 
-export const live = new Live();
+export const live = new Live(async () => (await import("./frames")).parseFrame);
 
 export function useLive(): LiveState {
   return useSyncExternalStore(live.subscribe, live.snapshot);
+}
+
+/** One thing of it, so that a view is drawn again only when that changes. */
+export function useLiveMark(): Mark {
+  return useSyncExternalStore(live.subscribe, () => live.snapshot().mark);
 }

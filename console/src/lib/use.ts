@@ -1,6 +1,6 @@
 /** Answers that stay fresh: asked again when the journal grew, never more often than they can be. */
 
-import { useEffect, useReducer, useRef, useState } from "react";
+import { startTransition, useEffect, useReducer, useRef, useState } from "react";
 import { ask, type Trouble } from "./api";
 import { live } from "./live";
 
@@ -10,30 +10,37 @@ export interface Answer<T> {
   readonly loading: boolean;
 }
 
-const LEAST = 400; // milliseconds between two questions of one view
+const LEAST = 1_000; // milliseconds between two questions of one view
 const RATIO = 4; // and at least so many times as long as the last answer took
+const IDLE = 15_000; // without news, too: who is silent for long is lost
 
-/** The answer at `path`; null asks nothing. Asked again when something new was heard. */
-export function useAnswer<T>(path: string | null, fresh = true): Answer<T> {
+/** When an answer is asked for again. */
+export type Fresh = "never" | "news" | { readonly family: string; readonly run: string };
+
+/** The answer at `path`; null asks nothing. What was answered to another path is forgotten. */
+export function useAnswer<T>(path: string | null, fresh: Fresh = "news"): Answer<T> {
   const [answer, setAnswer] = useState<Answer<T> & { path: string | null }>({
     data: undefined,
     trouble: undefined,
     loading: true,
     path: null,
   });
+  const family = typeof fresh === "object" ? fresh.family : null;
+  const run = typeof fresh === "object" ? fresh.run : null;
+  const never = fresh === "never";
   useEffect(() => {
     if (path === null) return;
     const stop = new AbortController();
-    let due = false;
-    let busy = false;
+    let [due, busy] = [false, false];
     let timer: ReturnType<typeof setTimeout> | undefined;
-    const run = async () => {
+    const get = async () => {
       busy = true;
       due = false;
       const began = performance.now();
       try {
         const data = await ask<T>(path, stop.signal);
-        if (!stop.signal.aborted) setAnswer({ data, trouble: undefined, loading: false, path });
+        if (stop.signal.aborted) return;
+        startTransition(() => setAnswer({ data, trouble: undefined, loading: false, path }));
       } catch (error) {
         if (stop.signal.aborted) return;
         setAnswer((old) => ({
@@ -46,36 +53,55 @@ export function useAnswer<T>(path: string | null, fresh = true): Answer<T> {
       timer = setTimeout(
         () => {
           busy = false;
-          if (due) void run();
+          if (due) void get();
         },
         Math.max(LEAST, (performance.now() - began) * RATIO),
       );
     };
-    void run();
     const refresh = () => {
       due = true;
-      if (!busy) void run();
+      if (!busy) void get();
     };
-    const deaf = fresh ? live.hear(refresh) : () => undefined;
-    let mark = live.snapshot().mark;
-    const unwatch = live.subscribe(() => {
-      const now = live.snapshot().mark;
-      if (now === "live" && mark !== "live") refresh();
-      mark = now;
-    });
+    void get();
+    const idle = never ? undefined : setInterval(() => document.hidden || refresh(), IDLE);
+    const deaf = never
+      ? () => undefined
+      : live.hear((heard) => {
+          if (run === null || heard.some((each) => each.run === run && each.family === family)) refresh();
+        });
+    const unwatch = live.back(refresh);
     return () => {
       stop.abort();
       clearTimeout(timer);
+      clearInterval(idle);
       deaf();
       unwatch();
     };
-  }, [path, fresh]);
+  }, [path, family, run, never]);
   const current = answer.path === path;
   return {
     data: current ? answer.data : undefined,
     trouble: current ? answer.trouble : undefined,
     loading: !current || answer.loading,
   };
+}
+
+/** The last that was there, while the next is on its way. */
+export function useLast<T>(value: T | undefined): T | undefined {
+  const last = useRef(value);
+  if (value !== undefined) last.current = value;
+  return last.current;
+}
+
+/** False at first, true when the page stands and nothing presses. */
+export function useLater(ready: boolean): boolean {
+  const [now, setNow] = useState(false);
+  useEffect(() => {
+    if (!ready) return;
+    const waiting = requestIdleCallback(() => setNow(true), { timeout: 500 });
+    return () => cancelIdleCallback(waiting);
+  }, [ready]);
+  return now;
 }
 
 /** The time, ticking; one clock for the page. */

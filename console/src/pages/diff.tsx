@@ -1,9 +1,9 @@
 /** Two runs side by side, and the place where they part on the screen at once. */
 
 import { useEffect, useRef, useState } from "react";
-import type { Run } from "../lib/api";
+import type { Brief } from "../lib/api";
 import { runHref, setQuery, useRoute } from "../lib/route";
-import { duration, money } from "../lib/time";
+import { count, duration, money } from "../lib/time";
 import { useAnswer } from "../lib/use";
 import { Empty, Sorry, Text } from "../parts/bits";
 import { plain } from "../parts/blocks";
@@ -41,9 +41,9 @@ export default function DiffPage() {
   const { query } = useRoute();
   const a = query.get("a") ?? "";
   const b = query.get("b") ?? "";
-  const runs = useAnswer<Run[]>("/api/runs?limit=2000", false);
+  const runs = useAnswer<Brief[]>("/api/runs?limit=500", "never");
   const path = a && b ? `/api/diff?a=${encodeURIComponent(a)}&b=${encodeURIComponent(b)}` : null;
-  const { data, trouble } = useAnswer<Diff>(path, false);
+  const { data, trouble } = useAnswer<Diff>(path, "never");
   const [all, setAll] = useState(false);
   const first = useRef<HTMLTableRowElement>(null);
   useEffect(() => first.current?.scrollIntoView({ block: "center" }), [data]);
@@ -143,14 +143,14 @@ function Words({ side, of }: { side: Side | null; of: string }) {
 
 function Deltas({ deltas }: { deltas: NonNullable<Diff["deltas"]> }) {
   const say = (name: string, value: number | null) =>
-    name.includes("usd") ? money(value) : name.includes("second") ? duration(value) : String(value ?? "–");
+    name.includes("usd") ? money(value) : name.includes("second") ? duration(value) : count(value);
   const found = Object.entries(deltas);
   if (!found.length) return null;
   return (
     <dl className="facts">
       {found.map(([name, { a, b }]) => (
         <div key={name}>
-          <dt>{name.replace(/_/g, " ")}</dt>
+          <dt>{name.replace(/_usd$/, "").replace(/_/g, " ")}</dt>
           <dd>
             {say(name, a)} → {say(name, b)}
           </dd>

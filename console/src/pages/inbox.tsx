@@ -1,38 +1,15 @@
 /** Who waits for a person, the longest first. */
 
-import { useMemo, useRef } from "react";
-import type { Question } from "../lib/api";
-import { useAnswer } from "../lib/use";
+import { useContext } from "react";
+import { InboxContext, keyOf, useLooked } from "../lib/inbox";
 import { Empty, Sorry, Text } from "../parts/bits";
 import { Asked } from "../parts/question";
 import { runHref } from "../lib/route";
+import { start } from "../lib/text";
 
-export function open(questions: readonly Question[]): Question[] {
-  return questions
-    .filter((question) => question.state === "open")
-    .sort((a, b) => (b.waiting_seconds ?? 0) - (a.waiting_seconds ?? 0));
-}
-
-export function keyOf(question: Question): string {
-  return `${question.family}:${question.run}/${question.question_id}`;
-}
-
-/** The open ones, and behind them those that were open when one began to look: who won is seen. */
-export function useLooked(questions: readonly Question[] | undefined): Question[] {
-  const seen = useRef(new Set<string>());
-  return useMemo(() => {
-    const now = open(questions ?? []);
-    for (const question of now) seen.current.add(keyOf(question));
-    const settled = (questions ?? []).filter(
-      (question) => question.state !== "open" && seen.current.has(keyOf(question)),
-    );
-    return [...now, ...settled];
-  }, [questions]);
-}
-
-export function Inbox() {
-  const { data, trouble } = useAnswer<Question[]>("/api/inbox");
-  const waiting = useLooked(data);
+export default function Inbox() {
+  const { data, trouble } = useContext(InboxContext);
+  const waiting = useLooked();
   if (trouble && !data) return <Sorry trouble={trouble} />;
   const past = (data ?? [])
     .filter((question) => question.state !== "unasked" && !waiting.includes(question))
@@ -54,7 +31,7 @@ export function Inbox() {
       {past.length > 0 && (
         <section className="stack">
           <h2>Before</h2>
-          <ul>
+          <ul className="before">
             {past.map((question) => (
               <li key={keyOf(question)} className="wrap">
                 <a href={runHref(question.family, question.run, { seq: question.asked_seq })}>
@@ -62,6 +39,12 @@ export function Inbox() {
                 </a>{" "}
                 <span className="soft small">
                   {question.state}
+                  {question.answer !== null && question.answer !== undefined && (
+                    <>
+                      {" "}
+                      “<Text>{start(typeof question.answer === "string" ? question.answer : JSON.stringify(question.answer), 120)}</Text>”
+                    </>
+                  )}
                   {question.answered_by.length > 0 && (
                     <>
                       {" "}

@@ -1,11 +1,12 @@
 /** One box over everything that was said. */
 
 import { Fragment } from "react";
-import { WINDOWS } from "./fleet";
+import type { Board } from "../lib/api";
 import { runHref, setQuery, useRoute } from "../lib/route";
 import { inert } from "../lib/text";
-import { useAnswer, useNow } from "../lib/use";
+import { useAnswer, useLast, useNow } from "../lib/use";
 import { Empty, Sorry, Text, When } from "../parts/bits";
+import { WINDOWS } from "./fleet";
 
 interface Hit {
   seq: number;
@@ -36,41 +37,48 @@ export function Marked({ text, question }: { text: string; question: string }) {
   );
 }
 
-export function Search() {
+const FILTERS = ["dialect", "run", "within"];
+const MOST = 100;
+
+function searchPath(query: URLSearchParams): string | null {
+  const question = query.get("q");
+  if (!question) return null;
+  const asked = new URLSearchParams({ q: question, brief: "true", limit: String(MOST) });
+  for (const name of FILTERS) {
+    const value = query.get(name);
+    if (value) asked.set(name, value);
+  }
+  return `/api/search?${asked}`;
+}
+
+export default function Search() {
   const { query } = useRoute();
   const question = query.get("q") ?? "";
-  const [dialect, run, within] = ["dialect", "run", "within"].map((name) => query.get(name) ?? "");
-  const path = question ? `/api/search?limit=200&q=${encodeURIComponent(question)}` : null;
-  const { data, trouble, loading } = useAnswer<Hit[]>(path, false);
+  const { data, trouble, loading } = useAnswer<Hit[]>(searchPath(query), "never");
+  const hits = useLast(data) ?? [];
+  const choices = useAnswer<Board>("/api/board?limit=200", "never");
   const now = useNow(10_000);
   if (!question)
     return <Empty title="Type what was said into the box above." run={'tracklog search "connection refused"'} />;
   if (trouble) return <Sorry trouble={trouble} />;
-  const found = data ?? [];
-  const since = WINDOWS[within ?? ""];
-  const hits = found.filter(
-    (hit) =>
-      (!dialect || hit.dialect === dialect) &&
-      (!run || `${hit.family}:${hit.run}` === run) &&
-      (!since || now - Date.parse(hit.received) < since * 1000),
-  );
-  const names = (of: (hit: Hit) => string) => [...new Set(found.map(of))].sort();
-  const filters: [string, string, string[]][] = [
-    ["dialect", dialect ?? "", names((hit) => hit.dialect)],
-    ["run", run ?? "", names((hit) => `${hit.family}:${hit.run}`)],
-    ["within", within ?? "", Object.keys(WINDOWS)],
+  const names = (name: string, of: readonly string[]) => [...new Set([...of, query.get(name) ?? ""])].filter(Boolean);
+  const runs = [...hits.map((hit) => `${hit.family}:${hit.run}`), ...(choices.data?.runs ?? []).map((run) => `${run.family}:${run.run}`)];
+  const filters: [string, string[]][] = [
+    ["dialect", names("dialect", choices.data?.choices.dialect ?? [])],
+    ["run", names("run", runs)],
+    ["within", WINDOWS],
   ];
   return (
     <div className="stack">
       <h1>
-        {loading ? "Searching" : `${hits.length}${hits.length === 200 ? "+" : ""} places`} with “
+        {loading ? "Searching" : `${hits.length}${hits.length === MOST ? "+" : ""} places`} with “
         <Text>{question}</Text>”
       </h1>
       <div className="filters" role="search" aria-label="Filter what was found">
-        {filters.map(([name, value, options]) => (
+        {filters.map(([name, options]) => (
           <label key={name}>
             {name}
-            <select aria-label={name} value={value} onChange={(event) => setQuery({ [name]: event.target.value })}>
+            <select aria-label={name} value={query.get(name) ?? ""} onChange={(event) => setQuery({ [name]: event.target.value })}>
               <option value="">any</option>
               {options.map((option) => (
                 <option key={option} value={option}>

@@ -1,12 +1,17 @@
 /** Small things that every page shows. */
 
 import type { ReactNode } from "react";
-import type { Status, Trouble } from "../lib/api";
+import type { Brief, Status, Trouble } from "../lib/api";
 import { inert } from "../lib/text";
 import { ago, exact } from "../lib/time";
 
 export function StatusMark({ status }: { status: Status }) {
   return <span className={`status ${status}`}>{status}</span>;
+}
+
+/** What a run came to, verbatim; where its agents came to different ends, each with its count. */
+export function outcomeOf({ outcome, outcomes }: Brief): string {
+  return outcome ?? (Object.entries(outcomes).map(([end, n]) => `${end} ${n}`).join(", ") || "–");
 }
 
 export function When({ at, now }: { at: string | null | undefined; now: number }) {

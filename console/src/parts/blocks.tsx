@@ -6,7 +6,7 @@ import gfm from "remark-gfm";
 import { inert } from "../lib/text";
 import { count } from "../lib/time";
 
-type Block = Record<string, unknown>;
+export type Block = Record<string, unknown>;
 
 interface Blob {
   sha256: string;

@@ -53,7 +53,7 @@ function useRaw(run: string, seq: number) {
 export function Detail({ family, run, seq, close }: { family: string; run: string; seq: number; close: () => void }) {
   const key = `${family}:${run}`;
   const raw = useRaw(key, seq);
-  const why = useAnswer<Why>(`/api/why?run=${encodeURIComponent(key)}&seq=${seq}`, false);
+  const why = useAnswer<Why>(`/api/why?run=${encodeURIComponent(key)}&seq=${seq}`, "never");
   const [copied, setCopied] = useState(false);
   useEffect(() => setCopied(false), [seq]);
   const copy = async () => {

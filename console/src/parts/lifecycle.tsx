@@ -1,6 +1,6 @@
 /** The lifecycle as it was lived: states, moves with their counts, and the illegal ones marked. */
 
-import type { Move } from "../lib/story";
+import type { Move } from "../lib/shape";
 import { inert, start } from "../lib/text";
 
 export function Lifecycle({ moves, choose }: { moves: readonly Move[]; choose: (seq: number) => void }) {
@@ -14,8 +14,8 @@ export function Lifecycle({ moves, choose }: { moves: readonly Move[]; choose: (
     }),
   );
   return (
-    <div className="stack">
-      <svg viewBox="-15 0 130 86" className="lifecycle" role="img" aria-label="State diagram">
+    <div className="lived">
+      <svg viewBox="-15 0 130 86" className="lifecycle card" role="img" aria-label="State diagram">
         <defs>
           <marker id="tip" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="4" markerHeight="4" orient="auto">
             <path d="M0 0L6 3L0 6z" fill="context-stroke" />
@@ -52,6 +52,7 @@ export function Lifecycle({ moves, choose }: { moves: readonly Move[]; choose: (
           );
         })}
       </svg>
+      <div className="card">
       <table>
         <thead>
           <tr>
@@ -76,6 +77,7 @@ export function Lifecycle({ moves, choose }: { moves: readonly Move[]; choose: (
           ))}
         </tbody>
       </table>
+      </div>
     </div>
   );
 }

@@ -41,7 +41,8 @@ export function Plot({ bars, name, say }: Props) {
         <span>at most {say(most)}</span>
         <span>{bars.at(-1)?.label}</span>
       </figcaption>
-      <table className="unseen">
+      <div className="unseen">
+      <table>
         <caption>{name}</caption>
         <tbody>
           {bars
@@ -54,6 +55,7 @@ export function Plot({ bars, name, say }: Props) {
             ))}
         </tbody>
       </table>
+      </div>
     </figure>
   );
 }

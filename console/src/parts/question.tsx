@@ -1,20 +1,19 @@
 /** One open question, and the box in which a person answers it. */
 
-import { useId, useState, type FormEvent } from "react";
+import { useId, useMemo, useState, type FormEvent } from "react";
 import { tell, Trouble, type Question } from "../lib/api";
-import { useAnswer } from "../lib/use";
+import { operator, remember } from "../lib/operator";
+import { useAnswer, useNow } from "../lib/use";
 import { runHref } from "../lib/route";
 import { duration } from "../lib/time";
 import { Text } from "./bits";
-
-const NAME = "tracklog.operator";
 
 /** What led to a question, so that nobody answers blindly. */
 function Before({ question }: { question: Question }) {
   const key = encodeURIComponent(`${question.family}:${question.run}`);
   const { data } = useAnswer<{ back: { seq: number; words: string }[] }>(
     `/api/why?run=${key}&seq=${question.asked_seq}`,
-    false,
+    "never",
   );
   const steps = (data?.back ?? []).filter((step) => step.words && step.seq !== question.asked_seq);
   if (!steps.length) return null;
@@ -35,6 +34,15 @@ function Before({ question }: { question: Question }) {
   );
 }
 
+/** How long somebody waits, counting on. */
+function Waiting({ seconds }: { seconds: number | null }) {
+  const now = useNow();
+  const since = useMemo(() => Date.now() - (seconds ?? 0) * 1000, [seconds]);
+  return (
+    <span className="status waiting">waiting {duration(seconds === null ? null : Math.floor((now - since) / 1000))}</span>
+  );
+}
+
 /** A question that somebody answered while it was looked at. */
 function Settled({ question }: { question: Question }) {
   const who = question.answered_by.join(", ") || "the agent itself";
@@ -49,7 +57,7 @@ function Settled({ question }: { question: Question }) {
 export function Asked(props: { question: Question; focus?: boolean; context?: boolean }) {
   const { question, focus = false, context = false } = props;
   const [text, setText] = useState("");
-  const [by, setBy] = useState(() => localStorage.getItem(NAME) ?? "operator");
+  const [by, setBy] = useState(operator);
   const [busy, setBusy] = useState(false);
   const [said, setSaid] = useState<{ ok: boolean; text: string } | null>(null);
   const id = useId();
@@ -58,7 +66,7 @@ export function Asked(props: { question: Question; focus?: boolean; context?: bo
   const send = async (answer: unknown) => {
     setBusy(true);
     try {
-      localStorage.setItem(NAME, by);
+      remember(by);
       const path = `/api/inbox/${encodeURIComponent(name)}/answer`;
       await tell(`${path}?run=${encodeURIComponent(`${family}:${run}`)}`, { answer, by });
       setSaid({ ok: true, text: "answered; the agent goes on" });
@@ -78,7 +86,7 @@ export function Asked(props: { question: Question; focus?: boolean; context?: bo
     <article className="card question" aria-labelledby={id}>
       <div className="row small">
         {question.state === "open" ? (
-          <span className="status waiting">waiting {duration(question.waiting_seconds)}</span>
+          <Waiting seconds={question.waiting_seconds} />
         ) : (
           <span className="status done">{question.state}</span>
         )}

@@ -1,16 +1,129 @@
 /** When things happened: one lane per agent, steps, calls, waits and sub-runs as bars of time. */
 
-import { useMemo } from "react";
-import type { Span } from "../lib/story";
+import { useEffect, useMemo, useRef, useState } from "react";
+import type { Book } from "../lib/book";
+import type { Span } from "../lib/shape";
 import { inert, start } from "../lib/text";
 import { clock, duration } from "../lib/time";
+import { useKeys, useNow } from "../lib/use";
 
-const HIGH = 16;
-const MOST = 3000;
+const WIDE = 1000; // columns of a drawing
+const LANES = 6; // lanes of a strip
+const HIGH = 18; // pixels of a row
+const ROWS = 12; // rows of a lane
+const BARS = 400; // bars that can be pressed; what is too small or too many is only drawn
+const KINDS = ["step", "sub-run", "call", "wait", "bad"] as const;
+type Kind = (typeof KINDS)[number];
+
+const kindOf = (span: Span): Kind => (span.ok === false ? "bad" : span.what);
+
+export interface Window {
+  readonly begin: number;
+  readonly end: number;
+}
+
+/** From the first that began to the last that ended; what is open goes on until then. */
+export function extent(spans: readonly Span[], until = -Infinity): Window {
+  let [begin, end] = [Infinity, spans.some((span) => span.end === null) ? until : -Infinity];
+  for (const span of spans) {
+    if (span.begin < begin) begin = span.begin;
+    const last = span.end ?? span.begin;
+    if (last > end) end = last;
+  }
+  return { begin, end: Math.max(end, begin + 1) };
+}
+
+export interface Streaks {
+  readonly name: string;
+  readonly paths: Partial<Record<Kind, string>>;
+}
+
+/** One path per lane and kind; what falls on the same column is drawn once. */
+export function streaks(spans: readonly Span[], { begin, end }: Window, most = Infinity): Streaks[] {
+  const found = new Map<string, Map<Kind, Uint8Array>>();
+  for (const span of spans) {
+    const last = span.end ?? end;
+    if (last < begin || span.begin > end) continue;
+    const name = found.has(span.lane) || found.size < most ? span.lane : "…";
+    let lane = found.get(name);
+    if (!lane) found.set(name, (lane = new Map<Kind, Uint8Array>()));
+    const kind = kindOf(span);
+    let columns = lane.get(kind);
+    if (!columns) lane.set(kind, (columns = new Uint8Array(WIDE)));
+    const from = Math.max(Math.floor(((span.begin - begin) / (end - begin)) * WIDE), 0);
+    const to = Math.ceil(((last - begin) / (end - begin)) * WIDE);
+    columns.fill(1, Math.min(from, WIDE - 1), Math.max(Math.min(to, WIDE), from + 1));
+  }
+  return [...found].map(([name, kinds]) => ({
+    name,
+    paths: Object.fromEntries([...kinds].map(([kind, columns]) => [kind, path(columns, kind === "step" ? 5 : 2)])),
+  }));
+}
+
+function path(columns: Uint8Array, top: number): string {
+  let drawn = "";
+  for (let from = columns.indexOf(1); from >= 0; ) {
+    const found = columns.indexOf(0, from);
+    const to = found < 0 ? columns.length : found;
+    drawn += `M${from} ${top}h${to - from}v5h${from - to}z`;
+    from = columns.indexOf(1, to);
+  }
+  return drawn;
+}
+
+export function nearest(spans: readonly Span[], at: number): Span | undefined {
+  const far = (span: Span) => Math.max(span.begin - at, at - (span.end ?? span.begin), 0);
+  let best = spans[0];
+  for (const span of spans) if (best && far(span) < far(best)) best = span;
+  return best;
+}
+
+function Drawn({ paths }: { paths: Streaks["paths"] }) {
+  return KINDS.map((kind) => paths[kind] && <path key={kind} d={paths[kind]} className={`streak ${kind}`} />);
+}
+
+/** The whole run in a few lines: where one is reading is marked, and a click leads there. */
+export function Strip(props: {
+  spans: readonly Span[];
+  version: number;
+  from: number;
+  to: number;
+  choose: (seq: number) => void;
+}) {
+  const { spans, version, from, to, choose } = props;
+  // The version is named because the spans grow.
+  const { begin, end } = useMemo(() => extent(spans), [spans, version]);
+  const drawn = useMemo(() => streaks(spans, { begin, end }, LANES), [spans, version, begin, end]);
+  if (!spans.length) return null;
+  const x = (at: number) => Math.min(Math.max(((at - begin) / (end - begin)) * WIDE, 0), WIDE);
+  const high = drawn.length * 10;
+  return (
+    <svg
+      className="strip"
+      viewBox={`0 0 ${WIDE} ${high}`}
+      style={{ height: Math.max(high, 20) }}
+      preserveAspectRatio="none"
+      role="img"
+      aria-label="The run from beginning to end; the timeline has it in detail"
+      onClick={(event) => {
+        const box = event.currentTarget.getBoundingClientRect();
+        const at = begin + ((event.clientX - box.left) / box.width) * (end - begin);
+        choose(nearest(spans, at)?.seq ?? 0);
+      }}
+    >
+      {drawn.map(({ name, paths }, n) => (
+        <g key={name} transform={`translate(0 ${n * 10})`}>
+          <Drawn paths={paths} />
+        </g>
+      ))}
+      <rect className="here" x={x(from)} width={Math.max(x(to) - x(from), 2)} y={0} height={high} />
+    </svg>
+  );
+}
 
 interface Lane {
-  name: string;
-  rows: Span[][];
+  readonly name: string;
+  readonly rows: Span[][];
 }
 
 /** Spans of one agent, in as few rows as keep them from covering each other. */
@@ -19,130 +132,165 @@ export function lanes(spans: readonly Span[], end: number): Lane[] {
   for (const span of spans) {
     let lane = found.get(span.lane);
     if (!lane) found.set(span.lane, (lane = { name: span.lane, rows: [] }));
-    const row = lane.rows.find((each) => {
-      const last = each.at(-1);
-      return last && (last.end ?? end) <= span.begin && each.length < MOST;
+    const free = lane.rows.find((row) => {
+      const last = row.at(-1);
+      return last && (last.end ?? end) <= span.begin;
     });
-    if (row) row.push(span);
-    else if (lane.rows.length < 24) lane.rows.push([span]);
-    else lane.rows[23]?.push(span);
+    if (free) free.push(span);
+    else if (lane.rows.length < ROWS) lane.rows.push([span]);
+    else lane.rows[ROWS - 1]?.push(span);
   }
   return [...found.values()];
 }
 
-const WIDE = 1000;
-const LANES = 6;
-
-/** The whole run in a few lines: where one is reading is marked, and a click leads there. */
-export function Strip(props: { spans: readonly Span[]; from: number; to: number; choose: (seq: number) => void }) {
-  const { spans, from, to, choose } = props;
-  const begin = useMemo(() => spans.reduce((a, s) => Math.min(a, s.begin), Infinity), [spans]);
-  const end = useMemo(() => spans.reduce((a, s) => Math.max(a, s.end ?? s.begin), begin + 1), [spans, begin]);
-  const drawn = useMemo(() => strips(spans, begin, end), [spans, begin, end]);
-  if (!spans.length) return null;
-  const x = (at: number) => Math.min(Math.max(((at - begin) / (end - begin)) * WIDE, 0), WIDE);
-  const high = drawn.length * 10;
-  return (
-    <svg
-      className="strip"
-      viewBox={`0 0 ${WIDE} ${high}`}
-      style={{ height: high }}
-      preserveAspectRatio="none"
-      role="img"
-      aria-label="The run from beginning to end; the timeline has it in detail"
-      onClick={(event) => {
-        const box = event.currentTarget.getBoundingClientRect();
-        const at = begin + ((event.clientX - box.left) / box.width) * (end - begin);
-        choose(nearest(spans, at).seq);
-      }}
-    >
-      {drawn.map(({ name, paths }, n) => (
-        <g key={name} transform={`translate(0 ${n * 10})`}>
-          {Object.entries(paths).map(([kind, path]) => (
-            <path key={kind} d={path} className={`streak ${kind}`} />
-          ))}
-        </g>
-      ))}
-      <rect className="here" x={x(from)} width={Math.max(x(to) - x(from), 2)} y={0} height={high} />
-    </svg>
-  );
+/** The spans that a person can press: those in view, the widest first where there are too many. */
+export function pressable(spans: readonly Span[], { begin, end }: Window): Span[] {
+  const seen = spans.filter((span) => span.begin <= end && (span.end ?? end) >= begin);
+  if (seen.length <= BARS) return seen;
+  const weight = (span: Span) => (span.end ?? end) - span.begin + (span.ok === false || span.what === "wait" ? end - begin : 0);
+  const chosen = new Set([...seen].sort((a, b) => weight(b) - weight(a)).slice(0, BARS));
+  return seen.filter((span) => chosen.has(span));
 }
 
-export function nearest(spans: readonly Span[], at: number): Span {
-  const far = (span: Span) => Math.max(span.begin - at, at - (span.end ?? span.begin), 0);
-  return spans.reduce((best, span) => (far(span) < far(best) ? span : best));
+/** A part of the whole, so many times smaller, with a moment in its middle. */
+export function zoomed(whole: Window, times: number, at: number): Window {
+  const wide = (whole.end - whole.begin) / times;
+  const begin = Math.min(Math.max(at - wide / 2, whole.begin), whole.end - wide);
+  return { begin, end: begin + wide };
 }
 
-/** One path per lane and kind; what falls on the same point is drawn once. */
-export function strips(spans: readonly Span[], begin: number, end: number) {
-  const found = new Map<string, Record<string, Set<string>>>();
-  for (const span of spans) {
-    const name = found.has(span.lane) || found.size < LANES ? span.lane : "…";
-    const lane = found.get(name) ?? {};
-    found.set(name, lane);
-    const from = Math.floor(((span.begin - begin) / (end - begin)) * WIDE);
-    const to = Math.ceil((((span.end ?? end) - begin) / (end - begin)) * WIDE);
-    const kind = span.ok === false ? "bad" : span.what;
-    (lane[kind] ??= new Set()).add(`M${from} ${kind === "step" ? 5 : 2}h${Math.max(to - from, 1)}v5h-${Math.max(to - from, 1)}z`);
-  }
-  return [...found].map(([name, kinds]) => ({
-    name,
-    paths: Object.fromEntries(
-      ["step", "sub-run", "call", "wait", "bad"].flatMap((kind) =>
-        kinds[kind] ? [[kind, [...kinds[kind]].join("")]] : [],
-      ),
-    ) as Record<string, string>,
-  }));
-}
+const CLOSEST = 4096;
 
 export function Timeline(props: {
-  spans: readonly Span[];
+  book: Book;
+  version: number;
+  /** Whether the run goes on no more: then nothing that is open does. */
+  over: boolean;
+  /** The record that is chosen, and the one that was being read; 0 for none. */
   chosen: number;
+  reading: number;
+  at: number;
   choose: (seq: number) => void;
 }) {
-  const { spans, chosen, choose } = props;
-  const shown = spans.length > MOST ? spans.filter((s) => s.what !== "call" || s.ok === false) : spans;
-  const begin = spans.reduce((a, span) => Math.min(a, span.begin), Infinity);
-  const end = spans.reduce((a, span) => Math.max(a, span.end ?? span.begin), begin + 1);
-  const found = useMemo(() => lanes(shown.slice(0, MOST), end), [shown, end]);
+  const { book, version, over, chosen, reading, at, choose } = props;
+  const spans = useMemo(
+    () => (at ? book.shaping.spans.filter((span) => span.seq <= at) : [...book.shaping.spans]),
+    [book, version, at],
+  );
+  const [times, setTimes] = useState(1);
+  const now = useNow(10_000);
+  const last = book.moments[at ? book.place(at) : book.moments.length - 1] ?? 0;
+  const whole = useMemo(() => extent(spans, over ? last : now), [spans, over, last, now]);
+  const cursor = book.moments[book.place(chosen || reading)] ?? whole.begin;
+  const held = useRef(cursor);
+  const view = useMemo(() => {
+    const now = zoomed(whole, times, held.current);
+    if (cursor < now.begin || cursor > now.end) held.current = cursor;
+    return zoomed(whole, times, held.current);
+  }, [whole, times, cursor]);
+  const zoom = (by: number) => {
+    held.current = cursor;
+    setTimes((now) => Math.min(Math.max(now * by, 1), CLOSEST));
+  };
+  const step = (by: number) => {
+    const order = spans.findIndex((span) => span.seq >= chosen);
+    const next = spans[chosen ? Math.min(Math.max(order + by, 0), spans.length - 1) : 0];
+    if (next) choose(next.seq);
+  };
+  useKeys({ "+": () => zoom(4), "-": () => zoom(1 / 4), "0": () => setTimes(1), j: () => step(1), k: () => step(-1), ArrowDown: () => step(1), ArrowUp: () => step(-1) });
+  const bars = useMemo(() => pressable(spans, view), [spans, view]);
+  const found = useMemo(() => lanes(bars, view.end), [bars, view]);
+  // What cannot be pressed is drawn behind what can.
+  const drawn = useMemo(() => {
+    const pressed = new Set(bars);
+    const rest = bars.length < spans.length ? spans.filter((span) => !pressed.has(span)) : [];
+    return new Map(streaks(rest, view).map((lane) => [lane.name, lane.paths]));
+  }, [spans, bars, view]);
   if (!spans.length) return <p className="soft">Nothing here took time: no steps, calls or waits were told.</p>;
-  const x = (at: number) => ((at - begin) / (end - begin)) * 100;
+  const x = (moment: number) => ((moment - view.begin) / (view.end - view.begin)) * 100;
   return (
-    <div className="timeline">
+    <div className="timeline card">
       <div className="row small soft">
-        <span className="grow">{clock(new Date(begin).toISOString())}</span>
-        <span>{duration((end - begin) / 1000)}</span>
-        <span>{clock(new Date(end).toISOString())}</span>
+        <span className="grow num left">{clock(new Date(view.begin).toISOString())}</span>
+        <span>{duration((view.end - view.begin) / 1000)}</span>
+        <button onClick={() => zoom(4)} disabled={times >= CLOSEST} aria-label="Closer" title="closer  +">
+          +
+        </button>
+        <button onClick={() => zoom(1 / 4)} disabled={times === 1} aria-label="Further away" title="further away  −">
+          −
+        </button>
+        <span className="grow num">{clock(new Date(view.end).toISOString())}</span>
       </div>
       {found.map((lane) => (
-        <section key={lane.name} aria-label={`Lane of ${lane.name || "the run"}`}>
+        <section key={lane.name} aria-label={`Lane of ${inert(lane.name) || "the run"}`}>
           <h3 className="small cut">{inert(lane.name || "the run")}</h3>
-          <div className="lane" style={{ height: lane.rows.length * (HIGH + 3) }}>
+          <div
+            className="lane"
+            style={{ height: lane.rows.length * (HIGH + 3) + 6 }}
+            onClick={(event) => {
+              if (event.target !== event.currentTarget) return;
+              const box = event.currentTarget.getBoundingClientRect();
+              const moment = view.begin + ((event.clientX - box.left) / box.width) * (view.end - view.begin);
+              choose(nearest(spans.filter((span) => span.lane === lane.name), moment)?.seq ?? 0);
+            }}
+          >
+            <svg viewBox={`0 0 ${WIDE} 10`} preserveAspectRatio="none" aria-hidden="true">
+              <Drawn paths={drawn.get(lane.name) ?? {}} />
+            </svg>
             {lane.rows.flatMap((row, n) =>
-              row.map((span) => {
-                const left = x(span.begin);
-                const wide = Math.max(x(span.end ?? end) - left, 0.15);
-                const took = span.end === null ? "still open" : duration((span.end - span.begin) / 1000);
-                return (
-                  <button
-                    key={`${span.what}-${span.seq}`}
-                    className={`span ${span.what} ${span.ok === false ? "bad" : ""} ${span.end === null ? "open" : ""}`}
-                    aria-pressed={span.seq === chosen}
-                    title={`${span.what} ${inert(start(span.name, 120))} · ${took}`}
-                    style={{ left: `${left}%`, width: `${wide}%`, top: n * (HIGH + 3), height: HIGH }}
-                    onClick={() => choose(span.seq)}
-                  >
-                    {wide > 6 ? inert(start(span.name, 40)) : <span className="unseen">{inert(span.name)}</span>}
-                  </button>
-                );
-              }),
+              row.map((span) => (
+                <Bar key={`${span.what}-${span.seq}-${span.name}`} span={span} row={n} x={x} end={view.end} chosen={chosen} choose={choose} />
+              )),
+            )}
+            {cursor >= view.begin && cursor <= view.end && (
+              <span className="cursor" style={{ left: `${x(cursor)}%` }} data-testid="cursor" />
             )}
           </div>
         </section>
       ))}
-      {shown.length < spans.length && (
-        <p className="soft small">Of {spans.length} spans, the calls that went well are left out.</p>
+      <p className="legend small soft" aria-hidden="true">
+        {["step", "call", "wait", "sub-run", "bad"].map((kind) => (
+          <span key={kind}>
+            <span className={`swatch ${kind}`} /> {kind === "bad" ? "failed" : kind}
+          </span>
+        ))}
+      </p>
+      {bars.length < spans.length && times < CLOSEST && (
+        <p className="soft small">
+          {bars.length} of {spans.length} can be pressed here; closer (+) there are others.
+        </p>
       )}
     </div>
+  );
+}
+
+function Bar(props: {
+  span: Span;
+  row: number;
+  x: (moment: number) => number;
+  end: number;
+  chosen: number;
+  choose: (seq: number) => void;
+}) {
+  const { span, row, x, end, chosen, choose } = props;
+  const left = Math.max(x(span.begin), 0);
+  const wide = Math.max(Math.min(x(span.end ?? end), 100) - left, 0.2);
+  const took = span.end === null ? "still open" : duration((span.end - span.begin) / 1000);
+  const box = useRef<HTMLButtonElement>(null);
+  const here = span.seq === chosen;
+  useEffect(() => {
+    if (here) box.current?.scrollIntoView({ block: "nearest" });
+  }, [here]);
+  return (
+    <button
+      ref={box}
+      className={`span ${span.what} ${span.ok === false ? "bad" : ""} ${span.end === null ? "open" : ""}`}
+      aria-pressed={here}
+      title={`${span.what} ${inert(start(span.name, 120))} · ${took}${span.ok === false ? " · failed" : ""}`}
+      style={{ left: `${left}%`, width: `${wide}%`, top: row * (HIGH + 3) + 3, height: HIGH }}
+      onClick={() => choose(span.seq)}
+    >
+      {wide > 4 ? inert(start(span.name, 60)) : <span className="unseen">{inert(span.name)}</span>}
+    </button>
   );
 }

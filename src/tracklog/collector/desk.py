@@ -5,6 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
+from tracklog.board import Board
 from tracklog.collector import logs
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ class Desk:
 
     def __init__(self, home: "Home") -> None:
         self.home = home
+        self.board = Board()
         self._indexing = ThreadPoolExecutor(1, "index")
         self._asking = ThreadPoolExecutor(4, "ask")
         self._now: asyncio.Task[None] | None = None

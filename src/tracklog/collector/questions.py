@@ -1,16 +1,18 @@
 """What the verbs of the command line answer, over HTTP: the same functions, the same JSON."""
 
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import orjson
 from starlette.responses import Response
 
 from tracklog import answers, frame, prices
+from tracklog.board import Wanted, kin
 from tracklog.collector.stream import ALL, wanted
 from tracklog.collector.trouble import Trouble, json_response
 from tracklog.diff import diff as diff_of
-from tracklog.frame import seq_of, stamp
+from tracklog.frame import Record, seq_of, stamp
 from tracklog.spoken import marked, terms
 from tracklog.story import story as story_of
 from tracklog.why import why as why_of
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
 
 WINDOWS: dict[str, float | None] = {"24h": 86_400, "7d": 604_800, "all": None}
 """How far back, in seconds."""
+BOARD_WINDOWS: dict[str, float] = {"1h": 3600, "24h": 86_400, "7d": 604_800}
 _SCANNED = 100_000  # records that one page of a filtered reading looks at
+_LOOKED_AT = 5_000  # records in which something was said that a narrower search looks at
 _PAGE = 16 << 20  # bytes of frames in one page
 
 
@@ -44,6 +48,16 @@ async def runs(collector: "Collector", call: "Call") -> Response:
     return await _told(collector, lambda index: answers.runs(index, now, limit, lost))
 
 
+async def board(collector: "Collector", call: "Call") -> Response:
+    given, clock = call.given, collector.home.clock()
+    seconds = BOARD_WINDOWS.get(given["within"] or "")
+    since = None if seconds is None else stamp(clock - seconds)
+    narrow = {name: given[name] for name in ("status", "dialect", "agent", "outcome", "text")}
+    asked, kept = Wanted(since=since, **narrow), collector.desk.board
+    part = {"after": given["after"], "limit": given["limit"], "lost_after": given["lost_after"]}
+    return await _told(collector, lambda index: kept.answer(index, stamp(clock), asked, **part))
+
+
 async def show(collector: "Collector", call: "Call") -> Response:
     home, at, now = collector.home, call.given["at"], _now(collector)
     key, lost = f"{call.names['family']}:{call.names['run']}", call.given["lost_after"]
@@ -55,8 +69,9 @@ async def show(collector: "Collector", call: "Call") -> Response:
 async def story(collector: "Collector", call: "Call") -> Response:
     home, given = collector.home, call.given
     key = f"{call.names['family']}:{call.names['run']}"
+    asked = (given["after"], given["limit"])
     return json_response(
-        await collector.desk.run(lambda: story_of(home, key, given["after"], given["limit"]))
+        await collector.desk.run(lambda: story_of(home, key, *asked, whole=given["whole"]))
     )
 
 
@@ -64,6 +79,9 @@ async def tree(collector: "Collector", call: "Call") -> Response:
     if not call.names:
         return await _told(collector, answers.tree)
     key = f"{call.names['family']}:{call.names['run']}"
+    if call.given["around"]:
+        now = _now(collector)
+        return await _told(collector, lambda index: kin(index, _known(index, key), now))
     return await _told(collector, lambda index: answers.tree(index, _known(index, key)))
 
 
@@ -107,8 +125,15 @@ async def outcomes(collector: "Collector", call: "Call") -> Response:  # noqa: A
     return await _told(collector, lambda index: answers.outcomes(index, now))
 
 
-async def outcome_runs(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001
-    return await _told(collector, answers.outcome_runs)
+async def outcome_runs(collector: "Collector", call: "Call") -> Response:
+    hours = call.given["hours"]
+    since = "" if hours is None else stamp(collector.home.clock() - hours * 3600)
+
+    def ask(index: "Indexer") -> list[dict[str, Any]]:
+        rows = answers.outcome_runs(index)
+        return [row for row in rows if str(row.get("ended_at") or since) >= since]
+
+    return await _told(collector, ask)
 
 
 async def leaderboard(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001
@@ -142,9 +167,18 @@ async def findings(collector: "Collector", call: "Call") -> Response:
 
 
 async def search(collector: "Collector", call: "Call") -> Response:
-    text, limit = call.given["q"], call.given["limit"]
+    home, given = collector.home, call.given
+    text, limit, brief = given["q"], given["limit"], given["brief"]
+    asked = wanted(home, given["run"], given["dialect"], None)
+    seconds = BOARD_WINDOWS.get(given["within"] or "")
+    since = "" if seconds is None else stamp(home.clock() - seconds)
+
+    def fits(record: Record) -> bool:
+        return record.received >= since and asked.matches(record, home)
 
     def ask(index: "Indexer") -> list[dict[str, Any]]:
+        narrow = bool(since) or asked != ALL
+        found = index.search(text, _LOOKED_AT if narrow else limit)
         return [
             {
                 "seq": record.seq,
@@ -153,9 +187,9 @@ async def search(collector: "Collector", call: "Call") -> Response:
                 "family": record.family,
                 "run": record.run,
                 "excerpt": "".join(piece for piece, _ in marked(said, terms(text))),
-                "text": said,
+                **({} if brief else {"text": said}),
             }
-            for record, said in index.search(text, limit)
+            for record, said in islice((each for each in found if fits(each.record)), limit)
         ]
 
     return await _told(collector, ask)

@@ -17,6 +17,7 @@ from tracklog.collector import (
 )
 from tracklog.collector.routing import Call, Endpoint, Param, Route
 from tracklog.collector.trouble import json_response
+from tracklog.fleet import NEED
 from tracklog.folds.runs import LOST_AFTER
 
 if TYPE_CHECKING:
@@ -235,6 +236,30 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         method="GET",
+        path="/api/board",
+        about="The runs as a board shows them: what needs a person first, filtered, a part of the "
+        "list at a time; with it how many runs are how, and what can be filtered by.",
+        endpoint=questions.board,
+        params=(
+            Param(name="status", about="Only these.", options=NEED),
+            Param(name="dialect", about="Only runs that speak it."),
+            Param(name="agent", about="Only runs of this agent."),
+            Param(name="outcome", about="Only runs or agents that came to this, verbatim."),
+            Param(name="within", about="Heard so lately.", options=tuple(questions.BOARD_WINDOWS)),
+            Param(name="text", about="In the title, the run's name or an agent's."),
+            Param(
+                name="after", about="Behind so many of them.", kind="integer", least=0, default=0
+            ),
+            _limit(200),
+            _LOST,
+        ),
+        schema={
+            "type": "object",
+            "required": ["all", "matching", "after", "counts", "choices", "runs"],
+        },
+    ),
+    Route(
+        method="GET",
         path="/api/runs/{family}/{run}",
         about="One run: status, outcome, agents, tools, tokens, cost, loops.",
         endpoint=questions.show,
@@ -254,6 +279,12 @@ ROUTES: tuple[Route, ...] = (
         params=(
             Param(name="after", about=AFTER.about, kind="integer", least=0, default=0),
             _limit(1000),
+            Param(
+                name="whole",
+                about="Long texts uncut; a record that was cut says `cut`.",
+                kind="boolean",
+                default=False,
+            ),
         ),
         schema={"type": "object"},
         answers={404: "There is no such run."},
@@ -263,6 +294,14 @@ ROUTES: tuple[Route, ...] = (
         path="/api/runs/{family}/{run}/tree",
         about="The run and those below it, parents before children.",
         endpoint=questions.tree,
+        params=(
+            Param(
+                name="around",
+                about="The whole tree that it stands in, each run with its status and cost.",
+                kind="boolean",
+                default=False,
+            ),
+        ),
         schema=_rows("What `tracklog tree RUN --json` prints."),
         answers={404: "There is no such run."},
     ),
@@ -357,6 +396,15 @@ ROUTES: tuple[Route, ...] = (
         path="/api/outcomes/runs",
         about="The runs that the aggregate over 24 hours is made of; absent slots are absent.",
         endpoint=questions.outcome_runs,
+        params=(
+            Param(
+                name="hours",
+                about="Of those that ended, only those of the last hours.",
+                kind="integer",
+                least=1,
+                most=24 * 31,
+            ),
+        ),
         schema=_rows("`run_id`, and `outcome`, `ended_at`, `convergence_score` where known."),
     ),
     Route(
@@ -401,9 +449,14 @@ ROUTES: tuple[Route, ...] = (
                 about='Words, "words in quotes", or beginnings*.',
                 required=True,
             ),
+            RUN,
+            DIALECT,
+            Param(name="within", about="Heard so lately.", options=tuple(questions.BOARD_WINDOWS)),
+            Param(name="brief", about="Without the text.", kind="boolean", default=False),
             _limit(20),
         ),
         schema=_rows("What `tracklog search --json` prints."),
+        answers={404: "There is no such dialect."},
     ),
     Route(
         method="GET",

@@ -101,7 +101,14 @@ class Watcher:
 
     def tell(self, said: bytes) -> None:
         if said and not self.gone:
-            self.write(chunk(said))
+            self.hand(chunk(said))
+
+    def hand(self, shared: bytes) -> None:
+        """Bytes as they go over the line; who is gone may not have been missed yet."""
+        try:
+            self.write(shared)
+        except RuntimeError:  # the transport is closed, and nobody has said so
+            self._lost()
 
     async def drain(self, seconds: float) -> None:
         """Until there is room again; one that makes none is closed, and will resume."""
@@ -285,7 +292,7 @@ class Hub:
                 if watcher.connection.flow.write_paused:
                     full.append(watcher)
                 else:
-                    watcher.write(shared)
+                    watcher.hand(shared)
             for watcher in full:
                 watcher.cursor = self.cursor if before is None else before
                 self._leave(watcher)

@@ -1,0 +1,203 @@
+/** A run of any length: where each record stands, and the words of those that are being read. */
+
+import { startTransition, useEffect, useReducer, useState } from "react";
+import { ask, runPath, type Story, type Told } from "./api";
+import { live } from "./live";
+import { moment, Shaping } from "./shape";
+
+const FIRST = 200; // records before the first screen is drawn
+const PAGE = 250;
+const READ = 2000; // records of one answer, while a run is gone through
+const KEPT = 24; // pages whose words are held; the others are asked for when they come into view
+const LEAST = 250; // milliseconds between two readings of a run that grows
+
+export type Reader = (after: number, limit: number) => Promise<Story>;
+
+/** What a person can be shown on a stage, by the places where it stands. */
+interface Staged {
+  /** Everything that was said or decided. */
+  readonly said: number[];
+  readonly scenes: number[];
+  readonly verdicts: number[];
+  /** Each who spoke, and where for the first time. */
+  readonly cast: Map<string, number>;
+}
+
+export class Book {
+  /** The number of the record at each place. */
+  readonly seqs: number[] = [];
+  readonly moments: number[] = [];
+  /** The places that have a row of their own: all but results, which stand with their call. */
+  readonly rows: number[] = [];
+  readonly staged: Staged = { said: [], scenes: [], verdicts: [], cast: new Map() };
+  readonly shaping = new Shaping();
+  private readonly beside = new Map<number, number>();
+  private readonly pages = new Map<number, (Told | undefined)[]>();
+  private readonly asked = new Set<number>();
+
+  constructor(
+    private readonly read: Reader,
+    private readonly changed: () => void = () => undefined,
+  ) {}
+
+  /** The next records, each once and in order. */
+  add(records: readonly Told[]): void {
+    for (const told of records) {
+      const place = this.seqs.length;
+      this.seqs.push(told.seq);
+      this.moments.push(moment(told));
+      const call = this.shaping.add(told);
+      if (call === null) this.rows.push(place);
+      else this.beside.set(told.seq, call);
+      this.stage(told, place);
+      this.page(Math.floor(place / PAGE))[place % PAGE] = told;
+    }
+  }
+
+  /** The record at a place; if its words are not held they are asked for, and told later. */
+  record(place: number): Told | undefined {
+    const number = Math.floor(place / PAGE);
+    const told = this.pages.get(number) && this.page(number)[place % PAGE];
+    if (!told && place < this.seqs.length) void this.fetch(number);
+    return told;
+  }
+
+  /** Whatever is held of a record, by its number. */
+  held(seq: number): Told | undefined {
+    const place = before(this.seqs, seq);
+    return this.seqs[place] === seq ? this.pages.get(Math.floor(place / PAGE))?.[place % PAGE] : undefined;
+  }
+
+  /** The first place whose record is `seq` or later. */
+  place(seq: number): number {
+    return before(this.seqs, seq);
+  }
+
+  /** The row in which a record is shown: its own, or that of the call whose result it is. */
+  row(seq: number): number {
+    return before(this.rows, this.place(this.beside.get(seq) ?? seq));
+  }
+
+  private stage(told: Told, place: number): void {
+    const { said, scenes, verdicts, cast } = this.staged;
+    for (const fact of told.facts) {
+      if (fact.fact !== "Said" && fact.fact !== "Decided") continue;
+      if (said.at(-1) !== place) said.push(place);
+      if (fact.role === "world") scenes.push(place);
+      if (fact.fact === "Decided") verdicts.push(place);
+      const who = fact.agent ?? told.agent;
+      if (who && !cast.has(who)) cast.set(who, place);
+    }
+  }
+
+  /** A page, which is the last now that will be let go. */
+  private page(number: number): (Told | undefined)[] {
+    const page = this.pages.get(number) ?? [];
+    this.pages.delete(number);
+    this.pages.set(number, page);
+    if (this.pages.size > KEPT) {
+      const [oldest] = this.pages.keys();
+      if (oldest !== undefined) this.pages.delete(oldest);
+    }
+    return page;
+  }
+
+  private async fetch(number: number): Promise<void> {
+    if (this.asked.has(number)) return;
+    this.asked.add(number);
+    try {
+      const first = this.seqs[number * PAGE];
+      if (first === undefined) return;
+      const { records } = await this.read(first - 1, PAGE);
+      const page = this.page(number);
+      for (const told of records) {
+        const place = before(this.seqs, told.seq);
+        if (Math.floor(place / PAGE) === number && this.seqs[place] === told.seq) page[place % PAGE] = told;
+      }
+      this.changed();
+    } catch {
+      // Asked again when it comes into view again.
+    } finally {
+      this.asked.delete(number);
+    }
+  }
+}
+
+/** How many of the rising numbers are less than a value: the place of the first that is not. */
+export function before(rising: readonly number[], value: number): number {
+  let [low, high] = [0, rising.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((rising[middle] ?? Infinity) < value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+export interface Reading {
+  readonly book: Book;
+  /** Another number whenever the book has changed. */
+  readonly version: number;
+  /** Whether the end was not reached yet. */
+  readonly reading: boolean;
+  readonly trouble: Error | undefined;
+}
+
+/** A run, read from its beginning and on as it grows. */
+export function useBook(family: string, run: string): Reading {
+  const [version, changed] = useReducer((n: number) => n + 1, 0);
+  const [state, setState] = useState(() => ({ book: new Book(nothing), reading: true, trouble: undefined as Error | undefined }));
+  useEffect(() => {
+    const stop = new AbortController();
+    const read: Reader = (after, limit) =>
+      ask<Story>(runPath(family, run, `/story?after=${after}&limit=${limit}`), stop.signal);
+    const book = new Book(read, changed);
+    let [busy, due, limit] = [false, false, FIRST];
+    const show = (reading: boolean) => {
+      setState((old) =>
+        old.book === book && old.reading === reading && !old.trouble ? old : { book, reading, trouble: undefined },
+      );
+      changed();
+    };
+    const more = async () => {
+      busy = true;
+      try {
+        do {
+          due = false;
+          let next: number | null = book.seqs.at(-1) ?? 0;
+          while (next !== null) {
+            const page: Story = await read(next, limit);
+            const first = !book.seqs.length;
+            limit = READ;
+            next = page.next;
+            book.add(page.records);
+            if (first) show(next !== null);
+            else if (page.records.length || next === null) startTransition(() => show(next !== null));
+          }
+          await new Promise((go) => setTimeout(go, LEAST));
+        } while (due && !stop.signal.aborted);
+      } catch (error) {
+        if (!stop.signal.aborted) setState({ book, reading: false, trouble: error as Error });
+      }
+      busy = false;
+    };
+    setState({ book, reading: true, trouble: undefined });
+    void more();
+    const again = () => {
+      due = true;
+      if (!busy) void more();
+    };
+    const deaf = live.hear((heard) => {
+      if (heard.some((each) => each.run === run && each.family === family)) again();
+    });
+    const unwatch = live.back(again);
+    return () => {
+      stop.abort();
+      deaf();
+      unwatch();
+    };
+  }, [family, run]);
+  return { ...state, version };
+}
+
+const nothing: Reader = () => Promise.reject(new Error("no run was named"));

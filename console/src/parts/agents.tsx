@@ -1,0 +1,121 @@
+/** The agents: who is under way and says what, and how each did over all its runs. */
+
+import { runHref } from "../lib/route";
+import { count, duration } from "../lib/time";
+import { useAnswer } from "../lib/use";
+import { Card, Text, When } from "./bits";
+
+interface AgentNow {
+  family: string;
+  run: string;
+  agent: string;
+  status: string | null;
+  phase: string | null;
+  reason: string | null;
+  task: string | null;
+  last_seq: number;
+  last_received: string;
+}
+
+const SHOWN = 8;
+
+/** Who is under way, and what each says it is doing; it changes as they do. */
+export function AgentsNow({ now }: { now: number }) {
+  const { data } = useAnswer<AgentNow[]>("/api/agents/now");
+  if (!data?.length) return null;
+  return (
+    <Card title="Agents under way" more={<span className="soft small">{count(data.length)}</span>}>
+      <ul className="agents">
+        {data.slice(0, SHOWN).map((agent) => (
+          <li key={`${agent.family}:${agent.run}/${agent.agent}`}>
+            <a className="cut" href={runHref(agent.family, agent.run, { seq: agent.last_seq })}>
+              <Text>{agent.agent}</Text>
+            </a>
+            <When at={agent.last_received} now={now} />
+            <span className="cut soft small">
+              <Text>{agent.reason ?? agent.task ?? agent.run}</Text>
+            </span>
+            <span className={`phase ${agent.phase ?? "working"}`}>
+              <Text>{agent.status ?? agent.phase ?? "under way"}</Text>
+            </span>
+          </li>
+        ))}
+      </ul>
+    </Card>
+  );
+}
+
+interface AgentOverall {
+  agent: string;
+  run_count: number;
+  outcomes: Record<string, number>;
+  p50_seconds: number | null;
+  p95_seconds: number | null;
+  mean_score: number | null;
+  scores: number[];
+  severity: number;
+}
+
+const REGRESSED = 1000; // points that only a regression has
+
+/** How each agent did over all its runs, the busiest first. */
+export function AgentsOverall() {
+  const { data } = useAnswer<AgentOverall[]>("/api/agents");
+  if (!data?.length) return null;
+  return (
+    <Card title="Agents over all runs" more={<span className="soft small">{count(data.length)}</span>}>
+      <ul className="agents">
+        {data.slice(0, SHOWN).map((agent) => (
+          <li key={agent.agent}>
+            <span className="cut">
+              <Text>{agent.agent}</Text>
+              {agent.severity >= REGRESSED && (
+                <span className="failed small" title="its last run failed, the one before had passed">
+                  {" "}
+                  regressed
+                </span>
+              )}
+            </span>
+            <Segments of={agent.outcomes} />
+            <span className="soft small cut">
+              {count(agent.run_count)} runs
+              {agent.p50_seconds !== null && ` · p50 ${duration(agent.p50_seconds)} · p95 ${duration(agent.p95_seconds)}`}
+            </span>
+            <Spark scores={agent.scores.slice(-24)} mean={agent.mean_score} />
+          </li>
+        ))}
+      </ul>
+    </Card>
+  );
+}
+
+/** A histogram in one bar; its numbers on hover and for those who cannot see it. */
+function Segments({ of }: { of: Record<string, number> }) {
+  const all = Object.values(of).reduce((sum, n) => sum + n, 0) || 1;
+  const known = Object.entries(of).filter(([, n]) => n > 0);
+  const words = known.map(([name, n]) => `${name} ${n}`).join(", ");
+  return (
+    <span className="segments" role="img" aria-label={words} title={words}>
+      {known.map(([name, n]) => (
+        <span key={name} className={`segment ${name}`} style={{ width: `${(n / all) * 100}%` }} />
+      ))}
+    </span>
+  );
+}
+
+/** Scores one after another, from 0 at the bottom to 1 at the top. */
+function Spark({ scores, mean }: { scores: readonly number[]; mean: number | null }) {
+  if (mean === null) return <span />;
+  const x = (n: number) => (scores.length < 2 ? 50 : (n / (scores.length - 1)) * 100);
+  const points = scores.map((score, n) => `${x(n).toFixed(1)},${(19 - score * 18).toFixed(1)}`).join(" ");
+  return (
+    <span className="spark soft small num" title={`mean score ${mean.toFixed(2)}`}>
+      {scores.length > 1 && (
+        <svg viewBox="0 0 100 20" preserveAspectRatio="none" aria-hidden="true">
+          <polyline points={points} />
+        </svg>
+      )}
+      {mean.toFixed(2)}
+    </span>
+  );
+}

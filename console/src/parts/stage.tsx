@@ -1,0 +1,133 @@
+/** A run as a stage: the scene, who is on it, what each said, and the verdict; thoughts are whispered. */
+
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useCallback, useRef } from "react";
+import type { Fact, Told } from "../lib/api";
+import { before, type Reading } from "../lib/book";
+import { inert } from "../lib/text";
+import { Text } from "./bits";
+import { Blocks, type Block } from "./blocks";
+import { Line } from "./entry";
+
+const ROLES: Record<string, string> = {
+  assistant: "says",
+  thought: "thinks",
+  belief: "believes",
+  note: "notes",
+  user: "from the audience",
+  world: "the scene",
+};
+
+export function Stage({ read, at, choose }: { read: Reading; at: number; choose: (seq: number) => void }) {
+  const { book } = read;
+  const { said, scenes, verdicts, cast } = book.staged;
+  const end = at ? book.place(at + 1) : book.seqs.length;
+  const length = before(said, end);
+  const box = useRef<HTMLDivElement>(null);
+  const list = useVirtualizer({
+    count: length,
+    getScrollElement: () => box.current,
+    estimateSize: () => 72,
+    overscan: 4,
+    useFlushSync: false,
+    getItemKey: useCallback((n: number) => said[n] ?? -1, [said]),
+  });
+  const latest = (places: readonly number[]) => {
+    const place = places[before(places, end) - 1];
+    return place === undefined ? undefined : book.record(place);
+  };
+  const scene = latest(scenes)?.facts.filter((fact) => fact.role === "world").at(-1);
+  const verdict = latest(verdicts)?.facts.filter((fact) => fact.fact === "Decided").at(-1);
+  const last = latest(said.slice(0, length));
+  const speaker = last && (last.facts.find(isShown)?.agent ?? last.agent);
+  return (
+    <div className="stack stage">
+      {scene && (
+        <section className="card scene" aria-label="Scene">
+          <Blocks blocks={(scene.blocks ?? []) as Block[]} />
+        </section>
+      )}
+      <ul className="cast" aria-label="Cast">
+        {[...cast]
+          .filter(([, first]) => first < end)
+          .map(([name]) => (
+            <li key={name} className={speaker === name ? "speaks" : ""}>
+              <Text>{name}</Text>
+              {speaker === name && <span className="unseen"> spoke last</span>}
+            </li>
+          ))}
+      </ul>
+      {verdict && (
+        <section className="card verdict" aria-label="Verdict">
+          <Line mark="◆" fact={verdict} className="strong" />
+          <Ruling fact={verdict} />
+        </section>
+      )}
+      <div ref={box} className="transcript" tabIndex={0} role="feed" aria-label="What was said">
+        <div style={{ height: list.getTotalSize(), position: "relative" }}>
+          {list.getVirtualItems().map((item) => {
+            const told = book.record(said[item.index] ?? 0);
+            return (
+              <div
+                key={item.key}
+                ref={told ? list.measureElement : null}
+                data-index={item.index}
+                className="place"
+                style={{ transform: `translateY(${item.start}px)`, minHeight: told ? undefined : item.size }}
+              >
+                {told?.facts.filter(isShown).map((fact, n) => <Spoken key={n} fact={fact} told={told} choose={choose} />)}
+              </div>
+            );
+          })}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+const isShown = (fact: Fact): boolean => fact.fact === "Said" || fact.fact === "Decided";
+
+function Spoken({ fact, told, choose }: { fact: Fact; told: Told; choose: (seq: number) => void }) {
+  const role = String(fact.role ?? "verdict");
+  const who = String(fact.agent ?? fact.by ?? told.agent ?? role);
+  return (
+    <article className={`entry said ${role}`} aria-label={`record ${told.seq}`}>
+      <div className="grow">
+        <h3>
+          <button className="link" onClick={() => choose(told.seq)}>
+            <Text>{who}</Text>
+          </button>{" "}
+          <span className="soft small">{inert(ROLES[role] ?? role)}</span>
+        </h3>
+        {fact.fact === "Decided" ? <Line mark="◆" fact={fact} /> : <Blocks blocks={(fact.blocks ?? []) as Block[]} />}
+      </div>
+    </article>
+  );
+}
+
+/** What a verdict says besides its words, where it does. */
+function Ruling({ fact }: { fact: Fact }) {
+  const scores = Object.entries((fact.scores ?? {}) as Record<string, unknown>);
+  const told: [string, unknown][] = [
+    ["winner", fact.no_contest === true ? "no contest" : fact.winner],
+    ["accused", fact.accused],
+    ["correct", fact.correct],
+    ...scores,
+  ];
+  const known = told.filter(([, value]) => value !== undefined && value !== null);
+  if (!known.length) return null;
+  return (
+    <dl className="facts">
+      {known.map(([name, value]) => (
+        <div key={name}>
+          <dt>
+            <Text>{name}</Text>
+          </dt>
+          <dd>
+            <Text>{String(value)}</Text>
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

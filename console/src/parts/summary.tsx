@@ -1,0 +1,113 @@
+/** What a run is, in one card: how it stands, what it came to and cost, whether its record is whole. */
+
+import { useState } from "react";
+import { runPath, type Run } from "../lib/api";
+import { href } from "../lib/route";
+import { inert } from "../lib/text";
+import { count, duration, exact, money, short } from "../lib/time";
+import { useAnswer, useNow } from "../lib/use";
+import { outcomeOf, StatusMark, Text, When } from "./bits";
+import { Controls } from "./hosts";
+
+export interface Shown extends Run {
+  aliases?: string[];
+  cost_with_sub_runs?: {
+    runs: number;
+    cost_usd: number | null;
+    computed_usd: number | null;
+    lower_bound: boolean;
+  } | null;
+}
+
+export function Summary({ run, at }: { run: Shown; at: number }) {
+  const now = useNow();
+  const cost = run.cost_with_sub_runs;
+  const facts: [string, string, string?][] = [
+    ["outcome", outcomeOf(run)],
+    ["score", run.score === null ? "–" : String(run.score)],
+    ["took", duration(run.seconds)],
+    ["tool calls", `${count(run.tool_calls)}${run.tool_failures ? `, ${run.tool_failures} failed` : ""}`],
+    ["tokens", short(run.tokens), count(run.tokens)],
+    [
+      cost && cost.runs > 1 ? `cost of ${cost.runs} runs` : "cost",
+      `${cost?.lower_bound ? "≥ " : ""}${money(cost?.cost_usd ?? cost?.computed_usd ?? run.cost_usd)}`,
+    ],
+  ];
+  return (
+    <section className="card stack" aria-label="Summary">
+      <div className="row">
+        <StatusMark status={run.status} />
+        <h1 className="grow">
+          <Text>{run.title ?? run.run}</Text>
+        </h1>
+        {at > 0 && <span className="waiting">as it was at record {at}</span>}
+        <When at={run.last_received} now={now} />
+      </div>
+      <div className="row small soft">
+        <span className="mono">
+          <Text>{`${run.family}:${run.run}`}</Text>
+        </span>
+        <span>
+          <Text>{run.dialects.join(", ")}</Text>
+        </span>
+        <span>
+          <Text>{run.agents.join(", ")}</Text>
+        </span>
+        <span>{exact(run.first_at ?? run.first_received)}</span>
+      </div>
+      <dl className="facts">
+        {facts.map(([name, value, title]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd title={title}>
+              <Text>{value}</Text>
+            </dd>
+          </div>
+        ))}
+      </dl>
+      <div className="row small">
+        <Proof key={`${run.family}:${run.run}`} family={run.family} run={run.run} long={run.tool_calls > 500 || run.steps > 2000} />
+        <Downloads family={run.family} run={run.run} />
+        <a href={href(["diff"], { a: `${run.family}:${run.run}` })}>compare with another run</a>
+      </div>
+      {!run.ended && !at && <Controls family={run.family} run={run.run} />}
+    </section>
+  );
+}
+
+/** Proven at once where that costs little; of a long run only when asked. */
+function Proof({ family, run, long }: { family: string; run: string; long: boolean }) {
+  const [asked, ask] = useState(!long);
+  const { data, trouble } = useAnswer<object>(asked ? runPath(family, run, "/proof") : null, "never");
+  if (!asked) return <button onClick={() => ask(true)}>Is this record whole?</button>;
+  if (trouble) return <span className="failed">not proven: {inert(trouble.message)}</span>;
+  if (!data) return <span className="soft">proving …</span>;
+  return (
+    <span className="done" title="Every line of it hangs in the chain of hashes">
+      ✓ proven
+    </span>
+  );
+}
+
+interface Document {
+  paths: Record<string, { get?: { parameters?: { name: string; schema?: { enum?: string[] } }[] } }>;
+}
+
+function Downloads({ family, run }: { family: string; run: string }) {
+  const [open, setOpen] = useState(false);
+  const { data } = useAnswer<Document>(open ? "/api/openapi.json" : null, "never");
+  const asked = data?.paths["/api/export/{format}/{family}/{run}"]?.get?.parameters ?? [];
+  const formats = asked.find((each) => each.name === "format")?.schema?.enum ?? [];
+  return (
+    <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>Download</summary>
+      <span className="row">
+        {formats.map((format) => (
+          <a key={format} download href={`/api/export/${format}/${encodeURIComponent(family)}/${encodeURIComponent(run)}`}>
+            {format}
+          </a>
+        ))}
+      </span>
+    </details>
+  );
+}

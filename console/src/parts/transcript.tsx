@@ -1,0 +1,161 @@
+/** A run, record by record, however long it is; who reads is never moved. */
+
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useCallback, useEffect, useMemo, useRef, useState, type RefObject } from "react";
+import type { Finding } from "../lib/api";
+import { before, type Reading } from "../lib/book";
+import { count } from "../lib/time";
+import { useKeys } from "../lib/use";
+import { Empty } from "./bits";
+import { Entry, returns, type Where } from "./entry";
+import { Strip } from "./timeline";
+
+const GUESS = 56; // pixels of a row that was not drawn yet
+const NEAR = 80; // pixels from the end that count as the end
+const NONE: readonly Finding[] = [];
+
+interface Props {
+  readonly where: Where;
+  readonly read: Reading;
+  readonly findings: readonly Finding[];
+  /** The record that is chosen; 0 for none. */
+  readonly seq: number;
+  /** Only up to this record; 0 for all. */
+  readonly at: number;
+  /** Where one was reading when this was last shown, and is now. */
+  readonly place: RefObject<number>;
+}
+
+export function Transcript({ where, read, findings, seq, at, place }: Props) {
+  const { book, version, reading } = read;
+  const box = useRef<HTMLDivElement>(null);
+  const length = at ? before(book.rows, book.place(at + 1)) : book.rows.length;
+  const amiss = useMemo(() => bySeq(findings), [findings]);
+  const list = useVirtualizer({
+    count: length,
+    getScrollElement: () => box.current,
+    estimateSize: () => GUESS,
+    overscan: 4,
+    useFlushSync: false,
+    getItemKey: useCallback((row: number) => book.rows[row] ?? -1, [book]),
+  });
+  const fresh = useFresh(reading, length, box);
+  const toEnd = () => {
+    list.scrollToIndex(length - 1, { align: "end" });
+    fresh.follow();
+  };
+  useEffect(() => {
+    if (fresh.following) list.scrollToIndex(length - 1, { align: "end" });
+  }, [length, fresh.following, list]);
+
+  // A link leads to its record, once; coming back leads to where one was.
+  const jumped = useRef(0);
+  useEffect(() => {
+    const to = jumped.current ? seq : seq || place.current;
+    if (!to || jumped.current === to || !book.seqs.length || (book.seqs.at(-1) ?? 0) < to) return;
+    jumped.current = to;
+    list.scrollToIndex(book.row(to), { align: seq ? "center" : "start" });
+  }, [seq, version, book, list, place]);
+
+  const step = (by: number) => {
+    const here = seq ? book.row(seq) : -1;
+    const next = book.rows[Math.min(Math.max(here + by, 0), length - 1)];
+    if (next !== undefined) where.choose(book.seqs[next] ?? 0);
+  };
+  useKeys({ j: () => step(1), k: () => step(-1), ArrowDown: () => step(1), ArrowUp: () => step(-1), n: toEnd });
+
+  const shown = list.getVirtualItems();
+  const top = list.scrollOffset ?? 0;
+  const bottom = top + (box.current?.clientHeight ?? 0);
+  const inView = shown.filter((item) => item.end > top && item.start < bottom);
+  const placeOf = (row: number | undefined) => book.rows[row ?? -1] ?? 0;
+  const first = placeOf(inView[0]?.index);
+  useEffect(() => {
+    if (inView.length) place.current = book.seqs[first] ?? 0;
+  });
+  const chosen = seq ? book.row(seq) : -1;
+  if (!book.seqs.length) return reading ? <p className="soft">Reading …</p> : <Empty title="Nothing yet." run="" />;
+  return (
+    <div className="reader">
+      <Strip
+        spans={book.shaping.spans}
+        version={version}
+        from={book.moments[first] ?? 0}
+        to={book.moments[placeOf(inView.at(-1)?.index)] ?? 0}
+        choose={where.choose}
+      />
+      <div ref={box} className="transcript" tabIndex={0} role="feed" aria-label="Transcript" aria-busy={reading} onScroll={fresh.look}>
+        <div style={{ height: list.getTotalSize(), position: "relative" }}>
+          {shown.map((item) => {
+            const told = book.record(placeOf(item.index));
+            return (
+              <div
+                key={item.key}
+                ref={told ? list.measureElement : null}
+                data-index={item.index}
+                className="place"
+                style={{ transform: `translateY(${item.start}px)`, minHeight: told ? undefined : item.size }}
+              >
+                {told && (
+                  <Entry
+                    where={where}
+                    told={told}
+                    returned={returns(told, book)}
+                    amiss={amiss.get(told.seq) ?? NONE}
+                    chosen={item.index === chosen}
+                  />
+                )}
+              </div>
+            );
+          })}
+        </div>
+      </div>
+      {fresh.count > 0 && !at && (
+        <button className="first fresh" onClick={toEnd}>
+          {count(fresh.count)} new ↓
+        </button>
+      )}
+    </div>
+  );
+}
+
+function bySeq(findings: readonly Finding[]): ReadonlyMap<number, readonly Finding[]> {
+  const found = new Map<number, Finding[]>();
+  for (const each of findings) {
+    const of = found.get(each.seq);
+    if (of) of.push(each);
+    else found.set(each.seq, [each]);
+  }
+  return found;
+}
+
+/** How many came since one last saw the end; who went there follows it until scrolling up. */
+function useFresh(reading: boolean, length: number, box: RefObject<HTMLDivElement | null>) {
+  const [known, setKnown] = useState(0);
+  const [following, setFollowing] = useState(false);
+  const first = useRef(true);
+  const top = useRef(0);
+  const atEnd = () => {
+    const of = box.current;
+    return !of || of.scrollHeight - of.scrollTop - of.clientHeight < NEAR;
+  };
+  useEffect(() => {
+    if (reading && first.current) return;
+    if (first.current || following || atEnd()) setKnown(length);
+    first.current = false;
+  }, [reading, length, following]);
+  return {
+    following,
+    count: first.current ? 0 : Math.max(length - known, 0),
+    follow: () => {
+      setKnown(length);
+      setFollowing(true);
+    },
+    look: () => {
+      const now = box.current?.scrollTop ?? 0;
+      if (following && now < top.current - NEAR && !atEnd()) setFollowing(false);
+      top.current = now;
+      if (known !== length && atEnd()) setKnown(length);
+    },
+  };
+}

@@ -1,0 +1,143 @@
+"""All runs as a board lists them: the neediest first, filtered, a part of the list at a time."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from tracklog import answers
+from tracklog.fleet import NEED
+from tracklog.folds import tree as tree_fold
+from tracklog.folds.runs import LOST_AFTER, State, row, status
+from tracklog.index import Indexer
+from tracklog.kin import kin as tied
+
+MOST = 10_000
+"""The runs that are looked at, the latest heard."""
+_CHOICES = 500  # names of one kind that a person can choose from
+_LARGE = 16 << 10  # bytes of a state that is not held
+
+
+class Wanted(NamedTuple):
+    """Which runs; what is empty does not narrow."""
+
+    status: str | None = None
+    dialect: str | None = None
+    agent: str | None = None
+    outcome: str | None = None
+    since: str | None = None
+    text: str | None = None
+
+    def matches(self, state: State, its_status: str) -> bool:
+        return (
+            (not self.status or its_status == self.status)
+            and (not self.dialect or self.dialect in state.dialects)
+            and (not self.agent or self.agent in state.agents)
+            and (not self.outcome or self.outcome in outcomes(state))
+            and (not self.since or state.last_received >= self.since)
+            and (not self.text or self.text.casefold() in _words(state))
+        )
+
+
+def outcomes(state: State) -> set[str]:
+    """What the run, or its agents, came to, verbatim."""
+    ends = {str(end[0]) for end in state.ends.values() if end[0] is not None}
+    return ends | {state.outcome} if state.ended and state.outcome else ends
+
+
+def _words(state: State) -> str:
+    said = (state.run, state.title or state.task or "", *state.agents)
+    return " ".join(said).casefold()
+
+
+_ANY = Wanted()
+
+
+class Board:
+    """Answers what all runs are doing; of a run that said nothing new, nothing is read again."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, tuple[bytes, State]] = {}
+
+    def answer(
+        self,
+        index: Indexer,
+        now: str,
+        wanted: Wanted = _ANY,
+        *,
+        after: int = 0,
+        limit: int = 200,
+        lost_after: float = LOST_AFTER,
+    ) -> dict[str, Any]:
+        """A part of the list, how long it is, how many runs are how, and what can be chosen."""
+        every = [(status(each, now, lost_after), each) for each in self._states(index)]
+        found = [pair for pair in every if wanted.matches(pair[1], pair[0])]
+        found.sort(key=lambda pair: (NEED.index(pair[0]), -pair[1].last_seq))
+        part = (state for _, state in found[after : after + limit])
+        counts = Counter(each for each, _ in every)
+        return {
+            "all": len(every),
+            "matching": len(found),
+            "after": after,
+            "counts": {each: counts[each] for each in NEED},
+            "choices": _choices(state for _, state in every),
+            "runs": [_brief(row(state, now, lost_after)) for state in part],
+        }
+
+    def _states(self, index: Indexer) -> list[State]:
+        held, now = self._held, {}
+        for key, state in index.newest_kept("runs", MOST):
+            known = held.get(key)
+            now[key] = (
+                known if known and known[0] == state else (state, index.thawed("runs", key, state))
+            )
+        self._held = {key: each for key, each in now.items() if len(each[0]) <= _LARGE}
+        return [state for _, state in now.values()]
+
+
+def _choices(states: Iterable[State]) -> dict[str, list[str]]:
+    dialects: set[str] = set()
+    agents: Counter[str] = Counter()
+    ends: set[str] = set()
+    for state in states:
+        dialects.update(state.dialects)
+        agents.update(state.agents.keys())
+        ends |= outcomes(state)
+    return {
+        "dialect": sorted(dialects),
+        "agent": sorted(name for name, _ in agents.most_common(_CHOICES)),
+        "outcome": sorted(ends)[:_CHOICES],
+    }
+
+
+_BRIEF = (
+    "family", "run", "dialects", "title", "status", "outcome", "outcomes", "agents",
+    "tool_calls", "tool_failures", "tokens", "cost_usd", "last_seq", "last_received",
+)  # fmt: skip  # one row
+
+
+def _brief(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a list has room for."""
+    return {name: row[name] for name in _BRIEF}
+
+
+def kin(index: Indexer, key: str, now: str, lost_after: float = LOST_AFTER) -> list[dict[str, Any]]:
+    """The whole tree that a run stands in, from its first ancestor on, each run with its row."""
+    _, parents = tree_fold.links(tied(index, [key]))
+    top, seen = key, {key}
+    while above := [parent for parent in parents.get(top, {}) if parent not in seen]:
+        top = above[0]
+        seen.add(top)
+    branches = answers.tree(index, top)
+    return [
+        {
+            "key": branch.key,
+            "depth": branch.depth,
+            "kind": branch.kind,
+            "missing": branch.missing,
+            "again": branch.again,
+            "run": None
+            if branch.missing
+            else _brief(row(index.state("runs", branch.key), now, lost_after)),
+        }
+        for branch in branches
+    ]
