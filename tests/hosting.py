@@ -185,7 +185,7 @@ class Host(Client):
         self.app = app_of(self.home, guard, Settings(**settings), token, {})
         self.engine = self.app.engine
         self.collector = Collector(self.home, guard=guard)
-        self.collector.mounted.append(self.app)
+        self.collector.hosts["openwop"] = self.app
         bound = server.listen("127.0.0.1", 0)
         options = {"http": connections_with(Limits()), "ws": "none", "lifespan": "off"}
         options |= {"log_config": None, "access_log": False, "timeout_graceful_shutdown": 10}

@@ -1,15 +1,13 @@
 """Players on a model server: a small real one that answers, fails, stalls and limits."""
 
-import json
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import orjson
 import pytest
 
+from serving import CUT, HANG, STALL, WHOLE
+from serving import serving as model_server
 from tracklog.home import Home
 from tracklog.hosts.fishbowl import endpoint, show
 from tracklog.hosts.fishbowl.conductor import Conductor
@@ -21,60 +19,10 @@ from tracklog.hosts.fishbowl.scenario import BadScenario, Scenario
 pytest.importorskip("openai", reason="the client for model servers is an extra")
 
 
-def completion(content: str | None, tokens: int = 7) -> dict:
-    message = {"role": "assistant", "content": content}
-    return {
-        "id": "c-1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "m",
-        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 1, "completion_tokens": tokens - 1, "total_tokens": tokens},
-    }
-
-
 @contextmanager
-def serving(*answers) -> Iterator[tuple[str, list[dict]]]:
-    """A model server with these answers: text, a status, or seconds to stall; the last repeats."""
-    left, asked = list(answers), []
-
-    class Answering(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self):
-            size = int(self.headers["Content-Length"])
-            asked.append(
-                {
-                    "path": self.path,
-                    "key": self.headers["Authorization"],
-                    **json.loads(self.rfile.read(size)),
-                }
-            )
-            answer = left.pop(0) if len(left) > 1 else left[0]
-            if isinstance(answer, float):
-                time.sleep(answer)
-            status = answer if isinstance(answer, int) else 200
-            told = completion(answer if isinstance(answer, str) else "late")
-            body = json.dumps(told if status == 200 else {"error": {"message": "no"}}).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Retry-After", "0")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_arguments):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1#m", asked
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+def serving(*said) -> Iterator[tuple[str, list[dict]]]:
+    with model_server(*said) as (url, asked):
+        yield f"{url}#m", asked
 
 
 def a_prompt(**changes) -> Prompt:
@@ -92,7 +40,7 @@ def asked_of(url: str, prompt: Prompt, **options):
     try:
         return model.reply(prompt)
     finally:
-        model._client.close()
+        model.close()
 
 
 def test_a_reply_is_the_object_in_what_the_model_wrote():
@@ -138,10 +86,21 @@ def test_a_server_that_limits_is_asked_again():
     assert len(asked) == 3
 
 
-@pytest.mark.parametrize("answer", [401, 500, 0.6])
+@pytest.mark.parametrize("answer", [401, 500, STALL, ("Half of it", HANG)])
 def test_a_server_that_fails_or_stalls_is_a_failed_turn(answer):
     with serving(answer) as (url, _), pytest.raises(ModelFailed, match="m: "):
-        asked_of(url, a_prompt(), patience=0.15)
+        asked_of(url, a_prompt(), patience=0.5)
+
+
+def test_an_answer_that_breaks_off_is_no_answer():
+    with serving(("Half of it", CUT)) as (url, _), pytest.raises(ModelFailed, match="broke off"):
+        asked_of(url, a_prompt())
+
+
+def test_a_server_that_does_not_stream_is_heard_all_the_same():
+    with serving(("Hm.", WHOLE)) as (url, asked):
+        assert asked_of(url, a_prompt()).payload["text"] == "Hm."
+    assert asked[0]["stream"] is True
 
 
 def test_a_run_on_a_server_survives_its_failures(tmp_path):
@@ -167,7 +126,7 @@ def test_a_run_on_a_server_survives_its_failures(tmp_path):
         with Home(tmp_path, durability="os") as home:
             Conductor(home, scenario, "r", cast).play()
             events = [orjson.loads(record.line) for record in home.journal.records()]
-        cast["anna"]._client.close()
+        cast["anna"].close()
     assert [event["kind"] for event in events[2:]] == [
         "turn.skipped", "agent.spoke", "run.finished",
     ]  # fmt: skip

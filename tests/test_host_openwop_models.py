@@ -2,16 +2,14 @@
 
 import json
 import shutil
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from collecting import eventually
 from hosting import TOKEN, Client, Host, Process, flow, put
+from serving import CUT, HANG, STALL, calls, serving
 from tracklog.errors import TracklogError
 from tracklog.hosts.openwop.command import settings_of
 from tracklog.hosts.openwop.settings import ModelServer, Tool
@@ -19,55 +17,6 @@ from tracklog.hosts.openwop.settings import ModelServer, Tool
 pytest.importorskip("openai", reason="the client for model servers is an extra")
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "openwop"
-
-
-def calls(name: str, arguments: dict) -> dict:
-    called = {"name": name, "arguments": json.dumps(arguments)}
-    return {"tool_calls": [{"id": "c1", "type": "function", "function": called}]}
-
-
-@contextmanager
-def serving(*answers) -> Iterator[tuple[str, list[dict]]]:
-    """Answers in order, the last again and again: a message, a status, or seconds to stall."""
-    left, asked = list(answers), []
-
-    class Answering(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self):
-            asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            answer = left.pop(0) if len(left) > 1 else left[0]
-            if isinstance(answer, float):
-                time.sleep(answer)
-                answer = {"content": "late"}
-            status = answer if isinstance(answer, int) else 200
-            choice = {"index": 0, "finish_reason": "stop"}
-            body = {"id": "1", "object": "chat.completion", "created": 1, "model": "m-1"}
-            if status == 200:
-                choice["message"] = {"role": "assistant", "content": None, **answer}
-                usage = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
-                body |= {"choices": [choice], "usage": usage}
-            raw = json.dumps(body).encode()
-            self.send_response(status)
-            for name, value in (("Content-Type", "application/json"), ("Retry-After", "0")):
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(raw)))
-            self.end_headers()
-            with suppress(OSError):  # who asked may be gone
-                self.wfile.write(raw)
-
-        def log_message(self, *_arguments):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1", asked
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def prompting(**config) -> dict:
@@ -108,10 +57,15 @@ def test_a_model_answers_is_given_tools_and_what_they_said(tmp_path):
 
 @pytest.mark.parametrize(
     ("answers", "seconds", "status"),
-    [((429, {"content": "ok"}), 10, "completed"), ((400,), 10, "failed"), ((30.0,), 0.2, "failed")],
+    [
+        ((429, "ok"), 10, "completed"),
+        ((400,), 10, "failed"),
+        ((STALL,), 0.3, "failed"),
+        ((("Half of it", HANG),), 0.3, "failed"),
+        ((("Half of it", CUT),), 10, "failed"),
+    ],
 )
 def test_a_model_server_that_limits_refuses_or_stalls(tmp_path, answers, seconds, status):
-    answers = tuple(1.5 if each == 30.0 else each for each in answers)
     with serving(*answers) as (url, _), hosted(tmp_path, url, prompting(), seconds) as host:
         run = host.start("prompting")
         snapshot = host.until(run, status, seconds=30)
@@ -121,12 +75,11 @@ def test_a_model_server_that_limits_refuses_or_stalls(tmp_path, answers, seconds
 
 
 def test_a_run_that_waits_for_a_model_can_be_cancelled(tmp_path):
-    with serving(3.0) as (url, asked), hosted(tmp_path, url, prompting()) as host:
+    with serving(STALL) as (url, asked), hosted(tmp_path, url, prompting()) as host:
         run = host.start("prompting")
-        while not asked:
-            time.sleep(0.01)
+        assert eventually(lambda: asked)
         host.http.post(f"/v1/runs/{run}/cancel", json={})
-        host.until(run, "cancelled", seconds=5)
+        host.until(run, "cancelled")
 
 
 def test_a_conversation_that_was_cut_off_is_begun_again_on_record(tmp_path):
@@ -136,8 +89,7 @@ def test_a_conversation_that_was_cut_off_is_begun_again_on_record(tmp_path):
         odd = {"tools": {"local:cat": tool}, "tolerated": "call-not-returned"}
         with hosted(tmp_path, url, definition, **odd) as host:
             run = host.start("prompting")
-            while not host.events(run, "agent.toolCalled"):
-                time.sleep(0.01)
+            assert eventually(lambda: host.events(run, "agent.toolCalled"))
         model = ModelServer(base_url=url, name="m")
         with Host(tmp_path / "home", workflows=(tmp_path / "flows",), model=model) as host:
             host.until(run, "completed")

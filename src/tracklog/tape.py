@@ -6,13 +6,13 @@
     tape.unconsumed
 
 A host asks the tape before it makes a call. What the tape does not have is a `TapeMiss`, or, where
-misses may go live, None: the host then makes the call itself.
+misses may go live, None: the host then makes the call itself. `report` says how it came out.
 """
 
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tracklog.diff import without_names
@@ -23,6 +23,8 @@ from tracklog.frame import Run
 from tracklog.home import Home
 from tracklog.replay import meaning, superseded
 
+LABEL = "tape"
+"""Under this a host notes beside a run how its tape came out."""
 By = Literal["order", "match"]
 OnMiss = Literal["error", "live"]
 
@@ -101,6 +103,11 @@ class Tape:
             "record the run anew, serve by match, or let what is missing be called live",
         )
 
+    def next(self, kind: str, lane: str | None = None) -> Recorded | None:
+        """What would be served next in order; nothing is consumed."""
+        with self._mutex:
+            return self._first(kind, lane)
+
     @property
     def unconsumed(self) -> list[Recorded]:
         """What was recorded and has not been asked for, in the order of the record."""
@@ -108,19 +115,45 @@ class Tape:
             lanes = (lane for kind in self._waiting.values() for lane in kind.values())
             return sorted((each for lane in lanes for each in lane), key=_place)
 
-    def _find(self, kind: str, asked: Any, lane: str | None) -> Recorded | None:
+    def _lanes(self, kind: str, lane: str | None) -> list[deque[Recorded]]:
         known = self._waiting.get(kind, {})
         names = known.keys() if lane is None else [name for name in (lane, None) if name in known]
+        return [known[name] for name in names]
+
+    def _first(self, kind: str, lane: str | None) -> Recorded | None:
+        heads = (each[0] for each in self._lanes(kind, lane) if each)
+        return min(heads, key=_place, default=None)
+
+    def _find(self, kind: str, asked: Any, lane: str | None) -> Recorded | None:
         if self._by == "order":
-            heads = (known[name][0] for name in names if known[name])
-            return min(heads, key=_place, default=None)
-        waiting = [each for name in names for each in known[name]]
+            return self._first(kind, lane)
+        waiting = [each for served in self._lanes(kind, lane) for each in served]
         exact = (each for each in waiting if each.asked == asked)
         alike = (each for each in waiting if same(each.asked, asked))
         return next(exact, None) or next(alike, None)
 
     def _note(self, kind: str, lane: str | None, asked: Any, recorded: Recorded | None) -> None:
         self.divergences.append(Divergence(kind=kind, lane=lane, asked=asked, recorded=recorded))
+
+
+def report(tapes: Iterable[Tape]) -> dict[str, Any]:
+    """How a run that was played came out: its first divergence, and what nobody asked for."""
+    tapes = list(tapes)
+    left = [str(each) for tape in tapes for each in tape.divergences]
+    rest = [
+        {"kind": each.kind, "lane": each.lane, "seq": each.seq}
+        for tape in tapes
+        for each in tape.unconsumed
+    ]
+    said: dict[str, Any] = {"served": sum(tape.served for tape in tapes), "divergences": len(left)}
+    said |= {"first": left[0]} if left else {}
+    return {**said, "unconsumed": rest}
+
+
+def anybodys(recorded: Iterable[Recorded]) -> Iterator[Recorded]:
+    """The answers of a run whose lanes are not ours: those of its models answer anybody."""
+    for each in recorded:
+        yield each if each.kind == "tool" else replace(each, lane=None, asked=None)
 
 
 def _place(recorded: Recorded) -> int:

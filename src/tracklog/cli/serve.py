@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Examples:
   tracklog serve
   tracklog serve --home ./record --port 4400
+  tracklog serve --with fishbowl=examples/fishbowl --with workflow=examples/workflow
   curl -H 'Content-Type: application/x-ndjson' --data-binary @flight.jsonl \\
     http://127.0.0.1:4318/api/events/kahn-agent
   curl -N http://127.0.0.1:4318/api/stream?after=0
@@ -66,8 +67,8 @@ Where there is one, it is asked for, on this machine too; beyond it there must b
     "--with",
     "hosts",
     multiple=True,
-    metavar="HOST",
-    help="A host to run in the same process, as in `tracklog host`; may be given again.",
+    metavar="HOST[=PATH]",
+    help="A host that begins runs here, and what it offers; may be given again.",
 )
 def command(
     home: Path,
@@ -129,15 +130,19 @@ def url_of(bound: "socket.socket") -> str:
     return f"http://{shown}:{taken}"
 
 
-def _mount(collector: "Collector", name: str) -> None:
+def _mount(collector: "Collector", word: str) -> None:
     from tracklog import hosts  # noqa: PLC0415  # slow to import
 
+    name, _, place = word.partition("=")
+    path = _home.expanded(Path(place)) if place else None
+    if path is not None and not path.exists():
+        raise TracklogError(f"there is no {path}", f"name what {name} is to offer")
     plug = hosts.host(name)
     if plug.mount is None:
         raise TracklogError(
             f"the host {name!r} has nothing to serve", f"start it by itself: `tracklog host {name}`"
         )
-    collector.mounted.append(plug.mount(collector.home, collector.guard, os.environ))
+    collector.hosts[name] = plug.mount(collector.home, collector.guard, os.environ, path)
 
 
 def token_of() -> str | None:

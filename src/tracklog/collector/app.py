@@ -71,14 +71,14 @@ class Collector:
         self.router = Router(ROUTES)
         self.console = Console()
         self.door = ThreadPoolExecutor(_THREADS, "door")
-        self.mounted: list[Mounted] = []
-        """Hosts that run in this process and answer paths of their own."""
+        self.hosts: dict[str, Mounted] = {}
+        """By name: they begin runs here, and answer paths of their own."""
         self.inline = home.store.durability == "os"
         """Without a disk to wait for, a thread costs more than what it would do."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http", "nothing else is served"
-        for host in self.mounted:
+        for host in self.hosts.values():
             if host.claims(scope["path"]):
                 await host(scope, receive, send)
                 return

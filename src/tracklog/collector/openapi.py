@@ -22,6 +22,7 @@ _NAMES = {
     "family": "The family of the run.",
     "run": "The id of the run, percent-encoded.",
     "question": "The id of the question, percent-encoded.",
+    "host": "The name of the host, as `GET /api/hosts` lists them.",
     "format": "The name of the format, as `tracklog export --help` lists them.",
     "sha256": "The hash that a line names under `$blob`.",
 }

@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from tracklog.collector import (
     exchange,
+    hosting,
     inbox,
     ingest,
     openapi,
@@ -105,6 +106,74 @@ def _limit(default: int) -> Param:
     about = "At most so many."
     return Param(name="limit", about=about, kind="integer", least=1, most=10_000, default=default)
 
+
+_PROGRAM = {
+    "type": "object",
+    "properties": {
+        "program": {"type": "string", "description": "Its name, as `GET /api/hosts` lists it."},
+        "body": {"description": "The program itself, where the host takes one."},
+        "inputs": {"type": "object", "description": "What it is given, by name."},
+        "seed": {"type": "string", "description": "Where chance is part of it."},
+        "tape": {
+            "type": "object",
+            "required": ["run"],
+            "description": "Answer from a recorded run instead of asking anybody.",
+            "properties": {
+                "run": {"type": "string"},
+                "by": {"enum": ["order", "match"]},
+                "miss": {"enum": ["error", "live"]},
+            },
+        },
+    },
+}
+_WORDS = {
+    "type": "object",
+    "required": ["text"],
+    "properties": {
+        "text": {"type": "string", "minLength": 1},
+        "label": {"type": "string", "description": "What kind of interference it is."},
+    },
+}
+_HOST = {
+    "type": "object",
+    "required": ["host", "about", "family", "can", "programs"],
+    "properties": {
+        "host": {"type": "string"},
+        "about": {"type": "string"},
+        "family": {"type": "string", "description": "Of the runs that it carries out."},
+        "can": {"type": "array", "items": {"enum": ["start", "stop", "inject"]}},
+        "programs": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["name", "about", "inputs"],
+                "properties": {
+                    "name": {"type": "string"},
+                    "about": {"type": "string"},
+                    "inputs": {"type": "object", "description": "Each with its default."},
+                },
+            },
+        },
+    },
+}
+_BEGUN = {
+    "type": "object",
+    "required": ["host", "family", "run"],
+    "properties": {name: {"type": "string"} for name in ("host", "family", "run")},
+}
+_SEQ = {
+    "type": "object",
+    "required": ["seq"],
+    "properties": {"seq": {"type": "integer", "description": "The record of it."}},
+}
+_NOT_DONE = {
+    404: "There is no such host, program or run.",
+    409: "The host does not do that, or does not run here.",
+    413: "The body is too large.",
+    415: "The content type is not JSON.",
+    429: "Too much at once.",
+    503: "The disk did not take it; nothing was recorded.",
+}
 
 _LOST = Param(
     name="lost_after",
@@ -603,6 +672,47 @@ ROUTES: tuple[Route, ...] = (
             410: "The question has expired, or its run has ended.",
         },
         waits=True,
+    ),
+    Route(
+        method="GET",
+        path="/api/hosts",
+        about="The programs that run agents, what each can do here, and what it can run.",
+        endpoint=hosting.listed,
+        schema={"type": "array", "items": _HOST},
+    ),
+    Route(
+        method="POST",
+        path="/api/hosts/{host}/runs",
+        about="Begin a run. The host must run here (`tracklog serve --with HOST`), and its "
+        "programs are those that the operator offers; on return the first record is kept.",
+        endpoint=hosting.start,
+        takes=JSON,
+        body=_PROGRAM,
+        schema=_BEGUN,
+        answers=_NOT_DONE,
+    ),
+    Route(
+        method="POST",
+        path="/api/hosts/{host}/runs/{run}/stop",
+        about="Ask for the end of a run. Whichever process carries it out hears that.",
+        endpoint=hosting.stop,
+        takes=JSON,
+        body={
+            "type": "object",
+            "properties": {"by": {"type": "string", "description": "Who wants that."}},
+        },
+        schema=_SEQ,
+        answers=_NOT_DONE | {410: "The run has ended."},
+    ),
+    Route(
+        method="POST",
+        path="/api/hosts/{host}/runs/{run}/inject",
+        about="Say something on the stage of a run, as a visitor.",
+        endpoint=hosting.inject,
+        takes=JSON,
+        body=_WORDS,
+        schema=_SEQ,
+        answers=_NOT_DONE | {410: "The run has ended."},
     ),
     Route(
         method="GET",

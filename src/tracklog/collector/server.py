@@ -50,12 +50,12 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def startup(self, sockets: "list[socket.socket] | None" = None) -> None:
-        for host in self.collector.mounted:
+        for host in self.collector.hosts.values():
             await host.start()
         await super().startup(sockets)
 
     async def shutdown(self, sockets: "list[socket.socket] | None" = None) -> None:
-        for host in self.collector.mounted:
+        for host in self.collector.hosts.values():
             await host.stop()
         await self.collector.hub.stop()
         await super().shutdown(sockets)

@@ -6,6 +6,8 @@ matters anywhere else: its state is a fold of its own events, so that whoever st
 it was killed finds the run where its last record left it.
 While it works on a run it holds the run's lease (`Leases`), so that two hosts on one journal do
 not run one run twice.
+Who wants a run to end, or speaks on its stage, puts that into the journal (`end`, `say`): whichever
+process carries the run out hears it there.
 The folder is the registry; an outside package offers its `Host` under `tracklog.hosts`.
 """
 
@@ -13,7 +15,7 @@ import fcntl
 import os
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
@@ -22,7 +24,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tracklog.errors import BadPlug, UnknownName
+from tracklog.errors import BadPlug, TracklogError, UnknownName
 
 if TYPE_CHECKING:
     import click
@@ -31,10 +33,57 @@ if TYPE_CHECKING:
     from tracklog.collector.guard import Guard
     from tracklog.frame import Run
     from tracklog.home import Home
+    from tracklog.tape import By, OnMiss
+
+
+class RunOver(TracklogError):
+    """The run has ended, and nobody carries it out any more."""
+
+
+class NotBegun(TracklogError):
+    """A run could not be begun; nothing of it was done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """Something that a host can run."""
+
+    name: str
+    about: str = ""
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    """What it is given, by name, with its default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A run that somebody wants begun."""
+
+    program: str | None = None
+    """By its name, as `programs` lists it."""
+    body: Any = None
+    """Or the program itself, where the host takes one from whoever asks."""
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    seed: str | None = None
+    tape: "TapeOptions | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TapeOptions:
+    """A recorded run whose answers are served again; see `tracklog.tape`."""
+
+    run: str
+    by: "By" = "order"
+    miss: "OnMiss" = "error"
 
 
 class Mounted(Protocol):
-    """A host inside a collector's process: it answers the paths that it claims."""
+    """A host inside a collector: it begins runs, and answers the paths that it claims."""
+
+    def programs(self) -> list[Program]:
+        """What can be begun here by name."""
+
+    async def begin(self, wanted: Wanted) -> str:
+        """Begins a run, and returns its id once its first record is kept; `NotBegun`."""
 
     def claims(self, path: str) -> bool:
         """Whether that path is the host's own to answer."""
@@ -57,9 +106,15 @@ class Host:
     """One sentence for `tracklog host --help`."""
     command: "Callable[[], click.Command]"
     """Makes `tracklog host NAME`; it is called when the verb is asked for, and may import then."""
-    mount: "Callable[[Home, Guard, Mapping[str, str]], Mounted] | None" = None
-    """For `tracklog serve --with NAME`, where the host has something to serve; the mapping is the
-    environment."""
+    mount: "Callable[[Home, Guard, Mapping[str, str], Path | None], Mounted] | None" = None
+    """For `tracklog serve --with NAME[=PATH]`; the mapping is the environment, the path leads to
+    what the host is to offer."""
+    family: str = ""
+    """Of the runs that it carries out."""
+    end: "Callable[[Home, str, str], int] | None" = None
+    """Asks for the end of a run in somebody's name: the number of the record that says so."""
+    say: "Callable[[Home, str, str, str | None], int] | None" = None
+    """Says something on the stage of a run, under a label: the number of the record."""
 
 
 def _files() -> dict[str, str]:

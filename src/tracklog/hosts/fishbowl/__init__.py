@@ -5,12 +5,18 @@ the fold that it decides by, `agents` take their turns, `judge` and `governor` h
 rules, `finale` says who won, `offline` and `endpoint` are the models.
 """
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracklog.hosts import Host
 
 if TYPE_CHECKING:
     import click
+
+    from tracklog.collector.guard import Guard
+    from tracklog.home import Home
+    from tracklog.hosts import Mounted
 
 
 def _command() -> "click.Command":
@@ -19,8 +25,35 @@ def _command() -> "click.Command":
     return command
 
 
+def _mount(
+    home: "Home",
+    _guard: "Guard",
+    _environment: Mapping[str, str],
+    place: Path | None,
+) -> "Mounted":
+    from tracklog.hosts.fishbowl.mounted import Stage  # noqa: PLC0415  # slow to import
+
+    return Stage(home, place)
+
+
+def _end(home: "Home", run: str, by: str) -> int:
+    from tracklog.hosts.fishbowl import show  # noqa: PLC0415  # slow to import
+
+    return show.stop(home, run, by)
+
+
+def _say(home: "Home", run: str, text: str, label: str | None) -> int:
+    from tracklog.hosts.fishbowl import show  # noqa: PLC0415  # slow to import
+
+    return show.inject(home, run, text, label)
+
+
 host = Host(
     name="fishbowl",
     about="Play a scenario: a cast of agents, a judge who may rule, a visitor who may interfere.",
     command=_command,
+    mount=_mount,
+    family="fishbowl",
+    end=_end,
+    say=_say,
 )

@@ -52,13 +52,15 @@ def take_turn(
     def ask(correction: str | None) -> Reply | None:
         told = replace(prompt, correction=correction) if correction else prompt
         reply = model.reply(told)
-        return reply and reply._replace(payload=_fit(told.player, reply.payload))
+        if reply is None or reply.settled:
+            return reply
+        return reply._replace(payload=_fit(told.player, reply.payload))
 
     reply = ask(None)
     if reply is None:
         return None
     kind, coerced_from = authorise(prompt.player, reply.kind, mode)
-    if kind == VERDICT:
+    if kind == VERDICT and not reply.settled:
         reply = validate_winner(reply, ask, prompt.player, contest, cast)
     payload = reply.payload
     if not judge.usable(payload):

@@ -16,7 +16,7 @@ import orjson
 
 from tracklog.check import understood
 from tracklog.dialects.fishbowl import Frame, dialect
-from tracklog.errors import TracklogError
+from tracklog.errors import TapeMiss, TracklogError
 from tracklog.event import Body
 from tracklog.frame import Record, stamp
 from tracklog.home import Home
@@ -28,6 +28,7 @@ from tracklog.hosts.fishbowl.memory import Mind
 from tracklog.hosts.fishbowl.models import Model, ModelFailed, Prompt
 from tracklog.hosts.fishbowl.scenario import Scenario
 from tracklog.hosts.fishbowl.state import SKIPPED, State
+from tracklog.hosts.fishbowl.taping import Show
 
 CONDUCTOR = "conductor"
 _NAP = 0.1
@@ -51,14 +52,17 @@ class Conductor:
         clock: Callable[[], float] = time.time,
         group: int = 1,
         watch: Callable[[Body], None] = lambda _body: None,
+        tape: Show | None = None,
     ) -> None:
         """`models` has one for each player. With a `group` above 1 so many events are kept at
         once, for a cast that costs nothing to ask again. `watch` sees each event once it is kept.
+        The visitors of a `tape` come again where they came.
         """
         self.home, self.scenario, self.run = home, scenario, run
         self.stopping = False
         """Set it to end the run before its next turn."""
         self._models, self._clock, self._group, self._watch = models, clock, group, watch
+        self._tape = tape
         self._names = list(scenario.players)
         self._others = {
             name: [other for other in self._names if other != name] for name in self._names
@@ -102,8 +106,8 @@ class Conductor:
             if self._group == 1:
                 self._hear()
             self._next()
-        except BudgetExceeded:
-            self._finish("budget")
+        except (BudgetExceeded, TapeMiss) as error:
+            self._finish("budget" if isinstance(error, BudgetExceeded) else "user_stop")
             self._keep()
             raise
         full = len(self._unkept) >= self._group or self.state.closes > 0
@@ -129,6 +133,8 @@ class Conductor:
         elif state.closes:
             if step := self._after_the_end():
                 step()
+        elif self._tape and (said := self._tape.visitor(state.events)) is not None:
+            self._say("user.injected", "visitor", said, turn=state.turn + 1)
         elif state.verdict is not None:
             self._finish("verdict")
         elif state.stopping or self.stopping:
@@ -187,12 +193,14 @@ class Conductor:
             payload = reply.payload if reply else {}
             if not model.offline:
                 _check_text(payload)
+        except TapeMiss:
+            raise
         except Exception as error:  # noqa: BLE001  # whatever it was, it is put on record
             self._skip(mind, error, forced=forced)
             return
         if reply is None:
             return
-        if reply.kind == VERDICT:
+        if reply.kind == VERDICT and not reply.settled:
             payload = self._ruled(payload, player.name, player.handler, model.offline)
         meter: Body = {"_tokens": reply.tokens} if reply.tokens else {}
         if reply.cost:
@@ -223,6 +231,8 @@ class Conductor:
             reply = take_turn(model, prompt, self.scenario.competition, self._names)
             if reply is not None and not model.offline:
                 _check_text(reply.payload)
+        except TapeMiss:
+            raise
         except Exception as error:  # noqa: BLE001  # whatever it was, it is put on record
             self._skip(mind, error)
             return
@@ -242,7 +252,7 @@ class Conductor:
         said = error.message if isinstance(error, TracklogError) else str(error)
         payload: Body = {
             "agent": name,
-            "error": type(error).__name__,
+            "error": getattr(error, "was", type(error).__name__),
             "text": f"{name} loses its turn: {said.encode(errors='replace').decode()}",
         }
         if forced:
@@ -298,23 +308,31 @@ class Conductor:
         told = finale.finish(reason, state.started, state.verdict, governor.turn, governor.tokens)
         self._say("run.finished", CONDUCTOR, told)
 
-    def _say(self, kind: str, actor: str, payload: Body, *, unless_closed: bool = False) -> None:
+    def _say(
+        self,
+        kind: str,
+        actor: str,
+        payload: Body,
+        *,
+        turn: int | None = None,
+        unless_closed: bool = False,
+    ) -> None:
         """Puts an event where it will be kept, and lives on as if it were."""
         if self._group > 1:
-            self._add(kind, actor, payload)
+            self._add(kind, actor, payload, turn)
             return
         with self._pen.held():
             # Whoever spoke while the model thought comes first, and the turn is the turn now.
             self._hear()
             if not (unless_closed and self.state.closes):
-                self._add(kind, actor, payload)
+                self._add(kind, actor, payload, turn)
                 self._admit()
 
-    def _add(self, kind: str, actor: str, payload: Body) -> None:
+    def _add(self, kind: str, actor: str, payload: Body, turn: int | None = None) -> None:
         body: Body = {
             "id": f"{self.run}/{self._own + 1}",
             "run_id": self.run,
-            "turn": self.state.turn,
+            "turn": self.state.turn if turn is None else turn,
             "kind": kind,
             "actor": actor,
             "payload": payload,
@@ -395,11 +413,16 @@ class Conductor:
         shown = self._last
         self.state = State(self.scenario)
         self._own, self._last, self._unkept = 0, 0, []
+        told: list[Body] = []
         for record in self.home.journal.records(run=self._key):
             body = self._step(record)
             self._last = record.seq
+            if body is not None:
+                told.append(body)
             if body is not None and shown and record.seq > shown:
                 self._watch(body)
+        if self._tape is not None:
+            self._tape.rewind(told)
         started = self.state.started
         if started is not None:
             self._seed = str(started.get("seed", self._seed))

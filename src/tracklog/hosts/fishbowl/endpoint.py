@@ -1,20 +1,13 @@
-"""A model behind an OpenAI-compatible endpoint, as almost every model server offers one."""
+"""A player on a model server: the prompt in words, and what the model wrote as a reply."""
 
 from typing import Any
 
 import orjson
 
-from tracklog.errors import TracklogError
 from tracklog.event import Body
+from tracklog.hosts import _endpoint
 from tracklog.hosts.fishbowl.manifest import REFLECTION
 from tracklog.hosts.fishbowl.models import ModelFailed, Prompt, Reply
-
-PATIENCE = 60.0
-RETRIES = 2
-
-
-class NoClient(TracklogError):
-    """A player is to run on a model server, and the client for it is not installed."""
 
 
 class Endpoint:
@@ -22,30 +15,22 @@ class Endpoint:
 
     offline = False
 
-    def __init__(self, url: str, key: str, *, patience: float = PATIENCE) -> None:
-        try:
-            import openai  # noqa: PLC0415  # an extra
-        except ImportError:
-            raise NoClient(
-                f"{url} needs the client for model servers",
-                "install it: pip install 'tracklog[models]'",
-            ) from None
-        base, _, self.name = url.partition("#")
-        self._failures: Any = openai.OpenAIError
-        self._client = openai.OpenAI(
-            base_url=base, api_key=key, timeout=patience, max_retries=RETRIES
-        )
+    def __init__(self, url: str, key: str, *, patience: float = _endpoint.PATIENCE) -> None:
+        self._server = _endpoint.Endpoint(url, key, patience=patience)
+        self.name = self._server.name
 
     def reply(self, prompt: Prompt) -> Reply | None:
+        lines: list[bytes] = []
         try:
-            answer = self._client.chat.completions.create(model=self.name, messages=told(prompt))
-        except self._failures as error:
-            raise ModelFailed(
-                f"{self.name}: {error}", "see that the model server runs and knows the model"
-            ) from None
-        said = answer.choices[0].message.content if answer.choices else None
-        tokens = answer.usage.total_tokens if answer.usage else 0
-        return heard(said or "", prompt, tokens)
+            self._server.ask_now(_endpoint.question(told(prompt)), lines.append)
+            said = _endpoint.said_in(lines)
+        except _endpoint.ModelFailed as error:
+            raise ModelFailed(error.message, error.hint) from None
+        return heard(said.text, prompt, said.usage.get("total_tokens", 0))
+
+    def close(self) -> None:
+        """Lets go of its connections."""
+        self._server.close_now()
 
 
 def told(prompt: Prompt) -> Any:

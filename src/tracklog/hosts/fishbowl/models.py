@@ -25,6 +25,8 @@ class Reply(NamedTuple):
     tokens: int = 0
     cost: float = 0.0
     calls: int = 1
+    settled: bool = False
+    """Whether it was ruled on before: it is shown as it is."""
 
 
 @dataclass(slots=True)
@@ -59,3 +61,6 @@ class Model(Protocol):
 
     def reply(self, prompt: Prompt) -> Reply | None:
         """What the player says, None when it abstains; raises `ModelFailed`."""
+
+    def close(self) -> None:
+        """Lets go of what it holds."""

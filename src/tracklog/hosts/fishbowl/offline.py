@@ -83,6 +83,9 @@ class Offline:
         read = sum(len(remark.text) for remark in prompt.recall)
         return Reply(kind, payload, (read + len(text)) // 4 + 1)
 
+    def close(self) -> None:
+        pass
+
 
 def _draw(prompt: Prompt, salt: str, sides: int) -> int:
     """A throw of dice that falls the same way whenever the same prompt is thrown again."""

@@ -1,6 +1,7 @@
 """`tracklog host fishbowl`: play a scenario, speak on its stage, end it."""
 
 import colorsys
+import getpass
 import shutil
 import signal
 import sys
@@ -14,29 +15,24 @@ import click
 
 from tracklog.cli import _home
 from tracklog.cli import _terminal as terminal
+from tracklog.cli._tapes import say_report, tape_options
+from tracklog.cli._verbs import Verbs
 from tracklog.event import Body
 
 COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 WIDEST = 100
 
 
-class Playing(click.Group):
-    """Plays, unless another word is said first."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in {*self.commands, *ctx.help_option_names}:
-            args = ["play", *args]
-        return super().parse_args(ctx, args)
-
-
 @click.group(
-    cls=Playing,
+    cls=Verbs,
+    usual="play",
     subcommand_metavar="SCENARIO | play | inject | stop | check [ARGS]...",
     epilog="""\b
 Examples:
   tracklog host fishbowl examples/fishbowl/biscuit.yaml
   tracklog host fishbowl examples/fishbowl/biscuit.yaml --fast --seed rain
   tracklog host fishbowl play heist.yaml --run heist-1     goes on where heist-1 was left
+  tracklog host fishbowl heist.yaml --tape heist-1         again, with what was said then
   tracklog host fishbowl inject heist-1 'The lights go out.'
   tracklog host fishbowl stop heist-1
   tracklog host fishbowl check heist.yaml""",
@@ -63,6 +59,7 @@ def command() -> None:
 )
 @click.option("--fast", is_flag=True, help="Do not wait for anybody to read.")
 @click.option("--json", "as_json", is_flag=True, help="The events, one JSON object each.")
+@tape_options
 def play(
     scenario: Path,
     home: Path,
@@ -71,11 +68,19 @@ def play(
     speed: float,
     fast: bool,
     as_json: bool,
+    tape: str | None,
+    by: Any,
+    on_miss: Any,
 ) -> None:
     """Play SCENARIO; Ctrl-C ends the run, and says so on record."""
-    from tracklog.hosts.fishbowl import show  # noqa: PLC0415  # slow to import
+    from tracklog import tape as tapes  # noqa: PLC0415  # slow to import
+    from tracklog.dialects.fishbowl import dialect  # noqa: PLC0415
+    from tracklog.errors import TapeMiss  # noqa: PLC0415
+    from tracklog.hosts._notes import put  # noqa: PLC0415
+    from tracklog.hosts.fishbowl import show  # noqa: PLC0415
     from tracklog.hosts.fishbowl.governor import BudgetExceeded  # noqa: PLC0415
     from tracklog.hosts.fishbowl.scenario import load  # noqa: PLC0415
+    from tracklog.hosts.fishbowl.taping import Show  # noqa: PLC0415
 
     piece = load(scenario)
     hues = {player.name: player.hue for player in piece.cast}
@@ -87,7 +92,13 @@ def play(
     with (
         _home.writing(home) as opened,
         show.conducting(
-            opened, piece, run, seed=seed, together=fast, watch=_flushing(watch)
+            opened,
+            piece,
+            run,
+            seed=seed,
+            together=fast,
+            watch=_flushing(watch),
+            tape=(recorded := Show(opened, tape, piece, by, on_miss) if tape else None),
         ) as conductor,
         _interrupted(lambda: setattr(conductor, "stopping", True)),
     ):
@@ -100,6 +111,14 @@ def play(
             conductor.play(pause)
         except BudgetExceeded as bound:
             click.secho(terminal.plain(f"{bound.message}; {bound.hint}"), fg="yellow", err=True)
+        except TapeMiss:
+            pass  # the report says it
+        if recorded is not None:
+            report = tapes.report([recorded.tape])
+            run_key = (dialect.family, conductor.run)
+            put(opened, run_key, tapes.LABEL, {"source": tape, **report})
+            if say_report(report):
+                sys.exit(1)
 
 
 @command.command()
@@ -125,7 +144,7 @@ def stop(run: str, home: Path) -> None:
 
     _home.reading(home).close()
     with _home.writing(home) as opened:
-        click.echo(f"recorded as {show.stop(opened, run)}")
+        click.echo(f"recorded as {show.stop(opened, run, getpass.getuser())}")
 
 
 @command.command()

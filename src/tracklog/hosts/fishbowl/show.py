@@ -13,12 +13,14 @@ from tracklog.errors import NoSuchRun, TracklogError
 from tracklog.event import Body
 from tracklog.frame import stamp
 from tracklog.home import Home
-from tracklog.hosts import Leases
+from tracklog.hosts import Leases, RunOver
+from tracklog.hosts._endpoint import is_endpoint
 from tracklog.hosts.fishbowl.conductor import Conductor, Pen
 from tracklog.hosts.fishbowl.models import OFFLINE, Model
 from tracklog.hosts.fishbowl.offline import Offline
 from tracklog.hosts.fishbowl.scenario import BadScenario, Fault, Scenario
 from tracklog.hosts.fishbowl.state import STOP
+from tracklog.hosts.fishbowl.taping import Show
 
 TOGETHER = 128
 """How many events of an offline cast are kept at once when nobody wants to watch."""
@@ -29,10 +31,6 @@ class RunTaken(TracklogError):
     """Another process plays that run."""
 
 
-class RunOver(TracklogError):
-    """The run has ended, and nobody on its stage listens any more."""
-
-
 def models(scenario: Scenario, environment: Mapping[str, str] = os.environ) -> dict[str, Model]:
     """A model for each player: that of its endpoint, of its profile, or the one offline."""
     made: dict[str, Model] = {}
@@ -41,7 +39,7 @@ def models(scenario: Scenario, environment: Mapping[str, str] = os.environ) -> d
         url = player.model_endpoint or scenario.profiles.get(player.model_profile) or OFFLINE
         if url.startswith(OFFLINE):
             made[player.name] = Offline()
-        elif url.startswith(("http://", "https://")) and url.partition("#")[2]:
+        elif is_endpoint(url):
             from tracklog.hosts.fishbowl.endpoint import Endpoint  # noqa: PLC0415  # an extra
 
             made[player.name] = Endpoint(url, environment.get(KEY, "none"))
@@ -63,20 +61,27 @@ def conducting(
     together: bool = False,
     watch: Callable[[Body], None] = lambda _body: None,
     environment: Mapping[str, str] = os.environ,
+    tape: Show | None = None,
 ) -> Iterator[Conductor]:
     """A conductor who holds the lease on its run: a new one, or one that was left unfinished."""
     run = run or f"{scenario.name}-{uuid.uuid4().hex[:8]}"
     cast = models(scenario, environment)
+    if tape is not None:
+        cast = {name: tape.model(model) for name, model in cast.items()}
+        seed = seed or tape.seed
     leases = Leases(home.path)
     try:
         if not leases.take((dialect.family, run)):
             raise RunTaken(f"the run {run} is being played", "choose another name for this one")
         free = together and all(model.offline for model in cast.values())
         yield Conductor(
-            home, scenario, run, cast, seed=seed, group=TOGETHER if free else 1, watch=watch
-        )
+            home, scenario, run, cast, seed=seed, group=TOGETHER if free else 1, watch=watch,
+            tape=tape,
+        )  # fmt: skip
     finally:
         leases.close()
+        for model in cast.values():
+            model.close()
 
 
 def inject(home: Home, run: str, text: str, label: str | None = None) -> int:
@@ -104,9 +109,19 @@ def inject(home: Home, run: str, text: str, label: str | None = None) -> int:
     return verdict.seq
 
 
-def stop(home: Home, run: str) -> int:
+def stop(home: Home, run: str, by: str = "") -> int:
     """A visitor asks for the end; the conductor hears it and closes the run."""
-    return inject(home, run, "The curtain, please.", STOP)
+    return inject(home, run, f"The curtain, please{f', says {by}' if by else ''}.", STOP)
+
+
+def is_over(home: Home, run: str) -> bool:
+    """Whether a run has ended."""
+    return is_begun(home, run) and _where(home, run)[1]
+
+
+def is_begun(home: Home, run: str) -> bool:
+    """Whether anything of a run is on record."""
+    return bool(home.journal.read(0, 1, (dialect.family, run)))
 
 
 def _where(home: Home, run: str) -> tuple[int, bool]:

@@ -1,6 +1,7 @@
 """A host of OpenWOP workflows: clients discover it, run workflows, follow, answer and replay."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracklog.hosts import Host
@@ -19,10 +20,18 @@ def _command() -> "click.Command":
     return command
 
 
-def _mount(home: "Home", guard: "Guard", environment: Mapping[str, str]) -> "Mounted":
+def _mount(
+    home: "Home", guard: "Guard", environment: Mapping[str, str], place: Path | None
+) -> "Mounted":
     from tracklog.hosts.openwop.command import mount  # noqa: PLC0415  # slow to import
 
-    return mount(home, guard, environment)
+    return mount(home, guard, environment, place)
+
+
+def _end(home: "Home", run: str, by: str) -> int:
+    from tracklog.hosts.openwop.runlog import ask_to_end  # noqa: PLC0415  # slow to import
+
+    return ask_to_end(home, run, by)
 
 
 host = Host(
@@ -30,4 +39,6 @@ host = Host(
     about="Runs OpenWOP workflows over HTTP: discover, run, stream, answer, cancel, replay, fork.",
     command=_command,
     mount=_mount,
+    family="openwop",
+    end=_end,
 )

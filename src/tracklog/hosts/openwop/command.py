@@ -1,14 +1,18 @@
 """`tracklog host openwop`, and the host inside a collector."""
 
+import getpass
 import os
 import secrets
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from tracklog.cli import _home
+from tracklog.cli._tapes import say_report, tape_options
+from tracklog.cli._verbs import Verbs, given
 from tracklog.errors import TracklogError
 
 if TYPE_CHECKING:
@@ -17,18 +21,102 @@ if TYPE_CHECKING:
     from tracklog.hosts.openwop.http import App
     from tracklog.hosts.openwop.settings import Settings
 
+F = TypeVar("F", bound=Callable[..., Any])
 CONFIG = "TRACKLOG_OPENWOP_CONFIG"
 """Names the settings file of a host inside a collector."""
 
 
-@click.command(
+def _offers(verb: F) -> F:
+    """The options that say what a host can run."""
+    path = click.Path(path_type=Path, exists=True)
+    for option in (
+        click.option("--agents", multiple=True, type=path, metavar="PATH",
+                     help="An agent manifest, or a folder of them."),
+        click.option("--workflows", multiple=True, type=path, metavar="PATH",
+                     help="A workflow, or a folder of them; may be given again."),
+        click.option("--config", type=path, metavar="FILE", help="A YAML file of settings."),
+    ):  # fmt: skip
+        verb = option(verb)
+    return verb
+
+
+@click.group(
+    cls=Verbs,
+    usual="serve",
+    alone=True,
+    subcommand_metavar="[serve] | run | stop [ARGS]...",
     epilog="""\b
 Examples:
   tracklog host openwop --port 4400
-  TRACKLOG_TOKEN=secret tracklog host openwop --workflows ./flows --agents ./agents
+  TRACKLOG_TOKEN=secret tracklog host openwop --config examples/openwop/host.yaml
   curl -H 'Authorization: Bearer secret' -H 'Content-Type: application/json' \\
-    -d '{"workflowId": "conformance-agent-reasoning"}' http://127.0.0.1:4400/v1/runs
-\b
+    -d '{"workflowId": "conformance-agent-reasoning"}' http://127.0.0.1:4319/v1/runs
+  tracklog host openwop run conformance-agent-reasoning
+  tracklog host openwop run conformance-agent-reasoning --tape RUN
+  tracklog host openwop stop RUN""",
+)
+def command() -> None:
+    """Run OpenWOP workflows: serve them to clients, or run one here.
+
+    Offline by default: models are a stub that always answers the same, unless the settings name a
+    model server. `tracklog host openwop serve --help` has all options of the server.
+    """
+
+
+@command.command()
+@click.argument("run")
+@_home.home_option
+def stop(run: str, home: Path) -> None:
+    """End RUN; the host that carries it out hears it."""
+    from tracklog.hosts.openwop.runlog import ask_to_end  # noqa: PLC0415  # slow to import
+
+    _home.reading(home).close()
+    with _home.writing(home) as opened:
+        named = opened.run(run)[1]
+        click.echo(f"recorded as {ask_to_end(opened, named, getpass.getuser())}")
+
+
+@command.command(
+    name="run",
+    epilog="""\b
+What it asks is answered with `tracklog answer`.
+Exit code: 0 it completed, 1 it failed or left the tape, 130 it was cancelled.""",
+)
+@click.argument("workflow")
+@_home.home_option
+@_offers
+@click.option("--input", "inputs", multiple=True, metavar="KEY=VALUE",
+              help="What the run is given; JSON, or else text.")  # fmt: skip
+@tape_options
+@click.option("--json", "as_json", is_flag=True, help="The events, one JSON object each.")
+def run_here(
+    workflow: str,
+    home: Path,
+    config: Path | None,
+    workflows: tuple[Path, ...],
+    agents: tuple[Path, ...],
+    inputs: tuple[str, ...],
+    tape: str | None,
+    by: Any,
+    on_miss: Any,
+    as_json: bool,
+) -> None:
+    """Run WORKFLOW here, and tell what happens until it has ended; Ctrl-C cancels it."""
+    from tracklog.hosts import TapeOptions, Wanted  # noqa: PLC0415  # slow to import
+    from tracklog.hosts.openwop.alone import carry_out  # noqa: PLC0415
+
+    settings = settings_of(config, os.environ, workflows, agents)
+    options = TapeOptions(run=tape, by=by, miss=on_miss) if tape else None
+    wanted = Wanted(program=workflow, inputs=dict(map(given, inputs)), tape=options)
+    with _home.writing(home) as opened:
+        app = app_of(opened, None, settings, None, os.environ)
+        status, report = carry_out(app, wanted, as_json=as_json)
+    left = report is not None and say_report(report)
+    sys.exit({"completed": 1 if left else 0, "cancelled": 130}.get(status, 1))
+
+
+@command.command(
+    epilog="""\b
 The key is read from TRACKLOG_TOKEN, or from the file that TRACKLOG_TOKEN_FILE names; where there
 is none, one is made and said. The collector's own routes and the console are there too.""",
 )
@@ -36,16 +124,11 @@ is none, one is made and said. The collector's own routes and the console are th
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=4319, show_default=True,
               help="0 takes any that is free.")  # fmt: skip
-@click.option("--config", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-              metavar="FILE", help="A YAML file of settings.")  # fmt: skip
-@click.option("--workflows", multiple=True, type=click.Path(path_type=Path, exists=True),
-              metavar="PATH", help="A workflow, or a folder of them; may be given again.")  # fmt: skip
-@click.option("--agents", multiple=True, type=click.Path(path_type=Path, exists=True),
-              metavar="PATH", help="An agent manifest, or a folder of them.")  # fmt: skip
+@_offers
 @click.option("--durability", type=click.Choice(_home.DURABILITIES), default="sync",
               show_default=True, help="What an answer promises: see docs/promises.md.")  # fmt: skip
 @click.option("--test-seams", is_flag=True, help="Offer the routes that only tests need.")
-def command(
+def serve(
     home: Path,
     host: str,
     port: int,
@@ -71,7 +154,7 @@ def command(
         door = guard.Guard(token or made or None, (host,))
         app = app_of(opened, door, settings, token or made or None, os.environ)
         collector = Collector(opened, guard=door)
-        collector.mounted.append(app)
+        collector.hosts["openwop"] = app
         address, taken = bound.getsockname()[:2]
         shown = f"[{address}]" if ":" in address else address
         where = f"http://{shown}:{taken}"
@@ -86,12 +169,22 @@ def command(
         server.serve(collector, bound, ready)
 
 
-def mount(home: "Home", guard: "Guard", environment: Mapping[str, str]) -> "App":
-    """The host as a part of a collector, with the collector's token."""
+def mount(
+    home: "Home", guard: "Guard", environment: Mapping[str, str], place: Path | None
+) -> "App":
+    """The host as a part of a collector, with the collector's token.
+
+    What it offers is a settings file, or a folder of workflows.
+    """
     from tracklog.cli.serve import token_of  # noqa: PLC0415  # slow to import
 
     path = environment.get(CONFIG)
-    settings = settings_of(Path(path) if path else None, environment)
+    workflows: tuple[Path, ...] = ()
+    if place is not None and place.is_dir():
+        workflows = (place,)
+    elif place is not None:
+        path = str(place)
+    settings = settings_of(Path(path) if path else None, environment, workflows)
     return app_of(home, guard, settings, token_of(), environment)
 
 
@@ -115,7 +208,7 @@ def settings_of(
 
 def app_of(
     home: "Home",
-    guard: "Guard",
+    guard: "Guard | None",
     settings: "Settings",
     token: str | None,
     environment: Mapping[str, str],

@@ -15,10 +15,12 @@ from tracklog.hosts.openwop.settings import Settings
 
 HERE = Path(__file__).parent / "published"
 BASE = "https://openwop.dev/spec/v1/"
-SUPERVISOR, DISPATCH, MOCK = (
+SUPERVISOR, DISPATCH, MOCK, PROMPT, TOOL = (
     "core.orchestrator.supervisor",
     "core.dispatch",
     "core.conformance.mock-agent",
+    "core.ai.callPrompt",
+    "core.tool.call",
 )
 TYPES = frozenset(
     {
@@ -29,8 +31,8 @@ TYPES = frozenset(
         "core.approvalGate",
         "core.clarificationGate",
         "core.subWorkflow",
-        "core.ai.callPrompt",
-        "core.tool.call",
+        PROMPT,
+        TOOL,
         SUPERVISOR,
         DISPATCH,
         MOCK,
@@ -40,8 +42,8 @@ MAPPINGS = ("inputMapping", "outputMapping", "perWorkerInputMappings", "perWorke
 MOCKS = ("mockDecisions", "mockDispatchPlan", "mockConfidence", "mockPendingDecision")
 NEEDED = {
     "core.subWorkflow": ("workflowId",),
-    "core.ai.callPrompt": ("prompt",),
-    "core.tool.call": ("toolId",),
+    PROMPT: ("prompt",),
+    TOOL: ("toolId",),
 }
 
 

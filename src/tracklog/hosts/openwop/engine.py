@@ -8,7 +8,7 @@ import threading
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
@@ -17,23 +17,26 @@ from typing import Any
 import orjson
 
 from tracklog.collector import logs
-from tracklog.dialects import tracklog as native
 from tracklog.disk import Disk, write_file
-from tracklog.errors import Overtaken, TracklogError
+from tracklog.errors import Overtaken, TapeMiss, TracklogError
 from tracklog.event import Body
-from tracklog.fact import Noted
 from tracklog.frame import Record, stamp
 from tracklog.home import Home
 from tracklog.hosts import Leases
+from tracklog.hosts._notes import note
 from tracklog.hosts.openwop.agents import Agents
 from tracklog.hosts.openwop.definitions import Definition, Workflows
 from tracklog.hosts.openwop.execution import Answer, BadAnswer, Execution, line_of, new_event
 from tracklog.hosts.openwop.models import model_of
 from tracklog.hosts.openwop.nodes import supervising
 from tracklog.hosts.openwop.redaction import Redactor
+from tracklog.hosts.openwop.requests import Request, Requests
 from tracklog.hosts.openwop.runlog import CANCEL, FAMILY, REQUEST, TERMINAL, RunLog
 from tracklog.hosts.openwop.settings import ENGINE, Settings
+from tracklog.hosts.openwop.taping import recorded_in
 from tracklog.hosts.openwop.tools import Hooks
+from tracklog.tape import Recorded, Tape, anybodys
+from tracklog.tape import recorded_in as recorded_in_any
 
 KEPT = 2000
 """Runs whose events are held in memory, at most, those that somebody needs aside."""
@@ -56,7 +59,9 @@ class AlreadyResolved(Exception):
 
 
 class Newer(Exception):
-    """A newer engine wrote this run: it is read here, and not executed."""
+    """A newer engine wrote this run, or it is of a workflow that is not here: it is read, and not
+    executed.
+    """
 
 
 class Engine:
@@ -75,8 +80,10 @@ class Engine:
         self.model = model_of(settings)
         self.leases = Leases(home.path)
         self.instance = _instance(home.path)
-        self.stopping = False
+        self.stopping = self._alone = False
         self.requests = Requests(self)
+        self.tapes: dict[str, Tape] = {}
+        """Of the runs that are played from one."""
         self._logs: OrderedDict[str, RunLog] = OrderedDict()
         self._running: dict[str, tuple[Execution | None, asyncio.Task[None]]] = {}
         self._open: set[str] = set()
@@ -96,15 +103,22 @@ class Engine:
 
     # Life.
 
-    async def start(self) -> None:
-        """Takes up every run that was left unfinished and that nobody else works on."""
+    async def start(self, *, alone: bool = False) -> None:
+        """Takes up every run that was left unfinished and that nobody else works on.
+
+        Who is `alone` carries out what it begins itself, and leaves the rest to other hosts.
+        """
         self._loop = asyncio.get_running_loop()
-        self._load()
-        await asyncio.to_thread(self.catch_up)
-        self._sweep()
+        self._alone = alone
+        if alone:
+            self._cursor = self.home.journal.last
+        else:
+            self._load()
+            await asyncio.to_thread(self.catch_up)
+            self._sweep()
+            self._sweeper = asyncio.create_task(self._sweep_on())
         self._listener = threading.Thread(target=self._listen, name="openwop", daemon=True)
         self._listener.start()
-        self._sweeper = asyncio.create_task(self._sweep_on())
 
     async def stop(self) -> None:
         """Lets go of every run where it is; whoever starts next goes on there."""
@@ -120,7 +134,8 @@ class Engine:
             await asyncio.to_thread(self._listener.join, 5)
         await self.model.close()
         self._door.shutdown()
-        self._save()
+        if not self._alone:
+            self._save()
         self.leases.close()
 
     def _load(self) -> None:
@@ -159,7 +174,7 @@ class Engine:
                 return
             event = orjson.loads(line)
             if event["type"] == "run.started":
-                if event.get("host", {}).get("instance") == self.instance:
+                if not self._alone and event.get("host", {}).get("instance") == self.instance:
                     self._open.add(record.run)
             elif event["type"] in TERMINAL:
                 self._open.discard(record.run)
@@ -194,6 +209,10 @@ class Engine:
 
     def _act(self, log: RunLog) -> None:
         """What an operator wished for beside the protocol is done."""
+        with contextlib.suppress(Newer):  # it stays on record for who can
+            self._heed(log)
+
+    def _heed(self, log: RunLog) -> None:
         running = self._running.get(log.name)
         if log.cancel is not None and running is not None:
             if running[0] is not None:
@@ -216,7 +235,10 @@ class Engine:
             try:
                 self._take_up(name)
             except Newer:
-                logs.say("warning", "a newer engine wrote this run; it is left alone", run=name)
+                said = (
+                    "this run is left alone: a newer engine wrote it, or its workflow is not here"
+                )
+                logs.say("warning", said, run=name)
 
     def _take_up(self, name: str, answer: Answer | None = None) -> bool:
         """Whether the run is ours now, and goes on."""
@@ -286,7 +308,7 @@ class Engine:
         host: Mapping[str, Any],
         *,
         name: str | None = None,
-        request: "Request | None" = None,
+        request: Request | None = None,
     ) -> RunLog:
         """Begins a run: on return its first event is in the journal."""
         live = definition.inputs(given)
@@ -345,8 +367,11 @@ class Engine:
             raise Newer
         definition = self.workflows.known.get(log.snapshot.workflow)
         fork = host.get("fork", {})
+        if definition is None and log.cancel is None:
+            self._quiet.add(log.name)  # another host on this journal may have it
+            raise Newer
         if definition is None or fingerprint(definition) != host.get("definition"):
-            failing = self._end(log, "workflow_changed", "its workflow is not here any more")
+            failing = self._end(log, "workflow_changed", "its workflow is not as it was")
             self._keep(log, None, failing, answer)
             return
         tape = None
@@ -354,8 +379,27 @@ class Engine:
             source = RunLog(fork["sourceRunId"])
             source.refresh(self.home.journal)
             tape = source.events[: fork["through"]]
-        x = Execution(self, log, definition, live=live, answer=answer, tape=tape)
+        recorded = self._tape_of(log)
+        x = Execution(self, log, definition, live=live, answer=answer, tape=tape, recorded=recorded)
         self._keep(log, x, x.run(), answer)
+
+    def _tape_of(self, log: RunLog) -> Tape | None:
+        """The tape that a run is played from, behind what it has on record by now."""
+        named = log.snapshot.host.get("tape")
+        if named is None:
+            return None
+        source = RunLog(named["run"])
+        source.refresh(self.home.journal)
+        answers: Iterable[Recorded] = recorded_in(source.events)
+        if not source.events:
+            answers = anybodys(recorded_in_any(self.home, self.home.run(named["run"])))
+        tape = Tape(answers, by=named["by"], miss=named["miss"])
+        for each in recorded_in(log.events):
+            if tape.next(each.kind, each.lane) is not None:
+                with contextlib.suppress(TapeMiss):
+                    tape.play(each.kind, each.asked, each.lane)
+        self.tapes[log.name] = tape
+        return tape
 
     def _keep(
         self,
@@ -396,6 +440,7 @@ class Engine:
                 logs.say("warning", "an answer does not fit", run=log.name, why=str(failure))
         if log.ended:
             self._open.discard(log.name)
+            self.tapes.pop(log.name, None)
         elif failure is None or isinstance(failure, BadAnswer):
             self._quiet.add(log.name)
             if log.cancel is not None or (log.answers and not again):
@@ -443,7 +488,7 @@ class Engine:
         return log
 
     async def resolve(
-        self, name: str, node: str, value: Any, by: str, request: "Request | None" = None
+        self, name: str, node: str, value: Any, by: str, request: Request | None = None
     ) -> RunLog:
         """Answers what a run waits for; on return the answer is in the journal."""
         log = self.known(name)
@@ -479,7 +524,7 @@ class Engine:
         start: int,
         overlay: Mapping[str, Any],
         principal: str,
-        request: "Request | None" = None,
+        request: Request | None = None,
     ) -> tuple[RunLog, int]:
         """Another run with the same beginning: replayed from the log, or live from there on."""
         definition = self.workflows.known.get(source.snapshot.workflow)
@@ -530,14 +575,7 @@ class Engine:
 
     def note(self, run: str, label: str, said: Mapping[str, Any]) -> bytes:
         """A line about a run that is no event of its own dialect."""
-        return native.line(
-            Noted(label=label, data=dict(said)),
-            id=uuid.uuid4().hex,
-            run=run,
-            at=stamp(self.clock()),
-            family=FAMILY,
-            origin={"writer": "host", "fidelity": "observed"},
-        )
+        return note(self.home, (FAMILY, run), label, said)
 
     async def write(self, log: RunLog, lines: Sequence[bytes], notes: Sequence[bytes] = ()) -> None:
         """Through the one door, all of it or nothing; on return whoever follows the run is told."""
@@ -568,69 +606,6 @@ class Engine:
             if verdict.verdict == "refused":
                 why = "; ".join(f"{each.pointer} {each.message}" for each in verdict.problems)
                 raise Overtaken(f"the journal refused an event: {why}", "the run is read again")
-
-
-class Request:
-    """A request that may come again under the same key, and then gets the same answer."""
-
-    def __init__(self, engine: Engine, key: str, body: str) -> None:
-        self._engine, self.key, self.body = engine, key, body
-        self.is_noted = False
-
-    def note(self, status: int, reply: Mapping[str, Any]) -> bytes:
-        """What is kept of it, in one group with what it did."""
-        self.is_noted = True
-        said = {"key": self.key, "body": self.body, "status": status, "reply": dict(reply)}
-        return self._engine.note(reply["runId"], REQUEST, {**said, "at": self._engine.clock()})
-
-
-class Requests:
-    """Idempotency keys of the last day: in the journal, and here to be found."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._known: dict[str, dict[str, Any]] = {}
-        self._busy: dict[str, asyncio.Lock] = {}
-
-    def find(self, key: str) -> dict[str, Any] | None:
-        return self._known.get(key)
-
-    def hear(self, line: Mapping[str, Any]) -> None:
-        said = line.get("data")
-        if line.get("label") == REQUEST and isinstance(said, dict) and "key" in said:
-            self._known.setdefault(said["key"], said)
-
-    def keep(self, key: str, body: str, status: int, reply: Mapping[str, Any]) -> None:
-        said = {"key": key, "body": body, "status": status, "reply": dict(reply)}
-        self._known[key] = {**said, "at": self._engine.clock()}
-
-    def forget(self, before: float) -> None:
-        for key, said in list(self._known.items()):
-            if said["at"] < before:
-                self._known.pop(key, None)
-
-    def dump(self) -> list[dict[str, Any]]:
-        return list(self._known.values())
-
-    def load(self, said: list[dict[str, Any]]) -> None:
-        self._known = {each["key"]: each for each in said}
-
-    @contextlib.asynccontextmanager
-    async def alone(self, key: str) -> AsyncIterator[None]:
-        """Nobody else works on the same key, in this process or another."""
-        lock = self._busy.setdefault(key, asyncio.Lock())
-        try:
-            async with lock:
-                run = ("request", key)
-                while not self._engine.leases.take(run):  # noqa: ASYNC110  # another process has it
-                    await asyncio.sleep(0.01)
-                try:
-                    yield
-                finally:
-                    self._engine.leases.release(run)
-        finally:
-            if not lock.locked():
-                self._busy.pop(key, None)
 
 
 def started(name: str, event: Body) -> dict[str, Any]:

@@ -15,7 +15,8 @@ import orjson
 from tracklog.event import Body
 from tracklog.hosts.openwop.definitions import Definition, Node
 from tracklog.hosts.openwop.redaction import Redactor
-from tracklog.hosts.openwop.runlog import RunLog
+from tracklog.hosts.openwop.runlog import TERMINAL, RunLog
+from tracklog.tape import LABEL, Tape, report
 
 if TYPE_CHECKING:
     from tracklog.hosts.openwop.engine import Engine
@@ -98,6 +99,7 @@ class Execution:
         live: Mapping[str, Any] | None = None,
         answer: Answer | None = None,
         tape: list[Body] | None = None,
+        recorded: Tape | None = None,
     ) -> None:
         self.engine, self.log, self.definition, self.answer = engine, log, definition, answer
         self.settings = engine.settings
@@ -111,6 +113,8 @@ class Execution:
         self.variables = inputs
         hidden = {n: inputs[n] for n in definition.sensitive() if isinstance(inputs.get(n), str)}
         self.redactor: Redactor = engine.redactor.also(hidden)
+        self.recorded = recorded
+        """What answers in the place of models, tools and people."""
         self.tape, self.tape_at = tape, 0
         self.told: dict[int, str] = {}
         """Of a replay: the own event for each of the source's."""
@@ -135,9 +139,12 @@ class Execution:
         """To the end, or to where somebody must answer."""
         try:
             try:
-                await self._walk()
+                async with asyncio.timeout(self._time_left()):
+                    await self._walk()
             except Cancelled:
                 self._cancelled()
+            except TimeoutError:
+                self._out_of_time()
             except RunFailed as failed:
                 said: dict[str, Any] = {"error": failed.error}
                 said |= {"failedNodeId": failed.node} if failed.node else {}
@@ -157,6 +164,36 @@ class Execution:
         except (Suspended, Retold):
             pass
         await self.flush()
+
+    def _time_left(self) -> float | None:
+        """Seconds that the run may still take; the time in which it waits for people is theirs."""
+        most = self.definition.source["settings"].get("timeout")
+        if not most or self.tape is not None:
+            return None
+        spent, since = 0.0, _seconds(self.history[0])
+        for event in self.history:
+            if event["type"] == "node.suspended":
+                spent, since = spent + _seconds(event) - since, _seconds(event)
+            elif event["type"] == "node.resumed":
+                since = _seconds(event)
+        waiting = self.log.snapshot.interrupt is not None
+        spent += 0.0 if waiting else self.engine.clock() - since
+        return float(most) / 1000 - spent
+
+    def _out_of_time(self) -> None:
+        """The run took longer than its definition allows: its node fails, and it with that."""
+        most = int(self.definition.source["settings"]["timeout"])
+        error = {"code": "run_timeout", "message": f"the run took longer than {most} ms"}
+        elapsed = max(most + 1, round(1000 * (self.engine.clock() - _seconds(self.history[0]))))
+        said: dict[str, Any] = {"kind": "run-duration", "limit": most, "observed": elapsed}
+        node = self.current
+        name = node.id if node else None
+        cause = self.emit("cap.breached", {**said, "nodeId": name} if name else said, name)
+        if name is not None:
+            failed = {"nodeId": name, "error": error, "attempts": 1}
+            cause = self.emit("node.failed", failed, name, cause)
+        told = {"error": error, **({"failedNodeId": name} if name else {})}
+        self.emit("run.failed", told, cause=cause)
 
     async def _walk(self) -> None:
         self._take_start()
@@ -235,7 +272,8 @@ class Execution:
         return all(holds[rule] for _, rule in before)
 
     async def _execute(self, node: Node) -> dict[str, Any]:
-        from tracklog.hosts.openwop.nodes import BODIES, Step, delegate  # noqa: PLC0415  # a circle
+        from tracklog.hosts.openwop.nodes import BODIES, delegate  # noqa: PLC0415  # a circle
+        from tracklog.hosts.openwop.step import Step  # noqa: PLC0415
 
         ref = delegate(self, node)
         count = self.execs[node.id] = self.execs.get(node.id, -1) + 1
@@ -300,6 +338,7 @@ class Execution:
         payload: Mapping[str, Any],
         node: str | None = None,
         cause: Body | None = None,
+        **more: Any,
     ) -> Body | None:
         """The event: the one on record, or a new one; None for a type that is not advertised."""
         self._pass_notes()
@@ -323,7 +362,7 @@ class Execution:
             elif not self._source_waits():
                 self._diverged(None, "extra", kind)
         event_cause = None if cause is None else cause["eventId"]
-        return self._write(kind, self.redactor.clean(dict(payload)), node, event_cause)
+        return self._write(kind, self.redactor.clean(dict(payload)), node, event_cause, **more)
 
     def _pass_notes(self) -> None:
         while not self.is_live and self.history[self.at]["type"] == "replay.diverged":
@@ -332,6 +371,8 @@ class Execution:
     def _consume(self, kind: str | None, node: str | None = None) -> Body:
         event = self.history[self.at]
         if kind is not None and (event["type"], event.get("nodeId")) != (kind, node):
+            if event["type"] == "cap.breached" and event["payload"]["kind"] == "run-duration":
+                raise TimeoutError  # cut off while it said so
             where = f"event {self.at} is {event['type']} and not {kind}"
             raise Drifted(f"host or workflow were changed while this run was under way: {where}")
         self.at += 1
@@ -479,10 +520,13 @@ class Execution:
         lines = [line_of(event) for event in self.buffer]
         answer = self.answer
         notes: tuple[bytes, ...] = ()
+        if self.recorded is not None and self.buffer[-1]["type"] in TERMINAL:
+            said = {"source": self.host["tape"]["run"], **report([self.recorded])}
+            notes = (self.engine.note(self.log.name, LABEL, said),)
         if answer is not None and not answer.taken.done():
-            notes = answer.notes
+            notes += answer.notes
         self.buffer.clear()
-        await self.engine.write(self.log, lines, notes)
+        await _whole(self.engine.write(self.log, lines, notes))
         if answer is not None and not answer.taken.done():
             answer.taken.set_result(None)
 
@@ -507,8 +551,7 @@ class Execution:
         """As long as it takes since an event, however often we were stopped meanwhile."""
         if self.tape is not None:
             return
-        began = datetime.fromisoformat(started["timestamp"]).timestamp()
-        left = began + seconds - self.engine.clock()
+        left = _seconds(started) + seconds - self.engine.clock()
         if left > 0:
             await self.unless_stopped(asyncio.sleep(left))
 
@@ -516,6 +559,20 @@ class Execution:
     def orchestrator(self) -> dict[str, Any] | None:
         found: dict[str, Any] | None = self.host.get("orchestrator")
         return found
+
+
+async def _whole(work: Coroutine[Any, Any, None]) -> None:
+    """Work that is done to its end even when nobody wants to wait for that any longer."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
+
+
+def _seconds(event: Body) -> float:
+    return datetime.fromisoformat(event["timestamp"]).timestamp()
 
 
 def new_event(

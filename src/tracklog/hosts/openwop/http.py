@@ -17,18 +17,19 @@ from tracklog.collector import bodies, logs
 from tracklog.collector.guard import Guard
 from tracklog.collector.limits import Limits
 from tracklog.collector.trouble import ClientGone, Trouble
-from tracklog.errors import NotAppended, TracklogError
+from tracklog.errors import NotAppended, TracklogError, UnknownName
+from tracklog.hosts import NotBegun, Program, Wanted
 from tracklog.hosts.openwop.definitions import Refused
 from tracklog.hosts.openwop.engine import (
     AlreadyResolved,
     Engine,
     Newer,
-    Request,
     Unknown,
     forked,
     started,
 )
 from tracklog.hosts.openwop.execution import BadAnswer
+from tracklog.hosts.openwop.requests import Request
 from tracklog.hosts.openwop.runlog import RunLog
 from tracklog.hosts.openwop.seams import toolhooks
 from tracklog.hosts.openwop.settings import VERBOSITIES, Key, digest, discovery, etag
@@ -114,6 +115,39 @@ class App:
         self._routes = [
             (route.method, re.compile(route.pattern), getattr(self, route.name)) for route in ROUTES
         ]
+
+    def programs(self) -> list[Program]:
+        """The workflows that can be run, those of the operator first."""
+        known = self.engine.workflows.known.values()
+        return [
+            Program(
+                name=each.id,
+                about=str(each.source.get("description") or each.source["name"]),
+                inputs={v["name"]: v.get("defaultValue") for v in each.source["variables"]},
+            )
+            for each in sorted(known, key=lambda each: each.id.startswith("conformance-"))
+        ]
+
+    async def begin(self, wanted: Wanted) -> str:
+        """Begins a run for an operator, beside the protocol."""
+        if wanted.body is not None:
+            raise NotBegun(
+                "a workflow that is sent here is not run", "give --workflows to the host"
+            )
+        definition = self.engine.workflows.known.get(wanted.program or "")
+        if definition is None:
+            raise UnknownName(
+                f"there is no workflow {wanted.program!r}", "GET /api/hosts lists those there are"
+            )
+        host: dict[str, Any] = {"principal": "default"}
+        if wanted.tape is not None:
+            source = self.engine.home.run(wanted.tape.run)
+            host["tape"] = {"run": source[1], "by": wanted.tape.by, "miss": wanted.tape.miss}
+        try:
+            log = await self.engine.create(definition, wanted.inputs, {}, host)
+        except Refused as refused:
+            raise NotBegun(refused.message, "give it what it needs") from None
+        return log.name
 
     def claims(self, path: str) -> bool:
         """What a client of the protocol asks for; OTLP's paths beside it are the collector's."""

@@ -1,4 +1,4 @@
-"""What answers a prompt: a deterministic stub, or a model behind an OpenAI-compatible endpoint."""
+"""What answers a prompt: a deterministic stub, or a model server."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from tracklog.errors import TracklogError
+from tracklog.hosts._endpoint import Endpoint, question, said_in
 from tracklog.hosts.openwop.settings import ModelServer, Settings
 
 Message = dict[str, Any]
@@ -24,10 +24,6 @@ class Reply:
     usage: Mapping[str, int] = field(default_factory=dict)
     provider: str = "stub"
     model: str = "stub"
-
-
-class ModelFailed(Exception):
-    """A model did not answer; the message says why, in words that hold no key."""
 
 
 class Model(Protocol):
@@ -94,66 +90,45 @@ def _json(text: str) -> Any:
         return {"text": text}
 
 
-class OpenAI:
-    """Any server that speaks the protocol, through its maintained client."""
+class Server:
+    """A model server, asked through the one module that knows how."""
 
     def __init__(self, server: ModelServer) -> None:
-        try:
-            import openai  # noqa: PLC0415  # an optional extra
-        except ImportError:
-            raise TracklogError(
-                "a model server is named, and the client for it is not installed",
-                "pip install 'tracklog[models]', or leave `model` out for the offline stub",
-            ) from None
-        self._server, self._failures = server, openai.OpenAIError
-        self._client = openai.AsyncOpenAI(
-            base_url=server.base_url, api_key=server.key or "none", timeout=server.seconds
+        self._server = Endpoint(
+            f"{server.base_url}#{server.name}", server.key, patience=server.seconds
         )
 
     async def ask(
         self, messages: Sequence[Message], tools: Sequence[str], options: Mapping[str, Any]
     ) -> Reply:
         names = {_wire(tool): tool for tool in tools}
-        offered = [
-            {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
-            for name in names
-        ]
-        asked: dict[str, Any] = {"model": options.get("model", self._server.name)}
-        asked["messages"] = list(messages)
-        asked |= {"tools": offered} if offered else {}
-        for ours, theirs in (("temperature", "temperature"), ("maxTokens", "max_tokens")):
+        offered = [{"name": name, "parameters": {"type": "object"}} for name in names]
+        asked = question(messages, offered)
+        for ours, theirs in (
+            ("model", "model"),
+            ("temperature", "temperature"),
+            ("maxTokens", "max_tokens"),
+        ):
             asked |= {theirs: options[ours]} if ours in options else {}
-        try:
-            answer = await self._client.chat.completions.create(**asked)
-        except self._failures as error:
-            raise ModelFailed(f"{type(error).__name__}: {str(error)[:300]}") from None
-        if not answer.choices:
-            raise ModelFailed("the model's answer holds no choice")
-        said = answer.choices[0].message
-        calls = [
-            (
-                call.id,
-                names.get(call.function.name, call.function.name),
-                _json(call.function.arguments),
-            )
-            for call in said.tool_calls or ()
-            if call.type == "function"
-        ]
-        usage = answer.usage
-        spent = {} if usage is None else {"inputTokens": usage.prompt_tokens}
-        spent |= {} if usage is None else {"outputTokens": usage.completion_tokens}
-        reasoning = getattr(said, "reasoning_content", None) or ""
+        lines: list[bytes] = []
+        await self._server.ask(asked, lines.append)
+        said = said_in(lines)
+        spent = {
+            theirs: said.usage[ours]
+            for ours, theirs in (("input_tokens", "inputTokens"), ("output_tokens", "outputTokens"))
+            if ours in said.usage
+        }
         return Reply(
-            text=said.content or "",
-            reasoning=reasoning,
-            calls=tuple(calls),
-            usage=spent,
+            text=said.text,
+            reasoning=said.reasoning,
+            calls=tuple((id, names.get(name, name), given or {}) for id, name, given in said.calls),
+            usage=spent if len(spent) == 2 else {},
             provider="openai-compatible",
-            model=answer.model or self._server.name,
+            model=said.model or self._server.name,
         )
 
     async def close(self) -> None:
-        await self._client.close()
+        await self._server.close()
 
 
 def _wire(tool: str) -> str:
@@ -162,4 +137,4 @@ def _wire(tool: str) -> str:
 
 
 def model_of(settings: Settings) -> Model:
-    return Stub() if settings.model is None else OpenAI(settings.model)
+    return Stub() if settings.model is None else Server(settings.model)

@@ -7,8 +7,12 @@ from typing import Any
 import orjson
 
 from tracklog.dialects import tracklog as native
+from tracklog.errors import NoSuchRun
 from tracklog.event import Body
 from tracklog.frame import Run
+from tracklog.home import Home
+from tracklog.hosts import RunOver
+from tracklog.hosts._notes import put
 from tracklog.hosts.openwop.agents import narrow
 from tracklog.hosts.openwop.settings import LOG_VERSION, SYSTEM
 from tracklog.journal import Journal
@@ -24,6 +28,17 @@ WAITING = {
 }
 CANCEL, REQUEST = "cancel-requested", "idempotent-request"
 """What is noted beside a run's own events: an operator's wish, and an answered request."""
+
+
+def ask_to_end(home: Home, run: str, by: str) -> int:
+    """Puts the wish that a run end on record: the host that carries it out ends it."""
+    log = RunLog(run)
+    log.refresh(home.journal)
+    if not log.events:
+        raise NoSuchRun(f"there is no run {run!r} of a host here", "`tracklog runs` lists them")
+    if log.ended:
+        raise RunOver(f"the run {run} has ended", "`tracklog runs` shows which have not")
+    return put(home, log.run, CANCEL, {"by": by})
 
 
 class Snapshot:

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from tracklog.hosts.openwop.nodes import transport_of
 from tracklog.hosts.openwop.settings import SYSTEM
+from tracklog.hosts.openwop.step import transport_of
 from tracklog.hosts.openwop.tools import Outcome, args_hash, error_of, full_id, rate_limited
 
 if TYPE_CHECKING:

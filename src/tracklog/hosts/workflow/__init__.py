@@ -1,11 +1,18 @@
 """A runner of workflows: agents, commands and tools in the steps of a YAML file, all on record."""
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tracklog.dialects import awf
 from tracklog.hosts import Host
 
 if TYPE_CHECKING:
     import click
+
+    from tracklog.collector.guard import Guard
+    from tracklog.home import Home
+    from tracklog.hosts import Mounted
 
 
 def _command() -> "click.Command":
@@ -14,8 +21,28 @@ def _command() -> "click.Command":
     return command
 
 
+def _mount(
+    home: "Home",
+    _guard: "Guard",
+    _environment: Mapping[str, str],
+    place: Path | None,
+) -> "Mounted":
+    from tracklog.hosts.workflow.mounted import Runner  # noqa: PLC0415  # slow to import
+
+    return Runner(home, place)
+
+
+def _end(home: "Home", run: str, by: str) -> int:
+    from tracklog.hosts.workflow.keeping import ask_to_end  # noqa: PLC0415  # slow to import
+
+    return ask_to_end(home, run, by)
+
+
 host = Host(
     name="workflow",
     about="Runs the steps of a YAML file: agents, commands, tools, loops and other workflows.",
     command=_command,
+    mount=_mount,
+    family=awf.dialect.family,
+    end=_end,
 )

@@ -22,7 +22,7 @@ from tracklog.providers import (
 )
 from tracklog.recorder import NullRecorder
 from tracklog.recorder.scopes import Scope
-from tracklog.tape import Recorded
+from tracklog.tape import Recorded, Tape
 
 KEPT = 1 << 20
 """Bytes of plain output that are kept at its beginning, and as many at its end."""
@@ -40,6 +40,18 @@ class Question(NamedTuple):
     session: str | None
     """The provider's name of the conversation, from the second turn on."""
     timeout: float | None
+
+    @property
+    def told(self) -> dict[str, str | None]:
+        """What a tape knows it by."""
+        return {"prompt": self.prompt, "system": self.system}
+
+
+class Asking(Protocol):
+    """An agent in a conversation."""
+
+    async def ask(self, scope: Scope, asked: Question, tape: Tape | None, lane: str) -> "Answer":
+        """Asks it, or has the tape answer; the tape knows it by its lane."""
 
 
 @dataclass(slots=True)
@@ -145,8 +157,9 @@ class Listener(Protocol):
 class Record:
     """The listener for the record: calls and results as they are told, a message for each turn."""
 
-    def __init__(self, scope: Scope, known: Provider | None) -> None:
-        self._scope = scope
+    def __init__(self, scope: Scope, known: Provider | None, *, routed: bool = False) -> None:
+        """`routed` where the router calls the tools: then their pairs are recorded there."""
+        self._scope, self._routed = scope, routed
         self._stream = Stream(known)
         self._inputs: dict[str, Any] = {}
         self._turns = 0
@@ -164,7 +177,7 @@ class Record:
 
     def _tell_tools(self) -> None:
         """AWF-23, AWF-24: calls and results are events of their own, as they are reported."""
-        if self._stream.normaliser is not None:
+        if self._stream.normaliser is not None and not self._routed:
             for block in self._stream.normaliser.reply.news():
                 tell_tool(self._scope, block, self._inputs)
 
@@ -228,16 +241,17 @@ class Result:
 
     def __init__(self, known: Provider | None) -> None:
         self._stream = Stream(known)
-        self._blocks: list[Block] = []
+        self.blocks: list[Block] = []
         self.answer = Answer()
 
     def hear(self, chunk: bytes) -> None:
         self._stream.hear(chunk)
-        self._blocks += self._stream.take()
+        self.blocks += self._stream.take()
 
     def finish(self, status: Status, exit_code: int | None, stderr: bytes) -> None:
         blocks, meta = self._stream.finish(status, exit_code, stderr)
-        text = last_text([*self._blocks, *blocks])
+        self.blocks += blocks
+        text = last_text(self.blocks)
         self.answer = Answer(
             text=text if self._stream.understood else text.rstrip("\n"),
             status=meta["status"],
@@ -272,8 +286,11 @@ class CommandAgent:
         command = self.agent.command
         self.provider = named or (provider_of(command[0]) if command else None)
 
-    async def ask(self, scope: Scope, asked: Question) -> Answer:
+    async def ask(self, scope: Scope, asked: Question, tape: Tape | None, lane: str) -> Answer:
         """Runs it; whatever becomes of it, what it said so far is in the answer and on record."""
+        played = tape.play("model", asked.told, lane) if tape else None
+        if played is not None:
+            return play(scope, played, self.tell)
         result = Result(self.provider)
         listeners: list[Listener] = [result, Shown(self.provider, self.tell)]
         if not isinstance(scope.recorder, NullRecorder):

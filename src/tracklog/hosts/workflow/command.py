@@ -1,7 +1,7 @@
 """`tracklog host workflow`: runs a flow, in the foreground, to its end."""
 
 import asyncio
-import json
+import getpass
 import os
 import signal
 import sys
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracklog.cli import _home
-from tracklog.cli._terminal import say_error
+from tracklog.cli._tapes import say_report, tape_options
+from tracklog.cli._verbs import Verbs, given
 from tracklog.errors import TracklogError
 
 if TYPE_CHECKING:
@@ -24,15 +25,43 @@ if TYPE_CHECKING:
 CODES = {"ok": 0, "failed": 1, "timeout": 124, "cancelled": 130}
 
 
-@click.command(
+@click.group(
+    cls=Verbs,
+    usual="run",
+    subcommand_metavar="FLOW | run | stop [ARGS]...",
     epilog="""\b
 Examples:
   tracklog host workflow examples/workflow/review.yaml
   tracklog host workflow review.yaml --input 'files=["a.py"]' --input who=me
   tracklog host workflow review.yaml --tape RUN      (again, with the recorded answers)
-\b
+  tracklog host workflow stop RUN""",
+)
+def command() -> None:
+    """Run the steps of a YAML file: agents, commands, tools, loops and other workflows.
+
+    Every step, message and tool call is on record. A run that was killed is ended by the next one
+    that starts, or goes on with --run.
+    """
+
+
+@command.command()
+@click.argument("run")
+@_home.home_option
+def stop(run: str, home: Path) -> None:
+    """End RUN: what it does is ended, and what was said is kept."""
+    from tracklog.hosts.workflow.keeping import ask_to_end  # noqa: PLC0415  # slow to import
+
+    _home.reading(home).close()
+    with _home.writing(home) as opened:
+        named = opened.run(run)[1]
+        click.echo(f"recorded as {ask_to_end(opened, named, getpass.getuser())}")
+
+
+@command.command(
+    name="run",
+    epilog="""\b
 Exit code: 0 it succeeded, 1 it failed or left the tape, 2 it cannot be run, 124 a step timed out,
-130 Ctrl-C.""",
+130 Ctrl-C, or somebody stopped it.""",
 )
 @click.argument("flow", type=click.Path(path_type=Path))
 @_home.home_option
@@ -40,13 +69,9 @@ Exit code: 0 it succeeded, 1 it failed or left the tape, 2 it cannot be run, 124
               help="What the flow is given; JSON, or else text.")  # fmt: skip
 @click.option("--run", "run_id", metavar="UUID",
               help="The id of the run; one that was killed goes on, one that ended stays as it is.")  # fmt: skip
-@click.option("--tape", metavar="RUN", help="Answer from a recorded run instead of asking anybody.")
-@click.option("--by", type=click.Choice(["order", "match"]), default="order", show_default=True,
-              help="How the answers of the tape are found.")  # fmt: skip
-@click.option("--on-miss", type=click.Choice(["error", "live"]), default="error", show_default=True,
-              help="What becomes of a call that the tape does not have.")  # fmt: skip
+@tape_options
 @click.option("--record/--no-record", default=True, help="Whether a transcript is written.")
-def command(
+def run_flow(
     flow: Path,
     home: Path,
     inputs: tuple[str, ...],
@@ -56,43 +81,18 @@ def command(
     on_miss: str,
     record: bool,
 ) -> None:
-    """Run the steps of FLOW, with all that they do on record.
-
-    A run that was killed is ended by the next one that starts, or goes on with --run.
-    """
+    """Run the steps of FLOW, to the end."""
     from tracklog.hosts.workflow.engine import read  # noqa: PLC0415  # slow to import
 
     loaded = read(flow)
-    given = dict(map(_input, inputs))
+    told = dict(map(given, inputs))
     with _Host(home, loaded, run_id, record=record) as host:
         played = host.tape(tape, by, on_miss) if tape else None
-        outcome = host.run(given, played)
-    if played is not None:
-        sys.exit(_report(host.tapes, CODES.get(outcome.status, 1)))
-    sys.exit(CODES.get(outcome.status, 1))
-
-
-def _input(word: str) -> tuple[str, Any]:
-    key, equals, value = word.partition("=")
-    if not equals:
-        raise click.UsageError(f"--input {word}: write KEY=VALUE")
-    try:
-        return key, json.loads(value)
-    except ValueError:
-        return key, value
-
-
-def _report(tapes: "list[Tape]", code: int) -> int:
-    """Says where the run left its tape; the exit code."""
-    for tape in tapes:
-        for divergence in tape.divergences[:1]:
-            say_error(f"the run left its tape: {divergence}", "`tracklog diff` shows both runs")
-        for rest in tape.unconsumed:
-            click.echo(
-                f"not asked for: {rest.kind} {rest.lane or ''} (record {rest.seq})", err=True
-            )
-    left = any(tape.divergences or tape.unconsumed for tape in tapes)
-    return max(code, 1 if left else 0)
+        outcome = host.run(told, played)
+        code = CODES.get(outcome.status, 1)
+        if played is not None and say_report(host.report(tape or "")):
+            code = max(code, 1)
+    sys.exit(code)
 
 
 class _Host:
@@ -128,6 +128,19 @@ class _Host:
             found, self._tape_of = tape_of(home, name, by, miss, self.tapes)
         return found
 
+    def report(self, source: str) -> dict[str, Any]:
+        """How the tape came out; it is noted beside the run, too."""
+        from tracklog import tape as tapes  # noqa: PLC0415  # slow to import
+        from tracklog.dialects import awf  # noqa: PLC0415
+        from tracklog.hosts._notes import put  # noqa: PLC0415
+
+        told = tapes.report(self.tapes)
+        if self._record:
+            with _home.writing(self._path) as home:
+                run = (awf.dialect.family, self._run_id)
+                put(home, run, tapes.LABEL, {"source": source, **told})
+        return told
+
     def run(self, inputs: dict[str, Any], tape: "Tape | None") -> "Outcome":
         """Runs it; Ctrl-C and a request to end stop what is under way, and put that on record."""
         from tracklog.hosts.workflow.engine import Outcome  # noqa: PLC0415  # slow to import
@@ -155,11 +168,11 @@ class _Host:
 
     def _check_same(self, past: "Past", inputs: dict[str, Any]) -> None:
         """A run goes on with what it was given."""
+        from tracklog.hosts.workflow import flow  # noqa: PLC0415
         from tracklog.hosts.workflow.engine import fingerprint  # noqa: PLC0415  # slow to import
-        from tracklog.hosts.workflow.flow import given  # noqa: PLC0415
 
         was = (past.start or {}).get("inputs_sha256")
-        if was not in (None, fingerprint(given(self._loaded.flow, inputs))):
+        if was not in (None, fingerprint(flow.given(self._loaded.flow, inputs))):
             raise TracklogError(
                 f"{self._run_id} was given other inputs", "repeat those that it was begun with"
             )
@@ -182,8 +195,8 @@ class _Host:
             ground, self._loaded, inputs,
             run_id=self._run_id, recorder=recorder, past=past, tape=tape,
         )  # fmt: skip
-        async with self._keeper.keeping():
-            work = asyncio.create_task(execution.run())
+        work = asyncio.create_task(execution.run())
+        async with self._keeper.keeping(work.cancel):
             loop = asyncio.get_running_loop()
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, work.cancel)

@@ -19,7 +19,7 @@ import orjson
 
 from tracklog.errors import TracklogError
 from tracklog.hosts.workflow import processes, router, values
-from tracklog.hosts.workflow.agents import Answer, CommandAgent, Kept, Question, play
+from tracklog.hosts.workflow.agents import Answer, Asking, CommandAgent, Kept, Question
 from tracklog.hosts.workflow.audit import Audit
 from tracklog.hosts.workflow.display import Display, Lines, label
 from tracklog.hosts.workflow.flow import (
@@ -40,6 +40,7 @@ from tracklog.hosts.workflow.flow import (
 )
 from tracklog.hosts.workflow.past import Address, Past, address, lane
 from tracklog.hosts.workflow.router import Router
+from tracklog.hosts.workflow.served import ServedAgent
 from tracklog.recorder import NullRecorder, Recorder
 from tracklog.recorder.scopes import CallWorkflow, Scope, Status, Step
 from tracklog.tape import Tape
@@ -350,31 +351,28 @@ class Execution:
         system = [values.text(each, known) for each in (agent.system, step.system) if each]
         composed = "\n\n".join(system) or None
         timeout = step.timeout or agent.timeout
-        asking = CommandAgent(
-            agent, self.run_id, {**self.ground.environment, **_texts(agent.env, known)},
-            self._folder(step.cwd, known), known, lambda text: self._display.line(here, text),
-        )  # fmt: skip
+        asking = self._asking(agent, step, known, here)
         answer = Answer()
         for prompt in [step.prompt] if isinstance(step.prompt, str) else step.prompt:
             # What it answered so far is a value, too.
             asked = values.text(prompt, {**known, "answer": answer.text})
-            answer = await self._ask(
-                asking, scope, Question(asked, composed, answer.session, timeout)
-            )
+            scope.user(asked, composed)  # AWF-21: recorded before it is asked
+            question = Question(asked, composed, answer.session, timeout)
+            answer = await asking.ask(scope, question, self._tape, _lane(scope))
             scope.result, scope.exit_code = answer.text, answer.exit_code
             if answer.status != "ok":
                 status = ENDINGS.get(answer.status, "failed")
                 raise StepFailed(answer.error or answer.status, status)
 
-    async def _ask(self, asking: CommandAgent, scope: Step, asked: Question) -> Answer:
-        """AWF-21: what it is asked is recorded before it is asked."""
-        scope.user(asked.prompt, asked.system)
-        if self._tape is not None:
-            question = {"prompt": asked.prompt, "system": asked.system}
-            played = self._tape.play("model", question, _lane(scope))
-            if played is not None:
-                return play(scope, played, asking.tell)
-        return await asking.ask(scope, asked)
+    def _asking(self, agent: Agent, step: AgentStep, known: values.Known, here: str) -> Asking:
+        def tell(text: str) -> None:
+            self._display.line(here, text)
+
+        environment = {**self.ground.environment, **_texts(agent.env, known)}
+        if agent.endpoint is not None:
+            return ServedAgent(agent, environment, self._router, tell)
+        folder = self._folder(step.cwd, known)
+        return CommandAgent(agent, self.run_id, environment, folder, known, tell)
 
     async def _parallel(self, step: ParallelStep, scope: Scope, known: values.Known) -> None:
         room = asyncio.Semaphore(step.most or len(step.branches))

@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from tracklog.errors import TracklogError
+from tracklog.hosts._endpoint import is_endpoint
 from tracklog.hosts.workflow import values
 from tracklog.providers import provider
 
@@ -43,8 +44,16 @@ class Input(Strict):
 
 
 class Agent(Strict):
-    """Somebody who can be asked: a provider's command line, or any program that answers."""
+    """Somebody who can be asked: a provider's command line, any program, or a model server."""
 
+    endpoint: str | None = None
+    """`https://HOST/v1#MODEL`: the model is asked over HTTP, and the router calls its tools."""
+    key: str = "OPENAI_API_KEY"
+    """The environment variable that holds the server's key."""
+    tools: list[str] = []
+    """Which tools of the flow it may call."""
+    options: dict[str, Any] = {}
+    """What else the server is told, such as `temperature`."""
     provider: str | None = None
     command: Words | None = None
     again: Words | None = None
@@ -341,12 +350,25 @@ class _File:
         known = provider(agent.provider) if agent.provider else None
         if agent.provider and known is None:
             self.fault((*loc, "provider"), f"{agent.provider!r} is no provider that is known here")
-        if agent.command is None and not (known and known.template):
-            self.fault(loc, "has neither a command, nor a provider with a command")
+        if agent.endpoint is not None:
+            self._served(agent, loc)
+        elif agent.command is None and not (known and known.template):
+            self.fault(loc, "has neither a command, nor a provider with one, nor an endpoint")
+        elif agent.tools or agent.options:
+            self.fault(loc, "tools and options belong to an agent with an endpoint")
         for key in ("command", "again", "stdin"):
             for place in values.references(getattr(agent, key)):
                 if place not in ASKED and place.split(".")[0] not in ("inputs", "run"):
                     self.fault((*loc, key), f"{{{{{place}}}}}: an agent has {', '.join(ASKED)}")
+
+    def _served(self, agent: Agent, loc: Loc) -> None:
+        if not is_endpoint(agent.endpoint or ""):
+            self.fault((*loc, "endpoint"), f"{agent.endpoint!r} is not https://HOST/v1#MODEL")
+        for key in ("provider", "command", "again", "stdin"):
+            if getattr(agent, key) is not None:
+                self.fault((*loc, key), "belongs to an agent that is a program")
+        for number, tool in enumerate(agent.tools):
+            self._tool(tool, (*loc, "tools", number))
 
     def _tool(self, name: str, loc: Loc) -> None:
         if name not in self._tools:

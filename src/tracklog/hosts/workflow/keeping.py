@@ -3,14 +3,18 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tracklog.check import understood
 from tracklog.dialects import awf
-from tracklog.errors import TracklogError
+from tracklog.dialects import tracklog as native
+from tracklog.errors import NoSuchRun, TracklogError
+from tracklog.frame import Record
 from tracklog.home import Home
-from tracklog.hosts import Leases
+from tracklog.hosts import Leases, RunOver
+from tracklog.hosts._notes import put
 from tracklog.hosts.workflow import processes
 from tracklog.hosts.workflow.audit import Audit
 from tracklog.hosts.workflow.past import Past
@@ -21,6 +25,10 @@ log = logging.getLogger("tracklog")
 
 PAUSE = 0.5
 """Seconds between two admissions."""
+FIRST = 0.1
+"""Seconds until the first, so that a run is soon known to those who look for it."""
+STOP = "stop-requested"
+"""What is noted beside a run's own events when somebody wants it to end."""
 
 
 class Keeper:
@@ -33,6 +41,7 @@ class Keeper:
         self._home: Home | None = None
         self._through: dict[Path, int] = {}
         self._mine: dict[str, str] = {}
+        self._heard = 0
 
     def take(self, run_id: str) -> bool:
         """Whether the run is ours to work on."""
@@ -47,9 +56,12 @@ class Keeper:
         self._through.setdefault(self._path / "transcripts" / f"{run_id}.jsonl", 0)
 
     @asynccontextmanager
-    async def keeping(self) -> AsyncIterator[None]:
-        """Brings the transcripts into the journal while they grow, and once more at the end."""
-        task = asyncio.create_task(self._keep())
+    async def keeping(self, stop: Callable[[], object]) -> AsyncIterator[None]:
+        """Brings the transcripts into the journal while they grow, and once more at the end.
+
+        `stop` is called when somebody put the wish into the journal that one of the runs end.
+        """
+        task = asyncio.create_task(self._keep(stop))
         try:
             yield
         finally:
@@ -91,20 +103,54 @@ class Keeper:
                 self._leases.release((awf.dialect.family, run_id))
         return found
 
-    async def _keep(self) -> None:
+    async def _keep(self, stop: Callable[[], object]) -> None:
+        pause = FIRST
         while True:
-            await asyncio.sleep(PAUSE)
-            await asyncio.shield(asyncio.to_thread(self._admit))
+            await asyncio.sleep(pause)
+            pause = PAUSE
+            if await asyncio.shield(asyncio.to_thread(self._admit)):
+                stop()
 
-    def _admit(self) -> None:
+    def _is_to_end(self, home: Home) -> bool:
+        """Whether somebody asked for the end of a run of ours since this was asked before."""
+        asked, end = False, home.journal.last
+        for run_id in self._mine:
+            for record in home.journal.records(self._heard, (awf.dialect.family, run_id), end):
+                event = understood(native.dialect, record.line) if _is_note(record) else None
+                asked = asked or (event is not None and event.body.get("label") == STOP)
+        self._heard = end
+        return asked
+
+    def _admit(self) -> bool:
+        """Whether somebody asked for the end of what runs."""
         try:
             if self._home is None:
                 self._home = Home(self._path)
             for path, through in list(self._through.items()):
                 if path.exists() and path.stat().st_size > through:
                     self._through[path] = admit(self._home, path, through)
+            return self._is_to_end(self._home)
         except (TracklogError, OSError) as error:
             log.warning("the runs are not in the journal yet: %s", error)
+            return False
+
+
+def _is_note(record: Record) -> bool:
+    return record.dialect == native.dialect.name and STOP.encode() in record.line
+
+
+def ask_to_end(home: Home, run_id: str, by: str) -> int:
+    """Puts the wish that a run end on record: the host that carries it out ends it."""
+    ended: bool | None = None
+    for record in home.journal.records(run=(awf.dialect.family, run_id)):
+        event = understood(awf.dialect, record.line) if record.dialect == awf.dialect.name else None
+        if event is not None:
+            ended = event.kind == "run.completed"
+    if ended is None:
+        raise NoSuchRun(f"there is no run {run_id!r} of a workflow", "`tracklog runs` lists them")
+    if ended:
+        raise RunOver(f"the run {run_id} has ended", "`tracklog runs` shows which have not")
+    return put(home, (awf.dialect.family, run_id), STOP, {"by": by})
 
 
 def end_killed(path: Path, run_id: str) -> None:

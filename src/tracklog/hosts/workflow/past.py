@@ -89,6 +89,7 @@ def recorded_in(run: Run) -> Iterator[Recorded]:
         where = lane(address(step.path, step.frames))
         if step.kind == "agent":
             yield from _turns(step, where)
+            yield from _tools(step, "router")
         elif step.kind == "command" and step.completed is not None:
             started = step.started.blocks if step.started else []
             asked = {"command": started[0].get("command")} if started else None
@@ -116,7 +117,8 @@ def _turns(step: Step, where: str) -> Iterator[Recorded]:
             asked = {"prompt": parts.get("prompt"), "system": parts.get("system_prompt")}
             pieces = []
         elif told.type in ("tool.call", "tool.result"):
-            pieces += [{"tool": block} for block in told.blocks]
+            if told.payload.get("fidelity") != "router":
+                pieces += [{"tool": block} for block in told.blocks]
         elif told.type == "message.assistant":
             meta = {key: each for key, each in told.payload.items() if key not in SPOKEN}
             pieces.append({"blocks": told.blocks, "meta": meta})
@@ -130,9 +132,9 @@ def _turns(step: Step, where: str) -> Iterator[Recorded]:
 SPOKEN = ("role", "blocks")
 
 
-def _tools(step: Step) -> Iterator[Recorded]:
+def _tools(step: Step, fidelity: str | None = None) -> Iterator[Recorded]:
     for told in step.inside:
-        if told.type == "tool.result":
+        if told.type == "tool.result" and fidelity in (None, told.payload.get("fidelity")):
             name, given = told.payload.get("name"), told.payload.get("input")
             asked = {"tool": name, "input": given}
             answer = {key: told.payload.get(key) for key in ("output", "error")}

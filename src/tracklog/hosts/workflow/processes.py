@@ -46,6 +46,7 @@ async def run(
     OSError where it cannot be started.
     """
     theirs = {key: value for key, value in environment.items() if key not in OURS}
+    _tell_guards("r", run_id)  # before it is there: we may be killed before we know its number
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
@@ -159,16 +160,29 @@ def end_leftovers(run_id: str) -> int:
 
 
 GUARD = """\
-groups=" "
-while read -r what group; do
+groups=" " runs=" "
+while read -r what name; do
   case $what in
-    +) groups="$groups$group " ;;
-    -) groups="${groups%% $group *} ${groups#* $group }" ;;
+    +) groups="$groups$name " ;;
+    -) groups="${groups%% $name *} ${groups#* $name }" ;;
+    r) case $runs in *" $name "*) ;; *) runs="$runs$name " ;; esac ;;
+    q) exit ;;
   esac
 done
+end_marked() {
+  for run in $runs; do
+    for each in /proc/[0-9]*/environ; do
+      if grep -qz "^PARENT=$run\\$" "$each"; then
+        each=${each#/proc/}; kill -s KILL "${each%/environ}"
+      fi
+    done
+  done
+}
 for group in $groups; do kill -s KILL -- "-$group"; done
-"""
-"""A shell that outlives us by a moment: when we are gone, so are the sessions that we had open."""
+end_marked; sleep 1; end_marked
+""".replace("PARENT", PARENT)
+"""A shell that outlives us by a moment: when we are gone, so are the sessions that we had open, and
+what we had started and not told it of yet."""
 
 
 class _Guard:
@@ -181,13 +195,14 @@ class _Guard:
             start_new_session=True,  # Ctrl-C is not for it
         )
 
-    def tell(self, what: str, group: int) -> None:
+    def tell(self, what: str, name: int | str = "") -> None:
         assert self._shell.stdin is not None
         with contextlib.suppress(OSError):  # without it everything else still holds
-            os.write(self._shell.stdin.fileno(), f"{what} {group}\n".encode())
+            os.write(self._shell.stdin.fileno(), f"{what} {name}\n".encode())
 
     def close(self) -> None:
         assert self._shell.stdin is not None
+        self.tell("q")
         self._shell.stdin.close()
         self._shell.wait()
 
@@ -207,6 +222,6 @@ def guarded() -> Iterator[None]:
         guard.close()
 
 
-def _tell_guards(what: str, group: int) -> None:
+def _tell_guards(what: str, name: int | str) -> None:
     for guard in _guards:
-        guard.tell(what, group)
+        guard.tell(what, name)

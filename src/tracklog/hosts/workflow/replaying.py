@@ -6,7 +6,7 @@ from tracklog.dialects import awf
 from tracklog.frame import Run as Named
 from tracklog.home import Home
 from tracklog.hosts.workflow.past import address, lane, recorded_in
-from tracklog.tape import By, OnMiss, Recorded, Tape
+from tracklog.tape import By, OnMiss, Recorded, Tape, anybodys
 from tracklog.tape import recorded_in as recorded_in_any
 from tracklog.transcript.reader import Reader, Reading
 from tracklog.transcript.views import Run
@@ -20,8 +20,7 @@ def tape_of(home: Home, name: str, by: By, miss: OnMiss, tapes: list[Tape]) -> t
 
     def prepare(run: Named) -> None:
         if run[0] != awf.dialect.family:
-            found = recorded_in_any(home, run)  # its lanes are not ours: they answer anybody
-            read[run[1]] = [_anybody(each) for each in found]
+            read[run[1]] = list(anybodys(recorded_in_any(home, run)))
             return
         told = Run(run[1], _readings(home, run))
         read[run[1]] = [*recorded_in(told), *_calls(told)]
@@ -38,14 +37,6 @@ def tape_of(home: Home, name: str, by: By, miss: OnMiss, tapes: list[Tape]) -> t
     first = tape(run[1])
     assert first is not None
     return first, tape
-
-
-def _anybody(recorded: Recorded) -> Recorded:
-    lane = recorded.lane if recorded.kind == "tool" else None
-    return Recorded(
-        kind=recorded.kind, lane=lane, asked=recorded.asked, answer=recorded.answer,
-        seq=recorded.seq,
-    )  # fmt: skip
 
 
 def _calls(run: Run) -> Iterator[Recorded]:

@@ -9,7 +9,7 @@ import inspect
 import itertools
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -109,6 +109,7 @@ class Router:
         *,
         tape: Tape | None = None,
         provider_call_id: str | None = None,
+        allowed: Collection[str] | None = None,
     ) -> Any:
         """A tool's answer, with its call and its result on record; ToolFailed where it has none."""
         more = {"provider_call_id": provider_call_id} if provider_call_id else {}
@@ -118,7 +119,7 @@ class Router:
                 if played is not None:
                     use.output = self._played(played.answer)
                 else:
-                    use.output = plain(await invoke(self._tool(name, given), given))
+                    use.output = plain(await invoke(self._tool(name, given, allowed), given))
             except ToolFailed as error:
                 use.error = error.message
                 raise
@@ -129,14 +130,20 @@ class Router:
                 raise ToolFailed(f"{name}: {use.error}", "look at what it was given") from error
             return use.output
 
+    def described(self, names: Iterable[str]) -> list[dict[str, Any]]:
+        """Some of the tools, as a model is told of them."""
+        return [describe(name, self._tools[name]) for name in names]
+
     @staticmethod
     def _played(answer: Any) -> Any:
         if answer.get("error") is not None:
             raise ToolFailed(str(answer["error"]), "so it was recorded")
         return answer.get("output")
 
-    def _tool(self, name: str, given: Any) -> Function:
+    def _tool(self, name: str, given: Any, allowed: Collection[str] | None) -> Function:
         function = self._tools.get(name)
+        if allowed is not None and name not in allowed:
+            raise Refused(f"{name!r} may not be called here", "name it among the agent's tools")
         if function is None:
             raise Refused(f"there is no tool {name!r}", f"there is: {', '.join(self._tools)}")
         if not isinstance(given, Mapping):
@@ -146,6 +153,26 @@ class Router:
         except TypeError as error:
             raise Refused(f"{name}: {error}", f"it takes {inspect.signature(function)}") from None
         return function
+
+
+def describe(name: str, function: Function) -> dict[str, Any]:
+    """A function as the protocol of model servers describes one."""
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for each in inspect.signature(function).parameters.values():
+        if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD):
+            continue
+        kind = JSON_TYPES.get(each.annotation)
+        properties[each.name] = {"type": kind} if kind else {}
+        if each.default is each.empty:
+            required.append(each.name)
+    about = (inspect.getdoc(function) or "").partition("\n\n")[0]
+    shape = {"type": "object", "properties": properties, "required": required}
+    return {"name": name, "description": about, "parameters": shape}
+
+
+JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array"}
+JSON_TYPES |= {dict: "object", list[str]: "array", dict[str, Any]: "object"}
 
 
 def plain(value: Any) -> Any:

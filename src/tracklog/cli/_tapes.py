@@ -1,0 +1,45 @@
+"""A run from a tape: the options that every host has for it, and what is said afterwards."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from tracklog.cli._terminal import plain, say_error
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def tape_options(verb: F) -> F:
+    """Answer from a recorded run."""
+    for option in (
+        click.option(
+            "--on-miss",
+            type=click.Choice(["error", "live"]),
+            default="error",
+            show_default=True,
+            help="What becomes of a call that the tape does not have.",
+        ),
+        click.option(
+            "--by",
+            type=click.Choice(["order", "match"]),
+            default="order",
+            show_default=True,
+            help="How the answers of the tape are found.",
+        ),
+        click.option(
+            "--tape", metavar="RUN", help="Answer from a recorded run instead of asking anybody."
+        ),
+    ):
+        verb = option(verb)
+    return verb
+
+
+def say_report(report: Mapping[str, Any]) -> bool:
+    """Says where a run left its tape; whether it did."""
+    if "first" in report:
+        say_error(f"the run left its tape: {report['first']}", "`tracklog diff` shows both runs")
+    for rest in report["unconsumed"]:
+        told = f"not asked for: {rest['kind']} {rest['lane'] or ''} (record {rest['seq']})"
+        click.echo(plain(told), err=True)
+    return "first" in report or bool(report["unconsumed"])

@@ -1,0 +1,143 @@
+"""Hosts over HTTP: what there is, what can be begun, and the wish that a run end or hear something.
+
+A run is begun by a host that is mounted here. To end one, or to speak on its stage, goes through
+the journal: it does not matter which process carries the run out.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from starlette.responses import Response
+
+from tracklog import hosts
+from tracklog.collector import bodies
+from tracklog.collector.trouble import Trouble, json_response
+from tracklog.errors import NoSuchRun, NotAppended, TracklogError, UnknownName
+
+if TYPE_CHECKING:
+    from tracklog.collector.app import Collector
+    from tracklog.collector.routing import Call
+
+LONGEST = 65_536
+
+
+async def listed(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint
+    def told() -> list[dict[str, Any]]:
+        return [_told(collector, name) for name in hosts.host_names()]
+
+    return json_response(await collector.desk.run(told))
+
+
+def _told(collector: "Collector", name: str) -> dict[str, Any]:
+    host, mounted = hosts.host(name), collector.hosts.get(name)
+    can = ["start"] if mounted else []
+    can += ["stop"] if host.end else []
+    can += ["inject"] if host.say else []
+    programs = mounted.programs() if mounted else []
+    return {
+        "host": name,
+        "about": host.about,
+        "family": host.family,
+        "can": can,
+        "programs": [
+            {"name": each.name, "about": each.about, "inputs": dict(each.inputs)}
+            for each in programs
+        ],
+    }
+
+
+async def start(collector: "Collector", call: "Call") -> Response:
+    """Begins a run, and tells which."""
+    host, said = hosts.host(call.names["host"]), await _said(collector, call)
+    mounted = collector.hosts.get(host.name)
+    if mounted is None:
+        raise Trouble(
+            409, f"{host.name} does not run here", f"start `tracklog serve --with {host.name}`"
+        )
+    wanted = hosts.Wanted(
+        program=_text(said, "program"),
+        body=said.get("body"),
+        inputs=_object(said, "inputs"),
+        seed=_text(said, "seed"),
+        tape=_tape(said),
+    )
+    if (wanted.program is None) == (wanted.body is None):
+        raise Trouble(400, "there must be a program or a body", 'send {"program": "its name"}')
+    try:
+        run = await mounted.begin(wanted)
+    except (UnknownName, NoSuchRun, NotAppended):
+        raise
+    except TracklogError as error:
+        raise Trouble(400, error.message, error.hint) from None
+    collector.hub.poke()
+    return json_response({"host": host.name, "family": host.family, "run": run})
+
+
+async def stop(collector: "Collector", call: "Call") -> Response:
+    """Puts the wish that a run end on record."""
+    host, said = hosts.host(call.names["host"]), await _said(collector, call)
+    by = _text(said, "by") or "operator"
+    end = host.end
+    if end is None:
+        raise Trouble(409, f"{host.name} ends no runs", "end its process instead")
+    return await _recorded(collector, lambda: end(collector.home, call.names["run"], by))
+
+
+async def inject(collector: "Collector", call: "Call") -> Response:
+    """Says something on the stage of a run."""
+    host, said = hosts.host(call.names["host"]), await _said(collector, call)
+    text, label = _text(said, "text"), _text(said, "label")
+    if text is None or not text.strip():
+        raise Trouble(400, "/text is missing", 'send {"text": "what is said"}')
+    say = host.say
+    if say is None:
+        raise Trouble(409, f"nobody listens on the runs of {host.name}", "it has no stage")
+    return await _recorded(collector, lambda: say(collector.home, call.names["run"], text, label))
+
+
+async def _recorded(collector: "Collector", act: Callable[[], int]) -> Response:
+    try:
+        seq = await collector.desk.run(act)
+    except hosts.RunOver as error:
+        raise Trouble(410, error.message, error.hint) from None
+    collector.hub.poke()
+    return json_response({"seq": seq})
+
+
+def _text(said: Mapping[str, Any], name: str) -> str | None:
+    value = said.get(name)
+    if value is not None and not (isinstance(value, str) and 0 < len(value) <= LONGEST):
+        raise Trouble(400, f"/{name} is no text", f"a string of 1 to {LONGEST:,} characters")
+    return value
+
+
+def _object(said: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = said.get(name, {})
+    if not isinstance(value, dict):
+        raise Trouble(400, f"/{name} is no object", "give each value by its name")
+    return value
+
+
+def _tape(said: Mapping[str, Any]) -> hosts.TapeOptions | None:
+    if said.get("tape") is None:
+        return None
+    given = {"by": "order", "miss": "error", **_object(said, "tape")}
+    known = given.keys() == {"run", "by", "miss"}
+    options = (given["by"] in ("order", "match"), given["miss"] in ("error", "live"))
+    if not known or not all(options) or not isinstance(given["run"], str):
+        wanted = '{"run": "…", "by": "order" or "match", "miss": "error" or "live"}'
+        raise Trouble(400, "/tape is none", wanted)
+    return hosts.TapeOptions(**given)
+
+
+async def _said(collector: "Collector", call: "Call") -> dict[str, Any]:
+    body = await bodies.read(call.receive, call.headers, collector.held)
+    collector.held.now -= len(body)
+    try:
+        said = orjson.loads(body) if body.strip() else {}
+    except orjson.JSONDecodeError as error:
+        raise Trouble(400, f"the body is no JSON: {error}", "send one JSON object") from None
+    if not isinstance(said, dict):
+        raise Trouble(400, "the body is no JSON object", "send one JSON object")
+    return said

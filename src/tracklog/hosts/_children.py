@@ -1,0 +1,94 @@
+"""Runs that a collector begins as processes of their own: what they do cannot harm it."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from typing import IO, TYPE_CHECKING
+
+from tracklog.collector import logs
+from tracklog.hosts import NotBegun
+
+if TYPE_CHECKING:
+    from tracklog.frame import Run
+    from tracklog.home import Home
+
+BEGIN = 60.0
+"""Seconds until the first record of a run must be kept."""
+LAST = 10.0
+"""Seconds that a process has for its last words."""
+_LOOK = 0.05
+SHOWN = 4096
+STOPPED = 130
+"""The exit code of a run that somebody stopped."""
+OURS = ("TRACKLOG_TOKEN", "TRACKLOG_TOKEN_FILE")
+"""What only the collector needs to know."""
+
+
+class Children:
+    """The processes of one host."""
+
+    def __init__(self, home: "Home") -> None:
+        self._home = home
+        self._living: dict[asyncio.Task[str], asyncio.subprocess.Process] = {}
+
+    async def begin(
+        self, run: "Run", words: Sequence[str], ended: Callable[[], None] = lambda: None
+    ) -> None:
+        """Starts `tracklog host WORDS`; on return the run has a record, or it is `NotBegun`."""
+        end = await self._start(words, ended)
+        until = asyncio.get_running_loop().time() + BEGIN
+        while not await asyncio.to_thread(self._home.journal.read, 0, 1, run):
+            if end.done() and not self._home.journal.read(0, 1, run):
+                raise NotBegun(end.result(), "see `tracklog host --help`")
+            if asyncio.get_running_loop().time() > until:
+                self._living[end].kill()
+                raise NotBegun("nothing of the run was recorded in time", "see the server's log")
+            await asyncio.wait({end}, timeout=_LOOK)
+
+    async def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """Asks all of them to end, and after a while does not ask any more."""
+        left = dict(self._living)
+        for patience in (LAST, None):
+            for process in left.values():
+                with contextlib.suppress(ProcessLookupError):
+                    process.send_signal(number if patience else signal.SIGKILL)
+            if left:
+                _, late = await asyncio.wait(left, timeout=patience)
+                left = {end: left[end] for end in late}
+
+    async def _start(self, words: Sequence[str], ended: Callable[[], None]) -> "asyncio.Task[str]":
+        """The end of the process that it starts: its last words."""
+        home = ["--home", str(self._home.path)]
+        theirs = {key: value for key, value in os.environ.items() if key not in OURS}
+        said = tempfile.TemporaryFile()  # noqa: SIM115  # closed when the process has ended
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *[sys.executable, "-m", "tracklog", "host", *words, *home],
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=said,
+                env=theirs, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            said.close()
+            raise NotBegun(f"no process can be started: {error}", "try it again later") from None
+        end = asyncio.create_task(_end(process, said))
+        self._living[end] = process
+
+        def over(end: "asyncio.Task[str]") -> None:
+            del self._living[end]
+            if (process.returncode or 0) > 0 and process.returncode != STOPPED:
+                logs.say("warning", "the process of a run failed", command=words, why=end.result())
+            ended()
+
+        end.add_done_callback(over)
+        return end
+
+
+async def _end(process: asyncio.subprocess.Process, said: IO[bytes]) -> str:
+    with said:
+        code = await process.wait()
+        said.seek(0)
+        return said.read(SHOWN).decode("utf-8", "replace").strip() or f"it ended with {code}"

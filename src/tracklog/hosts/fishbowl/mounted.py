@@ -1,0 +1,156 @@
+"""The stage inside a collector: each show is a process of its own, and one that was left goes on."""
+
+import signal
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from tracklog.collector import logs
+from tracklog.dialects.fishbowl import dialect
+from tracklog.disk import Disk, write_file
+from tracklog.errors import TracklogError, UnknownName
+from tracklog.hosts import Leases, NotBegun, Program, Wanted
+from tracklog.hosts._children import Children
+from tracklog.hosts.fishbowl import show
+from tracklog.hosts.fishbowl.models import OFFLINE
+from tracklog.hosts.fishbowl.scenario import BadScenario, Scenario, load
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from tracklog.home import Home
+
+
+class Stage:
+    """Begins shows of the scenarios in a folder, and of those that whoever asks brings along."""
+
+    def __init__(self, home: "Home", place: Path | None) -> None:
+        self._home, self._place = home, place
+        self._children = Children(home)
+        self._folder = home.path / "hosts" / "fishbowl"
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def programs(self) -> list[Program]:
+        """The scenarios that can be played, by the names that they give themselves."""
+        return [
+            Program(name=each.name, about=each.goal, inputs={"seed": each.seed})
+            for each in self._scenarios().values()
+        ]
+
+    async def begin(self, wanted: Wanted) -> str:
+        """Begins a show; what is played is kept beside the record until it is over."""
+        scenario = self._scenario(wanted)
+        name = uuid.uuid4().hex[:8]
+        run = f"{scenario.name}-{name}"
+        seed = wanted.seed or wanted.inputs.get("seed")
+        options = ["--seed", str(seed)] if seed is not None else []
+        if wanted.tape is not None:
+            tape = wanted.tape
+            options += ["--tape", tape.run, "--by", tape.by, "--on-miss", tape.miss]
+        written = {"run": run, "options": options, "scenario": scenario.model_dump(mode="json")}
+        path = self._folder / f"{name}.json"
+        write_file(Disk(), path, orjson.dumps(written))
+        await self._play(path)
+        return run
+
+    async def start(self) -> None:
+        """Goes on with every show that was left before its end."""
+        leases = Leases(self._home.path)
+        for path in sorted(self._folder.glob("*.json")):
+            run = (dialect.family, _read(path).get("run", ""))
+            if not leases.take(run):
+                continue  # it is being played
+            leases.release(run)
+            try:
+                await self._play(path)
+            except TracklogError as error:
+                logs.say("warning", "a show cannot go on", run=run[1], why=error.message)
+        leases.close()
+
+    async def stop(self) -> None:
+        """Leaves the shows where they are: what was said is kept, and the rest can be played."""
+        await self._children.stop(signal.SIGKILL)
+
+    async def _play(self, path: Path) -> None:
+        written = _read(path)
+        run, play = written.get("run", ""), path.with_suffix(".yaml")
+        if not run or show.is_over(self._home, run):
+            _forget(path)
+            return
+        play.write_bytes(orjson.dumps(written["scenario"]))
+
+        def ended() -> None:
+            if show.is_over(self._home, run) or not show.is_begun(self._home, run):
+                _forget(path)
+
+        words = ["fishbowl", "play", str(play), "--run", run, *written["options"]]
+        await self._children.begin((dialect.family, run), words, ended)
+
+    def _scenario(self, wanted: Wanted) -> Scenario:
+        if wanted.body is None:
+            known = self._scenarios()
+            if wanted.program not in known:
+                names = ", ".join(known) or "none; start `tracklog serve --with fishbowl=FOLDER`"
+                raise UnknownName(f"there is no scenario {wanted.program!r}", f"there is: {names}")
+            return known[wanted.program]
+        scenario = _brought(wanted.body)
+        asked = [*scenario.profiles.values(), *(each.model_endpoint for each in scenario.cast)]
+        if any(each and not each.startswith(OFFLINE) for each in asked):
+            # Whoever can send a body must not make this machine send its key somewhere.
+            raise NotBegun(
+                "a scenario that is sent here plays offline",
+                "put it into the folder of `--with fishbowl=FOLDER` to give it a model server",
+            )
+        return scenario
+
+    def _scenarios(self) -> dict[str, Scenario]:
+        return {each.name: each for each in _read_all(self._place)}
+
+    def claims(self, path: str) -> bool:  # noqa: ARG002  # it has no paths of its own
+        return False
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        raise NotImplementedError("it claims nothing")
+
+
+def _brought(body: Any) -> Scenario:
+    from pydantic import ValidationError  # noqa: PLC0415  # here alone
+
+    from tracklog.hosts.fishbowl.scenario import Fault, check  # noqa: PLC0415
+
+    try:
+        scenario = Scenario.model_validate(body)
+    except ValidationError as error:
+        faults = [Fault("body", ".".join(map(str, e["loc"])), e["msg"]) for e in error.errors()]
+        raise BadScenario(faults) from None
+    found = [Fault("body", ".".join(map(str, loc)), message) for loc, message in check(scenario)]
+    if found:
+        raise BadScenario(found)
+    return scenario
+
+
+def _read_all(place: Path | None) -> Iterator[Scenario]:
+    """The scenarios of a file or a folder; one that cannot be played is said to be so."""
+    if place is None:
+        return
+    for path in sorted(place.glob("*.yaml")) if place.is_dir() else [place]:
+        try:
+            yield load(path)
+        except BadScenario as error:
+            logs.say("warning", "a scenario cannot be played", path=str(path), why=error.message)
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        said = orjson.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _forget(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.with_suffix(".yaml").unlink(missing_ok=True)

@@ -1,0 +1,156 @@
+"""A recorded show as a tape: its players answer as they did, and its visitors come again.
+
+What a player was asked is not on record, and need not be: it follows from the events before.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tracklog.check import understood
+from tracklog.dialects.fishbowl import dialect
+from tracklog.errors import TapeMiss
+from tracklog.event import Body
+from tracklog.home import Home
+from tracklog.hosts.fishbowl.manifest import REFLECTION
+from tracklog.hosts.fishbowl.memory import Remark
+from tracklog.hosts.fishbowl.models import Model, ModelFailed, Prompt, Reply
+from tracklog.hosts.fishbowl.scenario import Scenario
+from tracklog.hosts.fishbowl.state import SKIPPED, State
+from tracklog.tape import By, OnMiss, Recorded, Tape, anybodys, recorded_in
+
+VISITOR = "visitor"
+METERS = ("_tokens", "_cost_usd", "_calls")
+
+
+class Failed(ModelFailed):
+    """A player failed when the show was recorded, and so it does again."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
+        self.was = name
+        """What the error was called then."""
+
+
+def bodies_of(home: Home, run: str) -> Iterator[tuple[int, Body]]:
+    """The events of a run that still make sense, each with its record's number."""
+    for record in home.journal.records(run=(dialect.family, run)):
+        event = understood(dialect, record.line) if record.dialect == dialect.name else None
+        if event is not None:
+            yield record.seq, event.body
+
+
+class Show:
+    """What was recorded of a show, to be played by the same scenario or by another."""
+
+    def __init__(
+        self, home: Home, name: str, scenario: Scenario, by: By = "order", miss: OnMiss = "error"
+    ) -> None:
+        family, run = home.run(name)
+        self.seed: str | None = None
+        self._by, self._miss = by, miss
+        self._scenario = scenario
+        self._last = 0
+        if family == dialect.family:
+            self._recorded = list(self._answers(bodies_of(home, run)))
+        else:
+            self._recorded = list(anybodys(recorded_in(home, (family, run))))
+        self.tape = Tape(self._recorded, by=by, miss=miss)
+
+    def _answers(self, bodies: Iterable[tuple[int, Body]]) -> Iterator[Recorded]:
+        state = State(self._scenario)
+        for seq, body in bodies:
+            kind, actor, payload = body["kind"], body["actor"], body["payload"]
+            self._last = max(self._last, int(body["turn"]))
+            who = payload.get("agent") if kind == SKIPPED else actor
+            if kind == "run.started":
+                self.seed = str(payload.get("seed", self._scenario.seed))
+            elif kind == "user.injected" and actor == VISITOR:
+                yield Recorded(
+                    kind=VISITOR, lane=None, asked={"place": state.events}, answer=payload, seq=seq
+                )
+            elif who in state.order:
+                mind = state.minds[state.order[who]]
+                asked = _question(body["turn"], state.scene, mind.recall())
+                yield Recorded(kind="model", lane=who, asked=asked, answer=body, seq=seq)
+            state.step(body)
+
+    def rewind(self, bodies: Iterable[Body]) -> None:
+        """Begins anew, behind what a run has on record by now."""
+        self.tape = Tape(self._recorded, by=self._by, miss=self._miss)
+        cast = self._scenario.players
+        for place, body in enumerate(bodies):
+            who = body["payload"].get("agent") if body["kind"] == SKIPPED else body["actor"]
+            found = self.tape.next("model", who) if who in cast else None
+            if found is not None:
+                self.tape.play("model", found.asked, who)
+            elif body["kind"] == "user.injected":
+                self.visitor(place)
+
+    def visitor(self, place: int) -> Body | None:
+        """What a visitor said when so many events had happened."""
+        found = self.tape.next(VISITOR)
+        if found is None or found.asked["place"] != place:
+            return None
+        played = self.tape.play(VISITOR, found.asked)
+        return dict(played.answer) if played else None
+
+    def abstained(self, prompt: Prompt) -> bool:
+        """Whether the player was asked this when the show was recorded, and kept quiet."""
+        if prompt.turn > self._last:
+            return False
+        found = self.tape.next("model", prompt.player.name)
+        if found is None or found.lane is None:
+            return found is None
+        turn, kind = found.answer["turn"], found.answer["kind"]
+        reflects = (kind == REFLECTION) == (prompt.kinds == [REFLECTION])
+        fits = kind == SKIPPED or (reflects and kind in prompt.player.may_emit)
+        return bool(turn > prompt.turn or (turn == prompt.turn and not fits))
+
+    def model(self, live: Model) -> "Played":
+        """A player's model, which asks the tape first."""
+        return Played(self, live, offline=live.offline or self._miss == "error")
+
+
+@dataclass(slots=True)
+class Played:
+    """One player who answers as it did; what was not recorded is asked live, or is a miss."""
+
+    show: Show
+    live: Model
+    offline: bool
+
+    @property
+    def name(self) -> Any:
+        return getattr(self.live, "name", None)
+
+    def reply(self, prompt: Prompt) -> Reply | None:
+        if self.show.abstained(prompt):
+            return None
+        asked = _question(prompt.turn, prompt.scene, prompt.recall)
+        recorded = self.show.tape.play("model", asked, prompt.player.name)
+        return self.live.reply(prompt) if recorded is None else _reply(recorded, prompt)
+
+    def close(self) -> None:
+        self.live.close()
+
+
+def _question(turn: int, scene: str, recall: Iterable[Remark]) -> dict[str, Any]:
+    heard = [f"{each.actor} [{each.kind}]: {each.text}" for each in recall]
+    return {"turn": turn, "scene": scene, "heard": heard}
+
+
+def _reply(recorded: Recorded, prompt: Prompt) -> Reply:
+    answer = recorded.answer
+    if "kind" not in answer:  # of a run that was no show
+        if not prompt.kinds:
+            raise TapeMiss(f"{prompt.player.name} may say nothing", "grant it a kind in may_emit")
+        return Reply(prompt.kinds[0], {"text": answer.get("text") or "…"})
+    payload = answer["payload"]
+    if answer["kind"] == SKIPPED:
+        said = str(payload.get("text", ""))
+        said = said.removeprefix(f"{prompt.player.name} loses its turn: ")
+        raise Failed(str(payload.get("error", "ModelFailed")), said)
+    tokens, cost, calls = (payload.get(key, 0) for key in METERS)
+    plain = {key: value for key, value in payload.items() if key not in METERS}
+    return Reply(answer["kind"], plain, tokens, cost, calls or 1, settled=True)

@@ -1,0 +1,78 @@
+"""One run, carried out here and told as it happens, without a server."""
+
+import asyncio
+import getpass
+import signal
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tracklog import tape as tapes
+from tracklog.cli import _terminal as terminal
+from tracklog.event import Body
+from tracklog.folds import short
+from tracklog.hosts import Wanted
+
+if TYPE_CHECKING:
+    from tracklog.hosts.openwop.http import App
+    from tracklog.hosts.openwop.runlog import RunLog
+
+LOOK = 30.0
+WORDS = ("reasoning", "delta", "decision", "result", "error", "arguments", "outputs", "data")
+"""Of a payload, what is told to a person."""
+
+
+def carry_out(app: "App", wanted: Wanted, *, as_json: bool) -> tuple[str, dict[str, Any] | None]:
+    """The status in which the run ended, and how its tape came out, if it had one."""
+    return asyncio.run(_carried_out(app, wanted, as_json=as_json))
+
+
+async def _carried_out(
+    app: "App", wanted: Wanted, *, as_json: bool
+) -> tuple[str, dict[str, Any] | None]:
+    engine = app.engine
+    await engine.start(alone=True)
+    try:
+        run = await app.begin(wanted)
+        log, tape = engine.log(run), engine.tapes.get(run)
+        loop = asyncio.get_running_loop()
+        wishes: set[asyncio.Task[Any]] = set()
+
+        def cancel() -> None:
+            wish = engine.cancel(run, "interrupted", getpass.getuser())
+            wishes.add(loop.create_task(wish))
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, cancel)
+        await _told(log, as_json=as_json)
+        await asyncio.gather(*wishes)
+        return log.snapshot.status, None if tape is None else tapes.report([tape])
+    finally:
+        await engine.stop()
+
+
+async def _told(log: "RunLog", *, as_json: bool) -> None:
+    at = 0
+    while True:
+        for event in log.events[at:]:
+            if as_json:
+                terminal.put_json(event)
+            else:
+                click.echo(terminal.plain(_line(event)))
+            at += 1
+        if log.ended and at >= len(log.events):
+            return
+        if log.snapshot.interrupt is not None and not as_json:
+            asked = log.snapshot.interrupt.get("interruptId", "")
+            told = f"it waits: tracklog answer {asked} …"
+            click.secho(terminal.plain(told), fg="yellow", err=True)
+        await log.wait(LOOK)
+
+
+def _line(event: Body) -> str:
+    payload = event["payload"]
+    who = payload.get("agentId") or payload.get("toolId") or ""
+    said = next((payload[word] for word in WORDS if payload.get(word)), "")
+    told = said if isinstance(said, str) else short(said, 200) or ""
+    head = f"{event['type']:<24} {event.get('nodeId', ''):<16}"
+    return f"{head} {who} {' '.join(told.split())}".rstrip()

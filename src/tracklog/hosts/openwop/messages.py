@@ -1,0 +1,27 @@
+"""Messages between agents, and the channels that they are written to."""
+
+from typing import Any
+
+from tracklog.hosts.openwop.agents import Ref, group_of
+from tracklog.hosts.openwop.execution import NodeFailed
+from tracklog.hosts.openwop.step import Step
+
+
+def message_channel(step: Step) -> str:
+    channels = step.x.definition.source.get("channels", {})
+    wanted = step.config.get("channel")
+    for name, declared in channels.items():
+        if declared.get("reducer") == "message" and wanted in (None, name):
+            return str(name)
+    raise NodeFailed("validation_error", "the workflow declares no such message channel")
+
+
+def say(step: Step, channel: str, message_id: str, ref: Ref | None, content: Any) -> None:
+    """A message, written to a channel (WOP-29 to WOP-33)."""
+    seconds = step.x.engine.clock()
+    message = {"messageId": message_id, "from": ref["agentId"] if ref else "user"}
+    if ref is not None and (group := group_of(ref)):
+        message["groupId"] = group  # WOP-16
+    value = {**message, "content": content, "ts": int(seconds * 1000)}
+    said = {"channel": channel, "value": value, "reducer": "append", "nodeId": step.node.id}
+    step.emit("channel.written", {**said, "writtenAt": step.x.engine.now(step.x.log)})

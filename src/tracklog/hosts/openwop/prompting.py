@@ -1,0 +1,148 @@
+"""Nodes that ask a model: a prompt and its tools, and a supervisor's decision."""
+
+from typing import Any
+
+import orjson
+
+from tracklog.diff import without_names
+from tracklog.hosts._endpoint import ModelFailed
+from tracklog.hosts.openwop.definitions import faults_of
+from tracklog.hosts.openwop.execution import NodeFailed
+from tracklog.hosts.openwop.messages import message_channel, say
+from tracklog.hosts.openwop.models import Reply
+from tracklog.hosts.openwop.step import Step
+from tracklog.hosts.openwop.taping import reply_of
+from tracklog.hosts.openwop.tools import args_hash, full_id, unknown_end
+
+MOST_ROUNDS = 16
+LETTERS = str.maketrans("0123456789abcdef", "abcdefghijklmnop")
+
+
+async def decision_of_model(step: Step) -> dict[str, Any]:
+    """What the model says in JSON, if it is a decision; else it is over, and it says why."""
+    reply = await _ask_model(step, [{"role": "user", "content": step.prompt()}], [])
+    try:
+        decision = orjson.loads(reply.text)
+    except orjson.JSONDecodeError:
+        decision = None
+    if decision is None or faults_of("orchestrator-decision", decision):
+        return {"kind": "terminate", "reason": "the model gave no decision"}
+    return dict(decision)
+
+
+async def _ask_model(step: Step, messages: list[dict[str, Any]], tools: list[str]) -> Reply:
+    """A model's answer, with what it took on record."""
+    x, digest = step.x, _digest(step, messages)
+    await x.flush()
+    played = step.play("model", {"promptHash": digest})
+    try:
+        if played is not None:
+            reply = reply_of(played)
+        else:
+            reply = await x.unless_stopped(x.engine.model.ask(messages, tools, x.configurable))
+    except ModelFailed as error:
+        raise NodeFailed("model_failed", error.message) from None
+    if reply.usage:
+        spent = {"provider": reply.provider, "model": reply.model, **reply.usage}
+        # Its payload is closed, the envelope is not.
+        step.x.emit("provider.usage", spent, step.node.id, promptHash=digest)
+    return reply
+
+
+def _digest(step: Step, messages: list[dict[str, Any]]) -> str:
+    """By which a tape knows what was asked; nothing of that can be read from it."""
+    said = [{key: each[key] for key in ("role", "content")} for each in messages]
+    cleaned = without_names(step.x.redactor.clean(said), step.x.log.name)
+    return args_hash(cleaned).translate(LETTERS)  # with figures it would pass for an id
+
+
+async def call_prompt(step: Step) -> dict[str, Any]:
+    """A model answers a prompt, with tools if it may use some."""
+    x, ref = step.x, step.ref
+    assert ref is not None
+    agent = ref["agentId"]
+    prompt, context = step.prompt(), step.context()
+    if (held := _decided_before(step)) is not None:
+        text, confidence, reasoning = held
+    else:
+        _begin_anew(step)
+        offered = [full_id(tool) for tool in step.config.get("tools", [])]
+        allowed = x.engine.agents.allowed(agent, offered)
+        for tool in offered:
+            if tool not in allowed:
+                step.forbid(agent, tool)
+        system = step.config.get("system") or x.engine.agents.prompt(agent)
+        messages = [{"role": "system", "content": system}] if system else []
+        messages += [*context, {"role": "user", "content": prompt}]
+        reply = await _converse(step, agent, messages, allowed)
+        text, confidence, reasoning = reply.text, reply.confidence, None
+    decision = await step.decide(agent, {"text": text}, confidence, reasoning)
+    if isinstance(decision, dict) and isinstance(decision.get("text"), str):
+        text = decision["text"]
+    if "channel" in step.config:
+        say(step, message_channel(step), f"{step.node.id}:{step.count}:0", ref, text)
+    context.append({"role": "user", "content": prompt})
+    context.append({"role": "assistant", "content": text})
+    return {"text": text}
+
+
+async def _converse(
+    step: Step, agent: str, messages: list[dict[str, Any]], allowed: list[str]
+) -> Reply:
+    for _ in range(MOST_ROUNDS):
+        reply = await _ask_model(step, messages, allowed)
+        if reply.reasoning:
+            step.reason(agent, reply.reasoning)  # before it acts (WOP-42)
+        if not reply.calls:
+            return reply
+        wanted = [
+            {"id": id, "type": "function"}
+            | {"function": {"name": tool, "arguments": orjson.dumps(given).decode()}}
+            for id, tool, given in reply.calls
+        ]
+        messages.append({"role": "assistant", "content": reply.text, "tool_calls": wanted})
+        for id, tool, given in reply.calls:
+            name = full_id(tool)
+            outcome = await step.call(agent, name, given, allowed=name in allowed)
+            told = outcome.result if outcome.error is None else outcome.error
+            content = told if isinstance(told, str) else orjson.dumps(told).decode()
+            messages.append({"role": "tool", "tool_call_id": id, "content": content})
+    raise NodeFailed("model_failed", f"it called tools for {MOST_ROUNDS} rounds")
+
+
+def _decided_before(step: Step) -> tuple[str, float | None, str | None] | None:
+    """What a model decided before we were stopped: it is not asked again."""
+    x, ahead = step.x, 0
+    while (event := x.peek(ahead)) is not None:
+        if event["type"] == "agent.decided" and event.get("nodeId") == step.node.id:
+            for _ in range(ahead):
+                passed = x.peek()
+                assert passed is not None
+                x.emit(passed["type"], passed["payload"], passed.get("nodeId"))
+            payload = event["payload"]
+            text = str(payload["decision"].get("text", ""))
+            return text, payload.get("confidence"), payload.get("reasoning")
+        ahead += 1
+    return None
+
+
+def _begin_anew(step: Step) -> None:
+    """A conversation that broke off in the middle is begun again, and that is on record."""
+    x = step.x
+    while (event := x.peek()) is not None:
+        x.emit(event["type"], event["payload"], event.get("nodeId"))
+    began = x.history[step.started["sequence"] :]
+    attempt = sum(each["type"] == "node.started" for each in began)
+    if len(began) == 1 or began[-1]["type"] == "node.started":
+        return
+    name = step.node.id
+    returned = {e["payload"]["callId"] for e in began if e["type"] == "agent.toolReturned"}
+    for event in began:
+        payload = event["payload"]
+        if event["type"] == "agent.toolCalled" and payload["callId"] not in returned:
+            agent, tool = payload["agentId"], payload["toolId"]
+            step.returned(agent, tool, payload["callId"], unknown_end(tool), None, event)
+    step.emit("node.retried", {"nodeId": name, "attempt": attempt})
+    said = {"nodeId": name, "typeId": step.node.type, "attempt": attempt}
+    step.emit("node.started", {**said, "agent": step.ref} if step.ref else said)
+    step.called = sum(each["type"] == "agent.toolCalled" for each in began)

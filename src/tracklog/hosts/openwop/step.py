@@ -1,0 +1,436 @@
+"""One execution of one node: what is said in it, asked, called and decided."""
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tracklog.errors import TapeMiss
+from tracklog.event import Body
+from tracklog.hosts.openwop.agents import Ref, context_key
+from tracklog.hosts.openwop.definitions import PROMPT, Node, faults_of
+from tracklog.hosts.openwop.execution import BadAnswer, Cancelled, Execution, NodeFailed, Suspended
+from tracklog.hosts.openwop.settings import SYSTEM
+from tracklog.hosts.openwop.taping import CHILD, PERSON
+from tracklog.hosts.openwop.tools import (
+    Outcome,
+    args_hash,
+    error_of,
+    forbidden,
+    invoke,
+    unknown_end,
+)
+from tracklog.tape import Recorded
+
+BYTES_PER_TOKEN = 4
+"""An estimate; no tokenizer runs."""
+DEEPEST = 16
+"""Runs inside runs."""
+RATIFY = {
+    "type": "object",
+    "anyOf": [
+        {"required": ["answers"]},
+        {"required": ["decision"]},
+        {"required": ["action"], "properties": {"action": {"enum": ["accept", "reject"]}}},
+    ],
+}
+
+Settle = Callable[[Any], tuple[dict[str, Any], Mapping[str, Any] | None]]
+"""From an answer to its normal form and, where there is one, the body of the event of its kind."""
+
+
+class Step:
+    """One execution of one node."""
+
+    def __init__(
+        self, x: Execution, node: Node, ref: Ref | None, count: int, started: Body
+    ) -> None:
+        self.x, self.node, self.ref, self.count, self.started = x, node, ref, count, started
+        self.config = node.config
+        self.cause: Body | None = None
+        """What the end of the node follows from, where that is more than its beginning."""
+        self.asked = self.called = 0
+
+    def emit(self, kind: str, payload: Mapping[str, Any], cause: Body | None = None) -> Body | None:
+        return self.x.emit(kind, payload, self.node.id, cause)
+
+    def inputs(self) -> dict[str, Any]:
+        """The values at the node's ports."""
+        found: dict[str, Any] = {}
+        for port, value in self.node.ports.items():
+            if value["type"] == "static":
+                found[port] = value["value"]
+                continue
+            if value["type"] == "variable":
+                source, name = self.x.variables, value["variableName"]
+            else:
+                source, name = self.x.outputs.get(value["nodeId"], {}), value["outputKey"]
+            if name in source:
+                found[port] = source[name]
+            elif not value.get("optional"):
+                raise NodeFailed("validation_error", f"there is no value for the input {port!r}")
+        return found
+
+    def remember(self, outputs: Mapping[str, Any]) -> None:
+        """What an agent that was not asked again has said before."""
+        if self.node.type == PROMPT and self.ref is not None:
+            context = self.context()
+            context.append({"role": "user", "content": self.prompt()})
+            context.append({"role": "assistant", "content": str(outputs.get("text", ""))})
+
+    def prompt(self) -> str:
+        """The configured text, with `{{name}}` replaced by the inputs of that name."""
+        text = str(self.config["prompt"])
+        for name, value in self.inputs().items():
+            text = text.replace("{{" + name + "}}", value if isinstance(value, str) else str(value))
+        return text
+
+    def context(self) -> list[dict[str, Any]]:
+        assert self.ref is not None
+        key = context_key(self.ref, self.node.id, self.count)
+        return self.x.contexts.setdefault(key, [])
+
+    # An agent reasons, calls tools, hands over and decides.
+
+    def reason(self, agent: str, text: str, chunks: list[str] | None = None) -> None:
+        x = self.x
+        verbosity = x.configurable.get("reasoningVerbosity", x.settings.verbosity)
+        if verbosity == "off":
+            return
+        most = x.settings.token_limit * BYTES_PER_TOKEN if verbosity == "summary" else None
+        if chunks is not None:
+            pieces, text = x.redactor.pieces(chunks), "".join(chunks)
+            for number, piece in enumerate(_bounded(pieces, most)):
+                said = {"agentId": agent, "delta": piece, "sequence": number}
+                self.emit("agent.reasoning.delta", {**said, "verbosity": verbosity})
+        text = _cut(x.redactor.text(text), most)  # WOP-43, WOP-44
+        said = {"agentId": agent, "reasoning": text, "verbosity": verbosity}
+        self.emit("agent.reasoned", said)
+
+    def forbid(self, agent: str, tool: str) -> None:
+        """A tool that the agent may not use, said before it begins (WOP-56)."""
+        outcome = forbidden(tool, "tool is not in the agent's allowlist")
+        self.returned(agent, tool, self._call_id(), outcome, None, None)
+
+    def mock_call(self, agent: str, tool: str, call: Mapping[str, Any]) -> None:
+        """A call whose end stands in the configuration."""
+        arguments, call_id = call.get("arguments"), self._call_id()
+        event = self._tool_called(agent, tool, call_id, arguments)
+        recorded = self._recorded_return(call_id)
+        outcome = recorded or self.x.engine.hooks.judge(self.x.principal, tool)
+        if outcome is None and "error" in call:
+            told = call["error"]
+            outcome = Outcome(
+                "error", error=error_of(told["error"], told["message"], told.get("details"))
+            )
+        elif outcome is None:
+            outcome = Outcome("ok", call["result"])
+        duration = call.get("durationMs", 0) if outcome.ran else None
+        self.returned(agent, tool, call_id, outcome, duration, event)
+
+    async def call(self, agent: str, tool: str, arguments: Any, *, allowed: bool = True) -> Outcome:
+        """Calls a tool: on record before it is invoked, and after it ended (WOP-48, WOP-54)."""
+        x, call_id = self.x, self._call_id()
+        was_called = not x.is_live
+        event = self._tool_called(agent, tool, call_id, arguments)
+        recorded = self._recorded_return(call_id)
+        if recorded is not None:
+            self.returned(agent, tool, call_id, recorded, None, event)
+            return recorded
+        outcome = None if allowed else forbidden(tool, "tool is not in the agent's allowlist")
+        outcome = outcome or x.engine.hooks.judge(x.principal, tool)
+        duration = None
+        if outcome is None:
+            known = x.settings.tools.get(tool)
+            if was_called and known is not None and not known.idempotent:
+                outcome = unknown_end(tool)
+            else:
+                outcome, duration = await self._invoke(tool, arguments)
+        self.returned(agent, tool, call_id, outcome, duration, event)
+        return outcome
+
+    async def _invoke(self, tool: str, arguments: Any) -> tuple[Outcome, int]:
+        x = self.x
+        await x.flush()
+        asked = {"tool": tool, "input": x.redactor.clean(arguments)}
+        if (played := self.play("tool", asked, tool)) is not None:
+            told = played.answer
+            if "status" not in told:  # of a run of another dialect
+                failed = told.get("error")
+                error = None if failed is None else error_of("tool_failed", str(failed))
+                return Outcome("error" if error else "ok", told.get("output"), error), 0
+            ended = Outcome(told["status"], told.get("result"), told.get("error"))
+            return ended, told.get("durationMs", 0)
+        began = x.engine.monotonic()
+        outcome = await x.unless_stopped(invoke(tool, x.settings.tools, arguments))
+        return outcome, max(0, round(1000 * (x.engine.monotonic() - began)))
+
+    def play(self, kind: str, asked: Any, lane: str | None = None) -> Recorded | None:
+        """What the run's tape answers; None where it has none, or where a miss goes live."""
+        if self.x.recorded is None:
+            return None
+        try:
+            return self.x.recorded.play(kind, asked, lane or self.node.id)
+        except TapeMiss as miss:
+            raise NodeFailed("replay_source_missing", miss.message) from None
+
+    def _call_id(self) -> str:
+        self.called += 1
+        return f"{self.node.id}:{self.count}:{self.called - 1}"
+
+    def _tool_called(self, agent: str, tool: str, call_id: str, arguments: Any) -> Body | None:
+        x = self.x
+        cleaned = x.redactor.clean(arguments)
+        said = {"agentId": agent, "toolId": tool, "toolName": tool, "callId": call_id}
+        said |= {"arguments": cleaned}
+        said |= {"inputs": cleaned} if x.settings.wire_aliases else {}
+        said |= {"argsHash": args_hash(cleaned)}
+        said |= {"principal": SYSTEM if agent == SYSTEM else x.principal}
+        return self.emit("agent.toolCalled", {**said, "transport": transport_of(tool)})
+
+    def _recorded_return(self, call_id: str) -> Outcome | None:
+        event = self.x.peek()
+        if event is None or event["type"] != "agent.toolReturned":
+            return None
+        payload = event["payload"]
+        if payload.get("callId") != call_id:
+            return None
+        ran = payload.get("status") in ("ok", "error")
+        return Outcome(
+            payload.get("status", "ok"), payload.get("result"), payload.get("error"), ran
+        )
+
+    def returned(
+        self,
+        agent: str,
+        tool: str,
+        call_id: str,
+        outcome: Outcome,
+        duration: int | None,
+        cause: Body | None,
+    ) -> None:
+        said: dict[str, Any] = {"agentId": agent, "toolId": tool, "toolName": tool}
+        said |= {"callId": call_id, "status": outcome.status}
+        if outcome.error is not None:
+            said["error"] = outcome.error
+        else:
+            said["result"] = outcome.result
+            said |= {"outcome": outcome.result} if self.x.settings.wire_aliases else {}
+        said |= {"durationMs": duration} if duration is not None else {}
+        self.emit("agent.toolReturned", said, cause)
+
+    def hand_over(self, giver: Ref, taker: str, handoff: Mapping[str, Any]) -> None:
+        """Control passes to another agent within the node (WOP-66)."""
+        said: dict[str, Any] = {"from": giver, "to": {"agentId": taker}}
+        said |= {"fromAgentId": giver["agentId"], "toAgentId": taker}
+        said |= {key: handoff[key] for key in ("reason", "context") if key in handoff}
+        self.emit("agent.handoff", said)
+
+    async def decide(
+        self, agent: str, decision: Any, confidence: float | None, reasoning: str | None = None
+    ) -> Any:
+        """An agent's decision; one that is not sure enough is a person's to confirm (WOP-24)."""
+        x = self.x
+        said: dict[str, Any] = {"agentId": agent, "decision": decision}
+        said |= {} if confidence is None else {"confidence": confidence}
+        said |= {"reasoning": reasoning} if reasoning else {}
+        decided = self.emit("agent.decided", said)
+        threshold = x.engine.agents.threshold(agent, x.configurable)
+        if decided is None or confidence is None or confidence >= threshold:
+            return decision
+        if x.settings.escalation == "suppress":  # WOP-27
+            breach = {"kind": "confidence-escalation-suppressed", "limit": threshold}
+            breach |= {"observed": confidence, "nodeId": self.node.id, "agentId": agent}
+            self.emit("cap.breached", breach, decided)
+            return decision
+        numbers = f"with confidence {confidence:g}, below {threshold:g}"
+        prompt = f"{agent} decided {numbers}. Confirm or replace the decision."
+        unsure = {"agentId": agent, "threshold": threshold, "observed": confidence}
+        unsure["decision"] = decision
+        if x.orchestrator is not None:  # WOP-25
+            asks = {"kind": "ask-user", "prompt": prompt}
+            by = {"agentId": x.orchestrator["agentId"], "decision": asks}
+            supervisor = x.definition.supervisor
+            assert supervisor is not None
+            cause = x.emit("runOrchestrator.decided", by, supervisor.id, decided)
+            kind, asked = "low-confidence", dict(unsure)
+        else:  # WOP-26
+            kind, cause = "clarification", decided
+            questions = [{"id": "decision", "question": prompt}]
+            asked = {"contextType": "low-confidence", "questions": questions}
+        also = {"reason": "low-confidence", **unsure}
+        settle = ratifying(decision, clarifies=kind == "clarification")
+        answer, resolved = await self.ask(kind, asked, RATIFY, cause, also, settle)
+        decision = answer["answers"]["decision"]
+        self.emit(
+            "agent.decided", {"agentId": agent, "decision": decision, "ratified": True}, resolved
+        )
+        return decision
+
+    # A person is asked.
+
+    async def ask(
+        self,
+        kind: str,
+        asked: Mapping[str, Any],
+        schema: Mapping[str, Any] | None,
+        cause: Body | None,
+        also: Mapping[str, Any],
+        settle: Settle,
+    ) -> tuple[dict[str, Any], Body | None]:
+        """The answer in its normal form, and the event that resolved the question."""
+        name = self.node.id
+        key = f"{name}:{self.count}:{self.asked}"
+        self.asked += 1
+        request: dict[str, Any] = {"kind": kind, "key": key, "data": asked}
+        request |= {"resumeSchema": schema} if schema else {}
+        requested = self.emit("interrupt.requested", request, cause)
+        place = {"nodeId": name, "interruptId": f"int:{key}"}
+        self.emit("node.suspended", {**place, "kind": kind, "key": key, **also}, requested)
+        value, by = self._answer(place["interruptId"])
+        answer, told = settle(value)
+        if told is not None and kind == "approval":
+            self.emit("approval.received", {"nodeId": name, **told, "decidedBy": by}, requested)
+        elif told is not None:
+            said = {"nodeId": name, **told, "answeredBy": by}
+            self.emit("clarification.resolved", said, requested)
+        resolved = self.emit(
+            "interrupt.resolved", {**place, "kind": kind, "resumeValue": value}, requested
+        )
+        rejects = answer.get("action") == "reject"
+        if not rejects or kind == "approval":
+            self.emit("node.resumed", {**place, "resumeValue": answer}, resolved)
+        if rejects:
+            self.cause = resolved
+            raise NodeFailed("interrupt_rejected", f"{by} rejected it")
+        return answer, resolved
+
+    def _answer(self, interrupt: str) -> tuple[Any, str]:
+        """What was answered: it is on record, or somebody answers just now, or nobody did."""
+        x = self.x
+        value, by, found = None, "default", False
+        for ahead in range(2):
+            event = x.peek(ahead)
+            if event is None:
+                break
+            kind, payload = event["type"], event["payload"]
+            if kind == "interrupt.resolved" and payload["interruptId"] == interrupt:
+                return payload.get("resumeValue"), by
+            if kind == "clarification.resolved":
+                value, by = {"answers": payload["answers"]}, payload.get("answeredBy", by)
+                found = True
+            elif kind == "approval.received":
+                value, by = {"action": payload["action"]}, payload.get("decidedBy", by)
+                found = True
+            else:
+                break
+        if found:  # cut off in the middle of an answer: what was kept of it is enough
+            return value, by
+        if x.log.cancel is not None:
+            raise Cancelled
+        answer = x.answer
+        if answer is not None and answer.node == self.node.id and not answer.taken.done():
+            x.tape, x.faithful = None, False  # from here on a replay is a run of its own
+            return answer.value, answer.by
+        if x.recorded is not None and x.recorded.next(PERSON, self.node.id) is not None:
+            played = self.play(PERSON, None)
+            assert played is not None
+            return played.answer["value"], played.answer["by"]
+        raise Suspended
+
+    # A run inside the run.
+
+    async def child(self, workflow: str, inputs: Mapping[str, Any], cause: Body | None) -> Any:
+        """The log of another run, once that has ended."""
+        x = self.x
+        if x.is_live and workflow not in x.engine.workflows.known:
+            raise NodeFailed("child_failed", f"there is no workflow {workflow!r}")
+        depth = int(x.host.get("depth", 0)) + 1
+        if depth > DEEPEST:
+            raise NodeFailed("child_failed", f"runs inside runs are more than {DEEPEST} deep")
+        name = f"run-{uuid.uuid4()}"
+        said = {"childRunId": name, "childWorkflowId": workflow}
+        dispatched = self.emit("node.dispatched", said, cause)
+        assert dispatched is not None
+        name = dispatched["payload"]["childRunId"]
+        await x.flush()
+        parent = {"parentRunId": x.log.name, "depth": depth, "principal": x.principal}
+        parent |= self._tape_of_child()
+        try:
+            log = await x.engine.child(name, workflow, inputs, parent)
+            await x.unless_stopped(x.engine.end_of(log))
+        except Cancelled:
+            await x.engine.cancel(name, "parent-cancelled", x.principal, parent=x.log.name)
+            raise
+        return log
+
+    def _tape_of_child(self) -> dict[str, Any]:
+        """The tape of a run inside a run is what was recorded of the one that was there then."""
+        x = self.x
+        if x.recorded is None or x.recorded.next(CHILD, self.node.id) is None:
+            return {}
+        played = self.play(CHILD, None)
+        assert played is not None
+        return {"tape": {**x.host["tape"], "run": played.answer}}
+
+
+def transport_of(tool: str) -> str:
+    return "mcp" if tool.startswith("mcp:") else "native"
+
+
+def _cut(text: str, most: int | None) -> str:
+    """At most so many bytes, cut between characters, with a sign where it was."""
+    raw = text.encode()
+    if most is None or len(raw) <= most:
+        return text
+    return raw[: max(0, most - len("…".encode()))].decode(errors="ignore") + "…"
+
+
+def _bounded(pieces: list[str], most: int | None) -> list[str]:
+    if most is None or len("".join(pieces).encode()) <= most:
+        return pieces
+    kept, left = [], most
+    for piece in pieces:
+        part = piece.encode()[:left].decode(errors="ignore")
+        kept.append(part)
+        left -= len(part.encode())
+        if part != piece:
+            break
+    return kept
+
+
+def ratifying(held: Any, *, clarifies: bool, supervises: bool = False) -> Settle:
+    """The forms in which a held decision may be confirmed, replaced or rejected."""
+
+    def settle(value: Any) -> tuple[dict[str, Any], Mapping[str, Any] | None]:
+        if isinstance(value, str) and value in ("accept", "reject"):
+            value = {"action": value}
+        if not isinstance(value, dict):
+            raise BadAnswer("answer with answers.decision, decision, or action accept or reject")
+        given = answers_in(value)
+        if given is not None and "decision" in given:
+            decision = given["decision"]
+        elif "decision" in value:
+            decision = value["decision"]
+        elif value.get("action") == "accept":
+            decision = held
+        elif value.get("action") == "reject":
+            return {"action": "reject"}, None
+        elif supervises and "kind" in value:
+            decision = value
+        else:
+            raise BadAnswer("answer with answers.decision, decision, or action accept or reject")
+        if supervises and (fault := faults_of("orchestrator-decision", decision)):
+            raise BadAnswer(f"that is no decision of a supervisor: {fault}")
+        answers = {"answers": {"decision": decision}}
+        return answers, answers if clarifies else None
+
+    return settle
+
+
+def answers_in(value: Mapping[str, Any]) -> dict[str, Any] | None:
+    given = value.get("answers")
+    if isinstance(given, dict):
+        return given
+    if isinstance(given, list) and all(isinstance(each, dict) and "id" in each for each in given):
+        return {str(each["id"]): each.get("answer") for each in given}
+    return None

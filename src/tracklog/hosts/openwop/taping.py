@@ -1,0 +1,153 @@
+"""A recorded run as a tape: what its models, its tools and its people answered, node by node."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from tracklog.event import Body
+from tracklog.hosts.openwop.definitions import PROMPT, SUPERVISOR, TOOL
+from tracklog.hosts.openwop.models import Reply
+from tracklog.tape import Recorded
+
+PERSON, CHILD = "person", "call"
+UNSEEN = ("forbidden", "rate_limited")
+"""How a call ended that was never made."""
+
+
+def recorded_in(events: Iterable[Body]) -> list[Recorded]:
+    """The answers in a run; those of a conversation that broke off are not among them."""
+    listener = _Listener()
+    for event in events:
+        listener.hear(event)
+    return sorted(listener.found, key=lambda each: each.seq)
+
+
+@dataclass(slots=True)
+class _Node:
+    """One execution of a node, while it is heard."""
+
+    type: str
+    found: list[Recorded] = field(default_factory=list)
+    calls: dict[str, Body] = field(default_factory=dict)
+    round: dict[str, Any] | None = None
+    """What the model says just now."""
+
+
+class _Listener:
+    def __init__(self) -> None:
+        self.found: list[Recorded] = []
+        self._nodes: dict[str, _Node] = {}
+        self._by: dict[str, str] = {}
+
+    def hear(self, event: Body) -> None:
+        name, kind, payload = event.get("nodeId"), event["type"], event["payload"]
+        if name is None:
+            return
+        if kind == "node.started":
+            self._nodes[name] = _Node(payload.get("typeId", ""))
+        node = self._nodes.get(name)
+        if node is None:
+            return
+        if kind == "interrupt.resolved":
+            told = {"value": payload.get("resumeValue"), "by": self._by.pop(name, "default")}
+            self._tell(PERSON, name, None, told, event)
+        elif kind in ("approval.received", "clarification.resolved"):
+            by = payload.get("decidedBy", payload.get("answeredBy"))
+            self._by[name] = by if isinstance(by, str) else "default"
+        elif kind == "node.dispatched":
+            self._tell(CHILD, name, None, payload["childRunId"], event)
+        elif node.type in (PROMPT, TOOL, SUPERVISOR):
+            self._in_conversation(name, node, event)
+
+    def _tell(self, kind: str, lane: str, asked: Any, answer: Any, event: Body) -> None:
+        self.found.append(
+            Recorded(kind=kind, lane=lane, asked=asked, answer=answer, seq=event["sequence"])
+        )
+
+    def _in_conversation(self, name: str, node: _Node, event: Body) -> None:
+        kind, payload = event["type"], event["payload"]
+        match kind:
+            case "provider.usage":
+                self._end_round(name, node)
+                told = self._round(node, event)
+                told["usage"], told["hash"] = payload, event.get("promptHash")
+            case "agent.reasoned":
+                if (node.round or {}).get("calls"):
+                    self._end_round(name, node)
+                self._round(node, event)["reasoning"] = payload["reasoning"]
+            case "agent.toolCalled":
+                node.calls[payload["callId"]] = event
+                if node.type == PROMPT:
+                    call = (payload["callId"], payload["toolId"], payload["arguments"])
+                    self._round(node, event)["calls"].append(call)
+            case "agent.toolReturned" if payload["callId"] in node.calls:
+                self._returned(node, node.calls.pop(payload["callId"]), event)
+            case "runOrchestrator.decided" if node.round is not None:  # and a model was asked
+                node.round["text"] = orjson.dumps(payload["decision"]).decode()
+            case "agent.decided" if not payload.get("ratified"):
+                told = self._round(node, event)
+                told["text"] = str((payload["decision"] or {}).get("text", ""))
+                told["confidence"] = payload.get("confidence")
+                self._end_round(name, node)
+                self._end(node)
+            case "node.completed" | "node.failed":
+                self._end_round(name, node)
+                self._end(node)
+
+    @staticmethod
+    def _round(node: _Node, event: Body) -> dict[str, Any]:
+        if node.round is None:
+            node.round = {"calls": [], "sequence": event["sequence"]}
+        return node.round
+
+    @staticmethod
+    def _end_round(name: str, node: _Node) -> None:
+        if node.round is None:
+            return
+        told, node.round = node.round, None
+        digest = told.pop("hash", None)
+        asked = {"promptHash": digest} if digest else None
+        sequence = told.pop("sequence")
+        node.found.append(Recorded(kind="model", lane=name, asked=asked, answer=told, seq=sequence))
+
+    @staticmethod
+    def _returned(node: _Node, called: Body, event: Body) -> None:
+        payload, said = event["payload"], called["payload"]
+        if payload.get("status") in UNSEEN:
+            return
+        tool = payload["toolId"]
+        asked = {"tool": tool, "input": said["arguments"]}
+        told = {k: payload[k] for k in ("status", "result", "error", "durationMs") if k in payload}
+        node.found.append(
+            Recorded(kind="tool", lane=tool, asked=asked, answer=told, seq=event["sequence"])
+        )
+
+    def _end(self, node: _Node) -> None:
+        self.found += node.found
+        node.found = []
+
+
+def reply_of(recorded: Recorded) -> Reply:
+    """What a model said then, as it would say it again."""
+    answer: Mapping[str, Any] = recorded.answer
+    usage = answer.get("usage") or {}
+    counts = {key: usage[key] for key in ("inputTokens", "outputTokens") if key in usage}
+    return Reply(
+        text=answer.get("text") or "",
+        reasoning=answer.get("reasoning") or "",
+        calls=tuple(_calls(answer.get("calls") or ())),
+        confidence=answer.get("confidence"),
+        usage=counts,
+        provider=usage.get("provider", "tape"),
+        model=usage.get("model", "tape"),
+    )
+
+
+def _calls(calls: Sequence[Any]) -> Iterator[tuple[str, str, Any]]:
+    for call in calls:
+        if isinstance(call, Mapping):  # of a run of another dialect
+            yield call["id"], call["tool"], call["input"]
+        else:
+            yield call

@@ -1,0 +1,87 @@
+"""The runner inside a collector: the flows of a folder, each run a process of its own."""
+
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+
+from tracklog.collector import logs
+from tracklog.dialects import awf
+from tracklog.errors import TracklogError, UnknownName
+from tracklog.hosts import NotBegun, Program, Wanted
+from tracklog.hosts._children import Children
+from tracklog.hosts.workflow.engine import read
+from tracklog.hosts.workflow.flow import Loaded, given
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from tracklog.home import Home
+
+
+class Runner:
+    """Begins the flows that the operator put into a folder, and no others: they run commands."""
+
+    def __init__(self, home: "Home", place: Path | None) -> None:
+        self._place = place
+        self._children = Children(home)
+
+    def programs(self) -> list[Program]:
+        """The flows, by the names that they give themselves."""
+        return [
+            Program(
+                name=name,
+                about=each.flow.about,
+                inputs={key: it.default for key, it in each.flow.inputs.items()},
+            )
+            for name, each in self._flows().items()
+        ]
+
+    async def begin(self, wanted: Wanted) -> str:
+        """Begins a run of a flow."""
+        if wanted.program is None:
+            raise NotBegun(
+                "a flow that is sent here is not run", "put it into the folder of --with workflow"
+            )
+        known = self._flows()
+        if wanted.program not in known:
+            names = ", ".join(known) or "none; start `tracklog serve --with workflow=FOLDER`"
+            raise UnknownName(f"there is no flow {wanted.program!r}", f"there is: {names}")
+        loaded, run = known[wanted.program], str(uuid.uuid4())
+        given(loaded.flow, wanted.inputs)  # raises what is wrong with them
+        words = ["workflow", "run", str(loaded.path), "--run", run]
+        for key, value in wanted.inputs.items():
+            words += ["--input", f"{key}={orjson.dumps(value).decode()}"]
+        if wanted.tape is not None:
+            tape = wanted.tape
+            words += ["--tape", tape.run, "--by", tape.by, "--on-miss", tape.miss]
+        await self._children.begin((awf.dialect.family, run), words)
+        return run
+
+    async def start(self) -> None:
+        """Nothing to take up: a run whose host was killed is ended by the next one."""
+
+    async def stop(self) -> None:
+        """Ends the runs under way, on record."""
+        await self._children.stop()
+
+    def _flows(self) -> dict[str, Loaded]:
+        place = self._place
+        paths = [] if place is None else [place]
+        if place is not None and place.is_dir():
+            paths = sorted(place.glob("*.yaml"))
+        found: dict[str, Loaded] = {}
+        for path in paths:
+            try:
+                loaded = read(path)
+                found[loaded.flow.name] = loaded
+            except TracklogError as error:
+                logs.say("warning", "a flow cannot be run", path=str(path), why=error.message)
+        return found
+
+    def claims(self, path: str) -> bool:  # noqa: ARG002  # it has no paths of its own
+        return False
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        raise NotImplementedError("it claims nothing")

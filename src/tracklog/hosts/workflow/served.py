@@ -1,0 +1,139 @@
+"""An agent that is a model behind an endpoint: its tools are called here, at the router.
+
+AWF-43 holds as for a program: what the model streams is heard by three listeners that share nothing.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracklog.hosts import _endpoint
+from tracklog.hosts.workflow.agents import (
+    Answer,
+    Block,
+    Listener,
+    Question,
+    Record,
+    Result,
+    Shown,
+    play,
+)
+from tracklog.hosts.workflow.flow import Agent
+from tracklog.hosts.workflow.router import Router, ToolFailed
+from tracklog.providers import Status, provider
+from tracklog.recorder import NullRecorder
+from tracklog.recorder.scopes import Scope
+from tracklog.tape import Tape
+
+MOST_ROUNDS = 32
+"""Answers in a row that want a tool called."""
+
+
+@dataclass(slots=True)
+class ServedAgent:
+    """A conversation with a model; from the second prompt on it knows what was said before."""
+
+    agent: Agent
+    environment: Mapping[str, str]
+    router: Router
+    tell: Callable[[str], None]
+    _messages: list[dict[str, Any]] = field(default_factory=list)
+
+    async def ask(self, scope: Scope, asked: Question, tape: Tape | None, lane: str) -> Answer:
+        """Asks it, and calls the tools that it wants, until it has answered."""
+        if asked.system and not self._messages:
+            self._messages.append({"role": "system", "content": asked.system})
+        self._messages.append({"role": "user", "content": asked.prompt})
+        server = None
+        now = asyncio.get_running_loop().time()
+        until = now + asked.timeout if asked.timeout else None
+        try:
+            for _ in range(MOST_ROUNDS):
+                played = tape.play("model", asked.told, lane) if tape else None
+                if played is not None:
+                    answer, blocks = play(scope, played, self.tell), played.answer["blocks"]
+                else:
+                    server = server or self._server(asked)
+                    answer, blocks = await self._round(server, scope, until)
+                calls = [block for block in blocks if block["type"] == "tool_use"]
+                self._remember(answer.text, calls)
+                if answer.status != "ok" or not calls:
+                    return answer
+                for call in calls:
+                    await self._call(scope, call, tape)
+            error = f"it wanted tools called for {MOST_ROUNDS} rounds"
+            return Answer(status="error", error=error)
+        finally:
+            if server is not None:
+                await server.close()
+
+    def _server(self, asked: Question) -> _endpoint.Endpoint:
+        key = self.environment.get(self.agent.key)
+        patience = asked.timeout or _endpoint.PATIENCE
+        return _endpoint.Endpoint(self.agent.endpoint or "", key, patience=patience)
+
+    async def _round(
+        self, server: _endpoint.Endpoint, scope: Scope, until: float | None
+    ) -> tuple[Answer, list[Block]]:
+        """One answer; whatever becomes of it, what was said so far is kept."""
+        known = provider(_endpoint.PROVIDER)
+        result = Result(known)
+        listeners: list[Listener] = [result, Shown(known, self.tell)]
+        if not isinstance(scope.recorder, NullRecorder):
+            listeners.append(Record(scope, known, routed=True))
+
+        def hear(line: bytes) -> None:
+            for listener in listeners:
+                listener.hear(line)
+
+        def finish(status: Status, why: str = "") -> None:
+            for listener in listeners:
+                listener.finish(status, None, why.encode())
+
+        tools = self.router.described(self.agent.tools)
+        try:
+            asked = _endpoint.question(self._messages, tools, **self.agent.options)
+            async with asyncio.timeout_at(until):
+                await server.ask(asked, hear)
+        except asyncio.CancelledError:
+            finish("killed")
+            raise
+        except TimeoutError:
+            finish("timeout", "its time was up")
+        except _endpoint.ModelFailed as error:
+            finish("timeout" if error.stalled else "error", error.message)
+        else:
+            finish("ok")
+        return result.answer, result.blocks
+
+    def _remember(self, text: str, calls: list[Block]) -> None:
+        said: dict[str, Any] = {"role": "assistant", "content": text}
+        if calls:
+            said["tool_calls"] = [
+                {
+                    "id": call["tool_id"],
+                    "type": "function",
+                    "function": {
+                        "name": call["tool_name"],
+                        "arguments": json.dumps(call["tool_input"] or {}),
+                    },
+                }
+                for call in calls
+            ]
+        self._messages.append(said)
+
+    async def _call(self, scope: Scope, call: Block, tape: Tape | None) -> None:
+        """Calls one tool; that it failed, or may not be called, is the model's to know."""
+        name, given = call["tool_name"], call["tool_input"]
+        given = {} if given is None else given
+        try:
+            told = await self.router.call(
+                scope, name, given, tape=tape, provider_call_id=call["tool_id"],
+                allowed=self.agent.tools,
+            )  # fmt: skip
+            content = told if isinstance(told, str) else json.dumps(told, ensure_ascii=False)
+        except ToolFailed as error:
+            content = json.dumps({"error": error.message})
+        self._messages.append({"role": "tool", "tool_call_id": call["tool_id"], "content": content})
