@@ -18,6 +18,7 @@ import orjson
 import pytest
 
 import sampling as samples
+from tracklog.blobs import Blobs
 from tracklog.dialects import tracklog as native
 from tracklog.doctor import doctor
 from tracklog.fact import Noted
@@ -460,6 +461,17 @@ def test_a_backup_made_while_others_write_verifies(home, tmp_path):
     again = tracklog(home, "backup", tmp_path / "copy")
     assert again.returncode == 2
     assert b"is there already" in again.stderr
+
+
+def test_a_backup_has_every_blob_and_nothing_half_made(home, tmp_path):
+    tracklog(home, "record", CONVERGES)
+    name = Blobs(home).put(b"a picture")
+    half = home / "blobs" / "sha256" / name[:2] / "half.1.2.tmp"
+    half.write_bytes(b"a pict")
+    done = tracklog(home, "backup", tmp_path / "copy")
+    assert done.returncode == 0, done.stderr
+    assert Blobs(tmp_path / "copy").get(name) == b"a picture"
+    assert not [*(tmp_path / "copy").rglob("*.tmp")]
 
 
 def test_doctor_says_what_is_wrong_and_how_to_mend_it(home):

@@ -61,7 +61,7 @@ def _made(home: Path, making: Path, progress: Callable[[int, int], None] | None)
                 progress(done, total)
     for name in WHOLE:
         if (home / name).is_dir():
-            shutil.copytree(home / name, making / name)
+            shutil.copytree(home / name, making / name, ignore=shutil.ignore_patterns("*.tmp"))
     report = verify(making)
     if not report.ok:
         raise BadBackup(
