@@ -148,14 +148,14 @@ def crowd(load: Process) -> None:
     print(f"  the last of 1,200 events reached 1,000 watchers {max(late) * 1000:.0f} ms after it")
     print(f"  append, nobody watching {statistics.median(alone):.0f} µs")
     print(f"  append, 1,000 watching  {statistics.median(watched):.0f} µs")
-    goal("1,000 watchers at 400 events/s, late by (s)", max(late), at_most=1)
+    goal("1,000 watchers at 400 events/s, late by", max(late), "s", at_most=1)
     goal(
         "append with 1,000 watchers / without, p50",
         statistics.median(watched) / statistics.median(alone),
         at_most=1.2,
     )
     print(f"  POST to SSE at 1,000 events/s: p50 {delays['p50'] * 1000:.1f} ms")
-    goal("POST to SSE at 1,000 events/s, p99 in ms", delays["p99"] * 1000, at_most=50)
+    goal("POST to SSE at 1,000 events/s, p99", delays["p99"] * 1000, "ms", at_most=50)
 
 
 def _median(server: Process) -> float:
@@ -180,7 +180,7 @@ def cold() -> None:
             taken.append(time.perf_counter() - began)
             server.terminate()
             server.wait(20)
-    goal("cold start to the first accepted event, s", statistics.median(taken), at_most=1.5)
+    goal("cold start to the first accepted event", statistics.median(taken), "s", at_most=1.5)
 
 
 def _first(port: int) -> None:

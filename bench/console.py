@@ -18,6 +18,7 @@ from pathlib import Path
 
 import orjson
 
+from timing import goal
 from tracklog.frame import stamp
 from tracklog.home import Home
 
@@ -103,30 +104,23 @@ def in_browser(url: str, part: str) -> dict[str, float]:
     return measured
 
 
-def show(name: str, value: float, unit: str, goal: float, *, least: bool = False) -> bool:
-    met = value >= goal if least else value <= goal
-    wanted = f"(goal: at {'least' if least else 'most'} {goal:g})  {'met' if met else 'SHORT'}"
-    print(f"  {name:<58} {value:8.0f} {unit}  {wanted}", flush=True)
-    return met
-
-
-def main() -> int:
+def main() -> None:
     size = sum(
         len(gzip.compress(path.read_bytes(), 9)) for path in BUILT.rglob("*") if path.is_file()
     )
-    met = [show("the console, gzipped", size / 1000, "kB", 250)]
+    goal("the console, gzipped", size / 1000, "kB", at_most=250)
     with tempfile.TemporaryDirectory() as folder:
         fill(Path(folder) / "home")
         with served(Path(folder) / "home") as url:
             in_browser(url, "fleet")  # warm: the server has read its files
             found = in_browser(url, "fleet")
-            met.append(show(f"{MANY:,} runs: from the click to the list", found["open"], "ms", 500))
+            goal(f"{MANY:,} runs: from the click to the list", found["open"], "ms", at_most=500)
             found = in_browser(url, "long")
             of = f"{LONG:,} events"
-            met.append(show(f"{of}: from the answer to the screen", found["first"], "ms", 300))
-            met.append(show(f"{of}: the longest task while scrolling", found["task"], "ms", 50))
-            met.append(show(f"{of}: memory, all of it read", found["heap"], "MB", 50))
-            met.append(show(f"{of}: more memory after scrolling", found["grown"], "MB", 10))
+            goal(f"{of}: from the answer to the screen", found["first"], "ms", at_most=300)
+            goal(f"{of}: the longest task while scrolling", found["task"], "ms", at_most=50)
+            goal(f"{of}: memory, all of it read", found["heap"], "MB", at_most=50)
+            goal(f"{of}: more memory after scrolling", found["grown"], "MB", at_most=10)
             stop, counts = threading.Event(), [0]
             teller = threading.Thread(target=tell, args=(url, stop, counts))
             teller.start()
@@ -138,14 +132,12 @@ def main() -> int:
                 stop.set()
                 teller.join()
             about = f"{SECONDS} s of news"
-            met.append(show(f"{about}: events a second", rate, "  ", 0.95 * RATE, least=True))
+            goal(f"{about}: events a second", rate, "/s", at_least=0.95 * RATE)
             of = f"{about}: the slowest of {found['interactions']:.0f} interactions"
-            met.append(show(of, found["slowest"], "ms", 100))
-            met.append(
-                show(f"{about}: more memory in the last three quarters", found["grown"], "MB", 20)
-            )
-    return not all(met)
+            goal(of, found["slowest"], "ms", at_most=100)
+            more = f"{about}: more memory in the last three quarters"
+            goal(more, found["grown"], "MB", at_most=20)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

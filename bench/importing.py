@@ -242,10 +242,10 @@ def main() -> None:
                 f"  {name:<7} {speed:7.1f} MB per second of a core, {peak / 1024:.0f} MB ({each})"
             )
             if name != "images":
-                goal(f"import {name}, in 30 MB a second", speed / 30, at_least=1)
+                goal(f"import {name}, per second of a core", speed, "MB", at_least=30)
             goal(f"import {name} ÷ read and parse it", plain / used, at_least=0.05)
-            goal(f"import {name}, peak memory in 200 MB", peak / 1024 / 200, at_most=1)
-            goal(f"import {name} again, in seconds", again, at_most=1)
+            goal(f"import {name}, peak memory", peak / 1024, "MB", at_most=200)
+            goal(f"import {name} again", again, "s", at_most=1)
 
 
 if __name__ == "__main__":

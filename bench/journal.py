@@ -115,7 +115,7 @@ def syncing(folder: Path) -> None:
     medians = {name: statistics.median(found) for name, found in taken.items()}
     for name, seconds in medians.items():
         print(f"  {PRODUCERS} producers, {name:<6} {seconds * 1e6:6.2f} µs per event")
-    goal("events per fdatasync", statistics.median(grouped), at_least=64)
+    goal("events per fdatasync", statistics.median(grouped), "", at_least=64)
     goal("rate of sync / rate of os", medians["os"] / medians["sync"], at_least=0.5)
 
 
@@ -156,14 +156,14 @@ def reading(folder: Path) -> None:
         assert reader.read(after, 1)[0].seq == after + 1
         first.append(time.perf_counter() - began)
         reader.close()
-    goal("ms to the first record behind the middle, opened cold", max(first) * 1e3, at_most=5)
+    goal("the first record behind the middle, cold", max(first) * 1e3, "ms", at_most=5)
     tracemalloc.start()
     reader = Journal(FileStore(home, readonly=True))
     for _ in reader.records():
         pass
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    goal("MiB at most while a million records are read", peak / (1 << 20), at_most=32)
+    goal("memory while a million records are read", peak / (1 << 20), "MiB", at_most=32)
     one_run(home)
     began = time.perf_counter()
     assert verify(home).ok

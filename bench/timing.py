@@ -28,13 +28,18 @@ def interleaved(jobs: dict[str, Callable[[], object]], rounds: int = 5) -> dict[
 
 
 def goal(
-    name: str, ratio: float, *, at_most: float | None = None, at_least: float | None = None
-) -> bool:
-    """Print a ratio beside its goal; True when it is met."""
-    met = (at_most is None or ratio <= at_most) and (at_least is None or ratio >= at_least)
+    name: str,
+    figure: float,
+    unit: str = "×",
+    *,
+    at_most: float | None = None,
+    at_least: float | None = None,
+) -> None:
+    """Prints a figure beside its goal; the runner counts the words at the end."""
+    met = (at_most is None or figure <= at_most) and (at_least is None or figure >= at_least)
     wanted = f"at most {at_most:g}" if at_most is not None else f"at least {at_least:g}"
-    print(f"  {name:<58} {ratio:8.2f} ×  (goal: {wanted})  {'met' if met else 'SHORT'}")
-    return met
+    end = "met" if met else "SHORT"
+    print(f"  {name:<58} {figure:9,.2f} {unit:<3} (goal: {wanted})  {end}", flush=True)
 
 
 def peer_python(folder: Path = PEERS) -> Path | None:
