@@ -138,6 +138,8 @@ class Server:
         """Seconds from POST until every span of a trace is told."""
         trace, body = trace_of(count)
         headers = {"Content-Type": "application/x-protobuf", **self.headers}
+        self.http.close()  # it may have been idle for too long
+        self.http.connect()
         began = time.perf_counter()
         status, said = self.ask("POST", "/v1/traces", body, **headers)
         if status != 200:

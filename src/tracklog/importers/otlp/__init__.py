@@ -6,6 +6,7 @@ vocabularies of model calls, `agents` those of agents, `spans` and `logs` tell w
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +49,12 @@ def _start(each: Span | Log) -> tuple[bool, int]:
     return isinstance(each, Log), each.start if isinstance(each, Span) else 0
 
 
+_run_id = lru_cache(10_000)(run_id)
+
+
 def _keyed(each: Span | Log) -> str:
     key, value = each.keys[0]
-    return value if key == "tracklog.run.id" else run_id(each.tool, value)
+    return value if key == "tracklog.run.id" else _run_id(each.tool, value)
 
 
 def _run(each: Span | Log, memory: Memory) -> str:
@@ -58,8 +62,8 @@ def _run(each: Span | Log, memory: Memory) -> str:
     if each.keys:
         return _keyed(each)
     if each.trace:
-        return memory.bind(each.trace, run_id(each.tool, each.trace))
-    return run_id(each.tool, each.host or each.service or "unknown_service")
+        return memory.bind(each.trace, _run_id(each.tool, each.trace))
+    return _run_id(each.tool, each.host or each.service or "unknown_service")
 
 
 def _span(account: Account, span: Span, memory: Memory, place: dict[str, Any]) -> None:

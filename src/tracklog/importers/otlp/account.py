@@ -49,6 +49,8 @@ class Account:
         self.teller, self.past, self.view, self.run = tell, past, view, run
         self.record: str | None = None
         """The item's own key."""
+        self.content = b""
+        """The item, as it is kept."""
         self.raw = self.kept = ""
         """The hash of the item, and of what is kept of it: another one if something was redacted."""
         self._seen: Counter[str] = Counter()
@@ -66,9 +68,9 @@ class Account:
     def is_known(self, record: str | None) -> bool:
         """Whether the item was told before, to the byte."""
         if not self.raw:
-            content = self.view.item.raw()
-            self.raw = sha256(content).hexdigest()
-            kept = self.teller.lift.blob(content, "application/json")
+            self.content = self.view.item.raw()
+            self.raw = sha256(self.content).hexdigest()
+            kept = self.teller.lift.blob(self.content, "application/json")
             self.kept = kept["$blob"]["sha256"]
         return record is not None and self.kept in self.past.records.get(record, ())
 
@@ -117,10 +119,11 @@ class Account:
             origin["clock"] = clock
         if self.generation:
             origin["generation"] = self.generation
-        who = {key: self.who[key] for key in self.who if getattr(fact, key) is None}
-        fact = replace(fact, **who) if who else fact
+        said = native.body_of(fact)
+        who = {key: value for key, value in self.who.items() if value is not None}
+        body = {"fact": said["fact"], **who, **said}
         self.teller.tell(
-            fact,
+            body,
             at=at,
             run=self.run,
             cause=cause or self.view.cause,
@@ -129,14 +132,13 @@ class Account:
             n=place,
             **origin,
         )
-        body = native.body_of(fact)
         source = {**self._origin, **origin}
         self.past.hear({**body, "run": self.run, "extra": extra, "origin": source})
 
     def line_id(self) -> str:
         """The id of the line that is told next."""
         return native.line_id(
-            self.teller.writer, self.teller.mapping, self.run, self.view.item.raw(), self._k, self.n
+            self.teller.writer, self.teller.mapping, self.run, self.content, self._k, self.n
         )
 
     def find(self, name: str, words: str, at: str | None, **more: Any) -> None:

@@ -48,7 +48,7 @@ def tell_log(account: Account, log: Log) -> None:
         account.find(
             "dropped", f"the producer dropped {cut} parts of {log.name!r}", log.at, count=cut
         )
-    if not_numbers([log.item.body.get("attributes", []), log.item.body.get("body", {})]):
+    if not_numbers(account.content):
         account.find("not-a-number", "a number that JSON has none for is kept as its name", log.at)
 
 

@@ -405,6 +405,8 @@ def _number(value: Any) -> float | None:
 
 def _evaluated(account: Account, span: Span, at: str | None) -> None:
     """Annotations and evaluations of OpenInference, on a span, its trace or its conversation."""
+    if not any(".annotation." in key or ".evaluation." in key for key in span.attrs):
+        return
     for prefix in ("", "trace.", "session."):
         for word in ("annotation", "evaluation"):
             rows = genai.nested(span.attrs, f"{prefix}{word}s")
@@ -449,7 +451,7 @@ def _found(account: Account, span: Span, at: str | None) -> None:
         account.find("dropped", f"the producer dropped {cut} parts of {span.name!r}", at, count=cut)
     if 0 < span.end < span.start:
         account.find("ends-before-it-starts", f"{span.name!r} ends before it starts", at)
-    if not_numbers(span.item.body.get("attributes", [])):
+    if not_numbers(account.content):
         account.find("not-a-number", "a number that JSON has none for is kept as its name", at)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from tracklog.importers.otlp.wire import Item, attributes, plain
@@ -49,18 +50,17 @@ class View:
     """Empty for a log record outside of any trace."""
     tool: str = "otlp"
     """Whose conversations these are; an importer's name where the agent is known."""
+    keys: list[tuple[str, str]] = field(init=False)
+    """What may name the run, by attribute, the strongest first."""
 
-    @property
-    def keys(self) -> list[tuple[str, str]]:
-        """What may name the run, by attribute, the strongest first."""
-        found = []
+    def __post_init__(self) -> None:
+        self.keys = []
         for key in RUN_KEYS:
             value = self.attrs.get(key, self.resource.get(key))
             if isinstance(value, int) and not isinstance(value, bool):
                 value = str(value)
             if isinstance(value, str) and value:
-                found.append((key, value))
-        return found
+                self.keys.append((key, value))
 
     @property
     def service(self) -> str | None:
@@ -236,9 +236,13 @@ def spelled(nanoseconds: int) -> str | None:
     if not nanoseconds:
         return None
     whole, rest = divmod(nanoseconds, 10**9)
-    time = datetime.fromtimestamp(whole, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     fraction = f".{rest:09}".rstrip("0").rstrip(".")
-    return f"{time}{fraction}Z"
+    return f"{_second(whole)}{fraction}Z"
+
+
+@lru_cache(1024)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def text(value: Any) -> str | None:

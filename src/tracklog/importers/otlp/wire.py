@@ -161,6 +161,13 @@ BY_KEY = {
     name: {key: (kind, many) for key, kind, many in shape.values()}
     for name, shape in SHAPES.items()
 }
+BY_NUMBER = {
+    name: {
+        number: (key, WIRE_TYPES.get(kind, 2), many, kind if kind[0].isupper() else None, kind)
+        for number, (key, kind, many) in shape.items()
+    }
+    for name, shape in SHAPES.items()
+}
 
 
 # Protobuf.
@@ -168,9 +175,8 @@ BY_KEY = {
 
 def from_protobuf(signal: Signal, body: bytes) -> Iterator[Item | Refused]:
     """The items of a request; raises `Undecodable` where the envelope around them is broken."""
-    data = memoryview(body)
     outer, inner, last = KEYS[signal]
-    for i, one in enumerate(_pieces(data, 1)):
+    for i, one in enumerate(_pieces(body, 1)):
         resource = _envelope(one, "resource", "Resource")
         for j, group in enumerate(_pieces(one, 2)):
             scope = _envelope(group, "scope", "Scope")
@@ -183,18 +189,18 @@ def from_protobuf(signal: Signal, body: bytes) -> Iterator[Item | Refused]:
                     yield Refused(pointer + bad.pointer, bad.message, bad.hint)
 
 
-def _pieces(data: memoryview, wanted: int) -> list[memoryview]:
+def _pieces(data: bytes, wanted: int) -> list[bytes]:
     try:
         return [
             value
             for number, kind, value in _fields(data)
-            if number == wanted and kind == 2 and isinstance(value, memoryview)
+            if number == wanted and kind == 2 and isinstance(value, bytes)
         ]
     except BadItem as bad:
         raise Undecodable(bad.message) from None
 
 
-def _envelope(data: memoryview, key: str, shape: str) -> Message:
+def _envelope(data: bytes, key: str, shape: str) -> Message:
     """What stands around the items: the resource or the scope, and the URL of its schema."""
     found: Message = {}
     try:
@@ -214,7 +220,7 @@ def _envelope(data: memoryview, key: str, shape: str) -> Message:
 _TORN = ("it ends in the middle of a field", "send it again, whole")
 
 
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
+def _varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if at >= len(data):
@@ -229,49 +235,58 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
             raise BadItem("", "a varint of more than ten bytes", "this is no protobuf")
 
 
-def _fields(data: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
-    """Number, wire type and value of each field, in order."""
+def _fields(data: bytes) -> list[tuple[int, int, int | bytes]]:
+    """Number, wire type and value of each field, in order; a varint of one byte is read here."""
+    found: list[tuple[int, int, int | bytes]] = []
     at, end = 0, len(data)
     while at < end:
-        tag, at = _varint(data, at)
+        tag = data[at]
+        at += 1
+        if tag > 127:
+            tag, at = _varint(data, at - 1)
         number, kind = tag >> 3, tag & 7
         if not 0 < number < 1 << 29:
             raise BadItem("", f"{number} is no number of a field", "this is no protobuf")
         if kind == 0:
             value, at = _varint(data, at)
-            yield number, kind, value
+            found.append((number, kind, value))
             continue
         if kind == 2:
-            size, at = _varint(data, at)
+            size = data[at] if at < end else 128
+            at += 1
+            if size > 127:
+                size, at = _varint(data, at - 1)
         elif kind in (1, 5):
             size = 8 if kind == 1 else 4
         else:
             raise BadItem("", f"wire type {kind} is not known here", "groups are not taken")
         if at + size > end:
             raise BadItem("", *_TORN)
-        yield number, kind, data[at : at + size]
+        found.append((number, kind, data[at : at + size]))
         at += size
+    return found
 
 
-def _decoded(name: str, data: memoryview, found: Message, depth: int) -> Message:
+def _decoded(name: str, data: bytes, found: Message, depth: int) -> Message:
     """A message, merged into what was found of it before."""
-    if name == "AnyValue" and (depth := depth + 1) > DEEPEST:
+    is_any = name == "AnyValue"
+    if is_any and (depth := depth + 1) > DEEPEST:
         raise _too_deep()
-    shape = SHAPES[name]
+    shape = BY_NUMBER[name]
     for number, kind, value in _fields(data):
         field = shape.get(number)
-        if field is None or WIRE_TYPES.get(field[1], 2) != kind:
+        if field is None or field[1] != kind:
             continue  # unknown, and skipped by its wire type
-        key, of, many = field
-        if of[0].isupper():
-            assert isinstance(value, memoryview)
+        key, _, many, message, of = field
+        if message is not None:
+            assert isinstance(value, bytes)
             before = {} if many or key not in found else found[key]
-            part: Any = _decoded(of, value, before, depth)
+            part: Any = _decoded(message, value, before, depth)
         else:
-            part = _scalar(of, value)
+            part = _text(value) if of == "string" else _scalar(of, value)  # type: ignore[arg-type]  # bytes, as its wire type says
         if many:
             found.setdefault(key, []).append(part)
-        elif name == "AnyValue":
+        elif is_any:
             found.clear()  # one of several: the last one wins
             found[key] = part
         elif part:
@@ -283,10 +298,8 @@ def _decoded(name: str, data: memoryview, found: Message, depth: int) -> Message
 
 def _scalar(kind: str, value: Any) -> Any:
     match kind:
-        case "string":
-            return _text(value)
         case "id":
-            return bytes(value).hex()
+            return str(value.hex())
         case "bytes":
             return b64encode(value).decode()
         case "bool":
@@ -306,7 +319,7 @@ def _scalar(kind: str, value: Any) -> Any:
     return _double(struct.unpack("<d", value)[0])
 
 
-def _text(value: memoryview) -> str:
+def _text(value: bytes) -> str:
     try:
         return str(value, "utf-8")
     except UnicodeDecodeError:
@@ -552,11 +565,9 @@ def attributes(pairs: Any) -> dict[str, Any]:
     return {pair.get("key", ""): plain(pair.get("value")) for pair in pairs or ()}
 
 
-def not_numbers(value: Any) -> bool:
-    """Whether a double in these AnyValues is one that JSON has no number for."""
-    if isinstance(value, dict):
-        return isinstance(value.get("doubleValue"), str) or any(map(not_numbers, value.values()))
-    return isinstance(value, list) and any(map(not_numbers, value))
+def not_numbers(raw: bytes) -> bool:
+    """Whether a double in an item, as it is kept, is one that JSON has no number for."""
+    return b'"doubleValue":"' in raw  # in a text its quotes would be escaped
 
 
 def advice(signal: Signal, document: Any) -> str:
