@@ -543,12 +543,16 @@ def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
 def _place_span(state: _State, body: Body) -> None:
     """Notes a span and its parent; they come in any order, and the parent may never come."""
     record, cause = body["origin"].get("record"), body.get("cause")
-    if not isinstance(record, str) or not SPAN.fullmatch(record):
+    if not _is_span(record):
         return
     is_above = body["fact"] == "Linked" and body["kind"] == "sub-run" and "parent" in body
     state.spans.add(record)
-    if isinstance(cause, str) and SPAN.fullmatch(cause):
+    if cause is not None and _is_span(cause):
         (state.spans if is_above else state.parents).add(cause)
+
+
+def _is_span(key: Any) -> bool:
+    return isinstance(key, str) and len(key) == 49 and SPAN.fullmatch(key) is not None
 
 
 def _check_return(state: _State, call: str, found: list[Finding]) -> None:
