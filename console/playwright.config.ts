@@ -9,8 +9,8 @@ export default defineConfig({
   outputDir: process.env.PLAYWRIGHT_OUTPUT ?? "node_modules/.browser",
   fullyParallel: false,
   workers: 2,
-  timeout: 40_000,
-  expect: { timeout: 12_000 },
+  timeout: 120_000, // a machine may be busy; nothing waits so long that goes well
+  expect: { timeout: 30_000 },
   reporter: [["list"]],
   use: {
     viewport: { width: 1280, height: 900 },

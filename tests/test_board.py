@@ -203,3 +203,23 @@ def test_over_http_the_board_the_tree_and_a_narrowed_search_are_told(tmp_path):
         ]
     finally:
         server.stop()
+
+
+def test_a_proof_that_is_checked_here_tells_whether_the_record_is_whole(tmp_path):
+    home = tmp_path / "home"
+    server = Collector(home)
+    try:
+        server.post([began("one"), began("two"), moved("one", "failed")])
+        told = server.get("/api/runs/kahn/one/proof", params={"check": "true"}).json()
+        assert (told["whole"], told["records"], told["faults"]) == (True, 2, [])
+    finally:
+        server.stop()
+    (segment,) = (home / "journal").glob("*.jsonl")
+    segment.write_bytes(segment.read_bytes().replace(b"mend one", b"bend one"))
+    server = Collector(home)
+    try:
+        told = server.get("/api/runs/kahn/one/proof", params={"check": "true"}).json()
+        assert not told["whole"]
+        assert told["faults"][0]["seq"] == 1
+    finally:
+        server.stop()

@@ -24,7 +24,7 @@ test("runs are ordered by what needs a person", async ({ page, collector }) => {
     start("busy"),
   ]);
   await open(page, collector);
-  const rows = page.getByRole("region", { name: "Runs" }).getByRole("link");
+  const rows = page.getByRole("region", { name: "Runs", exact: true }).getByRole("link");
   await expect(rows).toHaveCount(3);
   await expect(rows.nth(0)).toContainText("asking");
   await expect(rows.nth(1)).toContainText("broken");
@@ -44,7 +44,7 @@ test("every filter is in the address, and the address is the filter", async ({ p
   await collector.post("kahn-agent", [start("one", "coder"), start("two", "tester")]);
   await collector.post("fishbowl", [said("talk", "hello")]);
   await open(page, collector);
-  const runs = page.getByRole("region", { name: "Runs" });
+  const runs = page.getByRole("region", { name: "Runs", exact: true });
   await expect(runs.getByRole("link")).toHaveCount(3);
   await page.getByLabel("dialect").selectOption("kahn-agent");
   await expect(runs.getByRole("link")).toHaveCount(2);
@@ -80,7 +80,7 @@ test("a long list is told a part at a time, to its end, and what needs a person 
   const many = Array.from({ length: 640 }, (_, n) => start(`run-${String(n).padStart(3, "0")}`));
   await collector.post("kahn-agent", [start("asking"), asks("asking", "May I?"), ...many]);
   await open(page, collector);
-  const runs = page.getByRole("region", { name: "Runs" });
+  const runs = page.getByRole("region", { name: "Runs", exact: true });
   await expect(runs).toContainText("641 runs");
   await expect(runs.getByRole("link").first()).toContainText("asking");
   await runs.locator(".window").evaluate((box) => (box.scrollTop = box.scrollHeight));

@@ -7,7 +7,7 @@ const FOLDER = process.env.SCREENSHOTS ?? "screenshots";
 const SIZES = { "": [1280, 900], "-small": [360, 740], "-4k": [3840, 2160] } as const;
 
 test("every page", async ({ page, browser }) => {
-  test.setTimeout(300_000);
+  test.setTimeout(900_000);
   await page.close();
   const collector = new Collector();
   await collector.start("demo");

@@ -1,3 +1,5 @@
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, move, open, said, settled, start, test } from "./collector";
 
 const told = (run: string, fact: string, more: object, n: number) => ({
@@ -116,6 +118,19 @@ test("a link to any event shows it, its very bytes, its cause and what came of i
   expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(odd);
 });
 
+test("a record that was changed behind our back is not called proven", async ({ page, collector }) => {
+  await collector.post("kahn-agent", [start("r", "coder", "honest"), start("other")]);
+  await collector.kill("SIGTERM");
+  const journal = join(collector.folder, "home/journal");
+  const segment = join(journal, readdirSync(journal).find((name) => name.endsWith(".jsonl")) ?? "");
+  writeFileSync(segment, readFileSync(segment, "utf8").replace("honest", "forged"));
+  await collector.start();
+  await open(page, collector, "#/run/kahn/r");
+  const summary = page.getByRole("region", { name: "Summary" });
+  await expect(summary).toContainText("not whole: at record 1");
+  await expect(summary).not.toContainText("✓ proven");
+});
+
 test("the slider shows the run as it was", async ({ page, collector }) => {
   await collector.post("kahn-agent", [start("r"), move("r", "thinking", "failed"), start("r")]);
   await open(page, collector, "#/run/kahn/r");
@@ -211,7 +226,7 @@ test("search finds what was said, marks it, filters it and leads to the place", 
   await collector.post("fishbowl", [said("talk", "the connection was refused")]);
   await collector.post("kahn-agent", [start("other", "coder", "a connection to mend")]);
   await open(page, collector);
-  await expect(page.getByRole("region", { name: "Runs" })).toBeVisible();
+  await expect(page.getByRole("region", { name: "Runs", exact: true })).toBeVisible();
   await page.keyboard.press("/");
   await page.keyboard.type("connection");
   await page.keyboard.press("Enter");

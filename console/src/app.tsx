@@ -8,7 +8,7 @@ import { href, useRoute } from "./lib/route";
 import { inert } from "./lib/text";
 import { count } from "./lib/time";
 import { useAnswer, useKeys } from "./lib/use";
-import { Empty } from "./parts/bits";
+import { Caught, Empty } from "./parts/bits";
 import { Fleet } from "./pages/fleet";
 
 const Search = lazy(() => import("./pages/search"));
@@ -76,9 +76,11 @@ export function App() {
     <>
       <main id="main">
         <InboxContext value={inbox}>
-          <Suspense fallback={<p className="soft">Loading…</p>}>
-            <Page name={page} of={page === "run" ? parts.slice(1, 3).join(":") : ""} />
-          </Suspense>
+          <Caught key={page}>
+            <Suspense fallback={<p className="soft">Loading…</p>}>
+              <Page name={page} of={page === "run" ? parts.slice(1, 3).join(":") : ""} />
+            </Suspense>
+          </Caught>
         </InboxContext>
       </main>
       <header className="bar">

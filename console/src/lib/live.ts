@@ -114,7 +114,12 @@ export class Live {
   }
 
   private async deliver(): Promise<void> {
-    this.parse ??= await this.boundary();
+    try {
+      this.parse ??= await this.boundary();
+    } catch {
+      this.timer = setTimeout(() => void this.deliver(), AGAIN); // the collector is away; frames wait
+      return;
+    }
     const came = this.waiting;
     this.waiting = [];
     this.timer = undefined;

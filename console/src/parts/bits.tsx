@@ -1,6 +1,6 @@
 /** Small things that every page shows. */
 
-import type { ReactNode } from "react";
+import { Component, type ReactNode } from "react";
 import type { Brief, Status, Trouble } from "../lib/api";
 import { inert } from "../lib/text";
 import { ago, exact } from "../lib/time";
@@ -35,6 +35,28 @@ export function Sorry({ trouble }: { trouble: Trouble | Error }) {
       {hint && <p className="soft">{inert(hint)}</p>}
     </div>
   );
+}
+
+/** What cannot be drawn, or could not be fetched, is said; the frame around it stays. */
+export class Caught extends Component<{ children: ReactNode }, { error: Error | null }> {
+  override state: { error: Error | null } = { error: null };
+
+  static getDerivedStateFromError(error: Error) {
+    return { error };
+  }
+
+  override render() {
+    const { error } = this.state;
+    if (!error) return this.props.children;
+    return (
+      <>
+        <Sorry trouble={error} />
+        <p>
+          <button onClick={() => location.reload()}>Load the page again</button>
+        </p>
+      </>
+    );
+  }
 }
 
 export function Empty({ title, run }: { title: string; run: ReactNode }) {

@@ -75,15 +75,28 @@ export function Summary({ run, at }: { run: Shown; at: number }) {
   );
 }
 
-/** Proven at once where that costs little; of a long run only when asked. */
+interface Proven {
+  records: number;
+  whole: boolean;
+  faults: { seq: number; message: string }[];
+}
+
+/** Checked at once where that costs little; of a long run only when asked. */
 function Proof({ family, run, long }: { family: string; run: string; long: boolean }) {
   const [asked, ask] = useState(!long);
-  const { data, trouble } = useAnswer<object>(asked ? runPath(family, run, "/proof") : null, "never");
+  const { data, trouble } = useAnswer<Proven>(asked ? runPath(family, run, "/proof?check=true") : null, "never");
   if (!asked) return <button onClick={() => ask(true)}>Is this record whole?</button>;
   if (trouble) return <span className="failed">not proven: {inert(trouble.message)}</span>;
   if (!data) return <span className="soft">proving …</span>;
+  const [first] = data.faults;
+  if (!data.whole)
+    return (
+      <span className="failed">
+        ✗ not whole: at record {first?.seq} the journal is not as it was chained; <code>tracklog verify</code> says where
+      </span>
+    );
   return (
-    <span className="done" title="Every line of it hangs in the chain of hashes">
+    <span className="done" title={`each of its ${data.records} records hangs in the chain of hashes as it was recorded`}>
       ✓ proven
     </span>
   );

@@ -48,14 +48,19 @@ export function Transcript({ where, read, findings, seq, at, place }: Props) {
     if (fresh.following) list.scrollToIndex(length - 1, { align: "end" });
   }, [length, fresh.following, list]);
 
-  // A link leads to its record, once; coming back leads to where one was.
-  const jumped = useRef(0);
+  // A link leads to its record, once; who comes back to this view is where they were.
+  const shownFor = useRef(0);
+  const arrived = useRef(place.current);
   useEffect(() => {
-    const to = jumped.current ? seq : seq || place.current;
-    if (!to || jumped.current === to || !book.seqs.length || (book.seqs.at(-1) ?? 0) < to) return;
-    jumped.current = to;
-    list.scrollToIndex(book.row(to), { align: seq ? "center" : "start" });
-  }, [seq, version, book, list, place]);
+    if (seq === shownFor.current && !arrived.current) return;
+    const to = seq || arrived.current;
+    if (to > (book.seqs.at(-1) ?? 0)) return; // it was not read yet
+    [shownFor.current, arrived.current] = [seq, 0];
+    if (!to) return;
+    const row = book.row(to);
+    const there = list.getVirtualItems().some((item) => item.index === row);
+    list.scrollToIndex(row, { align: !seq ? "start" : there ? "auto" : "center" });
+  }, [seq, version, book, list]);
 
   const step = (by: number) => {
     const here = seq ? book.row(seq) : -1;

@@ -61,9 +61,23 @@ async def proof(collector: "Collector", call: "Call") -> Response:
     home, run = collector.home, (call.names["family"], call.names["run"])
 
     def prove() -> Any:
-        return proofs.prove(home.path, _here(home, run))
+        told = proofs.prove(home.path, _here(home, run))
+        return _checked(home, run, told) if call.given["check"] else told
 
     return json_response(await collector.desk.run(prove))
+
+
+def _checked(home: "Home", run: Run, told: dict[str, Any]) -> dict[str, Any]:
+    """Whether the lines as they stand now are those that were chained."""
+    through = told["head"]["through"]
+    records = home.journal.records(run=run, through=through)
+    faults = proofs.check_proof(told, [each.line for each in records if each.line])
+    return {
+        "records": len(told["records"]),
+        "head": told["head"],
+        "whole": not faults,
+        "faults": [{"seq": fault.seq, "message": fault.why} for fault in faults[:100]],
+    }
 
 
 async def blob(collector: "Collector", call: "Call") -> Response:

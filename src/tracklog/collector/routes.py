@@ -575,6 +575,14 @@ ROUTES: tuple[Route, ...] = (
         path="/api/runs/{family}/{run}/proof",
         about="The leaves and paths that prove a run's lines, for contracts/tracklog_verify.py.",
         endpoint=exchange.proof,
+        params=(
+            Param(
+                name="check",
+                about="Check it here, and tell only whether the record is whole.",
+                kind="boolean",
+                default=False,
+            ),
+        ),
         schema={"type": "object"},
         answers={404: "There is no such run."},
     ),
