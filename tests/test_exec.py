@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tracklog import answers, detectors
+from tracklog import answers, detectors, prices
 from tracklog.cli import _child
 from tracklog.home import Home
 from tracklog.importing import Importing
@@ -439,6 +439,136 @@ def test_a_recording_and_the_import_of_its_conversation_are_counted_once(world):
             ("Read", 1)
         ]
         assert len(answers.runs(home.index, "2026-05-05T09:00:00.000Z")) == 2
+
+
+THREAD = "019982b8-3422-79e0-8b3b-05abaf4f3c3e"
+AT = "2026-05-05T09:00:0{}.000Z"
+
+
+def codex_record(n, kind, **payload):
+    return {"timestamp": AT.format(n), "type": kind, "payload": payload}
+
+
+def copilot_event(n, kind, **data):
+    return {"type": kind, "data": data, "id": f"e{n}", "timestamp": AT.format(n), "parentId": None}
+
+
+COPILOT = [
+    copilot_event(0, "session.start", sessionId=SESSION, copilotVersion="1", selectedModel="gpt-5"),
+    copilot_event(1, "assistant.message", messageId="m1", content="Reading.", outputTokens=20,
+                  toolRequests=[{"toolCallId": "c1", "name": "view", "arguments": {"path": "a"}}]),
+    copilot_event(2, "tool.execution_start", toolCallId="c1", toolName="view", arguments={}),
+    copilot_event(3, "tool.execution_complete", toolCallId="c1", success=True,
+                  result={"content": "x = 1"}),
+    copilot_event(4, "assistant.message", messageId="m2", content="It is 1.", outputTokens=5),
+]  # fmt: skip  # one event each
+GEMINI_CALL = {
+    "id": "c1", "name": "read_file", "args": {"path": "a"}, "status": "success",
+    "result": [{"functionResponse": {"id": "c1", "name": "read_file", "response": {"output": "x"}}}],
+}  # fmt: skip
+
+CONVERSATIONS = {
+    "claude": (
+        CLAUDE,
+        f"{SESSION}.jsonl",
+        lines(*[
+            {"sessionId": SESSION, "cwd": "/w", "version": "2.1.0", "isSidechain": False,
+             "uuid": f"u{n}", "parentUuid": None, "timestamp": AT.format(n), "type": kind,
+             "message": message}
+            for n, (kind, message) in enumerate([
+                ("user", {"role": "user", "content": "what is x?"}),
+                ("assistant", {"id": "msg_1", "role": "assistant", "model": "claude-sonnet-4-5",
+                               "content": [USE], "usage": {"input_tokens": 50, "output_tokens": 10}}),
+                ("user", {"role": "user", "content": [RESULT]}),
+                ("assistant", {"id": "msg_2", "role": "assistant", "model": "claude-sonnet-4-5",
+                               "content": [{"type": "text", "text": "It is 1."}],
+                               "usage": {"input_tokens": 50, "output_tokens": 15}}),
+            ])
+        ]),
+        25,
+    ),
+    "codex": (
+        lines(
+            {"type": "thread.started", "thread_id": THREAD},
+            {"type": "turn.started"},
+            {"type": "item.completed", "item": {"id": "item_0", "type": "command_execution",
+             "command": "cat a", "aggregated_output": "x", "exit_code": 0, "status": "completed"}},
+            {"type": "item.completed", "item": {"id": "item_1", "type": "agent_message", "text": "1"}},
+            {"type": "turn.completed", "usage": {"input_tokens": 100, "output_tokens": 25}},
+        ),
+        f"rollout-2026-05-05T09-00-00-{THREAD}.jsonl",
+        lines(
+            codex_record(0, "session_meta", id=THREAD, cwd="/w", cli_version="1"),
+            codex_record(1, "turn_context", turn_id="t", model="gpt-5-codex"),
+            codex_record(2, "response_item", type="function_call", name="shell", call_id="call_1",
+                         arguments='{"command": ["cat", "a"]}'),
+            codex_record(3, "response_item", type="function_call_output", call_id="call_1", output="x"),
+            codex_record(4, "response_item", type="message", role="assistant",
+                         content=[{"type": "output_text", "text": "1"}]),
+            codex_record(5, "event_msg", type="token_count", info={
+                "total_token_usage": {"input_tokens": 100, "output_tokens": 25}}),
+        ),
+        25,
+    ),
+    "gemini": (
+        lines(
+            {"type": "init", "session_id": SESSION, "model": "gemini-2.5-pro"},
+            {"type": "tool_use", "tool_name": "read_file", "tool_id": "c1", "parameters": {}},
+            {"type": "tool_result", "tool_id": "c1", "status": "success", "output": "x"},
+            {"type": "message", "role": "assistant", "content": "1"},
+            {"type": "result", "status": "success",
+             "stats": {"input_tokens": 100, "output_tokens": 25, "total_tokens": 125}},
+        ),
+        "session-2026-05-05T09-00-0a1b2c3d.jsonl",
+        lines(
+            {"sessionId": SESSION, "projectHash": "h", "startTime": AT.format(0)},
+            {"id": "m1", "timestamp": AT.format(1), "type": "gemini", "content": "", "model": "gemini-2.5-pro",
+             "toolCalls": [GEMINI_CALL], "tokens": {"input": 50, "output": 10, "total": 60}},
+            {"id": "m2", "timestamp": AT.format(2), "type": "gemini", "content": "1", "model": "gemini-2.5-pro",
+             "tokens": {"input": 50, "output": 15, "total": 65}},
+        ),
+        25,
+    ),
+    "copilot": (
+        lines(*COPILOT, {"type": "result", "sessionId": SESSION, "exitCode": 0}),
+        f"session-state/{SESSION}/events.jsonl",
+        lines(*COPILOT),
+        25,
+    ),
+}  # fmt: skip  # conversations to be read
+
+
+@pytest.mark.parametrize("recorded_first", [True, False])
+@pytest.mark.parametrize("name", sorted(CONVERSATIONS))
+def test_in_either_order_a_conversation_is_counted_once(world, name, recorded_first):
+    stream, place, log, output = CONVERSATIONS[name]
+    path = world.folder / "logs" / place
+    path.parent.mkdir(parents=True)
+    path.write_bytes(log)
+
+    def bring():
+        with Home(world.home) as home:
+            assert Importing(home).bring([path], only=name).lines["refused"] == 0
+
+    if not recorded_first:
+        bring()
+    world.run("--", world.agent(name, "put(STREAM)", stream), "-p", "what is x?")
+    if recorded_first:
+        bring()
+    now = "2026-05-05T09:00:00.000Z"
+    with Home(world.home) as home:
+        home.index.catch_up()
+        [row] = answers.costs(home.index, "all", prices.load())
+        assert row["output_tokens"] == output
+        assert sum(each["calls"] for each in answers.tools(home.index)) == 1
+        rows = answers.runs(home.index, now, prices=prices.load())
+        [other] = [each for each in rows if each["same_as"]]
+        [counted] = [each for each in rows if not each["same_as"]]
+        assert other["same_as"] == f"{counted['family']}:{counted['run']}"
+        shown = answers.show(home.index, f"{other['family']}:{other['run']}", now)
+        assert shown["same_as"] == other["same_as"]
+        assert all(each["run_count"] == 1 for each in answers.agents(home.index))
+        assert len(answers.outcome_runs(home.index)) <= 1
 
 
 def test_a_run_inside_a_run_is_its_child_and_an_id_may_be_chosen(world):

@@ -36,6 +36,14 @@ def test_cached_written_and_fresh_tokens_are_priced_apart():
     assert cost == (round((3 + 0.3 + 3.75 + 15) * 10**9), True)
 
 
+def test_what_is_cached_for_an_hour_has_a_price_of_its_own():
+    amounts = {"input_tokens": 2 * M, "cache_write_tokens": 2 * M, "output_tokens": 0}
+    known = prices.load()
+    shorter = known.cost("claude-sonnet-4-5", amounts, "2026-01-01")
+    longer = known.cost("claude-sonnet-4-5", {**amounts, "cache_write_1h_tokens": M}, "2026-01-01")
+    assert (shorter.amount, longer.amount) == (round(7.5 * 10**9), round((3.75 + 6) * 10**9))
+
+
 def test_a_price_holds_from_its_day_on():
     known, amounts = prices.load(), {"input_tokens": M, "output_tokens": 0}
     assert known.cost("o3", amounts, "2025-04-01") is None
@@ -107,6 +115,14 @@ def test_a_model_without_a_price_makes_the_sum_a_lower_bound(home):
     home.index.catch_up()
     [row] = answers.costs(home.index, "all", prices.load())
     assert (row["computed_usd"], row["lower_bound"]) == (1.25, True)
+    assert row["unpriced_models"] == ["mine"]
+    command = [sys.executable, "-m", "tracklog", "costs", "--home", str(home.path)]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    assert "no price is known of mine" in done.stderr
+    for verb in (["runs"], ["show", "r1"]):
+        command = [sys.executable, "-m", "tracklog", *verb, "--home", str(home.path)]
+        done = subprocess.run(command, capture_output=True, check=True, text=True)
+        assert "~1.25" in done.stdout
 
 
 def test_the_sums_of_different_writers_are_never_added(home):

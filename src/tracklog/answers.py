@@ -53,17 +53,50 @@ SHOWN = 200
 
 
 def runs(
-    index: Indexer, now: str, limit: int | None = 50, lost_after: float = LOST_AFTER
+    index: Indexer,
+    now: str,
+    limit: int | None = 50,
+    lost_after: float = LOST_AFTER,
+    prices: Prices | None = None,
 ) -> list[Row]:
-    """The runs, the latest heard first; who works and was silent for too long is lost."""
+    """The runs, the latest heard first; who works and was silent for too long is lost.
+
+    With prices, what each cost by the list is told where no cost was reported.
+    """
     kept = index.states("runs") if limit is None else index.newest("runs", limit)
-    return runs_fold.answer((state for _, state in kept), now, lost_after)
+    rows = runs_fold.answer((state for _, state in kept), now, lost_after)
+    keys = [f"{row['family']}:{row['run']}" for row in rows]
+    same = untold(index, None if limit is None else keys)
+    paid = _computed(index, rows, prices) if prices else {}
+    for key, row in zip(keys, rows, strict=True):
+        row["same_as"] = same.get(key)
+        if prices:
+            row["computed_usd"] = paid.get(key)
+    return rows
 
 
-def show(index: Indexer, key: str, now: str, lost_after: float = LOST_AFTER) -> Row:
+def _computed(index: Indexer, rows: list[Row], prices: Prices) -> dict[str, float | None]:
+    """What runs that report no cost come to, by a list."""
+    keys = {
+        f"{row['family']}:{row['run']}"
+        for row in rows
+        if row["cost_usd"] is None and row["tokens"] is not None
+    }
+    listed = costs_fold.answer(spends(index, keys), by="run", within=keys, price=_priced(prices))
+    return {row["of"]: row["computed_usd"] for row in listed}
+
+
+def show(
+    index: Indexer,
+    key: str,
+    now: str,
+    lost_after: float = LOST_AFTER,
+    prices: Prices | None = None,
+) -> Row:
     """One run: its row, its tools' loops and what it cost, sub-runs included."""
     below = {key, *tree_fold.below(kin(index, [key]), key)}
-    spent = costs_fold.answer(spends(index, below), by="all", within=below)
+    price = _priced(prices) if prices else None
+    spent = costs_fold.answer(spends(index, below), by="all", within=below, price=price)
     rows = rows_of(*run_of(key))
     named = (state for _, state in index.states("aliases", rows))
     often = (each for each, row in index.sums("loops", prefix=rows) if row["times"] >= LOOP)
@@ -72,6 +105,7 @@ def show(index: Indexer, key: str, now: str, lost_after: float = LOST_AFTER) -> 
         "aliases": sorted(f"{each.system}: {each.alias}" for each in named),
         "loops": _looped(index, often, LOOP),
         "cost_with_sub_runs": spent[0] if spent else None,
+        "same_as": untold(index, [key]).get(key),
         **_staged(index, key),
     }
 
@@ -113,7 +147,7 @@ def tree(index: Indexer, root: str | None = None) -> list[tree_fold.Branch]:
 
 def agents(index: Indexer) -> list[Row]:
     """The agents over all their runs, the busiest first."""
-    return agents_fold.answer(_all(index, "agents"))
+    return agents_fold.answer(_counted(index, "agents"))
 
 
 def tools(index: Indexer, since: str | None = None, until: str | None = None) -> list[Row]:
@@ -173,12 +207,12 @@ def audits(index: Indexer, window: str, now: str) -> list[Row]:
 
 def outcomes(index: Indexer, now: str) -> Row:
     """How the runs of the last 24 hours went."""
-    return outcomes_fold.answer(_all(index, "outcomes"), now)
+    return outcomes_fold.answer(_counted(index, "outcomes"), now)
 
 
 def outcome_runs(index: Indexer) -> list[Row]:
     """The runs that the 24-hour aggregate is made of."""
-    return [outcomes_fold.as_run(state) for state in _all(index, "outcomes")]
+    return [outcomes_fold.as_run(state) for state in _counted(index, "outcomes")]
 
 
 def inbox(index: Indexer, now: str) -> list[Row]:
@@ -199,9 +233,7 @@ def leaderboard(index: Indexer) -> list[Row]:
 
 def costs(index: Indexer, by: str = "run", prices: Prices | None = None) -> list[Row]:
     """What was spent, by run, agent, model or provider; by a list where no cost was reported."""
-    left = untold(index)
-    kept = _all(index, "costs")
-    told = (state for state in kept if f"{state.family}:{state.run}" not in left)
+    told = _counted(index, "costs")
     return costs_fold.answer(told, by=by, price=_priced(prices) if prices else None)
 
 
@@ -295,3 +327,9 @@ def top(home: Home, now: str, lost_after: float = LOST_AFTER) -> View:
 
 def _all(index: Indexer, fold: str) -> Iterable[Any]:
     return (state for _, state in index.states(fold))
+
+
+def _counted(index: Indexer, fold: str) -> Iterable[Any]:
+    """The same without the runs that tell again of another's conversation."""
+    left = untold(index)
+    return (state for state in _all(index, fold) if f"{state.family}:{state.run}" not in left)

@@ -19,7 +19,7 @@ OWN = "prices.json"
 """The file in a home whose prices come before ours."""
 HINT = (
     'it holds {"models": {"a-model": [{"from": "2026-01-31", "input": 3, "output": 15, '
-    '"cache_read": 0.3, "cache_write": 3.75}]}}, in dollars per million tokens'
+    '"cache_read": 0.3, "cache_write": 3.75, "cache_write_1h": 6}]}}, in dollars per million tokens'
 )
 
 _DATE = re.compile(r"-(?:20[0-9]{2}-?[01][0-9]-?[0-3][0-9]|latest)$")
@@ -33,6 +33,8 @@ class Price(NamedTuple):
     output: int
     cache_read: int | None
     cache_write: int | None
+    cache_write_1h: int | None = None
+    """Of what is kept for an hour; where it has no price of its own, it is written like the rest."""
     above: "tuple[int, Price] | None" = None
     """From so many input tokens on, another price."""
 
@@ -67,7 +69,9 @@ class Prices:
         if price.cache_write is None:
             written = 0  # billed as what it is: input
         else:
-            total += written * price.cache_write
+            longer = min(written, amounts.get("cache_write_1h_tokens", 0))
+            each = price.cache_write if price.cache_write_1h is None else price.cache_write_1h
+            total += (written - longer) * price.cache_write + longer * each
         if price.cache_read is not None:
             total += read * price.cache_read
         complete = complete and not (read and price.cache_read is None)
@@ -117,6 +121,7 @@ def _price(row: dict[str, Any], day: str) -> Price:
         _nano(row["output"]),
         None if row.get("cache_read") is None else _nano(row["cache_read"]),
         None if row.get("cache_write") is None else _nano(row["cache_write"]),
+        None if row.get("cache_write_1h") is None else _nano(row["cache_write_1h"]),
         None if above is None else (int(above["tokens"]), _price(above, day)),
     )
 

@@ -5,29 +5,44 @@ of two tellings the one that tells more is counted, so that none is counted twic
 """
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 
-from tracklog.folds import costs, tree
+from tracklog.folds import aliases, costs, rows_of, run_of, tree
 from tracklog.index import Indexer
 from tracklog.kin import kin, spends
 
 
-def untold(index: Indexer) -> frozenset[str]:
-    """The runs that are not counted, because a run of another family tells the same and more.
+def untold(index: Indexer, among: Iterable[str] | None = None) -> dict[str, str]:
+    """The runs that are not counted, each with one of another family that tells the same and more.
 
     Sub-runs go with the run that began them: a recording includes what its sub-agents spent.
+    With `among` only what has to do with these runs is looked at.
     """
-    left: set[str] = set()
-    for keys in _shared(index):
+    left: dict[str, str] = {}
+    for keys in _shared(index, among):
         trees = kin(index, keys)
         sides: dict[str, set[str]] = {}
         for key in keys:
             sides.setdefault(key.partition(":")[0], set()).update(tree.below(trees, key))
-        weight = _weight(index, set().union(*sides.values()))
-        best = max(sorted(sides), key=lambda family: sum(weight[key] for key in sides[family]))
+        best = _best(index, sides)
+        counted = next(key for key in keys if key.partition(":")[0] == best)
         for family, side in sides.items():
             if family != best:
-                left |= side - sides[best]
-    return frozenset(left)
+                left |= dict.fromkeys(side - sides[best], counted)
+    return left
+
+
+def _best(index: Indexer, sides: dict[str, set[str]]) -> str:
+    """The family that tells most: of what was spent, else of what was called, else by records."""
+    weight = _weight(index, set().union(*sides.values()))
+
+    def told(family: str) -> tuple[int, int, int]:
+        states = index.load("runs", sides[family]).values()
+        spent = sum(weight[key] for key in sides[family])
+        calls = sum(state.tool_calls for state in states)
+        return spent, calls, sum(state.last_seq - state.first_seq for state in states)
+
+    return max(sorted(sides), key=told)
 
 
 def _weight(index: Indexer, runs: set[str]) -> Counter[str]:
@@ -39,7 +54,14 @@ def _weight(index: Indexer, runs: set[str]) -> Counter[str]:
     return weight
 
 
-def _shared(index: Indexer) -> list[list[str]]:
+def _shared(index: Indexer, among: Iterable[str] | None) -> list[list[str]]:
     """The runs of different families that have one name in one system."""
-    named = (sorted(row) for _, row in index.sums("aliases"))
+    rows: Iterable[Mapping[str, int]]
+    if among is None:
+        rows = (row for _, row in index.sums("aliases"))
+    else:
+        own = (index.states("aliases", rows_of(*run_of(run))) for run in among)
+        names = {name for states in own for _, state in states for name in aliases.sums("", state)}
+        rows = index.summed("aliases", names).values()
+    named = map(sorted, rows)
     return [keys for keys in named if len({key.partition(":")[0] for key in keys}) > 1]

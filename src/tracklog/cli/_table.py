@@ -210,6 +210,16 @@ def money(value: float | None) -> str:
     return f"{value:,.2f}" if value == 0 or abs(value) >= 0.005 else f"{value:.2g}"
 
 
+def cost(row: dict[str, Any]) -> str:
+    """Money as it is known of a row: ~ where it was computed, ≥ or ≤ where it is a bound."""
+    reported, computed = row["cost_usd"], row["computed_usd"]
+    known = [amount for amount in (reported, computed) if amount is not None]
+    if not known:
+        return NOTHING
+    sign = "≥" if row.get("lower_bound") else "≤" if row.get("upper_bound") else ""
+    return f"{sign}{'~' if computed is not None else ''}{money(sum(known))}"
+
+
 def seconds(value: float | None) -> str:
     """A length of time in the unit that fits: 0.4ms, 42ms, 1.5s, 42s, 3m, 5h, 12d."""
     if value is None:

@@ -1,11 +1,11 @@
 """`tracklog costs`: what was spent."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from tracklog.cli import _home, _table
+from tracklog.cli import _terminal as terminal
 
 
 @click.command(
@@ -39,7 +39,7 @@ def command(home: Path, by: str, as_json: bool) -> None:
     _table.put(
         rows,
         [
-            _table.Column("usd", _cost, right=True),
+            _table.Column("usd", _table.cost, right=True),
             _table.Column("tokens", lambda row: row["total_tokens"], right=True),
             _table.Column("in", lambda row: row["input_tokens"], rank=2, right=True),
             _table.Column("out", lambda row: row["output_tokens"], rank=1, right=True),
@@ -51,6 +51,10 @@ def command(home: Path, by: str, as_json: bool) -> None:
     )
     if not as_json and any(row["computed_usd"] is not None for row in rows):
         click.echo(f"~ computed, by the list prices of {known.as_of}", err=True)
+    unpriced = sorted({model for row in rows for model in row["unpriced_models"]})
+    if not as_json and unpriced:
+        some = ", ".join(map(terminal.plain, unpriced[:5])) + (", …" if len(unpriced) > 5 else "")
+        click.echo(f"no price is known of {some}; set one in {home / prices.OWN}", err=True)
 
 
 def _of(by: str, names: _table.Names) -> _table.Column:
@@ -60,12 +64,3 @@ def _of(by: str, names: _table.Names) -> _table.Column:
     return _table.Column(
         "run", lambda row: names.of(*row["of"].split(":", 1)), cut=8, least=names.least
     )
-
-
-def _cost(row: dict[str, Any]) -> str:
-    """Money, and whether it is known to be more or less than that."""
-    reported, computed = row["cost_usd"], row["computed_usd"]
-    sign = "≥" if row["lower_bound"] else "≤" if row["upper_bound"] else ""
-    sign += "~" if computed is not None else ""
-    known = [amount for amount in (reported, computed) if amount is not None]
-    return f"{sign}{_table.money(sum(known))}" if known else _table.NOTHING

@@ -20,10 +20,10 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per row.")
 def command(home: Path, limit: int, lost_after: float, as_json: bool) -> None:
     """List the runs, the latest heard first: status, outcome, agents, tools, cost."""
-    from tracklog import answers  # noqa: PLC0415  # slow to import
+    from tracklog import answers, prices  # noqa: PLC0415  # slow to import
 
     with _home.asking(home) as opened:
-        rows = answers.runs(opened.index, _home.now(), limit, lost_after)
+        rows = answers.runs(opened.index, _home.now(), limit, lost_after, prices.load(home))
         names = _home.names(opened)
     _table.put(
         rows,
@@ -35,7 +35,7 @@ def command(home: Path, limit: int, lost_after: float, as_json: bool) -> None:
             _table.Column("calls", lambda row: row["tool_calls"], rank=3, right=True),
             _table.Column("failed", lambda row: row["tool_failures"], rank=5, right=True),
             _table.Column("tokens", lambda row: row["tokens"], rank=6, right=True),
-            _table.Column("usd", lambda row: _table.money(row["cost_usd"]), rank=4, right=True),
+            _table.Column("usd", _table.cost, rank=4, right=True),
             _table.Column("heard", lambda row: _table.ago(row["silent_seconds"]), right=True),
             _table.Column("title", lambda row: row["title"], rank=2, cut=16),
         ],

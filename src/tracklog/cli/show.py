@@ -29,7 +29,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(run: str, home: Path, at: int | None, lost_after: float, as_json: bool) -> None:
     """Tell what is known of RUN: status, outcome, agents, tools, tokens, cost, loops."""
-    from tracklog import answers  # noqa: PLC0415  # slow to import
+    from tracklog import answers, prices  # noqa: PLC0415  # slow to import
 
     if at is not None:
         with _home.reading(home) as opened:
@@ -37,7 +37,7 @@ def command(run: str, home: Path, at: int | None, lost_after: float, as_json: bo
     else:
         with _home.asking(home) as opened:
             key = ":".join(opened.run(run))
-            row = answers.show(opened.index, key, _home.now(), lost_after)
+            row = answers.show(opened.index, key, _home.now(), lost_after, prices.load(home))
     if as_json:
         terminal.put_json(row)
         return
@@ -82,6 +82,8 @@ def _told(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         yield "tools", calls
     if row.get("aliases"):
         yield "known as", row["aliases"]
+    if row.get("same_as"):
+        yield "same as", f"{row['same_as']}, which tells more and is counted"
     if row["questions"]:
         waits = terminal.count(row["questions"], "open question")
         yield "waits for", f"{waits}; `tracklog inbox` shows what"
@@ -113,10 +115,14 @@ def _spent(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         split = ", ".join(f"{n:,} {name}" for name, n in parts if n is not None)
         yield "tokens", f"{row['tokens']:,}" + (f" ({split})" if split else "")
     whole = row.get("cost_with_sub_runs") or {}
-    if row["cost_usd"] is not None or whole.get("cost_usd") is not None:
+    if whole.get("computed_usd") is not None:
+        yield "cost", f"{_table.cost(whole)} by list prices, with sub-runs"
+    elif row["cost_usd"] is not None or whole.get("cost_usd") is not None:
         more = whole.get("cost_usd") not in (None, row["cost_usd"])
         said = f"${_table.money(row['cost_usd'])}" if row["cost_usd"] is not None else "-"
         yield (
             "cost",
             said + (f" (with sub-runs ${_table.money(whole['cost_usd'])})" if more else ""),
         )
+    if whole.get("unpriced_models"):
+        yield "no price", whole["unpriced_models"]

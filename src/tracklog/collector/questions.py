@@ -63,7 +63,10 @@ async def show(collector: "Collector", call: "Call") -> Response:
     key, lost = f"{call.names['family']}:{call.names['run']}", call.given["lost_after"]
     if at is not None:
         return json_response(await collector.desk.run(lambda: answers.show_at(home, key, at)))
-    return await _told(collector, lambda index: answers.show(index, _known(index, key), now, lost))
+    return await _told(
+        collector,
+        lambda index: answers.show(index, _known(index, key), now, lost, prices.load(home.path)),
+    )
 
 
 async def story(collector: "Collector", call: "Call") -> Response:

@@ -330,6 +330,8 @@ TOKENS = (
     "tool_tokens", "total_tokens",
 )  # fmt: skip  # one row
 """The amounts of a spend that can be added up."""
+PRICED = (*TOKENS, "cache_write_1h_tokens")
+"""The same, and what is part of one of them at another price."""
 
 DOLLAR = 10**9
 """Money is added up in billionths of a dollar."""
@@ -338,7 +340,7 @@ DOLLAR = 10**9
 def amounts(fact: Spent) -> dict[str, int]:
     """What was spent, in integers, without what is not known."""
     usage = fact.usage if isinstance(fact.usage, Mapping) else {}
-    found = {key: whole(usage.get(key)) for key in TOKENS} | {"cost": whole(fact.cost_usd, DOLLAR)}
+    found = {key: whole(usage.get(key)) for key in PRICED} | {"cost": whole(fact.cost_usd, DOLLAR)}
     known = {key: amount for key, amount in found.items() if amount is not None}
     if "total_tokens" not in known and known.keys() & {"input_tokens", "output_tokens"}:
         both = add(known.get("input_tokens", 0), known.get("output_tokens"))

@@ -174,7 +174,7 @@ def _at(place: State, amount: State) -> State:
 
 def _empty() -> dict[str, Any]:
     counts = {"spends": 0, "calls": 0, "priced": 0, "computed": 0}
-    return {**counts, "amounts": {}, "bounds": set(), "runs": set()}
+    return {**counts, "amounts": {}, "bounds": set(), "runs": set(), "unpriced": set()}
 
 
 def _add(row: dict[str, Any], state: State, price: Price | None) -> None:
@@ -184,7 +184,10 @@ def _add(row: dict[str, Any], state: State, price: Price | None) -> None:
     if listed is not None:
         row["computed"] = add(row["computed"], listed[0])
         row["bounds"] |= set() if listed[1] else {"lower"}
-    row["priced"] += "cost" in state.amounts or listed is not None
+    priced = "cost" in state.amounts or listed is not None
+    row["priced"] += priced
+    if price and not priced and state.model:
+        row["unpriced"].add(state.model)
     row["bounds"].add(state.bound)
     row["runs"].add((state.family, state.run))
     for key, amount in state.amounts.items():
@@ -204,6 +207,7 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
         # What is only partly priced costs at least this much.
         "lower_bound": "lower" in row["bounds"] or unpriced > 0,
         "upper_bound": "upper" in row["bounds"],
+        "unpriced_models": sorted(row["unpriced"]),
     }
 
 

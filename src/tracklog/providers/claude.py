@@ -22,6 +22,7 @@ from tracklog.providers import (
     word,
 )
 
+HOUR = "ephemeral_1h_input_tokens"
 USES = ("tool_use", "server_tool_use", "mcp_tool_use")
 EVENTS = ("message_start", "message_delta", "message_stop", "ping", "error")
 BLOCK_EVENTS = ("content_block_start", "content_block_delta", "content_block_stop")
@@ -41,6 +42,8 @@ def tokens(raw: Any) -> Body:
         input_tokens=given,
         cached_tokens=read,
         cache_write_tokens=write,
+        # Of what was written, this is kept for an hour, which has another price.
+        cache_write_1h_tokens=count(obj(told.get("cache_creation")).get(HOUR)) or None,
         output_tokens=output,
     )
 
