@@ -1,6 +1,6 @@
 """The shapes of a route: what it is asked with, and how its path is found."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
@@ -54,6 +54,33 @@ class Param:
 
     def _wrong(self, text: str, wanted: str) -> Trouble:
         return Trouble(400, f"{self.name} is {text[:50]!r}", f"it must be {wanted}")
+
+
+def words(name: str, about: str, *, required: bool = False) -> Param:
+    return Param(name=name, about=about, required=required)
+
+
+def flag(name: str, about: str) -> Param:
+    return Param(name=name, about=about, kind="boolean", default=False)
+
+
+def whole(
+    name: str,
+    about: str,
+    *,
+    least: int,
+    most: int | None = None,
+    default: int | None = None,
+    required: bool = False,
+) -> Param:
+    return Param(
+        name=name, about=about, kind="integer", least=least, most=most,
+        default=default, required=required,
+    )  # fmt: skip  # one thing
+
+
+def one_of(name: str, about: str, options: Iterable[str], default: str | None = None) -> Param:
+    return Param(name=name, about=about, options=tuple(options), default=default)
 
 
 @dataclass(slots=True)
