@@ -19,9 +19,10 @@ export class Collector {
   }
 
   /** Starts it; a second start takes the same port, as a restart does. */
-  async start(verb: "serve" | "demo" = "serve"): Promise<void> {
+  async start(verb: "serve" | "demo" = "serve", ...more: string[]): Promise<void> {
     const home = join(this.folder, "home");
-    const child = spawn(join(BIN, "tracklog"), [verb, "--home", home, "--port", String(this.port)], {
+    const child = spawn(join(BIN, "tracklog"), [verb, "--home", home, "--port", String(this.port), ...more], {
+      cwd: ROOT,
       stdio: ["ignore", "pipe", "inherit"],
       env: { ...process.env, TRACKLOG_TOKEN: undefined, TRACKLOG_TOKEN_FILE: undefined, PYTHONUNBUFFERED: "1" },
     });
