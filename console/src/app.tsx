@@ -134,7 +134,7 @@ function Pulse() {
 
 /** What one must know wherever one is. */
 function Notices() {
-  const { mark, last, gap, rejected } = useLive();
+  const { mark, first, last, rejected } = useLive();
   const health = useAnswer<{ demo?: boolean }>("/healthz", "never");
   return (
     <>
@@ -149,9 +149,9 @@ function Notices() {
           The collector does not answer. What you see is as of record {last}; it goes on by itself.
         </p>
       )}
-      {gap && (
+      {first > 1 && (
         <p className="notice">
-          Records {gap.after + 1} to {gap.next - 1} are not kept any more.
+          {first === 2 ? "Record 1 is" : `Records 1 to ${first - 1} are`} not kept any more.
         </p>
       )}
       {rejected && (

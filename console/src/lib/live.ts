@@ -9,8 +9,8 @@ export interface LiveState {
   readonly mark: Mark;
   /** The journal's last record, as far as it was told. */
   readonly last: number;
-  /** Told once: records behind `after` and before `next` are not kept any more. */
-  readonly gap: { after: number; next: number } | null;
+  /** The first record that is still kept. */
+  readonly first: number;
   /** Frames that were turned away at the boundary, and why the last of them was. */
   readonly rejected: { count: number; why: string } | null;
 }
@@ -23,7 +23,7 @@ const AGAIN = 1_000;
 const TOGETHER = 100; // milliseconds: what comes within them is handed on at once
 
 export class Live {
-  private state: LiveState = { mark: "connecting", last: 0, gap: null, rejected: null };
+  private state: LiveState = { mark: "connecting", first: 1, last: 0, rejected: null };
   private readonly watchers = new Set<() => void>();
   private readonly listeners = new Set<Listener>();
   private source: EventSource | null = null;
@@ -87,13 +87,14 @@ export class Live {
     };
     source.addEventListener("heartbeat", ({ data }: MessageEvent<string>) => {
       this.alive();
-      const { last } = JSON.parse(data) as { last: number };
+      const { first = 1, last } = JSON.parse(data) as { first?: number; last: number };
       this.cursor ??= last;
-      this.set({ mark: "live", last: Math.max(last, this.state.last) });
+      this.set({ mark: "live", first, last: Math.max(last, this.state.last) });
     });
     source.addEventListener("gap", ({ data }: MessageEvent<string>) => {
       this.alive();
-      this.set({ gap: JSON.parse(data) as LiveState["gap"] });
+      const { next } = JSON.parse(data) as { next: number };
+      this.set({ first: Math.max(next, this.state.first) });
     });
     source.addEventListener("reset", () => location.reload());
   }

@@ -193,7 +193,7 @@ ROUTES: tuple[Route, ...] = (
         "/api/stream",
         stream.stream,
         "Watch live, as server-sent events. The `id` is the record's number, the data its "
-        "frame as it stands in the journal; `heartbeat` events carry the journal's last number. "
+        "frame as it stands in the journal; `heartbeat` events carry the journal's first number and its last. "
         "`Last-Event-ID` (or `after`) replays what was missed; without either it begins now. "
         "`gap` {after, next} is told only when what is behind `after` is not kept any more, "
         "`reset` {after, last} when the journal is shorter than the cursor.",

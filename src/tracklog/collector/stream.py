@@ -261,7 +261,8 @@ class Hub:
                         await self._poked.wait()
             if began - beat >= self.limits.heartbeat_seconds:
                 beat = began
-                self._share(ALL, heartbeat(self.cursor, self.home.journal.last), everyone=True)
+                journal = self.home.journal
+                self._share(ALL, heartbeat(self.cursor, journal.first, journal.last), everyone=True)
 
     def _deliver(self) -> bool:
         """Reads the next block and hands it to all who are abreast; False at the end."""
@@ -334,9 +335,10 @@ def chunk(said: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(said), said)
 
 
-def heartbeat(cursor: int, last: int) -> bytes:
-    """That we live, how far this watcher was told everything, and where the journal ends."""
-    return b'event: heartbeat\nid: %d\ndata: {"last":%d}\n\n' % (cursor, max(cursor, last))
+def heartbeat(cursor: int, first: int, last: int) -> bytes:
+    """That we live, how far this watcher was told everything, where the journal begins and ends."""
+    said = b'event: heartbeat\nid: %d\ndata: {"first":%d,"last":%d}\n\n'
+    return said % (cursor, first, max(cursor, last))
 
 
 def gap(after: int, first: int) -> bytes:
@@ -368,7 +370,7 @@ async def stream(collector: "Collector", call: "Call") -> None:
     await call.send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
     if call.scope["method"] != "HEAD":
         watcher = Watcher(connection, asked, after)
-        watcher.tell(begin + heartbeat(after, last))
+        watcher.tell(begin + heartbeat(after, journal.first, last))
         await hub.serve(watcher)
         if watcher.gone:
             return
