@@ -177,12 +177,13 @@ class Host(Client):
     """A host in a thread of the test; on leaving, everything it wrote is checked."""
 
     def __init__(
-        self, home: Path, *, token: str | None = TOKEN, tolerated: str = "", **settings
-    ) -> None:
+        self, home: Path, *, token: str | None = TOKEN, tolerated: str = "", clock=time.time,
+        **settings,
+    ) -> None:  # fmt: skip
         self._tolerated = tolerated
-        self.home = Home(home, durability="os")
+        self.home = Home(home, durability="os", clock=clock)
         guard = Guard(token)
-        self.app = app_of(self.home, guard, Settings(**settings), token, {})
+        self.app = app_of(self.home, guard, Settings(**settings), token)
         self.engine = self.app.engine
         self.collector = Collector(self.home, guard=guard)
         self.collector.hosts["openwop"] = self.app

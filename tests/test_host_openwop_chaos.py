@@ -1,5 +1,6 @@
 """The OpenWOP host under the worst of circumstances: killed, doubled, crowded, abused."""
 
+import asyncio
 import json
 import multiprocessing
 import os
@@ -15,15 +16,14 @@ from pathlib import Path
 
 import httpx
 import orjson
-import pytest
 
-import hosting
 from collecting import ENVIRONMENT, collector, eventually
 from hosting import TOKEN, Client, Host, Process, check_events, flow, mock, pairs, put, written
 from soaking import SOAK
 from tracklog.home import Home
 from tracklog.hosts import Leases
-from tracklog.hosts.openwop import command
+from tracklog.hosts.openwop.engine import Engine
+from tracklog.hosts.openwop.settings import Settings
 
 ANSWERS = {
     "gate": {"action": "accept"},
@@ -31,33 +31,6 @@ ANSWERS = {
     "low-conf-decider": {"action": "accept"},
     "supervisor": {"decision": {"kind": "terminate", "reason": "enough"}},
 }
-FIXTURES = {
-    "agent-reasoning": 9,
-    "agent-reasoning-streaming": 8,
-    "agent-low-confidence": 11,
-    "approval": 9,
-    "clarification": 9,
-    "orchestrator-dispatch": 17,
-    "orchestrator-low-confidence": 12,
-    "message-reducer": 6,
-    "failure": 4,
-    "cap-breach": 9,
-    "multi-node": 8,
-}
-"""How many events a whole run writes, its child's included."""
-
-
-def finish(host: Client, run: str) -> dict:
-    """Answers whatever the run asks, until it has ended."""
-    until = time.monotonic() + 30
-    while time.monotonic() < until:
-        snapshot = host.snapshot(run)
-        if snapshot["status"] in ("completed", "failed", "cancelled"):
-            return snapshot
-        if snapshot["status"].startswith("waiting"):
-            host.answer(run, snapshot["currentNodeId"], ANSWERS[snapshot["currentNodeId"]])
-        time.sleep(0.01)
-    raise AssertionError(snapshot)
 
 
 def told(events: list[dict]) -> list[tuple]:
@@ -77,75 +50,127 @@ def told(events: list[dict]) -> list[tuple]:
     return found
 
 
-MAIN = ("agent-reasoning", "agent-low-confidence", "approval", "orchestrator-dispatch")
-"""Cut at every event in every test run; the others are in a soak."""
-OPTIONS = {"cap-breach": {"recursionLimit": 3}}
+BODIES = {
+    "conformance-cap-breach": {"configurable": {"recursionLimit": 3}},
+    "conformance-delay": {"inputs": {"delayMs": 1}},
+    "conformance-identity": {"inputs": {"payload": {"deep": [1, {"x": None}]}}},
+    "conformance-idempotent": {"inputs": {"nonce": "1"}},
+}
+"""What some of the published workflows are given."""
 
 
-@pytest.mark.parametrize("name", FIXTURES)
-def test_killed_after_any_event_a_run_goes_on_and_comes_out_the_same(tmp_path, name):
-    body = {"configurable": OPTIONS.get(name, {})}
-    with Host(tmp_path / "calm") as host:
-        run = host.start(f"conformance-{name}", **body)
-        finish(host, run)
-        wanted = told(host.events(run))
-        count = sum(1 for record in host.home.journal.records() if record.dialect == "openwop")
-    assert count == FIXTURES[name]
+def finish(host: Client, run: str) -> dict:
+    """Answers whatever the run asks, and ends what would wait for a minute, until it has ended."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        snapshot = host.snapshot(run)
+        if snapshot["status"] in ("completed", "failed", "cancelled"):
+            return snapshot
+        if snapshot["status"].startswith("waiting"):
+            host.answer(run, snapshot["currentNodeId"], ANSWERS[snapshot["currentNodeId"]])
+        elif snapshot["workflowId"] == "conformance-cancellable" and snapshot["nodeStates"]:
+            host.http.post(f"/v1/runs/{run}/cancel", json={})
+        time.sleep(0.01)
+    raise AssertionError(snapshot)
 
-    def cut_at(cut: int) -> None:
-        home = tmp_path / str(cut)
-        run = die_after(home, cut, f"conformance-{name}", body)
-        with Host(home) as host:  # checks on leaving that nothing was written twice, or wrongly
+
+def roots(lines: list[bytes]) -> dict[str, list[dict]]:
+    """The events of each run that no other began, with those of the runs inside it."""
+    events = [orjson.loads(line) for line in lines]
+    parents = {e["runId"]: e["host"].get("parentRunId") for e in events if "host" in e}
+    found: dict[str, list[dict]] = {}
+    for event in events:
+        found.setdefault(parents[event["runId"]] or event["runId"], []).append(event)
+    return found
+
+
+def test_killed_after_any_event_of_any_fixture_a_run_goes_on_and_comes_out_the_same(tmp_path):
+    """A process carries out all fixtures up to the same event of each, and is killed there."""
+    with Host(tmp_path / "calm", clock=noon) as host:
+        fixtures = host.http.get("/.well-known/openwop").json()["fixtures"]
+        runs = {name: host.start(name, **BODIES.get(name, {})) for name in fixtures}
+        for run in runs.values():
             finish(host, run)
-            assert told(host.events(run)) == wanted, cut
+        wanted = {name: told(host.events(run)) for name, run in runs.items()}
+        counts = {run: len(events) for run, events in roots(written(host.home)).items()}
+    assert len(fixtures) == 19
+    for cut in range(1, max(counts.values()) + 1):
+        names = [name for name in fixtures if counts[runs[name]] >= cut]
+        home = tmp_path / str(cut)
+        left = left_by_the_killed(home, cut, names)
+        assert {name: left[name][1] for name in names} == dict.fromkeys(names, cut)
+        with Host(home, clock=noon) as host:  # checks on leaving that nothing is there twice
+            for name in names:
+                run, _ = left[name]
+                finish(host, run)
+                assert told(host.events(run)) == wanted[name], (name, cut)
 
-    step = 1 if SOAK > 1 or name in MAIN else 3
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(cut_at, range(1, count + 1, step)))
+
+def noon() -> float:
+    """A clock that stands still: no run takes too long, however slow the machine is."""
+    return 1_800_000_000.0
 
 
-def die_after(home: Path, cut: int, workflow: str, body: dict) -> str:
-    """Runs a workflow in a process that is killed after so many events; the run's name."""
-    child = Dying(home, cut, workflow, body)
-    child.join()
+def left_by_the_killed(home: Path, cut: int, names: list[str]) -> dict[str, tuple[str, int]]:
+    """How much a process wrote of each run, and of those inside it, until it was killed."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["hosting", "test_host_openwop_chaos"])
+    process = context.Process(target=_live_and_die, args=(str(home), cut, names))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL, (cut, process.exitcode)
     with Home(home, readonly=True) as left:
-        lines = written(left)
-        assert len(lines) == cut
-        parents = [orjson.loads(line) for line in lines]
-        return next(
-            e["runId"] for e in parents
-            if e["type"] == "run.started" and "parentRunId" not in e["host"]
-        )  # fmt: skip
+        found = roots(written(left))
+    own = {run: [e for e in events if e["runId"] == run] for run, events in found.items()}
+    return {own[run][0]["payload"]["workflowId"]: (run, len(found[run])) for run in found}
 
 
-class Dying:
-    """A host that a fork of this process runs until it kills itself: a fork starts quickly."""
+class Mortal(Engine):
+    """An engine whose process is killed when so many events of each of its runs are written."""
 
-    def __init__(self, home: Path, cut: int, workflow: str, body: dict) -> None:
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["hosting", "test_host_openwop_chaos"])
-        arguments = (str(home), cut, workflow, body)
-        self.process = context.Process(target=_live_and_die, args=arguments)
-        self.process.start()
+    def __init__(self, home: Home, cut: int, runs: int) -> None:
+        super().__init__(home, Settings())
+        self.cut, self.alive = cut, runs
+        self.roots: dict[str, str] = {}
+        self.left: dict[str, int] = {}
 
-    def join(self) -> None:
-        self.process.join(60)
-        assert self.process.exitcode == -signal.SIGKILL, self.process.exitcode
+    async def write(self, log, lines, notes=()) -> None:
+        for event in map(orjson.loads, lines):
+            if "host" in event:
+                self.roots[log.name] = event["host"].get("parentRunId", log.name)
+        root = self.roots[log.name]
+        left = self.left.setdefault(root, self.cut)
+        self.left[root] = max(0, left - len(lines))
+        await super().write(log, lines[:left], notes)
+        if not self.left[root]:
+            self.alive -= 1
+            if not self.alive:
+                os.kill(os.getpid(), signal.SIGKILL)
+            await asyncio.Event().wait()  # it never hears that this was written
 
 
-def _live_and_die(home: str, cut: int, workflow: str, body: dict) -> None:
-    real = command.app_of
+def _live_and_die(home: str, cut: int, names: list[str]) -> None:
+    with Home(home, durability="os", clock=noon) as opened:
+        asyncio.run(_live(Mortal(opened, cut, len(names)), names))
 
-    def dying(*arguments):
-        return real(*arguments[:4], {"TRACKLOG_HOST_DIE_AFTER": str(cut)})
 
-    hosting.app_of = dying
-    host = hosting.Host(Path(home), seams=True)
-    try:
-        finish(host, host.start(workflow, **body))
-    except (httpx.HTTPError, AssertionError):
-        time.sleep(5)  # the kill is on its way
-    os._exit(1)
+async def _live(engine: Mortal, names: list[str]) -> None:
+    await engine.start(alone=True)
+    await asyncio.gather(*(_carry_out(engine, name) for name in names))
+
+
+async def _carry_out(engine: Mortal, name: str) -> None:
+    body = BODIES.get(name, {})
+    definition, host = engine.workflows.known[name], {"principal": "default"}
+    given, options = body.get("inputs", {}), body.get("configurable", {})
+    log = await engine.create(definition, given, options, host)
+    while not log.ended:
+        node = log.snapshot.current
+        if node is not None:
+            await engine.resolve(log.name, node, ANSWERS[node], "default")
+        elif name == "conformance-cancellable" and log.snapshot.nodes:
+            await engine.cancel(log.name, None, "default")
+        await log.wait(0.05)
 
 
 def test_two_hosts_on_one_journal_do_not_run_one_run_twice(tmp_path):

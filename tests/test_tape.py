@@ -8,10 +8,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hosting import Host, flow, pairs, put
+from test_host_fishbowl import (
+    EXAMPLES,
+    Scripted,
+    a_judge,
+    conduct,
+    kept,
+    player,
+    ruled,
+    scene,
+    spoke,
+)
 from test_host_workflow import World, three_levels
 from tracklog.diff import diff
 from tracklog.errors import TapeMiss
 from tracklog.home import Home
+from tracklog.hosts.fishbowl import show
+from tracklog.hosts.fishbowl.models import ModelFailed
+from tracklog.hosts.fishbowl.scenario import load
+from tracklog.hosts.fishbowl.taping import Show
+from tracklog.hosts.openwop.settings import Tool
 from tracklog.recorder import Recorder
 from tracklog.recording import admit
 from tracklog.tape import Recorded, Tape, tape_of
@@ -147,3 +164,218 @@ def test_the_first_divergence_and_what_nobody_asked_for_are_told(tmp_path):
     )
     assert told.returncode == 1
     assert b"they part at step" in told.stdout
+
+
+def told(events) -> list[tuple]:
+    return [(e["turn"], e["kind"], e["actor"], e["payload"]) for e in events]
+
+
+def replayed(home, scenario, by="order", miss="error", live=None, group=1, run="again"):
+    """The events of a show that is played from the tape of the run `r`, and the tape."""
+    recorded = Show(home, "r", scenario, by, miss)
+    cast = {name: recorded.model((live or {}).get(name, Scripted())) for name in scenario.players}
+    seed = recorded.seed
+    conduct(home, scenario, cast, run=run, tape=recorded, seed=seed, group=group).play()
+    return kept(home, run), recorded.tape
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("by", ["order", "match"])
+@pytest.mark.parametrize("group", [1, 64])
+def test_a_show_is_played_again_with_what_was_said_then(tmp_path, path, by, group):
+    scenario = load(path)
+    with Home(tmp_path, durability="os") as home:
+        playing = conduct(home, scenario, seed="rain")
+        for _ in range(8):
+            playing.advance()
+        show.inject(home, "r", "A bell rings.", "bell")
+        playing.play()
+        again, tape = replayed(home, scenario, by, group=group)
+        first = kept(home)
+        assert [told([e])[0][1:] for e in again[1:]] == [told([e])[0][1:] for e in first[1:]]
+        assert told(again)[1:] == told(first)[1:]
+        assert not tape.divergences
+        assert not tape.unconsumed
+
+
+def test_silence_failures_reasked_verdicts_and_costs_come_again_and_nobody_is_asked(tmp_path):
+    cast = [player("anna"), player("bert"), a_judge()]
+    scenario = scene(*cast, competition={"kind": "judged"}, ticks=4)
+    models = {
+        "anna": Scripted(spoke("One."), None, ModelFailed("no"), spoke("Four.")),
+        "bert": Scripted(None, spoke("Two.", kind="clue.found"), spoke("Three.")),
+        "host": Scripted(ruled("ghost", tokens=110), ruled("nobody", tokens=132)),
+    }
+    with Home(tmp_path, durability="os") as home:
+        conduct(home, scenario, models).play()
+        first = kept(home)
+        again, tape = replayed(home, scenario)
+    verdict = next(e for e in again if e["kind"] == "judge.verdict")
+    assert verdict["payload"]["no_contest"] is True
+    assert verdict["payload"]["_calls"] == 2
+    assert told(again)[1:] == told(first)[1:]
+    assert not tape.divergences
+    assert not tape.unconsumed
+
+
+def test_a_show_that_leaves_its_tape_says_where(tmp_path):
+    cast = [player("anna"), player("bert", subscribes_to=["agent.spoke"])]
+    scenario = scene(*cast)
+    with Home(tmp_path, durability="os") as home:
+        conduct(home, scenario).play()
+        other = scene(*cast, genesis_text="Another room.")
+        again, tape = replayed(home, other)
+        assert "differs" in str(tape.divergences[0])
+        assert len(again) == len(kept(home))
+        longer = scene(*cast, ticks=4)
+        with pytest.raises(TapeMiss, match="was not recorded"):
+            replayed(home, longer, run="longer")
+        assert kept(home, "longer")[-1]["payload"]["reason"] == "user_stop"
+
+
+def test_what_a_show_lacks_is_asked_live_where_that_was_chosen(tmp_path):
+    cast = [player("anna")]
+    with Home(tmp_path, durability="os") as home:
+        conduct(home, scene(*cast, ticks=1)).play()
+        live = {"anna": Scripted(spoke("Live."))}
+        again, _ = replayed(home, scene(*cast, ticks=2), miss="live", live=live)
+    assert [e["payload"]["text"] for e in again if e["kind"] == "agent.spoke"][-1] == "Live."
+
+
+def test_a_show_from_a_tape_that_was_killed_goes_on_with_the_rest_of_it(tmp_path):
+    scenario = load(EXAMPLES[0])
+    with Home(tmp_path, durability="os") as home:
+        conduct(home, scenario).play()
+        done = False
+        while not done:  # each time it says one thing, and is gone
+            recorded = Show(home, "r", scenario)
+            cast = {name: recorded.model(Scripted()) for name in scenario.players}
+            playing = conduct(home, scenario, cast, run="again", tape=recorded)
+            while not (done := playing.done) and not playing.advance():
+                pass
+        assert told(kept(home, "again"))[1:] == told(kept(home))[1:]
+
+
+def prompting() -> dict:
+    prompt = 'What of {{topic}}?\ncall local:cat {"x": 1}'
+    port = {"topic": {"type": "variable", "variableName": "topic"}}
+    ask = {"id": "ask", "typeId": "core.ai.callPrompt", "inputs": port}
+    ask["config"] = {"prompt": prompt, "tools": ["local:cat"]}
+    gate = {"id": "gate", "typeId": "core.approvalGate", "config": {"title": "Go on?"}}
+    down = {"id": "down", "typeId": "core.subWorkflow", "config": {"workflowId": "inner"}}
+    variables = [{"name": "topic", "type": "string", "defaultValue": "rain"}]
+    return flow(
+        "asking", [ask, gate, down], [("ask", "gate"), ("gate", "down")], variables=variables
+    )
+
+
+def inner() -> dict:
+    node = {"id": "deep", "typeId": "core.ai.callPrompt", "config": {"prompt": "Deeper."}}
+    return flow("inner", [node])
+
+
+class Counting:
+    """A model that says how often it was asked."""
+
+    def __init__(self, model) -> None:
+        self.model, self.asked = model, 0
+
+    async def ask(self, *arguments):
+        self.asked += 1
+        return await self.model.ask(*arguments)
+
+    async def close(self) -> None:
+        pass
+
+
+def plain(events) -> list[tuple]:
+    """Payloads without the names of children, which are new."""
+    found = []
+    for event in events:
+        payload = {k: v for k, v in event["payload"].items() if k not in ("childRunId", "inputs")}
+        payload["outputs"] = {
+            k: v for k, v in payload.get("outputs", {}).items() if k != "childRunId"
+        }
+        found.append((event["type"], event.get("nodeId"), payload))
+    return found
+
+
+def test_an_openwop_run_is_played_from_its_tape_with_its_child_and_its_answers(tmp_path):
+    tools = {"local:cat": Tool(id="local:cat", command=("cat",))}
+    folder = put(tmp_path / "flows", prompting(), inner())
+    with Host(tmp_path / "home", workflows=folder, tools=tools) as host:
+        host.engine.model = model = Counting(host.engine.model)
+        run = host.start("asking")
+        host.until(run, "waiting-approval")
+        assert host.answer(run, "gate", {"action": "accept"}).status_code == 200
+        host.until(run, "completed")
+        assert model.asked == 3
+        tools.clear()  # nothing could be called any more
+
+        def again(**body) -> str:
+            tape = {"run": run, **body.pop("tape", {})}
+            response = host.http.post(
+                "/api/hosts/openwop/runs", json={"program": "asking", "tape": tape, **body}
+            )
+            assert response.status_code == 200, response.text
+            host.until(response.json()["run"])
+            return response.json()["run"]
+
+        def left(name: str) -> dict:
+            found = [
+                json.loads(record.line)["data"]
+                for record in host.home.journal.records(run=("openwop", name))
+                if b'"label":"tape"' in record.line
+            ]
+            assert len(found) == 1
+            return found[0]
+
+        for by in ("order", "match"):
+            same = again(tape={"by": by})
+            assert plain(host.events(same)) == plain(host.events(run))
+            assert left(same) == {"source": run, "served": 5, "divergences": 0, "unconsumed": []}
+        other = again(inputs={"topic": "snow"})
+        assert host.snapshot(other)["status"] == "completed"
+        assert "a model call of ask differs" in left(other)["first"]
+        missed = again(inputs={"topic": "snow"}, tape={"by": "match"})
+        assert host.snapshot(missed)["error"]["code"] == "replay_source_missing"
+        assert {each["kind"] for each in left(missed)["unconsumed"]} >= {"model", "tool", "person"}
+        assert model.asked == 3
+        assert pairs(host.events(run))
+
+
+def test_a_run_of_another_dialect_answers_on_any_stage(tmp_path):
+    id = run_id()
+    with (
+        Recorder.open(id, tmp_path) as recorder,
+        recorder.run("r") as run,
+        run.step("ask", "agent") as step,
+    ):
+        step.user("what is x?")
+        step.assistant([{"type": "text", "fidelity": "agent_emitted", "text": "It is 1."}])
+    with Home(tmp_path / "home", durability="os") as home:
+        admit(home, recorder.path)
+        scenario = scene(player("anna"), ticks=1)
+        recorded = Show(home, id, scenario)
+        cast = {"anna": recorded.model(Scripted())}
+        conduct(home, scenario, cast, run="again", tape=recorded).play()
+        said = [e["payload"].get("text") for e in kept(home, "again")]
+        assert "It is 1." in said
+
+
+def test_the_command_line_plays_a_show_from_a_tape(tmp_path):
+    def tracklog(*words: str) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [sys.executable, "-m", "tracklog", *words, "--home", str(tmp_path)],
+            capture_output=True, check=False, timeout=120,
+        )  # fmt: skip
+
+    path = str(EXAMPLES[0])
+    assert tracklog("host", "fishbowl", path, "--fast", "--run", "one").returncode == 0
+    same = tracklog("host", "fishbowl", path, "--fast", "--run", "two", "--tape", "one")
+    assert (same.returncode, b"left its tape" in same.stderr) == (0, False)
+    shown = tracklog("diff", "one", "two")
+    assert shown.returncode == 0, shown.stdout
+    other = tracklog("host", "fishbowl", str(EXAMPLES[1]), "--fast", "--run", "x", "--tape", "one")
+    assert other.returncode == 1
+    assert b"left its tape" in other.stderr

@@ -109,7 +109,7 @@ def run_here(
     options = TapeOptions(run=tape, by=by, miss=on_miss) if tape else None
     wanted = Wanted(program=workflow, inputs=dict(map(given, inputs)), tape=options)
     with _home.writing(home) as opened:
-        app = app_of(opened, None, settings, None, os.environ)
+        app = app_of(opened, None, settings, None)
         status, report = carry_out(app, wanted, as_json=as_json)
     left = report is not None and say_report(report)
     sys.exit({"completed": 1 if left else 0, "cancelled": 130}.get(status, 1))
@@ -152,7 +152,7 @@ def serve(
         for found in opened.store.findings:
             logs.say("warning", found.message, finding=found.name)
         door = guard.Guard(token or made or None, (host,))
-        app = app_of(opened, door, settings, token or made or None, os.environ)
+        app = app_of(opened, door, settings, token or made or None)
         collector = Collector(opened, guard=door)
         collector.hosts["openwop"] = app
         address, taken = bound.getsockname()[:2]
@@ -185,7 +185,7 @@ def mount(
     elif place is not None:
         path = str(place)
     settings = settings_of(Path(path) if path else None, environment, workflows)
-    return app_of(home, guard, settings, token_of(), environment)
+    return app_of(home, guard, settings, token_of())
 
 
 def settings_of(
@@ -211,7 +211,6 @@ def app_of(
     guard: "Guard | None",
     settings: "Settings",
     token: str | None,
-    environment: Mapping[str, str],
 ) -> "App":
     """The host, with everything that was wrong about its workflows and agents said."""
     from tracklog.collector import logs  # noqa: PLC0415  # slow to import
@@ -221,7 +220,7 @@ def app_of(
 
     if token is not None and len(token) < 1:
         raise TracklogError("the token is empty", "set TRACKLOG_TOKEN to a long random word")
-    engine = Engine(home, settings, environment)
+    engine = Engine(home, settings)
     for fault in engine.workflows.faults:
         logs.say("warning", "refused", fault=fault)
     own = (Key(digest=digest(token)),) if token else ()

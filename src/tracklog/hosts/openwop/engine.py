@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import signal
 import threading
 import time
 import uuid
@@ -46,8 +45,6 @@ _THREADS = 64  # runs whose events are written, and so synced, together
 LISTEN = 0.1
 """Seconds that a stop waits for the listener, at most."""
 DAY = 86_400.0
-DIE_AFTER = "TRACKLOG_HOST_DIE_AFTER"
-"""A test's word for how many events may be written before the process is killed."""
 
 
 class Unknown(Exception):
@@ -67,9 +64,7 @@ class Newer(Exception):
 class Engine:
     """All runs of one host; everything but the journal's own work happens in one loop."""
 
-    def __init__(
-        self, home: Home, settings: Settings, environment: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, home: Home, settings: Settings) -> None:
         self.home, self.settings = home, settings
         self.clock, self.monotonic = home.clock, time.monotonic
         self.redactor = Redactor(settings.secrets)
@@ -97,9 +92,6 @@ class Engine:
         self._listener: threading.Thread | None = None
         self._inline = home.store.durability == "os"
         self._door = ThreadPoolExecutor(_THREADS, "openwop-door")
-        self._left: int | None = None
-        if settings.seams and (environment or {}).get(DIE_AFTER):
-            self._left = int((environment or {})[DIE_AFTER])
 
     # Life.
 
@@ -580,23 +572,12 @@ class Engine:
     async def write(self, log: RunLog, lines: Sequence[bytes], notes: Sequence[bytes] = ()) -> None:
         """Through the one door, all of it or nothing; on return whoever follows the run is told."""
         every = [*notes, *lines]
-        if self._left is not None:
-            every = self._last_words(every, len(notes))
         if self._inline:
             self._admit(every, mixed=bool(notes))
         else:
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(self._door, lambda: self._admit(every, mixed=bool(notes)))
-        if self._left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
         log.refresh(self.home.journal)
-
-    def _last_words(self, lines: list[bytes], notes: int) -> list[bytes]:
-        """As much as may be written before the process is killed, where a test wants that."""
-        assert self._left is not None
-        events = min(self._left, len(lines) - notes)
-        self._left -= events
-        return lines[: notes + events]
 
     def _admit(self, lines: list[bytes], *, mixed: bool) -> None:
         if not lines:

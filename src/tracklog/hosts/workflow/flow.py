@@ -27,6 +27,8 @@ Seconds = Annotated[float, Field(gt=0)]
 Words = Annotated[list[str], Field(min_length=1)]
 
 ROOTS = ("inputs", "steps", "item", "index", "run")
+ANSWER = "answer"
+"""What an agent said last: for the prompts behind the first of a conversation."""
 ASKED = ("prompt", "system", "session")
 """What the command of an agent may refer to besides."""
 
@@ -393,6 +395,9 @@ class _File:
             exclude={"steps", "branches", "condition", "agent"}, exclude_unset=True
         )
         for key, value in own.items():
+            if isinstance(step, AgentStep) and key == "prompt" and isinstance(value, list):
+                self._refer(value[0], (*loc, key, 0), seen, loop=loop)
+                value = [values.without(each, ANSWER) for each in value[1:]]  # noqa: PLW2901  # what is left to look at
             self._refer(value, (*loc, key), seen, loop=loop)
         match step:
             case AgentStep(agent=str() as name):

@@ -84,7 +84,11 @@ class ServedAgent:
         if not isinstance(scope.recorder, NullRecorder):
             listeners.append(Record(scope, known, routed=True))
 
+        whole = False
+
         def hear(line: bytes) -> None:
+            nonlocal whole
+            whole = whole or b'"finish_reason":"' in line
             for listener in listeners:
                 listener.hear(line)
 
@@ -105,7 +109,7 @@ class ServedAgent:
         except _endpoint.ModelFailed as error:
             finish("timeout" if error.stalled else "error", error.message)
         else:
-            finish("ok")
+            finish("ok" if whole else "error", "" if whole else "the answer broke off")
         return result.answer, result.blocks
 
     def _remember(self, text: str, calls: list[Block]) -> None:

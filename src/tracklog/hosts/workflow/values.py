@@ -43,6 +43,11 @@ def references(value: Any) -> Iterator[str]:
             yield from references(each)
 
 
+def without(text: str, place: str) -> str:
+    """A text without its references to one place."""
+    return REFERENCE.sub(lambda found: "" if found[1] == place else found[0], text)
+
+
 def filled(value: Any, known: Mapping[str, Any]) -> Any:
     """The value with every reference replaced; one that stands alone keeps the type of its value."""
     if isinstance(value, str):
