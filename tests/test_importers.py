@@ -1189,3 +1189,27 @@ def test_a_conversation_about_a_format_is_not_taken_for_it(words, tmp_path, home
     other = codex("response_item", type="message", role="user", content=words)
     theirs = write(tmp_path / "theirs.jsonl", meta(), other)
     assert Importing(home).importer_of(theirs).name == "codex"
+
+
+def test_codex_what_an_editor_put_before_a_request_is_not_the_persons(tmp_path):
+    ide = "# Context from my IDE setup:\n\n## Active file: a.py\n\n## My request for Codex:\nfix it"
+    around = "<environment_context>\n  <cwd>/w</cwd>\n</environment_context>"
+    texts = [[ide], [around, "go on"], [around], ["# Context from my IDE setup:\nno more"]]
+    records = [
+        codex("response_item", n, type="message", role="user", content=[
+            {"type": "input_text", "text": text} for text in each])
+        for n, each in enumerate(texts, 1)
+    ]  # fmt: skip
+    lines, _ = told("codex", write(tmp_path / ROLLOUT.name, meta(), *records))
+    said = of(lines, "Said", role="user")
+    assert [line.get("injected", False) for line in said] == [False, False, True, False]
+    blocks = [block for line in said if not line.get("injected") for block in line["blocks"]]
+    typed = [block["text"] for block in blocks if not block.get("injected")]
+    assert typed == ["fix it", "go on", "# Context from my IDE setup:\nno more"]
+    assert len(blocks) == 5
+
+
+def test_an_import_that_recognises_nothing_says_so_and_fails(user, tmp_path):
+    (tmp_path / "x.txt").write_text("hello\n")
+    done = run("import", str(tmp_path / "x.txt"), code=2)
+    assert "not recognised: 1" in done.stdout

@@ -36,6 +36,7 @@ from tracklog.replay import replay
 from tracklog.spoken import marked, terms
 from tracklog.story import story
 from tracklog.twins import untold
+from tracklog.unswept import unswept
 from tracklog.why import why
 
 __all__ = [
@@ -71,11 +72,11 @@ def runs(
     for key, row in zip(keys, rows, strict=True):
         row["same_as"] = same.get(key)
         if prices:
-            row["computed_usd"] = paid.get(key)
+            row.update(paid.get(key, {"computed_usd": None}))
     return rows
 
 
-def _computed(index: Indexer, rows: list[Row], prices: Prices) -> dict[str, float | None]:
+def _computed(index: Indexer, rows: list[Row], prices: Prices) -> dict[str, Row]:
     """What runs that report no cost come to, by a list."""
     keys = {
         f"{row['family']}:{row['run']}"
@@ -83,7 +84,8 @@ def _computed(index: Indexer, rows: list[Row], prices: Prices) -> dict[str, floa
         if row["cost_usd"] is None and row["tokens"] is not None
     }
     listed = costs_fold.answer(spends(index, keys), by="run", within=keys, price=_priced(prices))
-    return {row["of"]: row["computed_usd"] for row in listed}
+    told = ("computed_usd", "lower_bound", "upper_bound")
+    return {row["of"]: {name: row[name] for name in told} for row in listed}
 
 
 def show(

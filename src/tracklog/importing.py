@@ -300,7 +300,7 @@ class Importing:
                 spoken = dialect if dialect in self._home.dialects else None
                 self._keep([line for _, line in lines], reading, one, dry=dry, dialect=spoken)
             place = batch.place
-            one.runs |= place.kept.get("runs", {}).keys()
+            one.runs |= reading.runs.keys()
             if not dry and batch.through >= saved + SAVED:
                 saved = batch.through
                 self._save(name, Known(reading.path, place.copy(), False, self._home.journal.last))

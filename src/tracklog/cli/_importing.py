@@ -63,10 +63,12 @@ def follow(home: Path, *, redact: bool, once: bool, every: float, as_json: bool)
 
 
 def exit_code(summary: "Summary") -> int:
-    return 2 if summary.unread else 1 if summary.lines["refused"] else 0
+    """2 where something cannot be read, or where nothing could; 1 where a line was refused."""
+    nothing = summary.unrecognised and not (summary.files or summary.unchanged)
+    return 2 if summary.unread or nothing else 1 if summary.lines["refused"] else 0
 
 
-def put(summary: "Summary", *, as_json: bool, dry: bool = False) -> None:
+def put(summary: "Summary", *, as_json: bool, dry: bool = False, redact: bool = False) -> None:
     """The honest summary: what came in, what it was made of, what was not understood."""
     if as_json:
         terminal.put_json({**summary.as_json(), "dry_run": dry})
@@ -79,6 +81,9 @@ def put(summary: "Summary", *, as_json: bool, dry: bool = False) -> None:
         )
     for path, problems in summary.refused:
         terminal.say_refused(path, problems)
+    if redact and (summary.unchanged or summary.lines["duplicate"]):
+        words = "what was kept before stays as it is; `tracklog secrets` names what it holds"
+        click.echo(words, err=True)
 
 
 def _told(summary: "Summary", *, dry: bool) -> list[str]:
@@ -119,11 +124,12 @@ AGAIN = {
 
 def _reported(name: str, report: "Report") -> list[str]:
     def listed(counts: dict[str, int]) -> str:
+        counts = {word: count for word, count in counts.items() if count}
         first = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:12]
         rest = f", and {len(counts) - 12} more" if len(counts) > 12 else ""
         return ", ".join(f"{terminal.plain(word)} {count:,}" for word, count in first) + rest
 
-    told = [f"{name}: {report.records():,} records"]
+    told = [f"{name}: {terminal.count(report.records(), 'record')}"]
     rows = {
         "mapped": report.mapped,
         "kept opaque": report.opaque,

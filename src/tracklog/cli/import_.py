@@ -47,11 +47,7 @@ def command(
             found = _importing.meant(importing, paths)
             summary = importing.bring(found, only=only, dry=dry, progress=progress)
         summary.gone = importing.look_for_gone(dry=dry)
-    _importing.put(summary, as_json=as_json, dry=dry)
-    if redact and (summary.unchanged or summary.lines["duplicate"]):
-        click.echo(
-            "what was kept before stays as it is; `tracklog secrets` names what it holds", err=True
-        )
+    _importing.put(summary, as_json=as_json, dry=dry, redact=redact)
     if not found:
         click.echo("no agent keeps its files here; name files or folders to be read", err=True)
     sys.exit(_importing.exit_code(summary))

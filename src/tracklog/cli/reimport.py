@@ -46,5 +46,5 @@ def command(
         with progress_bar("importing", 1) as progress:
             summary = importing.bring(found, only=only, again=True, dry=dry, progress=progress)
         summary.gone = importing.look_for_gone(dry=dry)
-    _importing.put(summary, as_json=as_json, dry=dry)
+    _importing.put(summary, as_json=as_json, dry=dry, redact=redact)
     sys.exit(_importing.exit_code(summary))

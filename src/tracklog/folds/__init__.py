@@ -152,11 +152,11 @@ def short(value: Any, most: int = 500) -> str | None:
     return said if said is None or len(said) <= most else said[: most - 1] + "…"
 
 
-def said_in(blocks: Any) -> str:
-    """The words of content blocks, one paragraph each."""
+def said_in(blocks: Any, *, typed: bool = False) -> str:
+    """The words of content blocks, one paragraph each; only what a person typed, if asked."""
     found: list[Any] = []
     for block in blocks if isinstance(blocks, tuple | list) else ():
-        if isinstance(block, Mapping):
+        if isinstance(block, Mapping) and not (typed and block.get("injected") is True):
             found += [block.get(key) for key in ("text", "thinking", "command", "chunk")]
     return "\n\n".join(said for said in found if isinstance(said, str) and said)
 

@@ -119,7 +119,7 @@ def step(state: State, told: Told, fact: Fact) -> State:
         case Spent():
             _spent(state, told, fact)
         case Said(role="user") if state.task is None and fact.injected is not True:
-            state.task = short(said_in(fact.blocks)) or None
+            state.task = short(said_in(fact.blocks, typed=True)) or None
         case Noted(label="title"):
             state.title = short(fact.text) or state.title
     return state

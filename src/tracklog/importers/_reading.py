@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -89,6 +89,8 @@ class Reading:
         self.report = Report()
         self.again = ""
         """Why it is read from its start, though it was read before."""
+        self.runs: Mapping[str, int] = {}
+        """The runs that were told of, and how many lines."""
         self._others = others
         self._put, self._redact = put, redact
         self._told_path = told_path or _spelled(path)
@@ -143,7 +145,7 @@ class Reading:
             report=self.report,
             kept=place.kept,
         )
-        tell.run = place.run
+        tell.run, self.runs = place.run, tell.runs
         source = Source(self.path, head, self._others or NoOthers())
         reader = self.importer.reader(source, tell, place.state)
         held: list[Raw] = []

@@ -46,13 +46,13 @@ def message(line: Line, item: Body) -> bool | None:
     line.state.setdefault("told", {})[digest(role, _words(blocks))] = 1
     _forget(line.state["told"])
     injected = role == "system" or (role == "user" and _is_injected(blocks))
-    if role == "user" and not injected:
-        blocks = [part for block in blocks for part in _apart(block)]
     extra = {"phase": item["phase"]} if item.get("phase") else None
     model = word(item.get("model"))
-    more = {"model": model} if model and role == "assistant" else {}
-    id = word(item.get("id"))
-    line.say(role, blocks, message_id=id, injected=injected, extra=extra, **more)
+    more: dict[str, Any] = {"model": model} if model and role == "assistant" else {}
+    more["message_id"] = word(item.get("id"))
+    if role == "user" and not injected:
+        blocks = _apart(blocks)
+    line.say(role, blocks, injected=injected, extra=extra, **more)
     return None
 
 
@@ -86,18 +86,20 @@ def _is_injected(blocks: list[dict[str, Any]]) -> bool:
     )
 
 
-def _apart(block: dict[str, Any]) -> list[dict[str, Any]]:
-    """What an editor put before a request, and the request itself."""
-    text = block.get("text")
-    if not isinstance(text, str) or not text.lstrip().startswith(IDE):
-        return [block]
-    request = REQUEST.search(text)
-    if request is None:
-        return [block]
-    return [
-        {**block, "text": text[: request.end()], "injected": True},
-        {**block, "text": text[request.end() :]},
-    ]
+def _apart(blocks: list[Body]) -> list[Body]:
+    """The blocks of a prompt; what an editor or the tool itself put before it is flagged."""
+    context: list[Body] = []
+    for n, block in enumerate(blocks):
+        text = block.get("text")
+        start = text.lstrip() if isinstance(text, str) else ""
+        request = REQUEST.search(start) if start.startswith(IDE) else None
+        if request is not None:
+            context.append({**block, "text": start[: request.end()], "injected": True})
+            return [*context, {**block, "text": start[request.end() :]}, *blocks[n + 1 :]]
+        if not start.startswith(INJECTED):
+            break
+        context.append({**block, "injected": True})
+    return [*context, *blocks[len(context) :]]
 
 
 def _told_before(line: Line, kind: str, key: str) -> bool:
