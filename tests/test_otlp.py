@@ -47,6 +47,7 @@ from tracklog.importers import Teller, run_id
 from tracklog.importers._reading import Reading
 from tracklog.importers.otlp import importer, tell_items, wire
 from tracklog.importers.otlp.memory import Memory, Past
+from tracklog.importers.otlp.shape import SHAPES
 from tracklog.importers.otlp.view import spelled
 from tracklog.testing import ImporterSuite
 
@@ -545,7 +546,7 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
     max_leaves=8,
 )
-KEYS = [key for shape in wire.SHAPES.values() for key, _, _ in shape.values()]
+KEYS = [key for shape in SHAPES.values() for key, _, _ in shape.values()]
 
 
 @settings(max_examples=200, deadline=None)

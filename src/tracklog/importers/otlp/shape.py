@@ -1,0 +1,225 @@
+"""The plain shape of a span or a log record, into which both encodings of OTLP are read.
+
+It is OTLP JSON with nothing left to choice: ids in lower-case hex, 64-bit integers as decimal
+strings, bytes in padded base64, defaults and unknown keys left out.
+So an item has the same bytes, and the same hash, whichever way it came.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import orjson
+
+Signal = Literal["traces", "logs"]
+Message = dict[str, Any]
+
+DEEPEST = 64
+"""Levels of values within values; an item that goes deeper is refused."""
+
+
+class Undecodable(Exception):
+    """A body of which nothing can be read."""
+
+
+class BadItem(Exception):
+    """One span or log record that cannot be taken; the others can."""
+
+    def __init__(self, pointer: str, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.pointer, self.message, self.hint = pointer, message, hint
+
+
+class Refused(NamedTuple):
+    """An item that was not taken, and why."""
+
+    pointer: str
+    message: str
+    hint: str
+
+
+class Item(NamedTuple):
+    """A span or a log record with its resource and scope, in the plain shape."""
+
+    signal: Signal
+    pointer: str
+    resource: Message
+    """With `schemaUrl` beside `resource`, as OTLP has it."""
+    scope: Message
+    body: Message
+
+    def document(self) -> Message:
+        """The item alone, as an OTLP request of its own."""
+        outer, inner, last = KEYS[self.signal]
+        return {outer: [{**self.resource, inner: [{**self.scope, last: [self.body]}]}]}
+
+    def raw(self) -> bytes:
+        """That request as JSON, keys sorted, compact."""
+        return orjson.dumps(self.document(), option=orjson.OPT_SORT_KEYS)
+
+
+KEYS: Mapping[Signal, tuple[str, str, str]] = {
+    "traces": ("resourceSpans", "scopeSpans", "spans"),
+    "logs": ("resourceLogs", "scopeLogs", "logRecords"),
+}
+
+Field = tuple[str, str, bool]
+"""Key in JSON, type, and whether it is repeated; a type with a capital is a message."""
+
+
+def _shape(*rows: str) -> dict[int, Field]:
+    shape = {}
+    for row in rows:
+        number, key, kind = row.split()
+        shape[int(number)] = (key, kind.rstrip("*"), kind.endswith("*"))
+    return shape
+
+
+ENVELOPE = ("3 schemaUrl string",)
+SHAPES: Mapping[str, dict[int, Field]] = {
+    "Span": _shape(
+        "1 traceId id",
+        "2 spanId id",
+        "3 traceState string",
+        "4 parentSpanId id",
+        "5 name string",
+        "6 kind enum",
+        "7 startTimeUnixNano fixed64",
+        "8 endTimeUnixNano fixed64",
+        "9 attributes KeyValue*",
+        "10 droppedAttributesCount uint32",
+        "11 events Event*",
+        "12 droppedEventsCount uint32",
+        "13 links Link*",
+        "14 droppedLinksCount uint32",
+        "15 status Status",
+        "16 flags fixed32",
+    ),
+    "Event": _shape(
+        "1 timeUnixNano fixed64",
+        "2 name string",
+        "3 attributes KeyValue*",
+        "4 droppedAttributesCount uint32",
+    ),
+    "Link": _shape(
+        "1 traceId id",
+        "2 spanId id",
+        "3 traceState string",
+        "4 attributes KeyValue*",
+        "5 droppedAttributesCount uint32",
+        "6 flags fixed32",
+    ),
+    "Status": _shape("2 message string", "3 code enum"),
+    "LogRecord": _shape(
+        "1 timeUnixNano fixed64",
+        "2 severityNumber enum",
+        "3 severityText string",
+        "5 body AnyValue",
+        "6 attributes KeyValue*",
+        "7 droppedAttributesCount uint32",
+        "8 flags fixed32",
+        "9 traceId id",
+        "10 spanId id",
+        "11 observedTimeUnixNano fixed64",
+        "12 eventName string",
+    ),
+    "Resource": _shape(
+        "1 attributes KeyValue*", "2 droppedAttributesCount uint32", "3 entityRefs EntityRef*"
+    ),
+    "EntityRef": _shape(
+        "1 schemaUrl string", "2 type string", "3 idKeys string*", "4 descriptionKeys string*"
+    ),
+    "Scope": _shape(
+        "1 name string",
+        "2 version string",
+        "3 attributes KeyValue*",
+        "4 droppedAttributesCount uint32",
+    ),
+    "KeyValue": _shape("1 key string", "2 value AnyValue"),
+    "AnyValue": _shape(
+        "1 stringValue string",
+        "2 boolValue bool",
+        "3 intValue int64",
+        "4 doubleValue double",
+        "5 arrayValue ArrayValue",
+        "6 kvlistValue KeyValueList",
+        "7 bytesValue bytes",
+    ),
+    "ArrayValue": _shape("1 values AnyValue*"),
+    "KeyValueList": _shape("1 values KeyValue*"),
+}
+ITEMS: Mapping[Signal, str] = {"traces": "Span", "logs": "LogRecord"}
+WIRE_TYPES = {
+    "enum": 0, "uint32": 0, "int64": 0, "bool": 0, "fixed64": 1, "double": 1, "fixed32": 5,
+}  # fmt: skip  # one row; whatever has a length is 2
+BY_KEY = {
+    name: {key: (kind, many) for key, kind, many in shape.values()}
+    for name, shape in SHAPES.items()
+}
+BY_NUMBER = {
+    name: {
+        number: (key, WIRE_TYPES.get(kind, 2), many, kind if kind[0].isupper() else None, kind)
+        for number, (key, kind, many) in shape.items()
+    }
+    for name, shape in SHAPES.items()
+}
+
+
+def double(value: float) -> Any:
+    # There is no such number in JSON: OTLP spells it as a text, and so do we.
+    if math.isnan(value):
+        return "NaN"
+    return ("Infinity" if value > 0 else "-Infinity") if math.isinf(value) else value
+
+
+def too_deep(where: str = "") -> BadItem:
+    return BadItem(where, f"values within values, more than {DEEPEST} deep", "send it flatter")
+
+
+def checked(signal: Signal, body: Message) -> Message:
+    """An item whose ids are ids."""
+    if signal == "traces":
+        _identify(body, "traceId", 32, "")
+        _identify(body, "spanId", 16, "")
+        _identify(body, "parentSpanId", 16, "", needed=False)
+        for n, link in enumerate(body.get("links", ())):
+            _identify(link, "traceId", 32, f"/links/{n}")
+            _identify(link, "spanId", 16, f"/links/{n}")
+    else:
+        _identify(body, "traceId", 32, "", needed=False)
+        _identify(body, "spanId", 16, "", needed=False)
+    return body
+
+
+def _identify(body: Message, key: str, digits: int, where: str, *, needed: bool = True) -> None:
+    found = body.get(key, "")
+    if not found and not needed:
+        return
+    if len(found) != digits or not found.strip("0"):
+        what = "it is missing" if not found else "it is no id"
+        raise BadItem(f"{where}/{key}", what, f"send {digits} hex digits, not all zero")
+
+
+def plain(value: Message | None) -> Any:
+    """An AnyValue as a JSON value; bytes stay base64, and no number is NaN: it is that text."""
+    if not value:
+        return None
+    ((key, found),) = value.items()
+    match key:
+        case "intValue":
+            return int(found)
+        case "arrayValue":
+            return [plain(each) for each in found.get("values", ())]
+        case "kvlistValue":
+            return attributes(found.get("values", ()))
+    return found
+
+
+def attributes(pairs: Any) -> dict[str, Any]:
+    """Attributes by key; of two with one key the last."""
+    return {pair.get("key", ""): plain(pair.get("value")) for pair in pairs or ()}
+
+
+def not_numbers(raw: bytes) -> bool:
+    """Whether a double in an item, as it is kept, is one that JSON has no number for."""
+    return b'"doubleValue":"' in raw  # in a text its quotes would be escaped
