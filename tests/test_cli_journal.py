@@ -148,6 +148,19 @@ def test_files_are_for_their_owner_alone(home):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 
+@pytest.mark.parametrize("url", ["memory:", "file:/tmp/x", "nats://here/x"])
+def test_a_home_is_a_folder_and_no_url(url, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "tracklog", "runs", "--home", url],
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert b"name a folder" in done.stderr
+    assert not [*tmp_path.iterdir()]
+
+
 def test_tail_shows_the_end_and_filters(home):
     tracklog(home, "record", given=b"\n".join(kahn(n, f"r{n % 2}") for n in range(20)))
     last = objects(tracklog(home, "tail", "--json", "-n", 3))

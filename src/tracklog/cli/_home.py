@@ -43,6 +43,10 @@ def home_option(verb: F) -> F:
 
 def expanded(path: Path) -> Path:
     """A path in full; `~` is the user's home directory."""
+    if path.parts and path.parts[0].endswith(":"):
+        raise click.BadParameter(
+            f"{path} reads like a URL; name a folder (./{path} if you mean it)"
+        )
     try:
         return path.expanduser()
     except RuntimeError:
