@@ -24,11 +24,16 @@ AGENT = """\
 import json, time
 def put(**event): print(json.dumps(event), flush=True)
 put(type="thread.started", thread_id="t")
-for n in range(40):
+for n in range(10):
+    time.sleep(0.05)
+    run = {"id": f"c{n}", "type": "command_execution", "command": "make test"}
+    put(type="item.started", item={**run, "status": "in_progress"})
+    end = {"aggregated_output": "ok " * 100, "exit_code": 0, "status": "completed"}
+    put(type="item.completed", item={**run, **end})
     put(type="item.completed", item={"id": f"i{n}", "type": "agent_message", "text": "word " * 60})
-    time.sleep(0.005)
 put(type="turn.completed", usage={"input_tokens": 3, "output_tokens": 2})
 """
+"""Sixty lines a second, which is more than any agent prints; real ones think for seconds."""
 
 
 def flow(folder: Path) -> Path:

@@ -19,6 +19,7 @@ from tracklog.hosts.workflow.audit import LONGEST, Audit
 from tracklog.hosts.workflow.display import Display
 from tracklog.hosts.workflow.engine import Execution, Ground, read
 from tracklog.hosts.workflow.flow import BadFlow
+from tracklog.hosts.workflow.past import Past
 from tracklog.recorder import NullRecorder, Recorder
 from tracklog.recorder.recorder import Recorder as RecorderClass
 from tracklog.transcript import lint, load, tree
@@ -517,6 +518,75 @@ def test_a_killed_run_is_ended_once_by_the_next_host_and_its_processes_with_it(w
     assert "two" not in (world.folder / "done.txt").read_text()
     assert world.host(path, "--run", id).returncode == 0  # and it may still go on
     assert (world.folder / "done.txt").read_text().split() == ["zero", "one", "two", "last0"]
+
+
+def level(world: World, name: str, below: str = "") -> Path:
+    """A flow whose every step leaves a mark; it may call another."""
+    down = f"- {{name: down, kind: call_workflow, workflow: {below}.yaml}}" if below else ""
+    return world.flow(
+        name,
+        f"""
+        - {{name: first, kind: command, run: "echo {name}.first >> marks; echo 1"}}
+        - name: each
+          kind: for_each
+          items: [a, b]
+          steps: [{{name: one, kind: command, run: "echo {name}.{{{{item}}}} >> marks"}}]
+        {down}
+        - {{name: last, kind: command, run: "echo {name}.last{{{{steps.first.result}}}} >> marks"}}
+        """,
+    )
+
+
+@pytest.mark.requirement("AWF-17", "AWF-63")
+def test_cut_between_any_two_lines_three_levels_go_on_and_no_step_that_ended_runs_again(world):
+    """What a kill leaves behind is the beginning of each file; every such beginning is tried."""
+    level(world, "leaf")
+    level(world, "middle", "leaf")
+    path = level(world, "root", "middle")
+    outcome, *_ = world.run(path)
+    assert outcome.status == "ok"
+    marks = world.folder / "marks"
+    every = marks.read_text().split()
+    files = sorted((world.folder / "storage" / "transcripts").iterdir())
+    lines = [(e["timestamp"], e["seq"], n, raw) for n, file in enumerate(files)
+             for raw in file.read_bytes().splitlines(keepends=True) for e in [json.loads(raw)]]  # fmt: skip
+    lines.sort(key=lambda each: each[:2])
+    assert len(lines) == 40
+    for cut in range(1, len(lines)):
+        storage = world.folder / f"cut{cut}"
+        (storage / "transcripts").mkdir(parents=True)
+        for n, file in enumerate(files):
+            kept = b"".join(raw for *_, place, raw in lines[:cut] if place == n)
+            if kept:
+                (storage / "transcripts" / file.name).write_bytes(kept)
+        marks.write_text("")
+        outcome = go_on(world, path, storage, files[0].stem)
+        assert outcome.status == "ok", (cut, outcome)
+        ended = [e for *_, raw in lines[:cut] for e in [json.loads(raw)]
+                 if e["type"] == "step.completed" and e["payload"]["kind"] == "command"]  # fmt: skip
+        assert marks.read_text().split() == every[len(ended) :], cut
+        told = sorted((storage / "transcripts").iterdir())
+        assert [file.name for file in told] == [file.name for file in files]  # ids are kept
+        for file in told:
+            assert bodies(file)[-1]["type"] == "run.completed"
+            assert {flaw.name for flaw in lint(file)} <= {"after-end"}, cut
+
+
+def go_on(world: World, path: Path, storage: Path, id: str):
+    """Runs a flow from where its transcript ends, as the next host does."""
+    ids = iter([f"{n:08x}-0000-4000-8000-000000000000" for n in range(2, 99)])
+    here = storage / "transcripts" / f"{id}.jsonl"
+    past = Past.of(here, id)
+    known = b"".join(file.read_bytes() for file in (storage / "transcripts").iterdir())
+    for _ in range(known.count(b'"type":"step.call_workflow.started"')):
+        next(ids)  # those that are on record keep their ids
+    ground = Ground(
+        display=Display(lambda _text: None), audit=Audit(storage / "audit.jsonl"),
+        environment=os.environ, storage=storage, new_id=lambda: next(ids),
+    )  # fmt: skip
+    with Recorder.open(id, storage, resume=past.run is not None) as recorder:
+        work = Execution(ground, read(path), {}, run_id=id, recorder=recorder, past=past)
+        return asyncio.run(work.run())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -13,6 +13,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import sha256
 from importlib import import_module
 from pkgutil import iter_modules
@@ -516,10 +517,11 @@ def normalise(
     return normaliser.finish(status, exit_code, stderr)
 
 
-def providers() -> list[Provider]:
+@cache
+def providers() -> tuple[Provider, ...]:
     """Every provider, by name: the folder is the registry."""
     names = sorted(module.name for module in iter_modules(__path__))
-    return [import_module(f"{__name__}.{name}").provider for name in names]
+    return tuple(import_module(f"{__name__}.{name}").provider for name in names)
 
 
 def provider(name: str) -> Provider | None:
