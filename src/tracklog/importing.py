@@ -22,7 +22,7 @@ import orjson
 from tracklog import registry
 from tracklog.dialects import tracklog as native
 from tracklog.errors import TracklogError
-from tracklog.event import Problem
+from tracklog.event import Body, Problem
 from tracklog.fact import Noted
 from tracklog.frame import stamp
 from tracklog.home import Home
@@ -295,7 +295,7 @@ class Importing:
         start = saved = place.offset if place else 0
         for batch in reading.lines(place, final=final):
             one.bytes = max(0, batch.through - start)
-            self._keep(batch.lines, reading, one, dry=dry)
+            self._keep(batch.lines, reading, one, dry=dry, bodies=batch.bodies)
             for dialect, lines in groupby(batch.quoted, lambda each: each[0]):
                 spoken = dialect if dialect in self._home.dialects else None
                 self._keep([line for _, line in lines], reading, one, dry=dry, dialect=spoken)
@@ -319,12 +319,13 @@ class Importing:
         *,
         dry: bool,
         dialect: str | None = native.dialect.name,
+        bodies: Sequence[Body | None] | None = None,
     ) -> None:
         if dry:
             one.lines["told"] += len(lines)
         elif lines:
             self._put_lifted()  # first: a line must not speak of what is not there
-            verdicts = self._home.intake.admit(lines, dialect)
+            verdicts = self._home.intake.admit(lines, dialect, bodies=bodies)
             one.lines.update([verdict[0] for verdict in verdicts])
             refused = [verdict.problems for verdict in verdicts if verdict[2]]
             one.refused += [(str(reading.path), each) for each in refused[: FEW - len(one.refused)]]

@@ -14,7 +14,7 @@ from tracklog import problems
 from tracklog.check import CheckAll, batch_checker, door_for
 from tracklog.dialects import Dialect
 from tracklog.errors import KeyReused, Overtaken
-from tracklog.event import Event, Problem, Refusal
+from tracklog.event import Body, Event, Problem, Refusal
 from tracklog.fact import Began, Ended
 from tracklog.identities import Identities, Known, Outcome, Stretch
 from tracklog.journal import Journal, Mark
@@ -71,7 +71,7 @@ class Intake:
             name: batch_checker(dialect) for name, dialect in self._dialects.items()
         }
         any_of_them = door_for(self._dialects.values())
-        self._checks[None] = lambda lines: list(map(any_of_them, lines))
+        self._checks[None] = lambda lines, _bodies=None, /: list(map(any_of_them, lines))
         self._identities = Identities(journal, self._dialects, journal.runs)
         self._stripes = [threading.Lock() for _ in range(STRIPES)]
 
@@ -82,16 +82,18 @@ class Intake:
         *,
         batch: str | None = None,
         mark: Mark | None = None,
+        bodies: Sequence[Body | None] | None = None,
     ) -> list[Verdict]:
         """A verdict for every line, in order; what is accepted is kept, all of it or nothing.
 
         Without a dialect each line is recognised. A `batch` is a key of the sender's: the same
         key again is the same batch again, and nothing is kept twice. A `mark` says how far into
-        which source these lines go, and is kept with them. On return what was accepted is as
-        durable as the journal promises.
+        which source these lines go, and is kept with them. `bodies` are what lines were written
+        from, by whoever wrote them a moment ago: they are judged, and the lines not read again.
+        On return what was accepted is as durable as the journal promises.
         """
         lines = list(lines)
-        results = self._judged(lines, self._checks[dialect])
+        results = self._judged(lines, self._checks[dialect], bodies)
         redacted = self._redacted(results) if self._redact else {}
         events: list[Event] = [result for result in results if type(result) is Event]
         if len(events) < len(results):
@@ -129,10 +131,12 @@ class Intake:
         forbidden = dialect is not None and not dialect.policy.redactable
         return line if forbidden or self._redact is None else self._redact(line)[0]
 
-    def _judged(self, lines: list[bytes], check: CheckAll) -> list[Event | Refusal]:
+    def _judged(
+        self, lines: list[bytes], check: CheckAll, bodies: Sequence[Body | None] | None = None
+    ) -> list[Event | Refusal]:
         cap = self.cap
         if max(map(len, lines), default=0) <= cap:
-            return check(lines)
+            return check(lines, bodies)
         fitting = iter(check([line for line in lines if len(line) <= cap]))
         return [
             next(fitting) if len(line) <= cap else Refusal((problems.too_long(len(line), cap),))

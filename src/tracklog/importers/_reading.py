@@ -67,6 +67,8 @@ class Batch(NamedTuple):
     """That of the reading itself, which goes on: to keep it, copy it."""
     through: int
     """Bytes of the source that were read so far."""
+    bodies: Sequence[dict[str, Any] | None] = ()
+    """For each line what it was written from, where that can be judged in its place."""
     quoted: Sequence[tuple[str, bytes]] = ()
     """Lines that the source carries in a dialect of their own, each with its name."""
 
@@ -164,7 +166,8 @@ class Reading:
             place.offset, place.run = raw.through, tell.run
             if tell.size >= STEP:
                 settled = self._settled(file, place, found)
-                yield Batch(tell.take(), settled, seen, tell.take_quoted())
+                bodies = tell.bodies
+                yield Batch(tell.take(), settled, seen, bodies, tell.take_quoted())
         self._settled(file, place, found)
         # What is told from here on is told again, under the same ids, if more comes.
         kept = place.copy()
@@ -175,7 +178,8 @@ class Reading:
                     _read(reader, each)
             if tell.run:
                 reader.finish()
-        yield Batch(tell.take(), kept, seen, tell.take_quoted())
+        bodies = tell.bodies
+        yield Batch(tell.take(), kept, seen, bodies, tell.take_quoted())
 
     def _identified(self, reader: "Reader", held: list[Raw]) -> bool:
         """Whether the last record that is held tells the run, or there were enough to give up."""

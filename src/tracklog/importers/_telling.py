@@ -44,6 +44,8 @@ class Teller:
         self.report = report if report is not None else Report()
         self.lift = Lift(put, self._count_lifted, redact)
         self.lines: list[bytes] = []
+        self.bodies: list[Body | None] = []
+        """What those lines were written from, where it is nothing but what JSON has."""
         self.quoted: list[tuple[str, bytes]] = []
         """Lines that the source carries in a dialect of their own, each with its name."""
         self.size = 0
@@ -147,7 +149,8 @@ class Teller:
         body: Body = {"id": id, "run": run}
         if at is not None:
             body["at"] = at
-        body |= fact if type(fact) is dict else native.body_of(fact)  # type: ignore[arg-type]  # a Fact
+        spelled = type(fact) is dict
+        body |= fact if spelled else native.body_of(fact)  # type: ignore[arg-type]  # as it says
         if self.agent is not None and "agent" not in body:
             body["agent"] = self.agent
         if step is not None and "step" not in body:
@@ -164,9 +167,10 @@ class Teller:
             source["fidelity"] = fidelity or source["fidelity"]
         line = orjson.dumps(body, str)
         if len(line) > ROOM:
-            line = orjson.dumps(self._lighter(body), default=str)
+            line, spelled = orjson.dumps(self._lighter(body), str), False
         self.runs[run] = self.runs.get(run, 0) + 1
         self.lines.append(line)
+        self.bodies.append(body if spelled else None)
         self.size += len(line)
         return id
 
@@ -201,7 +205,7 @@ class Teller:
 
     def take(self) -> list[bytes]:
         """The lines that wait; they wait no longer."""
-        lines, self.lines, self.size = self.lines, [], 0
+        lines, self.lines, self.size, self.bodies = self.lines, [], 0, []
         return lines
 
     def _lighter(self, body: Body) -> Body:
