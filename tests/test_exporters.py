@@ -233,6 +233,8 @@ def test_what_stands_in_for_something_unsaid_is_called_synthesised():
     for name, field in (("atif", "agent.version"), ("otel", "gen_ai.provider.name")):
         rows = {row["field"]: row for row in losses(nameless, name).rows()}
         assert rows[field]["synthesised"] == 1
+    rows = {row["field"]: row for row in losses(nameless, "otel", {"content": "yes"}).rows()}
+    assert rows["finish_reason"]["synthesised"] == 1
     known = Began(what="run", agent="a", software={"name": "s", "version": "2"})
     assert losses(one(known), "atif").totals()["synthesised"] == 0
 

@@ -109,9 +109,10 @@ def _or(content: Fate) -> Fate:
 
 
 def synthesised(flight: Flight, options: Options) -> Iterator[str]:
-    spans = SpansOf(flight, "", None, options).spans()
-    if any(span.values.get("gen_ai.provider.name") == "unknown" for span in spans):
-        yield "gen_ai.provider.name"
+    run = SpansOf(flight, "", None, options)
+    for _ in run.spans():
+        pass
+    yield from sorted(run.made_up)
 
 
 exporter = Exporter(

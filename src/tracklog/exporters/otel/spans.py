@@ -94,6 +94,8 @@ class SpansOf:
         self.heard: list[dict[str, Any]] = []
         """What a model heard since its last turn."""
         self.open_turns: dict[int, _OpenTurn] = {}
+        self.made_up: set[str] = set()
+        """What the conventions ask for and nobody said."""
         self.taken = {self.id}
         self.done: list[Span] = []
 
@@ -130,7 +132,7 @@ class SpansOf:
         providers = {spend.provider for spend in flight.spends if spend.provider}
         software = flight.opening.get("software") or {}
         if acts and not self.newer:
-            values["gen_ai.provider.name"] = next(iter(sorted(providers)), "unknown")
+            values["gen_ai.provider.name"] = self._known("gen_ai.provider.name", sorted(providers))
             if software.get("version"):
                 values["gen_ai.agent.version"] = str(software["version"])
         values["gen_ai.conversation.id"] = flight.root[1]
@@ -360,7 +362,7 @@ class SpansOf:
         made = span_id(self.flight.family, self.flight.run, "model", str(turn.first.seq))
         values: Values = {
             "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": providers[0] if providers else "unknown",
+            "gen_ai.provider.name": self._known("gen_ai.provider.name", providers),
             "gen_ai.conversation.id": self.flight.root[1],
         }
         if asked:
@@ -393,6 +395,12 @@ class SpansOf:
             )
         )
 
+    def _known(self, name: str, said: list[str]) -> str:
+        """The first that was said, or a word that says that nobody did."""
+        if not said:
+            self.made_up.add(name)
+        return said[0] if said else "unknown"
+
     def _usage(self, turn: Turn) -> Values:
         names = dict(TOKENS)
         if self.newer:
@@ -422,7 +430,7 @@ class SpansOf:
         if parts:
             message: dict[str, Any] = {"role": "assistant", "parts": parts}
             if not self.newer:
-                message["finish_reason"] = reasons[-1] if reasons else "unknown"
+                message["finish_reason"] = self._known("finish_reason", reasons[-1:])
             values["gen_ai.output.messages"] = text_of([message])
         return values
 
