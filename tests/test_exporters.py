@@ -417,6 +417,19 @@ def test_a_judgement_is_an_evaluation_of_what_was_judged():
     assert told["gen_ai.evaluation.explanation"] == "two faults"
 
 
+@pytest.mark.parametrize(
+    ("fact", "name"),
+    [
+        (Decided(verdict="guilty"), "gen_ai.evaluation.result"),
+        (Decided(verdict="left", name="way", confidence=0.7), "tracklog.decided"),
+    ],
+    ids=["verdict", "decision"],
+)
+def test_a_verdict_is_an_evaluation_and_a_decision_with_its_confidence_is_ours(fact, name):
+    (run,) = spans(one(Began(what="run"), fact)).values()
+    assert [event["name"] for event in run[0]["events"]] == [name]
+
+
 def test_a_call_without_a_result_dangles_and_a_run_without_an_end_is_unfinished():
     found = spans(
         one(Began(what="run", agent="a"), Called(tool="t", call_id="c1"), text("x", "user"))

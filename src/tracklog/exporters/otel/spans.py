@@ -438,9 +438,9 @@ class SpansOf:
         """What has no span of its own is an event on the one that it happened in."""
         span = self._enclosing(fact.agent, fact.step)
         moment = nanoseconds(heard.at)
-        if isinstance(fact, Decided) and (fact.name or fact.score is not None):
+        if isinstance(fact, Decided) and fact.confidence is None:
             judged = self.open.get(fact.about or "") or span
-            values: Values = {"gen_ai.evaluation.name": fact.name or "score"}
+            values: Values = {"gen_ai.evaluation.name": fact.name or "verdict"}
             if fact.score is not None:
                 values["gen_ai.evaluation.score.value"] = float(fact.score)
             if fact.verdict is not None:
