@@ -44,6 +44,17 @@ test("everything is in the keyboard's reach", async ({ page, collector }) => {
   expect(await page.evaluate(() => document.activeElement?.tagName)).not.toBe("BODY");
 });
 
+test("what has the focus is pressed by Enter, whatever is marked in the list", async ({ page, collector }) => {
+  await collector.post("kahn-agent", [start("one"), start("two"), move("two", "thinking", "failed")]);
+  await open(page, collector);
+  await settled(page);
+  await page.keyboard.press("j");
+  await page.getByRole("button", { name: /failed/ }).focus();
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(/status=failed/);
+  await expect(page.getByRole("region", { name: "Runs", exact: true })).toContainText("1 of 2 runs");
+});
+
 test("a question is answered by keyboard alone", async ({ page, collector }) => {
   await collector.post("kahn-agent", [start("r"), asks("r", "Which port?")]);
   await open(page, collector, "#/inbox");

@@ -13,6 +13,7 @@ from tracklog.kin import kin as tied
 
 MOST = 10_000
 """The runs that are looked at, the latest heard."""
+_RANK = {status: n for n, status in enumerate(NEED)}
 _CHOICES = 500  # names of one kind that a person can choose from
 _LARGE = 16 << 10  # bytes of a state that is not held
 
@@ -71,7 +72,7 @@ class Board:
         """A part of the list, how long it is, how many runs are how, and what can be chosen."""
         every = [(status(each, now, lost_after), each) for each in self._states(index)]
         found = [pair for pair in every if wanted.matches(pair[1], pair[0])]
-        found.sort(key=lambda pair: (NEED.index(pair[0]), -pair[1].last_seq))
+        found.sort(key=lambda pair: (_RANK[pair[0]], -pair[1].last_seq))
         part = (state for _, state in found[after : after + limit])
         counts = Counter(each for each, _ in every)
         return {
@@ -96,17 +97,14 @@ class Board:
 
 def _choices(states: Iterable[State]) -> dict[str, list[str]]:
     dialects: set[str] = set()
-    agents: Counter[str] = Counter()
+    agents: set[str] = set()
     ends: set[str] = set()
     for state in states:
         dialects.update(state.dialects)
-        agents.update(state.agents.keys())
+        agents.update(state.agents)
         ends |= outcomes(state)
-    return {
-        "dialect": sorted(dialects),
-        "agent": sorted(name for name, _ in agents.most_common(_CHOICES)),
-        "outcome": sorted(ends)[:_CHOICES],
-    }
+    found = {"dialect": dialects, "agent": agents, "outcome": ends}
+    return {name: sorted(each)[:_CHOICES] for name, each in found.items()}
 
 
 _BRIEF = (

@@ -129,6 +129,7 @@ export function useKeys(keys: Keys): void {
       const target = event.target as HTMLElement;
       const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.isContentEditable;
       if (typing && event.key !== "Escape") return;
+      if (event.key === "Enter" && target.closest("a, button, summary")) return; // it is pressed itself
       const act = held.current[event.key];
       if (!act) return;
       event.preventDefault();

@@ -18,6 +18,7 @@ import { Transcript } from "../parts/transcript";
 const VIEWS = ["transcript", "timeline", "stage", "lifecycle", "findings", "tree"] as const;
 type View = (typeof VIEWS)[number];
 const ILLEGAL = "illegal-transition";
+const LISTED = 1000; // findings
 const STAGE = ["world", "thought", "belief", "note"];
 
 const choose = (seq: number) => setQuery({ seq: seq ? String(seq) : "" });
@@ -152,30 +153,35 @@ function Findings({ findings }: { findings: readonly Finding[] }) {
   if (!findings.length) return <p className="soft">Nothing surprising was found.</p>;
   return (
     <div className="card">
-    <table>
-      <thead>
-        <tr>
-          <th>record</th>
-          <th>finding</th>
-          <th>what</th>
-        </tr>
-      </thead>
-      <tbody>
-        {findings.slice(0, 1000).map((finding, n) => (
-          <tr key={n}>
-            <td>
-              <button className="link num" onClick={() => choose(finding.seq)}>
-                {finding.seq}
-              </button>
-            </td>
-            <td className={finding.level === "error" ? "failed" : "waiting"}>{inert(finding.name)}</td>
-            <td>
-              <Text>{finding.message}</Text>
-            </td>
+      <table>
+        <thead>
+          <tr>
+            <th>record</th>
+            <th>finding</th>
+            <th>what</th>
           </tr>
-        ))}
-      </tbody>
-    </table>
+        </thead>
+        <tbody>
+          {findings.slice(0, LISTED).map((finding, n) => (
+            <tr key={n}>
+              <td>
+                <button className="link num" onClick={() => choose(finding.seq)}>
+                  {finding.seq}
+                </button>
+              </td>
+              <td className={finding.level === "error" ? "failed" : "waiting"}>{inert(finding.name)}</td>
+              <td>
+                <Text>{finding.message}</Text>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {findings.length > LISTED && (
+        <p className="soft small">
+          The newest {count(LISTED)} of {count(findings.length)}; each stands in the transcript, too.
+        </p>
+      )}
     </div>
   );
 }

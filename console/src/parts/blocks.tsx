@@ -33,6 +33,8 @@ function One({ block }: { block: Block }) {
     case "text":
       return <Prose text={block.text} />;
     case "thinking":
+      if (typeof block.thinking !== "string")
+        return <p className="soft small line">a thought, sealed by its provider</p>;
       return (
         <details className="thinking">
           <summary>

@@ -53,30 +53,30 @@ export function Lifecycle({ moves, choose }: { moves: readonly Move[]; choose: (
         })}
       </svg>
       <div className="card">
-      <table>
-        <thead>
-          <tr>
-            <th>from</th>
-            <th>to</th>
-            <th className="num">times</th>
-            <th>illegal</th>
-          </tr>
-        </thead>
-        <tbody>
-          {moves.map((move) => (
-            <tr key={`${move.from}→${move.to}`}>
-              <td>{inert(move.from) || "–"}</td>
-              <td>
-                <button className="link" onClick={() => choose(move.seq)}>
-                  {inert(move.to)}
-                </button>
-              </td>
-              <td className="num">{move.count}</td>
-              <td className={move.illegal ? "failed" : "soft"}>{move.illegal || "–"}</td>
+        <table>
+          <thead>
+            <tr>
+              <th>from</th>
+              <th>to</th>
+              <th className="num">times</th>
+              <th>illegal</th>
             </tr>
-          ))}
-        </tbody>
-      </table>
+          </thead>
+          <tbody>
+            {moves.map((move) => (
+              <tr key={`${move.from}→${move.to}`}>
+                <td>{inert(move.from) || "–"}</td>
+                <td>
+                  <button className="link" onClick={() => choose(move.seq)}>
+                    {inert(move.to)}
+                  </button>
+                </td>
+                <td className="num">{move.count}</td>
+                <td className={move.illegal ? "failed" : "soft"}>{move.illegal || "–"}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
       </div>
     </div>
   );

@@ -42,19 +42,19 @@ export function Plot({ bars, name, say }: Props) {
         <span>{bars.at(-1)?.label}</span>
       </figcaption>
       <div className="unseen">
-      <table>
-        <caption>{name}</caption>
-        <tbody>
-          {bars
-            .filter((bar) => bar.value > 0)
-            .map((bar) => (
-              <tr key={bar.label}>
-                <th scope="row">{bar.label}</th>
-                <td>{say(bar.value, bar.part)}</td>
-              </tr>
-            ))}
-        </tbody>
-      </table>
+        <table>
+          <caption>{name}</caption>
+          <tbody>
+            {bars
+              .filter((bar) => bar.value > 0)
+              .map((bar) => (
+                <tr key={bar.label}>
+                  <th scope="row">{bar.label}</th>
+                  <td>{say(bar.value, bar.part)}</td>
+                </tr>
+              ))}
+          </tbody>
+        </table>
       </div>
     </figure>
   );
