@@ -141,6 +141,39 @@ def test_memory_is_bounded_and_nothing_is_forgotten_for_it(journal, monkeypatch)
     assert {each.verdict for each in intake.admit(lines)} == {"duplicate"}
 
 
+@pytest.mark.parametrize("cold", [False, True])
+def test_a_run_of_any_length_takes_bounded_memory_and_nothing_is_forgotten(
+    cold, journal, monkeypatch
+):
+    monkeypatch.setattr("tracklog.identities.LONG", 40)
+    intake = intake_of(journal)
+    for n in range(0, 300, 30):
+        told = intake.admit([spoke(str(each)) for each in range(n, n + 30)])
+        assert {each.verdict for each in told} == {"accepted"}
+        if cold:
+            intake = intake_of(journal)
+    if not cold:
+        [heard] = intake._identities._hot.values()
+        assert len(heard) <= 40 + 30
+    told = intake.admit([spoke("7"), spoke("299"), spoke("300"), spoke("5", "another")])
+    assert [each.verdict for each in told] == ["duplicate", "duplicate", "accepted", "refused"]
+    assert [each.seq for each in told[:3]] == [8, 300, 301]
+    again = intake.admit([spoke(str(each)) for each in range(300)])
+    assert [(each.verdict, each.seq) for each in again] == [
+        ("duplicate", seq) for seq in range(1, 301)
+    ]
+
+
+def test_a_line_is_judged_by_what_it_was_written_from_and_refused_by_its_own_words(journal):
+    origin = {"writer": "w", "fidelity": "observed"}
+    body = {"id": "1", "run": "r", "fact": "Noted", "label": "x", "origin": origin}
+    lines = [orjson.dumps(body), orjson.dumps({**body, "run": ""})]
+    told = intake_of(journal).admit(lines, "tracklog", bodies=[body, {**body, "run": ""}])
+    assert [each.verdict for each in told] == ["accepted", "refused"]
+    assert told[1].problems[0].pointer == "/run"
+    assert [record.line for record in journal.read()] == lines[:1]
+
+
 def test_a_batch_key_makes_a_retry_a_no_op(journal):
     intake = intake_of(journal)
     assert words(intake.admit([KAHN, b"nope", KAHN], "kahn-agent", batch="k1")) == [

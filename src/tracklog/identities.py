@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracklog.check import understood
 from tracklog.dialects import Dialect
@@ -14,8 +14,13 @@ from tracklog.frame import Record, Run
 from tracklog.journal import Journal
 from tracklog.lint import digest
 
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
 KEPT = 1_000_000
 """How many identities are remembered over all runs; a run that went cold is read again."""
+LONG = 690_000
+"""Of one run alone: older ones are put into a file. (From 699,050 on a dict takes twice the room.)"""
 
 Key = tuple[str, str, str]
 """Dialect, family and run."""
@@ -35,7 +40,61 @@ class Known(NamedTuple):
 Outcome = int | Known | Refusal
 """The number that a new event got, the one that a known event has, or why it is refused."""
 
-Fresh = list[tuple[dict[int, int], Sequence[int], Sequence[int]]]
+
+class Heard(dict[int, int]):
+    """The identities of one run, by hash: their numbers, those of a very long run in a file.
+
+    The file has no name, and goes with the process.
+    """
+
+    _file: "Connection | None" = None
+
+    def knows_any(self, names: Collection[int]) -> bool:
+        """Whether one of these was heard before."""
+        if not self.keys().isdisjoint(names):
+            return True
+        return self._file is not None and any(map(self._older, names))
+
+    def __contains__(self, name: object) -> bool:
+        return dict.__contains__(self, name) or self._older(name) is not None
+
+    def __missing__(self, name: int) -> int:
+        found = self._older(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def get(self, name: int, default: Any = None, /) -> Any:
+        found = dict.get(self, name)
+        found = self._older(name) if found is None else found
+        return default if found is None else found
+
+    def put_away(self) -> int:
+        """Puts all that have a number into the file; how many these were."""
+        if self._file is None:
+            import sqlite3  # noqa: PLC0415  # seldom needed
+
+            self._file = sqlite3.connect("", check_same_thread=False, isolation_level=None)
+            for setting in ("journal_mode = OFF", "synchronous = OFF", "cache_size = -8192"):
+                self._file.execute(f"PRAGMA {setting}")
+            self._file.execute("CREATE TABLE heard (name INTEGER PRIMARY KEY, seq INTEGER)")
+        settled = sorted((name, seq) for name, seq in self.items() if seq != PENDING)
+        self._file.execute("BEGIN")
+        self._file.executemany("INSERT OR REPLACE INTO heard VALUES (?, ?)", settled)
+        self._file.execute("COMMIT")
+        waiting = [name for name, seq in self.items() if seq == PENDING]
+        self.clear()
+        self.update(dict.fromkeys(waiting, PENDING))
+        return len(settled)
+
+    def _older(self, name: object) -> int | None:
+        if self._file is None:
+            return None
+        row = self._file.execute("SELECT seq FROM heard WHERE name = ?", (name,)).fetchone()
+        return row and int(row[0])
+
+
+Fresh = list[tuple[Heard, Sequence[int], Sequence[int]]]
 """The new identities of a list of events: what is known of a run, new ones, places in the list.
 
 An id is remembered by its hash, which takes half the room: a run may have millions.
@@ -63,7 +122,7 @@ class Identities:
         }
         """The dialects whose events have an identity."""
         self._mutex = threading.Lock()
-        self._hot: OrderedDict[Key, dict[int, int]] = OrderedDict()
+        self._hot: OrderedDict[Key, Heard] = OrderedDict()
         self._count = 0
         self._list_runs = runs
         self._cold: set[int] | None = None
@@ -89,7 +148,7 @@ class Identities:
             known = self._run(key)
             ids = list(map(_ID, events[begin:end]))
             new = dict.fromkeys(map(hash, ids), PENDING)
-            if len(new) == count and None not in ids and known.keys().isdisjoint(new):
+            if len(new) == count and None not in ids and not known.knows_any(new):
                 known.update(new)
                 fresh.append((known, list(new), range(begin, end)))
             else:
@@ -100,7 +159,7 @@ class Identities:
         self,
         events: Sequence[Event],
         places: range,
-        known: dict[int, int],
+        known: Heard,
         decided: list[Outcome | None],
         fresh: Fresh,
     ) -> None:
@@ -134,11 +193,17 @@ class Identities:
             known.update(zip(ids, map(settled.__getitem__, places), strict=True))
         with self._mutex:
             self._count += sum(len(ids) for _, ids, _ in fresh)
+            self._shorten([known for known, _, _ in fresh])
         if len(seqs) < len(decided) and Known(PENDING) in settled:
             for n, outcome in enumerate(settled):
                 if outcome == Known(PENDING):
                     settled[n] = Known(self._first(events[n], events, settled))
         return settled
+
+    def _shorten(self, runs: Iterable[Heard]) -> None:
+        for known in runs:
+            if len(known) > LONG:
+                self._count -= known.put_away()
 
     def give_up(self, fresh: Fresh) -> None:
         """The events were not appended after all."""
@@ -196,7 +261,7 @@ class Identities:
         hint = "an event cannot be changed: give the new one an identity of its own"
         return Refusal((Problem("", message, hint),), event.dialect, event.kind, event.run)
 
-    def _run(self, key: Key) -> dict[int, int]:
+    def _run(self, key: Key) -> Heard:
         """What is known of a run, read from the journal when it is not in memory."""
         with self._mutex:
             known = self._hot.get(key)
@@ -206,11 +271,13 @@ class Identities:
             if self._cold is None:
                 self._cold = set(map(hash, self._list_runs()))
             cold = hash(key[1:]) in self._cold
-        known = {}
+        known = Heard()
         if cold:
             dialect = self._dialects[key[0]]
             for record in self._journal.records(run=key[1:]):
                 self._note(dialect, record, known)
+                if len(known) > LONG:
+                    known.put_away()
         with self._mutex:
             known = self._hot.setdefault(key, known)
             self._count += len(known)
@@ -220,7 +287,7 @@ class Identities:
                 self._cold.add(hash(gone[1:]))
         return known
 
-    def _note(self, dialect: Dialect, record: Record, known: dict[int, int]) -> None:
+    def _note(self, dialect: Dialect, record: Record, known: Heard) -> None:
         if record.dialect == dialect.name and record.line:
             heard = understood(dialect, record.line)
             id = heard and heard.id
