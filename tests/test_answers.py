@@ -3,12 +3,13 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import orjson
 import pytest
 
 import sampling as samples
-from tracklog import answers
+from tracklog import answers, cli
 from tracklog.errors import NoSuchRun
 from tracklog.folds import runs as runs_fold
 from tracklog.home import Home
@@ -37,6 +38,47 @@ def tracklog(home, *arguments):
         timeout=120,
         check=False,
     )
+
+
+QUESTIONS = [
+    "runs",
+    "show",
+    "tree",
+    "agents",
+    "tools",
+    "audits",
+    "outcomes",
+    "inbox",
+    "leaderboard",
+    "search",
+    "findings",
+    "costs",
+    "why",
+    "diff",
+    "query",
+    "top",
+    "loops",
+    "story",
+]
+
+
+@pytest.mark.parametrize("verb", QUESTIONS)
+def test_a_verb_is_a_thin_call_to_the_function_of_its_name(verb):
+    called = (Path(cli.__file__).parent / f"{verb}.py").read_text()
+    assert f"answers.{verb}(" in called
+    assert verb in answers.__all__
+    assert callable(getattr(answers, verb))
+    command = cli.tracklog.get_command(None, verb)
+    assert any("--json" in option.opts for option in command.params)
+
+
+@pytest.mark.parametrize("verb", ["tree", "agents", "tools", "leaderboard", "loops"])
+def test_a_program_gets_from_the_verb_what_the_function_answers(home, verb):
+    with Home(home, readonly=True) as opened:
+        opened.index.catch_up()
+        rows = orjson.loads(orjson.dumps(getattr(answers, verb)(opened.index)))
+    shown = tracklog(home, verb, "--json").stdout.splitlines()
+    assert [orjson.loads(line) for line in shown] == rows
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)

@@ -930,6 +930,7 @@ def test_an_unfinished_run_keeps_the_defaults_of_its_summary():
         None,
         [],
     )
+    assert summary["turns"] == 0
     assert leaderboard_.answer([state]) == []
 
 

@@ -102,9 +102,11 @@ def show(
     rows = rows_of(*run_of(key))
     named = (state for _, state in index.states("aliases", rows))
     often = (each for each, row in index.sums("loops", prefix=rows) if row["times"] >= LOOP)
+    asked = inbox_fold.answer((state for _, state in index.states("inbox", rows)), now)
     return {
         **runs_fold.row(index.state("runs", key), now, lost_after),
         "aliases": sorted(f"{each.system}: {each.alias}" for each in named),
+        "asks": [row for row in asked if row["state"] == "open"],
         "loops": _looped(index, often, LOOP),
         "cost_with_sub_runs": spent[0] if spent else None,
         "same_as": untold(index, [key]).get(key),
@@ -235,8 +237,9 @@ def leaderboard(index: Indexer) -> list[Row]:
 
 def costs(index: Indexer, by: str = "run", prices: Prices | None = None) -> list[Row]:
     """What was spent, by run, agent, model or provider; by a list where no cost was reported."""
-    told = _counted(index, "costs")
-    return costs_fold.answer(told, by=by, price=_priced(prices) if prices else None)
+    with unswept():
+        told = _counted(index, "costs")
+        return costs_fold.answer(told, by=by, price=_priced(prices) if prices else None)
 
 
 def _priced(prices: Prices) -> costs_fold.Price:

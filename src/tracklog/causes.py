@@ -152,14 +152,20 @@ class Story:
             self._named.setdefault(name, []).append(record.seq)
         if event.cause is not None:
             node.names.append(("cause", event.cause))
-        own = {name for each in facts if isinstance(each, Called) for name in _ids(told, each)}
+        own = {name for each in facts if type(each) is Called for name in _ids(told, each)}
         for fact in facts:
             self._tie(record.seq, node, fact, own)
         for fact in facts:
             self._tell(record.seq, told, fact, own)
 
     def _thread(self, told: Told, fact: Fact) -> _Thread:
-        return self._threads.setdefault(self._name(told, fact), _Thread())
+        return self._thread_of(self._name(told, fact))
+
+    def _thread_of(self, name: str) -> "_Thread":
+        thread = self._threads.get(name)
+        if thread is None:
+            thread = self._threads[name] = _Thread()
+        return thread
 
     def _name(self, told: Told, fact: Fact) -> str:
         """Whose thread a fact belongs to: the agent's, else that of the call or question, else
@@ -233,8 +239,10 @@ class Story:
             node.ties.append(Tie(self._began, "order"))
 
     def _heard(self, thread: _Thread) -> list[Tie]:
-        common = [tie for tie in self._common if tie.seq > thread.acted]
-        return sorted({*thread.fresh, *common})
+        if self._common and self._common[-1].seq > thread.acted:
+            common = (tie for tie in self._common if tie.seq > thread.acted)
+            return sorted({*thread.fresh, *common})
+        return sorted(set(thread.fresh)) if len(thread.fresh) > 1 else list(thread.fresh)
 
     def _is_own(self, tie: Tie, own: set[str]) -> bool:
         """A message that is told after the calls it made was not caused by what they returned."""
@@ -288,7 +296,7 @@ class Story:
         match fact:
             case Said(role="user" | "system" | "world"):
                 if fact.to is not None:
-                    self._threads.setdefault(f"agent {fact.to}", _Thread()).fresh.append(tie)
+                    self._thread_of(f"agent {fact.to}").fresh.append(tie)
                 elif fact.role == "world" or self._name(told, fact) == "":
                     self._common.append(tie)
                 else:
@@ -299,7 +307,7 @@ class Story:
                 self._did(thread, seq, [tie])
                 thread.fresh.extend(returned)
                 if fact.to is not None:
-                    self._threads.setdefault(f"agent {fact.to}", _Thread()).fresh.append(tie)
+                    self._thread_of(f"agent {fact.to}").fresh.append(tie)
                 elif fact.role == "assistant":
                     self._spoke[self._name(told, fact)] = seq
             case Called():
@@ -318,7 +326,7 @@ class Story:
             case Returned() | Answered():
                 thread.fresh.append(tie)
             case Linked(kind="handoff" | "message") if fact.to is not None:
-                taker = self._threads.setdefault(f"agent {fact.to}", _Thread())
+                taker = self._thread_of(f"agent {fact.to}")
                 taker.fresh.append(Tie(seq, "handoff"))
             case Linked():
                 self._link(seq, told, fact)
@@ -329,8 +337,8 @@ class Story:
                 else:  # a new life: what it was told in another one is over
                     thread.fresh = deque([tie], MOST_HEARD)
                     thread.because = []
-        said = any(isinstance(fact, each) for each in (Said, Called, Returned, Ended, Decided))
-        self._last = seq if said or not self._last else self._last
+        if isinstance(fact, Said | Called | Returned | Ended | Decided) or not self._last:
+            self._last = seq
 
     @staticmethod
     def _did(thread: _Thread, seq: int, because: list[Tie]) -> None:
@@ -384,6 +392,8 @@ class Story:
 
         Where something happened is no nearer a cause than what was said there meanwhile.
         """
+        if len(ties) < 2:
+            return [tie for tie in ties if tie.seq != seq]
         best: dict[int, How] = {}
         for place, how in ties:
             if place != seq and (place not in best or RANKS[how] < RANKS[best[place]]):

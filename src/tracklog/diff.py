@@ -5,12 +5,13 @@ A step is what a run said, called, got back, decided, asked or came to, without 
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
 
 from tracklog.dialects import Dialect
+from tracklog.event import Event
 from tracklog.fact import (
     Answered,
     Asked,
@@ -28,10 +29,11 @@ from tracklog.folds import Told, call_name, run_of, said_in, short, text_of
 from tracklog.folds import runs as runs_fold
 from tracklog.frame import Record, Run
 from tracklog.home import Home
-from tracklog.replay import meaning, picked, superseded
+from tracklog.replay import Tellings, event_of, facts_of, meaning, picked, told_of
+from tracklog.unswept import unswept
 from tracklog.words import phrase
 
-MOST_EDITS = 400
+MOST_EDITS = 128
 """Edits that are looked for one by one between two anchors; beyond them, what is rare is matched."""
 MOST_CHANGES = 100
 """Changes that are told of one value; of more, the rest is counted."""
@@ -46,7 +48,8 @@ _UUID = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
 _HEX = r"\b(?=[0-9a-f]*\d)[0-9a-f]{12,}\b"
 _TAGGED = r"\b[a-z]{2,12}_(?=[A-Za-z0-9]*\d)[A-Za-z0-9]{12,}\b"
 _CLOCK = r"\b1[0-9]{9}(?:[0-9]{3}){0,2}\b"
-_NAMES = re.compile(f"(?P<time>{_TIME}|{_CLOCK})|(?P<id>{_UUID}|{_HEX}|{_TAGGED})")
+_LONG = r"(?=[0-9A-Za-z_-]{9})"  # each of them begins so, and hardly anything else does
+_NAMES = re.compile(f"{_LONG}(?:(?P<time>{_TIME}|{_CLOCK})|(?P<id>{_UUID}|{_HEX}|{_TAGGED}))")
 """What differs between any two runs and means nothing: times, and ids that a machine made."""
 _DIGIT = re.compile(r"\d")
 """Each of them has one: a UUID its version."""
@@ -109,12 +112,18 @@ class Diff:
 
 def diff(home: Home, a: str, b: str, now: str, *, exact: bool = False) -> Diff:
     """The runs of two keys, step by step; with `exact`, ids and times count too."""
+    with unswept():
+        return _diff(home, a, b, now, exact=exact)
+
+
+def _diff(home: Home, a: str, b: str, now: str, *, exact: bool) -> Diff:
     one, two = (_steps_of(home, run_of(key), exact=exact) for key in (a, b))
     matched = compare(one, two)
     apart = [pair for pair in matched if not _equal(one, two, *pair)]
+    changed = {(i, j) for i, j in apart if i is not None and j is not None}
     inside = (
-        _inside(home, run_of(a), [one[i] for i, _ in apart if i is not None], exact=exact),
-        _inside(home, run_of(b), [two[j] for _, j in apart if j is not None], exact=exact),
+        _inside(home, run_of(a), one, [i for i, _ in apart], {i for i, _ in changed}, exact=exact),
+        _inside(home, run_of(b), two, [j for _, j in apart], {j for _, j in changed}, exact=exact),
     )
     rows = [_row(one, two, i, j, inside) for i, j in apart]
     at = next((n for n, pair in enumerate(matched) if not _equal(one, two, *pair)), len(matched))
@@ -127,31 +136,46 @@ def diff(home: Home, a: str, b: str, now: str, *, exact: bool = False) -> Diff:
 
 
 def _steps_of(home: Home, run: Run, *, exact: bool) -> list[Step]:
-    over = superseded(home.journal.records(run=run), home.dialects)
-    records = (each for each in home.journal.records(run=run) if each.seq not in over)
-    return steps(records, home.dialects, exact=exact)
+    found, over = _read(home.journal.records(run=run), home.dialects, exact=exact)
+    if over:
+        records = (each for each in home.journal.records(run=run) if each.seq not in over)
+        found, _ = _read(records, home.dialects, exact=exact)
+    return found
 
 
 def steps(
     records: Iterable[Record], dialects: Mapping[str, Dialect], *, exact: bool = False
 ) -> list[Step]:
     """What a run did, in order; a call or a message that is told twice is one step."""
+    return _read(records, dialects, exact=exact)[0]
+
+
+def _read(
+    records: Iterable[Record], dialects: Mapping[str, Dialect], *, exact: bool
+) -> tuple[list[Step], set[int]]:
+    """The steps, and the records that count no more, of which there are mostly none."""
     found: list[Step] = []
     seen: set[tuple[Any, ...]] = set()
+    tellings = Tellings()
     for record in records:
-        for nth, (told, fact) in enumerate(meaning(record, dialects)):
+        event = event_of(record, dialects)
+        if not isinstance(event, Event):
+            continue
+        dialect, told = dialects[record.dialect], told_of(record, event)
+        tellings.hear(record.seq, dialect, event)
+        own = text_of([record.run])[2:-2]
+        for nth, fact in enumerate(facts_of(dialect, event)[0]):
             if fact.copied is True or _known(seen, told, fact):
                 continue
             value = _value(fact)
             if value is None:
                 continue
-            shape = [type(fact).__name__, fact.agent, *_sort(fact)]
-            if not exact:
-                shape, value = without_names([shape, value], record.run)
             agent = None if fact.agent is None else text_of(fact.agent)
-            hashes = _hash(shape), _hash([shape, value])
+            said = text_of([type(fact).__name__, fact.agent, *_sort(fact)]), text_of([value])
+            shape, whole = said if exact else (_nameless(each, own) for each in said)
+            hashes = _hash(shape), _hash(shape + whole)
             found.append(Step(record.seq, type(fact).__name__, agent, *hashes, nth))
-    return found
+    return found, tellings.over()
 
 
 def _known(seen: set[tuple[Any, ...]], told: Told, fact: Fact) -> bool:
@@ -225,25 +249,34 @@ _Looked = Mapping[tuple[int, int], _Inside]
 """By record and place in it."""
 
 
-def _inside(home: Home, run: Run, steps: Sequence[Step], *, exact: bool) -> _Looked:
-    wanted = {(step.seq, step.nth) for step in steps}
+def _inside(
+    home: Home,
+    run: Run,
+    steps: Sequence[Step],
+    apart: Iterable[int | None],
+    changed: Collection[int | None],
+    *,
+    exact: bool,
+) -> _Looked:
+    """What the steps at these places say; of those that changed, what it is compared by, too."""
+    wanted = {_place(steps[n]): n in changed for n in apart if n is not None}
     found: dict[tuple[int, int], _Inside] = {}
     for record in picked(home.journal, run, {seq for seq, _ in wanted}):
         for nth, (_, fact) in enumerate(meaning(record, home.dialects)):
-            if (record.seq, nth) in wanted:
-                value = fact.input if isinstance(fact, Called) else _value(fact)
-                clean = value if exact else without_names(value, run[1])
-                told = short(phrase(fact), 300) or ""
-                found[record.seq, nth] = _Inside(told, value, clean)
+            place = (record.seq, nth)
+            if place in wanted:
+                told, value, clean = short(phrase(fact), 300) or "", None, None
+                if wanted[place]:
+                    value = fact.input if isinstance(fact, Called) else _value(fact)
+                    clean = value if exact else without_names(value, run[1])
+                found[place] = _Inside(told, value, clean)
     return found
 
 
 def without_names(value: Any, run: str = "") -> Any:
     """A JSON value in which times, ids that a machine made and the run's own name are the same."""
     if isinstance(value, str):
-        if len(run) >= 6 and run in value:
-            value = value.replace(run, "<run>")
-        return _unnamed(value) if _DIGIT.search(value) else value
+        return _unnamed(value, run)
     if isinstance(value, int) and not isinstance(value, bool) and value > 10**9:
         return without_names(str(value))
     if isinstance(value, Mapping):
@@ -255,12 +288,24 @@ def without_names(value: Any, run: str = "") -> Any:
     return value
 
 
-def _unnamed(text: str) -> str:
+def _unnamed(text: str, run: str) -> str:
+    if len(run) >= 6 and run in text:
+        text = text.replace(run, "<run>")
+    if not _DIGIT.search(text):
+        return text
     return _NAMES.sub(lambda found: f"<{found.lastgroup}>", text)
 
 
-def _hash(value: Any) -> bytes:
-    return blake2b(text_of(value).encode(errors="replace"), digest_size=12).digest()
+def _nameless(json: str, run: str) -> str:
+    """The same of a value that was spelled out: what follows an escape begins a word there, too."""
+    return _unnamed(_ESCAPE.sub(r"\g<0> ", json) if "\\" in json else json, run)
+
+
+_ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
+
+
+def _hash(text: str) -> bytes:
+    return blake2b(text.encode(errors="replace"), digest_size=12).digest()
 
 
 Pair = tuple[int | None, int | None]

@@ -13,6 +13,7 @@ from tracklog.folds import runs as runs_fold
 from tracklog.frame import Run
 from tracklog.home import Home
 from tracklog.replay import meaning
+from tracklog.unswept import unswept
 from tracklog.words import words
 
 NEED = ("waiting", "failed", "lost", "working", "done")
@@ -21,7 +22,7 @@ WINDOW = 300
 """Seconds over which the rate of tool calls is measured."""
 MOST_CALLS = 10_000
 """Times of calls that are remembered of a run, at most."""
-SHOWN = 500
+SHOWN = 200
 """Runs whose last words are looked up, at most: nobody reads further."""
 PAGE = 64
 NEAR = 32
@@ -142,6 +143,10 @@ class Watch:
 
     def look(self, now: str) -> View:
         """Catches up with the journal, and tells how the fleet is."""
+        with unswept():
+            return self._look(now)
+
+    def _look(self, now: str) -> View:
         index = self.home.index
         if self.home.journal.last > self._seen or not self._seen:
             found = index.catch_up()
@@ -217,9 +222,12 @@ class Watch:
         key, seq = ":".join(run), row["last_seq"]
         known, said = self._words.get(key, (0, ""))
         if known != seq:
-            for record in self.home.journal.read(max(0, seq - NEAR), NEAR, run):
-                facts = [fact for _, fact in meaning(record, self.home.dialects)]
-                said = words([fact for fact in facts if not isinstance(fact, QUIET)]) or said
+            near = self.home.journal.read(max(0, seq - NEAR), NEAR, run)
+            heard = (
+                words([fact for _, fact in told if not isinstance(fact, QUIET)])
+                for told in (meaning(record, self.home.dialects) for record in reversed(near))
+            )
+            said = next(filter(None, heard), said)
             self._words[key] = (seq, said)
         return said
 

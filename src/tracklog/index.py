@@ -26,6 +26,7 @@ from tracklog.journal import Journal
 from tracklog.kept import freeze, thaw, usual
 from tracklog.replay import event_of, facts_of, failure, meaning, source_of, told_of
 from tracklog.spoken import spoken, terms
+from tracklog.unswept import unswept
 
 Progress = Callable[[int, int], None]
 """Told how far the index is, and how far the journal."""
@@ -285,7 +286,8 @@ class Indexer:
             self._through = int(self.index.notes["through"])
             while records := self.journal.read(self._at, _BATCH):
                 for part in _parts(records):
-                    erased = self._apply(part)
+                    with unswept():
+                        erased = self._apply(part)
                     if erased:
                         self._clear()
                         return f"record {erased} was erased"
@@ -575,8 +577,7 @@ class Indexer:
             before = {key: orjson.loads(row) for (_, key), row in known.items()}
             after = summed([before, changed])
             for key in sorted(changed):
-                row = after.get(key)
-                yield (table, key, 0, orjson.dumps(row, option=orjson.OPT_SORT_KEYS) if row else b"")
+                yield (table, key, 0, _row(after[key]) if key in after else b"")
 
     def _pasts(self, batch: Batch) -> Iterator[Change]:
         """What states were at some moments; none of a run that was told more than once."""
@@ -614,6 +615,10 @@ class Indexer:
                 if self._watching <= _WATCHED // 2:
                     break
                 self._watching -= self._watched.pop(run).count
+
+
+def _row(amounts: Mapping[str, int]) -> bytes:
+    return orjson.dumps(amounts, option=orjson.OPT_SORT_KEYS)
 
 
 def _less(sums: Sums) -> Sums:

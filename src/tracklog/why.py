@@ -16,6 +16,7 @@ from tracklog.folds import tree as tree_fold
 from tracklog.home import Home
 from tracklog.kin import kin
 from tracklog.replay import meaning, picked
+from tracklog.unswept import unswept
 from tracklog.words import words
 
 MOST_RUNS = 64
@@ -58,7 +59,11 @@ class Why:
 
 def why(home: Home, key: str, seq: int) -> Why:
     """From a record of a run back to the prompt that caused it, and on to what it caused."""
-    web = _Web(home)
+    with unswept():
+        return _why(_Web(home), key, seq)
+
+
+def _why(web: "_Web", key: str, seq: int) -> Why:
     story = web.story(key)
     if seq not in story.nodes:
         family, run = run_of(key)

@@ -54,7 +54,7 @@ def _row(record: "Record", home: "Home", width: int | None, *, one_run: bool) ->
     """A record on one line; on a terminal it does not run over."""
     narrow = width is not None and width < WIDE
     moment = record.received[:19].replace("T", " ")
-    head = f"{record.seq:>{6 if narrow else 8}}  {moment}  "
+    head = f"{record.seq:>{6 if narrow else 8}}  {moment[5:] if narrow else moment}  "
     if not (narrow and one_run):
         run = terminal.fitted(record.run, 12 if narrow else 20)
         head += f"{click.style(run, fg='cyan')}  "

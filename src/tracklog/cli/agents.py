@@ -19,7 +19,9 @@ Examples:
 def command(home: Path, as_json: bool) -> None:
     """List the agents, the busiest first: runs, outcomes, durations, convergence."""
     from tracklog import answers  # noqa: PLC0415  # slow to import
+    from tracklog.folds import silence  # noqa: PLC0415
 
+    now = _home.now()
     with _home.asking(home) as opened:
         rows = answers.agents(opened.index)
     _table.put(
@@ -31,6 +33,7 @@ def command(home: Path, as_json: bool) -> None:
             _table.Column("p50", lambda row: _table.seconds(row["p50_seconds"]), 2, right=True),
             _table.Column("p95", lambda row: _table.seconds(row["p95_seconds"]), 4, right=True),
             _table.Column("mean score", lambda row: row["mean_score"], rank=5, right=True),
+            _table.Column("seen", lambda row: _table.ago(silence(row["last_seen"], now)), rank=6),
             _table.Column("outcomes", _outcomes, rank=1, cut=20),
         ],
         "no agents yet; `tracklog runs` shows what was heard",

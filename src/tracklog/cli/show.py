@@ -85,8 +85,13 @@ def _told(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     if row.get("same_as"):
         yield "same as", f"{row['same_as']}, which tells more and is counted"
     if row["questions"]:
-        waits = terminal.count(row["questions"], "open question")
-        yield "waits for", f"{waits}; `tracklog inbox` shows what"
+        yield (
+            "waits for",
+            f"{terminal.count(row['questions'], 'answer')}; `tracklog inbox` shows all",
+        )
+        for asked in row.get("asks", ()):
+            since = _table.age(asked["waiting_seconds"])
+            yield "asks", f"{asked['text'] or asked['question_id']} (for {since})"
     yield from _spent(row)
     for loop in row.get("loops", ()):
         yield "loop", f"{loop['times']} × {loop['tool']} {loop['input'] or ''}"

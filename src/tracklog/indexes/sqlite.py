@@ -369,7 +369,14 @@ class SqliteIndex:
             return IndexDamaged(f"the index is damaged: {said}", "`tracklog rebuild` makes it anew")
         if code == sqlite3.SQLITE_INTERRUPT:
             return BadQuery(f"no answer within {seconds:g} seconds", "ask for less, or by key")
-        if "authoriz" in said or "prohibited" in said or "one statement" in said:
+        refused = (
+            "authoriz",
+            "prohibited",
+            "one statement",
+            "cannot modify",
+            "may not be modified",
+        )
+        if any(each in said for each in refused):
             return BadQuery(
                 f"only one SELECT is answered: {said}", "the index is a cache; nothing is changed"
             )
