@@ -113,7 +113,7 @@ test("hostile content is inert", async ({ page, collector }) => {
 
 for (const [width, height, least] of [[360, 740, 15], [3840, 2160, 18]] as const)
   test(`a screen ${width} pixels wide shows everything, readably and without scrolling sideways`, async ({ page, collector }) => {
-    test.slow(); // it reads eleven pages
+    test.slow(); // it reads twelve pages
     await page.setViewportSize({ width, height });
     await fill(collector);
     for (const place of PLACES) {
@@ -132,6 +132,7 @@ const PLACES = [
   "#/run/kahn/r",
   "#/run/kahn/r?seq=2",
   "#/run/kahn/r?view=timeline",
+  "#/run/tracklog/steps?view=timeline",
   "#/run/kahn/r?view=lifecycle",
   "#/run/kahn/r?view=findings",
   "#/run/kahn/r?view=tree",
@@ -142,12 +143,14 @@ const PLACES = [
 async function fill(collector: Collector): Promise<void> {
   const call = { ts: new Date().toISOString(), run_id: "r", event: "tool_invocation", agent_id: "coder", step: 0, tool_name: "Read", duration_s: 1, ok: false, usage: { input_tokens: 9 }, cost_usd: 0.1, model: "m" };
   await collector.post("kahn-agent", [start("r"), call, asks("r", "Which port?"), move("r", "thinking", "converged")]);
+  const step = (id: string, fact: string, at: string, more: object = {}) => ({ id, run: "steps", at, fact, agent: "main", what: "step", step: "build", origin: { writer: "t", fidelity: "observed" }, ...more });
+  await collector.post("tracklog", [step("1", "Began", "2026-05-05T09:00:00Z"), step("2", "Ended", "2026-05-05T09:01:00Z", { passed: true })]);
   await collector.post("fishbowl", [{ ...said("talk", "x"), kind: "world.observed" }, said("talk", "a port is a **place**")]);
 }
 
 for (const theme of ["light", "dark"] as const)
   test(`no serious fault for those who see, hear or move otherwise, ${theme}`, async ({ page, collector }) => {
-    test.slow(); // it reads eleven pages
+    test.slow(); // it reads twelve pages
     await page.emulateMedia({ colorScheme: theme });
     await fill(collector);
     for (const place of PLACES) {
