@@ -124,7 +124,7 @@ class Client:
         check_snapshot(response.json())
         return response.json()
 
-    def until(self, run: str, *statuses: str, seconds: float = 15) -> dict:
+    def until(self, run: str, *statuses: str, seconds: float = 60) -> dict:
         """The snapshot, once the run has that status."""
         found = eventually(
             lambda: (s := self.snapshot(run))["status"] in (statuses or ENDED) and s, seconds

@@ -7,7 +7,7 @@ import time
 import httpx
 import pytest
 
-from hosting import TOKEN, Client, Host, flow, put, validator
+from hosting import TOKEN, Client, Host, flow, pairs, put, validator
 from tracklog.hosts.openwop.settings import Key, digest
 
 FIXTURES = [
@@ -152,7 +152,7 @@ def test_cancelling_ends_a_run_and_a_second_time_changes_nothing(host):
     response = host.http.post(f"/v1/runs/{run}/cancel", json={"reason": "enough"})
     assert response.status_code == 200
     assert response.json()["status"] in ("cancelled", "cancelling")
-    host.until(run, "cancelled", seconds=5)
+    host.until(run, "cancelled")
     kinds = [e["type"] for e in host.events(run)]
     assert kinds[-2:] == ["node.cancelled", "run.cancelled"]
     end = host.events(run)[-1]["payload"]
@@ -475,3 +475,76 @@ def test_a_definition_that_cannot_be_run_is_refused_with_its_code(tmp_path, node
         assert response.status_code == {"capability_required": 422}.get(code, 400)
         assert host.http.get("/v1/workflows/broken").status_code == 404
         assert len(host.engine.workflows.faults) == 1
+
+
+def test_a_run_that_takes_longer_than_its_definition_allows_is_ended(tmp_path):
+    wait = {"id": "wait", "typeId": "core.delay", "config": {"delayMs": 60_000}}
+    slow = flow("slow", [wait], settings={"timeout": 300})
+    ask = {"id": "ask", "typeId": "core.approvalGate", "config": {}}
+    asking = flow("asking", [ask], settings={"timeout": 300})
+    with Host(tmp_path / "home", workflows=put(tmp_path / "flows", slow, asking)) as host:
+        patient = host.start("asking")
+        host.until(patient, "waiting-approval")
+        run = host.start("slow")
+        error = host.until(run, "failed")["error"]
+        assert error["code"] == "run_timeout"
+        breach, failed, ended = host.events(run)[-3:]
+        assert breach["payload"]["kind"] == "run-duration"
+        assert breach["payload"]["limit"] == 300 < breach["payload"]["observed"]
+        assert (failed["type"], failed["causationId"]) == ("node.failed", breach["eventId"])
+        assert (ended["type"], ended["causationId"]) == ("run.failed", failed["eventId"])
+        fork = host.fork(run, mode="replay").json()["runId"]
+        assert host.until(fork, "failed")["error"] == error
+        assert pairs(host.events(fork)) == pairs(host.events(run))
+        # The time that a person takes is the person's.
+        assert host.answer(patient, "ask", {"action": "accept"}).status_code == 200
+        host.until(patient, "completed")
+
+
+def test_a_host_leaves_runs_alone_whose_workflow_it_does_not_have(tmp_path):
+    ask = {"id": "ask", "typeId": "core.approvalGate", "config": {}}
+    folder = put(tmp_path / "flows", flow("own", [ask]))
+    with Host(tmp_path / "home", workflows=folder) as host:
+        run, other = host.start("own"), host.start("own")
+        host.until(run, "waiting-approval")
+        host.until(other, "waiting-approval")
+    with Host(tmp_path / "home") as host:
+        assert host.snapshot(run)["status"] == "waiting-approval"
+        assert host.answer(run, "ask", {"action": "accept"}).status_code == 422
+        assert host.http.post(f"/v1/runs/{other}/cancel", json={}).status_code == 200
+        host.until(other, "failed", "cancelled")
+    with Host(tmp_path / "home", workflows=folder) as host:
+        assert host.answer(run, "ask", {"action": "accept"}).status_code == 200
+        host.until(run, "completed")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/v1/nothing", 404),
+        ("GET", "/v1/runs", 405),
+        ("DELETE", "/v1/runs/x", 405),
+        ("PATCH", "/v1/runs", 405),
+        ("GET", "/v1/runs/x:fork", 405),
+        ("GET", "/v1/runs/%00", 404),
+        ("GET", "/v1/runs/x/events?bufferMs=-1", 404),
+        ("GET", "/v1/workflows/%2e%2e%2fetc", 404),
+        ("POST", "/v1/runs/x/interrupts/y", 404),
+        ("POST", "/v1/runs/x/cancel", 404),
+        ("POST", "/v1/host/sample/nothing", 404),
+    ],
+)
+def test_whatever_is_asked_for_the_envelope_is_closed(host, method, path, status):
+    response = host.http.request(method, path, json={} if method in ("POST", "PATCH") else None)
+    assert response.status_code == status, response.text
+    assert set(response.json()) <= {"error", "message", "details"}
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"null", b"{", b'"x"', b'{"workflowId": 1}', b"\xff\xfe", b'{"a":1e999}']
+)
+def test_whatever_is_sent_nothing_is_begun_and_the_envelope_is_closed(host, body):
+    headers = {"Content-Type": "application/json"}
+    response = host.http.post("/v1/runs", content=body, headers=headers)
+    assert response.status_code == 400, response.text
+    assert set(response.json()) <= {"error", "message", "details"}

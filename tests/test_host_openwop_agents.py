@@ -54,7 +54,7 @@ def escalation_scenario(host) -> str:
     ):
         return "skipped"
     run = host.start("conformance-agent-low-confidence")
-    host.until(run, "waiting-approval", seconds=4)
+    host.until(run, "waiting-approval")
     (suspended,) = host.events(run, "node.suspended")
     payload = suspended["payload"]
     assert payload["reason"] == "low-confidence"
@@ -483,7 +483,7 @@ def test_a_host_that_opted_out_writes_the_breach_and_offers_no_orchestration(tmp
 @pytest.mark.parametrize("value", [{"kind": "terminate"}, {"action": "accept"}])
 def test_a_supervisor_that_is_not_sure_holds_its_decision(host, value):
     run = host.start("conformance-orchestrator-low-confidence")
-    host.until(run, "waiting-approval", seconds=5)
+    host.until(run, "waiting-approval")
     assert not host.events(run, "runOrchestrator.decided", "agent.decided")
     (suspended,) = host.events(run, "node.suspended")
     assert suspended["payload"]["agentId"] == "core.conformance.low-conf-supervisor"
@@ -528,8 +528,8 @@ def test_a_cancelled_parent_cancels_its_child(tmp_path):
         child = dispatched["payload"]["childRunId"]
         host.until(child, "running")
         host.http.post(f"/v1/runs/{run}/cancel", json={})
-        host.until(run, "cancelled", seconds=5)
-        host.until(child, "cancelled", seconds=5)
+        host.until(run, "cancelled")
+        host.until(child, "cancelled")
         end = host.events(child)[-1]["payload"]
         assert (end["reason"], end["parentRunId"]) == ("parent-cancelled", run)
 

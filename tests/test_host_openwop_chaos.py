@@ -187,7 +187,7 @@ def test_two_hosts_on_one_journal_do_not_run_one_run_twice(tmp_path):
         slow = one.start("conformance-cancellable")
         two.until(slow, "running")
         assert two.http.post(f"/v1/runs/{slow}/cancel", json={}).status_code == 200
-        one.until(slow, "cancelled", seconds=5)
+        one.until(slow, "cancelled")
         headers = {"Idempotency-Key": "over both"}
         body = {"workflowId": "conformance-noop"}
         names = {

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from tracklog.errors import TracklogError
 from tracklog.providers import Normaliser
 
-PROVIDER = "openai"
+PROVIDER = "openai_compatible"
 PATIENCE = 60.0
 """Seconds that an answer may take, and that a server may stall."""
 RETRIES = 2

@@ -18,7 +18,6 @@ import orjson
 from tracklog.collector import logs
 from tracklog.disk import Disk, write_file
 from tracklog.errors import Overtaken, TapeMiss, TracklogError
-from tracklog.event import Body
 from tracklog.frame import Record, stamp
 from tracklog.home import Home
 from tracklog.hosts import Leases
@@ -26,6 +25,7 @@ from tracklog.hosts._notes import note
 from tracklog.hosts.openwop.agents import Agents
 from tracklog.hosts.openwop.definitions import Definition, Workflows
 from tracklog.hosts.openwop.execution import Answer, BadAnswer, Execution, line_of, new_event
+from tracklog.hosts.openwop.forks import copied, forked, node_start, started
 from tracklog.hosts.openwop.models import model_of
 from tracklog.hosts.openwop.nodes import supervising
 from tracklog.hosts.openwop.redaction import Redactor
@@ -525,7 +525,7 @@ class Engine:
             raise Newer
         events = list(source.events)
         if mode == "branch":
-            start = _node_start(events, start)
+            start = node_start(events, start)
         name = f"run-{uuid.uuid4()}"
         log = RunLog(name)
         self.leases.take(log.run)
@@ -535,7 +535,7 @@ class Engine:
             fork["overlay"] = self.redactor.clean(dict(overlay))
         kept: dict[str, Any] = {key: old[key] for key in ("tags", "metadata") if key in old}
         about = self._about(definition, {**kept, "principal": principal, "fork": fork})
-        copies = [_copied(name, event, self.now(log)) for event in events[: max(start, 1)]]
+        copies = [copied(name, event, self.now(log)) for event in events[: max(start, 1)]]
         copies[0]["host"] = about
         if overlay:  # the options of the branch, so that its log alone says what held in it
             begun = copies[0]["payload"]
@@ -589,23 +589,6 @@ class Engine:
                 raise Overtaken(f"the journal refused an event: {why}", "the run is read again")
 
 
-def started(name: str, event: Body) -> dict[str, Any]:
-    """What the client is told whose run was begun."""
-    return {
-        "runId": name,
-        "status": "running",
-        "workflowId": event["payload"]["workflowId"],
-        "startedAt": event["timestamp"],
-        "eventsUrl": f"/v1/runs/{name}/events",
-        "statusUrl": f"/v1/runs/{name}",
-    }
-
-
-def forked(name: str, source: str, start: int, mode: str, status: str) -> dict[str, Any]:
-    said = {"runId": name, "sourceRunId": source, "fromSeq": start, "mode": mode}
-    return {**said, "status": status, "eventsUrl": f"/v1/runs/{name}/events"}
-
-
 def fingerprint(definition: Definition) -> str:
     raw = orjson.dumps(definition.source, option=orjson.OPT_SORT_KEYS)
     return sha256(raw).hexdigest()[:32]
@@ -628,24 +611,3 @@ def _instance(home: Path) -> str:
         file.flush()
         os.fsync(fd)
     return made
-
-
-def _node_start(events: list[Body], start: int) -> int:
-    """A cut inside a node moves back to where that node began."""
-    begun: int | None = None
-    for event in events[:start]:
-        if event["type"] == "node.started" and begun is None:
-            begun = event["sequence"]
-        elif event["type"] in ("node.completed", "node.failed", "node.cancelled"):
-            begun = None
-    return start if begun is None else begun
-
-
-def _copied(run: str, event: Body, at: str) -> Body:
-    """An event of another run as one of this: the same number and payload, ids of our own."""
-    cause = event.get("causationId")
-    if isinstance(cause, str):
-        cause = f"evt-{run}-{cause.rpartition('-')[2]}"
-    return new_event(
-        run, event["sequence"], at, event["type"], event["payload"], event.get("nodeId"), cause
-    )

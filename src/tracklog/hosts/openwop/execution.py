@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tracklog.hosts.openwop.engine import Engine
 
 T = TypeVar("T")
+TIMEOUT = "run_timeout"
 ENDS = ("node.completed", "node.failed", "node.cancelled")
 PURE = frozenset({"core.noop", "core.identity", "core.delay", "core.fail"})
 
@@ -183,7 +184,7 @@ class Execution:
     def _out_of_time(self) -> None:
         """The run took longer than its definition allows: its node fails, and it with that."""
         most = int(self.definition.source["settings"]["timeout"])
-        error = {"code": "run_timeout", "message": f"the run took longer than {most} ms"}
+        error = {"code": TIMEOUT, "message": f"the run took longer than {most} ms"}
         elapsed = max(most + 1, round(1000 * (self.engine.clock() - _seconds(self.history[0]))))
         said: dict[str, Any] = {"kind": "run-duration", "limit": most, "observed": elapsed}
         node = self.current
@@ -461,7 +462,7 @@ class Execution:
         for at in range(self.tape_at, len(self.tape)):
             event = self.tape[at]
             if event["type"] in ENDS and event.get("nodeId") == node.id:
-                return None if is_pure(node) and event["type"] != "node.cancelled" else -1
+                return None if is_pure(node) and not _was_cut_off(event) else -1
         return None
 
     def _retell_all(self, step: Any, end: int) -> dict[str, Any]:
@@ -559,6 +560,12 @@ class Execution:
     def orchestrator(self) -> dict[str, Any] | None:
         found: dict[str, Any] | None = self.host.get("orchestrator")
         return found
+
+
+def _was_cut_off(event: Body) -> bool:
+    """Whether a node ended because somebody, or the clock, wanted that."""
+    failed = event["payload"].get("error", {}).get("code") == TIMEOUT
+    return failed or event["type"] == "node.cancelled"
 
 
 async def _whole(work: Coroutine[Any, Any, None]) -> None:

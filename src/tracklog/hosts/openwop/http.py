@@ -25,15 +25,14 @@ from tracklog.hosts.openwop.engine import (
     Engine,
     Newer,
     Unknown,
-    forked,
-    started,
 )
 from tracklog.hosts.openwop.execution import BadAnswer
+from tracklog.hosts.openwop.forks import forked, started
 from tracklog.hosts.openwop.requests import Request
 from tracklog.hosts.openwop.runlog import RunLog
 from tracklog.hosts.openwop.seams import toolhooks
 from tracklog.hosts.openwop.settings import VERBOSITIES, Key, digest, discovery, etag
-from tracklog.hosts.openwop.streams import MODES, wanted
+from tracklog.hosts.openwop.streams import MODES, Stream
 from tracklog.hosts.openwop.surface import ROUTES, openapi
 
 STATUS = {
@@ -63,7 +62,6 @@ CODES = {status: code for code, status in reversed(STATUS.items())}
 NOT_CACHED = (400, 401, 403)
 OTLP = ("/v1/traces", "/v1/logs", "/v1/metrics")
 LONGEST_POLL = 60.0
-KEEPALIVE = 15.0
 LONGEST_KEY = 256
 _LATER = {"Retry-After": "5"}
 
@@ -360,7 +358,8 @@ class App:
                 after = int(call.headers[b"last-event-id"])
             except ValueError:
                 raise Failure("validation_error", "Last-Event-ID is a sequence number") from None
-        await self._stream(call, log, modes, types, after, buffer / 1000)
+        told = Stream(call.send, log, modes, types, buffer / 1000)
+        await told.run(call.receive, after, lambda: self.engine.stopping)
         return None
 
     async def poll(self, call: Call) -> Response:
@@ -438,86 +437,6 @@ class App:
         if isinstance(said, str):
             raise Failure("validation_error", said)
         return _json(self.engine.redactor.clean(said))
-
-    # Streams.
-
-    async def _stream(
-        self,
-        call: Call,
-        log: RunLog,
-        modes: tuple[str, ...],
-        types: tuple[str, ...],
-        after: int,
-        buffer: float,
-    ) -> None:
-        """Server-sent events, until the run has ended; then the server closes."""
-        head = [(b"content-type", b"text/event-stream; charset=utf-8")]
-        head += [(b"cache-control", b"no-cache"), (b"connection", b"close")]
-        head += [(b"x-content-type-options", b"nosniff")]
-        await call.send({"type": "http.response.start", "status": 200, "headers": head})
-        gone = asyncio.ensure_future(_gone(call.receive))
-        at = after + 1
-        states = modes == ("values",)
-        if states:
-            await _put(
-                call.send, _frame("state.snapshot", len(log.lines) - 1, orjson.dumps(log.told()))
-            )
-            at = max(at, len(log.lines))
-        waiting: list[bytes] = []
-        try:
-            while not gone.done():
-                said = list(log.lines[at:])
-                frames: list[bytes] = []
-                flush = log.ended
-                for line, event in zip(said, log.events[at:], strict=False):
-                    at += 1
-                    kind = event["type"]
-                    flush = flush or kind == "node.suspended"
-                    if not wanted(kind, modes, types):
-                        continue
-                    if states:
-                        frames = [_frame("state.snapshot", at - 1, orjson.dumps(log.told()))]
-                    elif buffer:
-                        waiting.append(line)
-                    else:
-                        frames.append(_frame(kind, event["sequence"], line))
-                if frames:
-                    await _put(call.send, b"".join(frames))
-                if buffer and waiting and not flush and not self.engine.stopping:
-                    await asyncio.wait({gone}, timeout=buffer)
-                if waiting:
-                    body = b"[" + b",".join(waiting) + b"]"
-                    await _put(call.send, _frame("batch", at - 1, body))
-                    waiting = []
-                if self.engine.stopping or (log.ended and at >= len(log.lines)):
-                    break
-                if at >= len(log.lines):
-                    before = at
-                    await self._next(log, gone)
-                    if before == len(log.lines) and not log.ended and not self.engine.stopping:
-                        await _put(call.send, b":keepalive\n\n")
-        finally:
-            gone.cancel()
-        await call.send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _next(self, log: RunLog, gone: "asyncio.Future[None]") -> None:
-        news = asyncio.ensure_future(log.wait(KEEPALIVE))
-        await asyncio.wait({news, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not news.done():
-            news.cancel()
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _put(send: Send, body: bytes) -> None:
-    await send({"type": "http.response.body", "body": body, "more_body": True})
-
-
-def _frame(kind: str, number: int, body: bytes) -> bytes:
-    return b"id: %d\nevent: %b\ndata: %b\n\n" % (max(0, number), kind.encode(), body)
 
 
 def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

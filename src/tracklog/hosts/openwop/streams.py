@@ -1,5 +1,14 @@
-"""Which events each stream mode sends."""
+"""A run as a stream: which events each mode sends, and how they are sent."""
 
+import asyncio
+from collections.abc import Callable
+
+import orjson
+from starlette.types import Receive, Send
+
+from tracklog.hosts.openwop.runlog import RunLog
+
+KEEPALIVE = 15.0
 MODES = ("values", "updates", "messages", "debug")
 
 _UPDATES = frozenset(
@@ -40,3 +49,91 @@ def _in_mode(kind: str, mode: str, types: tuple[str, ...]) -> bool:
 
 def _covers(pattern: str, kind: str) -> bool:
     return pattern.endswith("*") and kind.startswith(pattern[:-1])
+
+
+class Stream:
+    """Server-sent events for one who follows a run; at the end of that the server closes."""
+
+    def __init__(
+        self, send: Send, log: RunLog, modes: tuple[str, ...], types: tuple[str, ...], buffer: float
+    ) -> None:
+        """With a `buffer` so many seconds are sent at once."""
+        self._send, self._log = send, log
+        self._modes, self._types, self._buffer = modes, types, buffer
+        self._states = modes == ("values",)
+        self._waiting: list[bytes] = []
+        self._at = 0
+
+    async def run(self, receive: Receive, after: int, stopping: Callable[[], bool]) -> None:
+        """Sends what is behind a number and what comes, until the run ends or somebody leaves."""
+        head = [(b"content-type", b"text/event-stream; charset=utf-8")]
+        head += [(b"cache-control", b"no-cache"), (b"connection", b"close")]
+        head += [(b"x-content-type-options", b"nosniff")]
+        await self._send({"type": "http.response.start", "status": 200, "headers": head})
+        log, self._at = self._log, after + 1
+        if self._states:
+            await self._put(self._snapshot(len(log.lines) - 1))
+            self._at = max(self._at, len(log.lines))
+        gone = asyncio.ensure_future(_gone(receive))
+        try:
+            while not gone.done():
+                urgent = await self._tell() or stopping()
+                if self._waiting:
+                    if not urgent:
+                        await asyncio.wait({gone}, timeout=self._buffer)
+                    await self._put(_frame("batch", self._at - 1, _array(self._waiting)))
+                    self._waiting = []
+                if stopping() or (log.ended and self._at >= len(log.lines)):
+                    break
+                if self._at >= len(log.lines) and not await self._is_more(gone) and not stopping():
+                    await self._put(b":keepalive\n\n")
+        finally:
+            gone.cancel()
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _tell(self) -> bool:
+        """Sends or holds what is new; whether it must not be held."""
+        log, frames, urgent = self._log, [], self._log.ended
+        for line, event in zip(log.lines[self._at :], log.events[self._at :], strict=False):
+            self._at += 1
+            kind = event["type"]
+            urgent = urgent or kind == "node.suspended"
+            if not wanted(kind, self._modes, self._types):
+                continue
+            if self._states:
+                frames = [self._snapshot(self._at - 1)]
+            elif self._buffer:
+                self._waiting.append(line)
+            else:
+                frames.append(_frame(kind, event["sequence"], line))
+        if frames:
+            await self._put(b"".join(frames))
+        return urgent
+
+    async def _is_more(self, gone: "asyncio.Future[None]") -> bool:
+        """Whether something happened before the client should hear that we are still there."""
+        before = len(self._log.lines)
+        news = asyncio.ensure_future(self._log.wait(KEEPALIVE))
+        await asyncio.wait({news, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not news.done():
+            news.cancel()
+        return gone.done() or len(self._log.lines) > before or self._log.ended
+
+    def _snapshot(self, number: int) -> bytes:
+        return _frame("state.snapshot", number, orjson.dumps(self._log.told()))
+
+    async def _put(self, body: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _array(lines: list[bytes]) -> bytes:
+    return b"[" + b",".join(lines) + b"]"
+
+
+def _frame(kind: str, number: int, body: bytes) -> bytes:
+    return b"id: %d\nevent: %b\ndata: %b\n\n" % (max(0, number), kind.encode(), body)

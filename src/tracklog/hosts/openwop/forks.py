@@ -1,0 +1,44 @@
+"""Runs that have the beginning of another, and what a client is told of a new run."""
+
+from typing import Any
+
+from tracklog.event import Body
+from tracklog.hosts.openwop.execution import new_event
+
+
+def started(name: str, event: Body) -> dict[str, Any]:
+    """What the client is told whose run was begun."""
+    return {
+        "runId": name,
+        "status": "running",
+        "workflowId": event["payload"]["workflowId"],
+        "startedAt": event["timestamp"],
+        "eventsUrl": f"/v1/runs/{name}/events",
+        "statusUrl": f"/v1/runs/{name}",
+    }
+
+
+def forked(name: str, source: str, start: int, mode: str, status: str) -> dict[str, Any]:
+    said = {"runId": name, "sourceRunId": source, "fromSeq": start, "mode": mode}
+    return {**said, "status": status, "eventsUrl": f"/v1/runs/{name}/events"}
+
+
+def node_start(events: list[Body], start: int) -> int:
+    """A cut inside a node moves back to where that node began."""
+    begun: int | None = None
+    for event in events[:start]:
+        if event["type"] == "node.started" and begun is None:
+            begun = event["sequence"]
+        elif event["type"] in ("node.completed", "node.failed", "node.cancelled"):
+            begun = None
+    return start if begun is None else begun
+
+
+def copied(run: str, event: Body, at: str) -> Body:
+    """An event of another run as one of this: the same number and payload, ids of our own."""
+    cause = event.get("causationId")
+    if isinstance(cause, str):
+        cause = f"evt-{run}-{cause.rpartition('-')[2]}"
+    return new_event(
+        run, event["sequence"], at, event["type"], event["payload"], event.get("nodeId"), cause
+    )
