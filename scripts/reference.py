@@ -59,7 +59,9 @@ def _filled(page: Path, name: str, text: str) -> str:
 
 def _cli() -> str:
     parts = ["# The command line\n\nWhat `tracklog VERB --help` prints.\n"]
-    root = click.Context(tracklog, info_name="tracklog", terminal_width=90, max_content_width=90)
+    # The group's own settings, too: a verb remembers the help option of whoever asked first.
+    settings = {**tracklog.context_settings, "terminal_width": 90, "max_content_width": 90}
+    root = click.Context(tracklog, info_name="tracklog", **settings)
     for verb in tracklog.list_commands(root):
         command = tracklog.get_command(root, verb)
         assert command is not None
