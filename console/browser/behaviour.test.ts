@@ -1,6 +1,6 @@
 import AxeBuilder from "@axe-core/playwright";
 import type { Page } from "@playwright/test";
-import { asks, Collector, expect, move, open, said, settled, start, test } from "./collector";
+import { asks, Collector, expect, firstArticle, move, open, said, settled, start, test } from "./collector";
 
 test("a collector that is killed and comes back is noticed both times, and nothing is missed", async ({ page, collector }) => {
   await collector.post("kahn-agent", [start("before")]);
@@ -201,6 +201,7 @@ test("the demo says on every page that it is one, and a person is waited for fir
     }
     await open(page, collector);
     await expect(page.getByRole("article").first()).toContainText("Roll 2.4.1 out");
+    expect(await firstArticle(page)).toContain("Roll 2.4.1 out");
     await expect(page.getByRole("region", { name: "Leaderboard" })).toContainText("cara");
     await open(page, collector, "#/run/tracklog/conversation-1");
     const picture = page.getByRole("img", { name: /image of/ });

@@ -148,6 +148,16 @@ export async function open(page: Page, collector: Collector, hash = "#/"): Promi
   await page.goto(`${collector.url}/${hash}`);
 }
 
+/** What stands around the first words of the page, in the order of the document. */
+export async function firstArticle(page: Page): Promise<string> {
+  return page.evaluate(() => {
+    const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    for (let node = walk.nextNode(); node; node = walk.nextNode())
+      if (node.textContent?.trim()) return node.parentElement?.closest("article")?.textContent ?? "";
+    return "";
+  });
+}
+
 /** Until everything that was asked for is there. */
 export async function settled(page: Page): Promise<void> {
   const main = page.locator("main");

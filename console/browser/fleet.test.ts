@@ -1,17 +1,11 @@
-import { asks, expect, move, open, said, start, test } from "./collector";
+import { asks, expect, firstArticle, move, open, said, start, test } from "./collector";
 
 test("the first thing on the page is the agent that waits for a person", async ({ page, collector }) => {
   await collector.post("kahn-agent", [start("busy"), start("stuck"), asks("stuck", "Which port?")]);
   await open(page, collector);
   const question = page.getByRole("heading", { name: "Which port?" });
   await expect(question).toBeVisible();
-  const first = await page.evaluate(() => {
-    const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-    for (let node = walk.nextNode(); node; node = walk.nextNode())
-      if (node.textContent?.trim()) return node.parentElement?.closest("article")?.textContent ?? "";
-    return "";
-  });
-  expect(first).toContain("Which port?");
+  expect(await firstArticle(page)).toContain("Which port?");
   await expect(page).toHaveTitle("(1) tracklog");
 });
 

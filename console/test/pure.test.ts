@@ -188,6 +188,8 @@ describe("the timeline", () => {
 test("the list of runs is asked for by the filters of the address, a part at a time", () => {
   const query = parse("#/?status=waiting&agent=a%26b&seq=7").query;
   expect(boardPath(query, 0)).toBe("/api/board?limit=200&status=waiting&agent=a%26b");
+  const page = Object.values(import.meta.glob<string>("../index.html", { query: "?raw", import: "default", eager: true }))[0];
+  expect(page).toContain(`href="${boardPath(new URLSearchParams(), 0)}"`); // it is on its way before it is asked for
   expect(boardPath(new URLSearchParams(), 300)).toBe("/api/board?limit=200&after=300");
   expect([0, 49, 140, 160, 4_999].map(partOf)).toEqual([0, 0, 0, 100, 4900]);
 });
