@@ -78,14 +78,16 @@ class Heard(dict[int, int]):
             for setting in ("journal_mode = OFF", "synchronous = OFF", "cache_size = -8192"):
                 self._file.execute(f"PRAGMA {setting}")
             self._file.execute("CREATE TABLE heard (name INTEGER PRIMARY KEY, seq INTEGER)")
-        settled = sorted((name, seq) for name, seq in self.items() if seq != PENDING)
+        before, waiting = len(self), [name for name, seq in self.items() if seq == PENDING]
+        for name in waiting:
+            del self[name]
         self._file.execute("BEGIN")
-        self._file.executemany("INSERT OR REPLACE INTO heard VALUES (?, ?)", settled)
+        rows = ((name, self[name]) for name in sorted(self))
+        self._file.executemany("INSERT OR REPLACE INTO heard VALUES (?, ?)", rows)
         self._file.execute("COMMIT")
-        waiting = [name for name, seq in self.items() if seq == PENDING]
         self.clear()
         self.update(dict.fromkeys(waiting, PENDING))
-        return len(settled)
+        return before - len(waiting)
 
     def _older(self, name: object) -> int | None:
         if self._file is None:
