@@ -1,5 +1,7 @@
 """The list of all runs: ordered by need, filtered, told a part at a time, and never read in vain."""
 
+from tempfile import TemporaryDirectory
+
 import orjson
 import pytest
 from hypothesis import given
@@ -114,7 +116,7 @@ def test_what_can_be_chosen_is_told_whatever_is_filtered(fleet):
 
 @given(after=st.integers(0, 7), limit=st.integers(1, 7))
 def test_parts_are_cut_from_one_list(after, limit):
-    with Home("memory:") as home:
+    with TemporaryDirectory() as folder, Home(folder, durability="os") as home:
         home.intake.admit([began(f"r{n}") for n in range(5)], "kahn-agent")
         home.index.catch_up()
         whole = names(Board().answer(home.index, stamp(NOW)))
