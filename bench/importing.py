@@ -21,6 +21,7 @@ from timing import goal
 
 MEGABYTES = int(os.environ.get("TRACKLOG_BENCH_MB", "1000"))
 LINE = 2000
+"""Bytes of a line, on average: token counts are shorter, calls and outputs longer."""
 WORDS = (
     "the",
     "agent",
@@ -85,12 +86,12 @@ def claude(random: Random) -> Iterator[dict[str, object]]:
             "service_tier": "standard",
         }
         for block in (
-            {"type": "text", "text": prose(random, LINE - 900)},
+            {"type": "text", "text": prose(random, LINE - 740)},
             {
                 "type": "tool_use",
                 "id": call,
                 "name": "Bash",
-                "input": {"command": prose(random, LINE - 900)},
+                "input": {"command": prose(random, LINE - 740)},
             },
         ):
             message = {
@@ -103,7 +104,7 @@ def claude(random: Random) -> Iterator[dict[str, object]]:
                 "usage": usage,
             }
             yield frame("assistant", message, requestId=f"req_{turn:020}")
-        result = prose(random, (LINE - 500) // 2)
+        result = prose(random, (LINE - 350) // 2)
         content = [{"tool_use_id": call, "type": "tool_result", "content": result}]
         kept = {"stdout": result, "stderr": "", "interrupted": False}
         yield frame("user", {"role": "user", "content": content}, toolUseResult=kept)
@@ -132,18 +133,18 @@ def codex(random: Random) -> Iterator[dict[str, object]]:
             "response_item",
             {
                 "type": "reasoning",
-                "summary": [{"type": "summary_text", "text": prose(random, 600)}],
+                "summary": [{"type": "summary_text", "text": prose(random, LINE - 750)}],
                 "encrypted_content": secret,
             },
         )
-        asked = orjson.dumps({"command": ["bash", "-lc", prose(random, LINE - 250)]}).decode()
+        asked = orjson.dumps({"command": ["bash", "-lc", prose(random, LINE + 360)]}).decode()
         yield record(
             "response_item",
             {"type": "function_call", "name": "shell", "arguments": asked, "call_id": call},
         )
         output = orjson.dumps(
             {
-                "output": prose(random, LINE - 250),
+                "output": prose(random, LINE + 360),
                 "metadata": {"exit_code": 0, "duration_seconds": 0.2},
             }
         ).decode()
