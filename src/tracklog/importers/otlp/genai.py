@@ -121,7 +121,10 @@ B_AND_C = (
 
 def pick(attrs: Attrs, meaning: str) -> str | None:
     """A text by the newest of its names."""
-    return next((found for name in NAMES[meaning] if (found := text(attrs.get(name)))), None)
+    for name in NAMES[meaning]:
+        if name in attrs and (found := text(attrs[name])):
+            return found
+    return None
 
 
 def first(attrs: Attrs, meaning: str) -> Any:
@@ -210,8 +213,12 @@ class Usage:
 
 def usage(attrs: Attrs) -> Usage:
     """Tokens in our keys; the input includes what was cached, the output what was reasoned."""
-    amounts = {key: _counted(attrs, names) for key, names in USAGE.items()}
-    found = {key: amount for key, amount in amounts.items() if amount is not None}
+    found: dict[str, int] = {}
+    for key, names in USAGE.items():
+        for name in names:
+            if name in attrs and (amount := count(attrs[name])) is not None:
+                found[key] = amount
+                break
     forgot = ""
     given = found.get("input_tokens")
     cached = found.get("cached_tokens", 0) + found.get("cache_write_tokens", 0)
@@ -221,10 +228,6 @@ def usage(attrs: Attrs) -> Usage:
         found.pop("total_tokens", None)
     cost = seconds(attrs.get("llm.cost.total"))
     return Usage(found, cost, forgot)
-
-
-def _counted(attrs: Attrs, names: Iterable[str]) -> int | None:
-    return next((n for name in names if (n := count(attrs.get(name))) is not None), None)
 
 
 def finish_reasons(attrs: Attrs) -> list[str]:

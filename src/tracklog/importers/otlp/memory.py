@@ -72,6 +72,7 @@ class Past:
         """The hashes of all that was told under a key of the source's."""
         self.spends: dict[str, list[Any]] = kept.setdefault("spends", {})
         """By key: the trace, and the tokens in and out."""
+        self._heard = 0
 
     def hear(self, body: Mapping[str, Any]) -> None:
         """Remembers a line."""
@@ -95,10 +96,12 @@ class Past:
                 self.spends[body["key"]] = [trace, *amounts]
             case "Noted":
                 self.names[f"{body['label']} {body.get('kind')}"] = 1
-        for kept in (self.messages, self.calls, self.names):
-            _trim(kept, FACTS)
-        for more in (self.records, self.spends, self.asked, self.joins):
-            _trim(more, FACTS)
+        self._heard += 1
+        if self._heard % 100 == 0:
+            for kept in (self.messages, self.calls, self.names):
+                _trim(kept, FACTS)
+            for more in (self.records, self.spends, self.asked, self.joins):
+                _trim(more, FACTS)
 
     def _conversed(self, kind: str, body: Mapping[str, Any]) -> None:
         known = digest(kind, body)
