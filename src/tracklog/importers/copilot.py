@@ -30,6 +30,8 @@ from tracklog.importers import (
     unquoted,
     word,
 )
+from tracklog.providers import input_of
+from tracklog.providers.copilot import return_of, thought_of, tokens
 
 NAME = "copilot"
 NOTED = {
@@ -211,8 +213,9 @@ class CopilotReader(Reader):
 
     def _say(self, told: dict[str, Any], id: str | None, text: Any, n: int = 0) -> None:
         model = word(told.get("model")) or self.state.get("model")
-        blocks = _thoughts(told)
-        if blocks and "opaque" in blocks[0]:
+        thought = thought_of(told)
+        blocks = [thought] if thought else []
+        if thought and "opaque" in thought:
             self.tell.report.opaque["reasoning"] += 1
         if text:
             blocks.append({"type": "text", "text": text})
@@ -275,7 +278,7 @@ class CopilotReader(Reader):
         called = Called(
             tool=tool or "unknown",
             call_id=id or fallback,
-            input=_arguments(told.get("arguments")),
+            input=input_of(told.get("arguments")),
             parent_call_id=parent,
             tool_server=server,
             synthetic_id=id is None,
@@ -294,21 +297,20 @@ class CopilotReader(Reader):
         id = word(told.get("toolCallId"))
         began = self.state.get("starts", {}).pop(id, None)
         result, error = told.get("result"), told.get("error")
-        inner = result if isinstance(result, dict) else {"content": result}
-        failure = error.get("message", error) if isinstance(error, dict) else error
-        success = told.get("success")
+        found = return_of(told)
         back = Returned(
             call_id=id or f"{self._key}/0",
             tool=word(told.get("toolName")),
-            ok=success if isinstance(success, bool) else None,
-            output=inner.get("content"),
-            error=failure,
+            ok=None if found.wrong is None else not found.wrong,
+            output=found.output,
+            error=found.error,
             seconds=_between(began, self._at),
             synthetic_id=id is None,
             step=self._step,
             agent=self._agent,
         )
         extra = {key: each for key, each in told.items() if key not in RESULT}
+        inner = result if isinstance(result, dict) else {}
         if rest := {key: each for key, each in inner.items() if key != "content"}:
             extra["result"] = rest
         if isinstance(error, dict):
@@ -411,7 +413,7 @@ class CopilotReader(Reader):
             spent = Spent(
                 key=f"{self.tell.run}/{self._key}/{model}",
                 model=model,
-                usage=_usage(metric.get("usage")),
+                usage=tokens(metric.get("usage")) or None,
                 credits=cost if isinstance(cost, int | float) else None,
                 calls=count(counted.get("count")),
                 group=self._group,
@@ -478,21 +480,6 @@ def _kept(kind: str, value: Any) -> dict[str, Any]:
     return {"type": "stream", "provider_type": kind, "chunk": value}
 
 
-def _thoughts(told: dict[str, Any]) -> list[dict[str, Any]]:
-    text, opaque = told.get("reasoningText"), told.get("reasoningOpaque")
-    opaque = told.get("encryptedContent") if opaque is None else opaque
-    if not _text(text) and opaque is None:
-        return []
-    block: dict[str, Any] = {"type": "thinking"} | ({"thinking": text} if _text(text) else {})
-    return [block | ({"opaque": opaque} if opaque is not None else {})]
-
-
-def _arguments(value: Any) -> Any:
-    from tracklog.providers import input_of  # noqa: PLC0415  # the provider's own form of it
-
-    return input_of(value)
-
-
 def _between(began: str | None, ended: str | None) -> float | None:
     if not began or not ended:
         return None
@@ -501,20 +488,6 @@ def _between(began: str | None, ended: str | None) -> float | None:
     except ValueError:
         return None
     return max(0.0, spent.total_seconds())
-
-
-def _usage(told: Any) -> dict[str, Any] | None:
-    if not isinstance(told, dict):
-        return None
-    known = {
-        "input_tokens": count(told.get("inputTokens")),
-        "cached_tokens": count(told.get("cacheReadTokens")),
-        "cache_write_tokens": count(told.get("cacheWriteTokens")),
-        "output_tokens": count(told.get("outputTokens")),
-        "reasoning_tokens": count(told.get("reasoningTokens")),
-    }
-    found: dict[str, Any] = {key: each for key, each in known.items() if each is not None}
-    return {**found, "raw": told} if found else None
 
 
 def recognise(path: Path, head: bytes) -> float:

@@ -1,7 +1,7 @@
 """Copilot CLI: what `copilot -p --output-format=json` prints; its files have the same events."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from tracklog.providers import (
     Body,
@@ -9,6 +9,7 @@ from tracklog.providers import (
     Reply,
     added,
     count,
+    is_text,
     items,
     obj,
     option,
@@ -35,14 +36,33 @@ def tokens(raw: Any) -> Body:
     )
 
 
-def result_of(told: Body) -> tuple[Any, bool | None]:
-    """What a tool gave back, and whether that is a failure; a failure may still bring a result."""
-    result, error = told.get("result"), told.get("error")
-    content = obj(result).get("content") if isinstance(result, dict) else result
-    if content is None and error is not None:
-        content = obj(error).get("message") if isinstance(error, dict) else error
-    success = told.get("success")
-    return content, not success if isinstance(success, bool) else None
+class Return(NamedTuple):
+    """What a tool gave back; a failure may still bring a result."""
+
+    output: Any
+    error: Any
+    wrong: bool | None
+    """Whether it failed, where it says so."""
+
+
+def return_of(told: Body) -> Return:
+    """What came back of a call, as streams and files have it."""
+    result, error, success = told.get("result"), told.get("error"), told.get("success")
+    output = result.get("content") if isinstance(result, dict) else result
+    error = error.get("message", error) if isinstance(error, dict) else error
+    return Return(output, error, not success if isinstance(success, bool) else None)
+
+
+def thought_of(told: Body) -> Body | None:
+    """What a message says of its reasoning, as a block; None where it says nothing of it."""
+    thought, opaque = told.get("reasoningText"), told.get("reasoningOpaque")
+    opaque = told.get("encryptedContent") if opaque is None else opaque
+    block: Body = {"type": "thinking"}
+    if is_text(thought) and thought:
+        block["thinking"] = thought
+    if opaque is not None:
+        block["opaque"] = opaque
+    return block if len(block) > 1 else None
 
 
 class Reading:
@@ -75,10 +95,11 @@ class Reading:
             case "tool.execution_start":
                 self._call(told, word(told.get("toolName")))
             case "tool.execution_complete":
-                content, wrong = result_of(told)
+                back = return_of(told)
+                content = back.error if back.output is None else back.output
                 parent = word(told.get("parentToolCallId"))
                 id = word(told.get("toolCallId"))
-                self.reply.result(id, content, is_error=wrong, parent_tool_id=parent)
+                self.reply.result(id, content, is_error=back.wrong, parent_tool_id=parent)
             case "tool.execution_partial_result":
                 self.reply.partial(body, kind)
             case "session.error":
@@ -136,16 +157,16 @@ class Reading:
             self._call(obj(request), word(obj(request).get("name")), **extras)
 
     def _think(self, told: Body, extras: Body) -> None:
-        thought, opaque = word(told.get("reasoningText")), told.get("reasoningOpaque")
-        opaque = told.get("encryptedContent") if opaque is None else opaque
+        block = thought_of(told) or {}
+        thought, opaque = word(block.get("thinking")), block.get("opaque")
         known = self._thoughts.get(thought) if thought else None
         if known is not None:  # the event of its own told it
             if opaque is not None:
                 known.setdefault("opaque", opaque)
-        elif thought or opaque is not None:
-            block = self.reply.thinking(thought, opaque=opaque, **extras)
+        elif block:
+            told_of = self.reply.thinking(thought, opaque=opaque, **extras)
             if thought:
-                self._thoughts[thought] = block
+                self._thoughts[thought] = told_of
 
     def _reason(self, told: Body) -> None:
         self._drafts.pop(word(told.get("reasoningId")) or "", None)
