@@ -31,6 +31,7 @@ SPEAKERS = {
 
 QUESTIONS = {
     "tracklog.answers",
+    "tracklog.board",
     "tracklog.causes",
     "tracklog.kin",
     "tracklog.twins",

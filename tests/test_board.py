@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collecting import Collector
-from tracklog.board import Board, Wanted, kin
+from tracklog.board import Board, Wanted, around
 from tracklog.frame import stamp
 from tracklog.home import Home
 from tracklog.index import Indexer
@@ -163,14 +163,14 @@ def test_the_tree_around_a_run_begins_at_its_first_ancestor_and_tells_how_each_i
         "kahn-agent",
     )
     home.index.catch_up()
-    rows = kin(home.index, "kahn:low", stamp(NOW))
+    rows = around(home.index, "kahn:low", stamp(NOW))
     assert [(row["key"], row["depth"]) for row in rows] == [
         ("kahn:top", 0),
         ("kahn:middle", 1),
         ("kahn:low", 2),
     ]
     assert [row["run"]["status"] for row in rows] == ["working", "working", "failed"]
-    missing, other = kin(home.index, "kahn:other", stamp(NOW))
+    missing, other = around(home.index, "kahn:other", stamp(NOW))
     assert missing["missing"]
     assert missing["run"] is None
     assert other["run"]["run"] == "other"
@@ -179,7 +179,7 @@ def test_the_tree_around_a_run_begins_at_its_first_ancestor_and_tells_how_each_i
 def test_runs_that_call_each_other_their_parent_are_a_tree_all_the_same(home):
     home.intake.admit([began("a", parent_run_id="b"), began("b", parent_run_id="a")], "kahn-agent")
     home.index.catch_up()
-    assert {row["key"] for row in kin(home.index, "kahn:a", stamp(NOW))} == {"kahn:a", "kahn:b"}
+    assert {row["key"] for row in around(home.index, "kahn:a", stamp(NOW))} == {"kahn:a", "kahn:b"}
 
 
 def test_over_http_the_board_the_tree_and_a_narrowed_search_are_told(tmp_path):

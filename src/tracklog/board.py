@@ -9,7 +9,7 @@ from tracklog.fleet import NEED
 from tracklog.folds import tree as tree_fold
 from tracklog.folds.runs import LOST_AFTER, State, row, status
 from tracklog.index import Indexer
-from tracklog.kin import kin as tied
+from tracklog.kin import kin
 
 MOST = 10_000
 """The runs that are looked at, the latest heard."""
@@ -118,9 +118,11 @@ def _brief(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in _BRIEF}
 
 
-def kin(index: Indexer, key: str, now: str, lost_after: float = LOST_AFTER) -> list[dict[str, Any]]:
+def around(
+    index: Indexer, key: str, now: str, lost_after: float = LOST_AFTER
+) -> list[dict[str, Any]]:
     """The whole tree that a run stands in, from its first ancestor on, each run with its row."""
-    _, parents = tree_fold.links(tied(index, [key]))
+    _, parents = tree_fold.links(kin(index, [key]))
     top, seen = key, {key}
     while above := [parent for parent in parents.get(top, {}) if parent not in seen]:
         top = above[0]

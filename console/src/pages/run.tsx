@@ -47,7 +47,7 @@ export default function RunPage() {
   if (summary.trouble && !shown) return <Sorry trouble={summary.trouble} />;
   return (
     <div className="stack run-page">
-      {shown && <Summary run={shown} at={at} />}
+      {shown && <Summary run={shown} at={at} records={reading ? null : book.seqs.length} />}
       <Slider book={book} at={at} />
       <div className="tabs">
         <Tabs views={views} view={view} findings={findings.length} />

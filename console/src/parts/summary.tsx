@@ -1,6 +1,6 @@
 /** What a run is, in one card: how it stands, what it came to and cost, whether its record is whole. */
 
-import { useState } from "react";
+import { useRef, useState } from "react";
 import { runPath, type Run } from "../lib/api";
 import { href } from "../lib/route";
 import { inert } from "../lib/text";
@@ -19,7 +19,7 @@ export interface Shown extends Run {
   } | null;
 }
 
-export function Summary({ run, at }: { run: Shown; at: number }) {
+export function Summary({ run, at, records }: { run: Shown; at: number; records: number | null }) {
   const now = useNow();
   const cost = run.cost_with_sub_runs;
   const facts: [string, string, string?][] = [
@@ -66,7 +66,7 @@ export function Summary({ run, at }: { run: Shown; at: number }) {
         ))}
       </dl>
       <div className="row small">
-        <Proof key={`${run.family}:${run.run}`} family={run.family} run={run.run} long={run.tool_calls > 500 || run.steps > 2000} />
+        <Proof family={run.family} run={run.run} records={records} />
         <Downloads family={run.family} run={run.run} />
         <a href={href(["diff"], { a: `${run.family}:${run.run}` })}>compare with another run</a>
       </div>
@@ -81,11 +81,16 @@ interface Proven {
   faults: { seq: number; message: string }[];
 }
 
+const LONG = 5_000; // records
+
 /** Checked at once where that costs little; of a long run only when asked. */
-function Proof({ family, run, long }: { family: string; run: string; long: boolean }) {
-  const [asked, ask] = useState(!long);
+function Proof({ family, run, records }: { family: string; run: string; records: number | null }) {
+  const [wanted, want] = useState(false);
+  const short = useRef(false);
+  short.current ||= records !== null && records <= LONG; // it may grow; what was proven was proven
+  const asked = wanted || short.current;
   const { data, trouble } = useAnswer<Proven>(asked ? runPath(family, run, "/proof?check=true") : null, "never");
-  if (!asked) return <button onClick={() => ask(true)}>Is this record whole?</button>;
+  if (!asked) return <button onClick={() => want(true)}>Is this record whole?</button>;
   if (trouble) return <span className="failed">not proven: {inert(trouble.message)}</span>;
   if (!data) return <span className="soft">proving …</span>;
   const [first] = data.faults;

@@ -8,7 +8,7 @@ import orjson
 from starlette.responses import Response
 
 from tracklog import answers, frame, prices
-from tracklog.board import Wanted, kin
+from tracklog.board import Wanted, around
 from tracklog.collector.stream import ALL, wanted
 from tracklog.collector.trouble import Trouble, json_response
 from tracklog.diff import diff as diff_of
@@ -84,7 +84,7 @@ async def tree(collector: "Collector", call: "Call") -> Response:
     key = f"{call.names['family']}:{call.names['run']}"
     if call.given["around"]:
         now = _now(collector)
-        return await _told(collector, lambda index: kin(index, _known(index, key), now))
+        return await _told(collector, lambda index: around(index, _known(index, key), now))
     return await _told(collector, lambda index: answers.tree(index, _known(index, key)))
 
 
