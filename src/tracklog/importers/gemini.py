@@ -14,13 +14,13 @@ from tracklog.importers import (
     Importer,
     Raw,
     Reader,
-    count,
     inside,
     moment,
     run_id,
     unquoted,
     word,
 )
+from tracklog.providers.gemini import block_of, message_tokens, thought_of
 
 NAME = "gemini"
 CUT = re.compile(
@@ -202,7 +202,7 @@ def _facts(value: dict[str, Any], id: str, kind: str) -> list[_Told]:
             facts.insert(0, _Told(said, at, extra))
         return facts
     model = word(value.get("model"))
-    blocks = [*map(_thought, _listed(value.get("thoughts"))), *blocks]
+    blocks = [*map(thought_of, _listed(value.get("thoughts"))), *blocks]
     calls = [each for each in _listed(value.get("toolCalls")) if isinstance(each, dict)]
     facts = [_Told(fact, at) for fact in returns]
     if blocks or not calls:
@@ -210,7 +210,7 @@ def _facts(value: dict[str, Any], id: str, kind: str) -> list[_Told]:
         facts.insert(0, _Told(said, at, extra))
     for place, call in enumerate(calls):
         facts += _call(call, f"{id}/{place}", at)
-    if spent := _usage(value.get("tokens")):
+    if spent := message_tokens(value.get("tokens")):
         facts.append(_Told(Spent(key=id, provider="gcp.gemini", model=model, usage=spent), at))
     return facts
 
@@ -220,35 +220,11 @@ def _parts(content: Any) -> tuple[list[dict[str, Any]], list[Fact]]:
     blocks: list[dict[str, Any]] = []
     returns: list[Fact] = []
     for part in content if isinstance(content, list) else [content]:
-        if isinstance(part, str):
-            part = {"text": part}  # noqa: PLW2901  # a part may be written as its text alone
-        if not isinstance(part, dict):
-            if part is not None:
-                blocks.append({"type": "stream", "provider_type": "part", "chunk": part})
-        elif isinstance(part.get("functionResponse"), dict):
+        if isinstance(part, dict) and isinstance(part.get("functionResponse"), dict):
             returns.append(_answered(part["functionResponse"]))
-        elif _is_text(part.get("text")) and part.get("thought") is True:
-            blocks.append({"type": "thinking", "thinking": part["text"]})
-        elif _is_text(part.get("text")):
-            if part["text"]:
-                rest = {key: each for key, each in part.items() if key != "text"}
-                blocks.append({**rest, "type": "text", "text": part["text"]})
-        else:
-            kind = next(iter(part), "part")
-            blocks.append({"type": "stream", "provider_type": kind, "chunk": part})
+        elif (block := block_of(part)) is not None:
+            blocks.append(block)
     return blocks, returns
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) or (isinstance(value, dict) and "$blob" in value)
-
-
-def _thought(thought: Any) -> dict[str, Any]:
-    if not isinstance(thought, dict):
-        return {"type": "thinking", "thinking": thought if isinstance(thought, str) else ""}
-    said = thought.get("description")
-    rest = {key: each for key, each in thought.items() if key not in ("description", "type")}
-    return {"type": "thinking", "thinking": said if _is_text(said) else "", **rest}
 
 
 def _answered(told: dict[str, Any]) -> Returned:
@@ -313,28 +289,6 @@ def _call(call: dict[str, Any], synthetic: str, at: str | None) -> list[_Told]:
 
 def _has_response(part: dict[str, Any]) -> bool:
     return isinstance(part.get("functionResponse"), dict)
-
-
-def _usage(tokens: Any) -> dict[str, Any] | None:
-    """What the model's own part says: thoughts are outside of output, tools outside of input."""
-    if not isinstance(tokens, dict):
-        return None
-    given, tool = count(tokens.get("input")), count(tokens.get("tool"))
-    output, thoughts = count(tokens.get("output")), count(tokens.get("thoughts"))
-    known = {
-        "input_tokens": _sum(given, tool),
-        "cached_tokens": count(tokens.get("cached")),
-        "output_tokens": _sum(output, thoughts),
-        "reasoning_tokens": thoughts,
-        "tool_tokens": tool,
-        "total_tokens": count(tokens.get("total")),
-    }
-    found: dict[str, Any] = {key: each for key, each in known.items() if each is not None}
-    return {**found, "raw": tokens} if found else None
-
-
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None and other is None else (one or 0) + (other or 0)
 
 
 def form(path: Path, head: bytes) -> Form:

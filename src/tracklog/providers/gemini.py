@@ -1,4 +1,4 @@
-"""Gemini CLI: what `gemini -p --output-format stream-json` prints."""
+"""Gemini CLI: what `gemini -p --output-format stream-json` prints, and the messages of its files."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,6 +10,8 @@ from tracklog.providers import (
     WrongType,
     count,
     dumped,
+    foreign,
+    is_text,
     items,
     obj,
     only,
@@ -31,6 +33,45 @@ def tokens(raw: Any) -> Body:
         output_tokens=count(told.get("output_tokens")),
         total_tokens=count(told.get("total_tokens")),
     )
+
+
+def message_tokens(raw: Any) -> Body:
+    """The tokens of one message of a file: thoughts are outside of output, tools outside of input."""
+    told = obj(raw)
+    given, tool = count(told.get("input")), count(told.get("tool"))
+    output, thoughts = count(told.get("output")), count(told.get("thoughts"))
+    return usage(
+        told,
+        input_tokens=None if given is tool is None else (given or 0) + (tool or 0),
+        cached_tokens=count(told.get("cached")),
+        output_tokens=None if output is thoughts is None else (output or 0) + (thoughts or 0),
+        reasoning_tokens=thoughts,
+        tool_tokens=tool,
+        total_tokens=count(told.get("total")),
+    )
+
+
+def block_of(part: Any) -> Body | None:
+    """One part of a message's content, as a block; None where it says nothing."""
+    if isinstance(part, str):
+        part = {"text": part}
+    if not isinstance(part, dict):
+        return None if part is None else foreign("part", part)
+    said = part.get("text")
+    if not is_text(said):
+        return foreign(next(iter(part), "part"), part)
+    if part.get("thought") is True:
+        return {"type": "thinking", "thinking": said}
+    return {**part, "type": "text", "text": said} if said else None
+
+
+def thought_of(thought: Any) -> Body:
+    """One thought of a message, as a block."""
+    if not isinstance(thought, dict):
+        return {"type": "thinking", "thinking": text(thought) or ""}
+    said = thought.get("description")
+    rest = {key: each for key, each in thought.items() if key not in ("description", "type")}
+    return {"type": "thinking", "thinking": said if is_text(said) else "", **rest}
 
 
 class Reading:
