@@ -130,7 +130,8 @@ class Mortal(Engine):
 
     def __init__(self, home: Home, cut: int, runs: int) -> None:
         super().__init__(home, Settings())
-        self.cut, self.alive = cut, runs
+        self.cut, self.runs = cut, runs
+        self.done: set[str] = set()
         self.roots: dict[str, str] = {}
         self.left: dict[str, int] = {}
 
@@ -143,8 +144,8 @@ class Mortal(Engine):
         self.left[root] = max(0, left - len(lines))
         await super().write(log, lines[:left], notes)
         if not self.left[root]:
-            self.alive -= 1
-            if not self.alive:
+            self.done.add(root)
+            if len(self.done) == self.runs:
                 os.kill(os.getpid(), signal.SIGKILL)
             await asyncio.Event().wait()  # it never hears that this was written
 
