@@ -49,6 +49,17 @@ test("of two operators who answer at once, the second sees who won", async ({ pa
   await expect(other.getByRole("article")).toContainText("first answer counts");
 });
 
+test("a run that waits can be answered where it is looked at", async ({ page, collector }) => {
+  await collector.post("kahn-agent", [start("r"), asks("r", "Which port?"), start("other"), asks("other", "Which host?", "q2")]);
+  await open(page, collector, "#/run/kahn/r");
+  await expect(page.getByRole("heading", { name: "Which port?" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "Which host?" })).toHaveCount(0);
+  await page.getByLabel("Your answer").fill("8080");
+  await page.getByRole("button", { name: "Answer", exact: true }).click();
+  await expect(page.getByText("answered; the agent goes on")).toBeVisible();
+  await expect(page.getByRole("feed")).toContainText("8080");
+});
+
 test("who looks at a question that another answers is told by whom, and what", async ({ page, collector }) => {
   await collector.post("kahn-agent", [start("r"), asks("r", "Which port?")]);
   await open(page, collector, "#/inbox");

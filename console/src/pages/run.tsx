@@ -3,6 +3,7 @@
 import { useCallback, useMemo, useRef } from "react";
 import { runPath, type Brief, type Finding } from "../lib/api";
 import { useBook, type Book } from "../lib/book";
+import { keyOf, useLooked } from "../lib/inbox";
 import { runHref, setQuery, useRoute } from "../lib/route";
 import { inert } from "../lib/text";
 import { clock, count, exact, money } from "../lib/time";
@@ -10,6 +11,7 @@ import { useAnswer, useKeys, useLast } from "../lib/use";
 import { outcomeOf, Sorry, StatusMark, Text } from "../parts/bits";
 import { Detail } from "../parts/detail";
 import { Lifecycle } from "../parts/lifecycle";
+import { Asked } from "../parts/question";
 import { Stage } from "../parts/stage";
 import { Summary, type Shown } from "../parts/summary";
 import { Timeline } from "../parts/timeline";
@@ -37,6 +39,7 @@ export default function RunPage() {
   const read = useBook(family, run);
   const { book, version, reading, trouble } = read;
   const place = useRef(0);
+  const asked = useLooked().filter((each) => !at && each.family === family && each.run === run);
   const where = useMemo(() => ({ family, run, book, choose }), [family, run, book]);
   const views = VIEWS.filter((name) => name !== "stage" || STAGE.some((role) => book.shaping.roles.has(role)));
   useKeys({
@@ -47,6 +50,9 @@ export default function RunPage() {
   if (summary.trouble && !shown) return <Sorry trouble={summary.trouble} />;
   return (
     <div className="stack run-page">
+      {asked.map((question) => (
+        <Asked key={keyOf(question)} question={question} />
+      ))}
       {shown && <Summary run={shown} at={at} records={reading ? null : book.seqs.length} />}
       <Slider book={book} at={at} />
       <div className="tabs">
