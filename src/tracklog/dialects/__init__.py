@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -36,6 +37,7 @@ class ClosedShape(Shape):
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
 
+@lru_cache(64)
 def on_the_calendar(time: str) -> str:
     """The time as it is, if such a day and such a time of day exist.
 

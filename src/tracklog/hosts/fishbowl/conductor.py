@@ -63,6 +63,7 @@ class Conductor:
         """Set it to end the run before its next turn."""
         self._models, self._clock, self._group, self._watch = models, clock, group, watch
         self._tape = tape
+        self._moment = (0, "")
         self._names = list(scenario.players)
         self._others = {
             name: [other for other in self._names if other != name] for name in self._names
@@ -336,13 +337,20 @@ class Conductor:
             "kind": kind,
             "actor": actor,
             "payload": payload,
-            "created_at": stamp(self._clock()),
+            "created_at": self._now(),
             "schema_version": 1,
         }
         Frame.model_validate(body)  # BOWL-61: before it is appended
         self._own += 1
         self.state.step(body)
         self._unkept.append(body)
+
+    def _now(self) -> str:
+        """The time as it is written; many things are said within a millisecond."""
+        at = self._clock()
+        if int(at * 1000) != self._moment[0]:
+            self._moment = int(at * 1000), stamp(at)
+        return self._moment[1]
 
     def _keep(self) -> None:
         """Keeps what was said, unless somebody else spoke meanwhile: then it is thought over."""

@@ -118,8 +118,9 @@ class State:
 
     def _charge(self, body: Body, payload: Body) -> None:
         # A stranger may speak in a player's name, and write what it likes there.
-        tokens, calls = number(payload.get("_tokens")) or 0, number(payload.get("_calls", 1)) or 1
-        cost = number(payload.get("_cost_usd")) or 0.0
+        tokens = number(payload.get("_tokens")) or 0
+        calls = (number(payload["_calls"]) or 1) if "_calls" in payload else 1
+        cost = (number(payload["_cost_usd"]) or 0.0) if "_cost_usd" in payload else 0.0
         at = datetime.fromisoformat(body["created_at"]).timestamp() if cost else 0.0
         self.governor.record_call(int(tokens), cost, at, int(calls))
 
