@@ -564,8 +564,8 @@ class Execution:
 
 def _was_cut_off(event: Body) -> bool:
     """Whether a node ended because somebody, or the clock, wanted that."""
-    failed = event["payload"].get("error", {}).get("code") == TIMEOUT
-    return failed or event["type"] == "node.cancelled"
+    error = event["payload"].get("error", {})
+    return event["type"] == "node.cancelled" or bool(error.get("code") == TIMEOUT)
 
 
 async def _whole(work: Coroutine[Any, Any, None]) -> None:
