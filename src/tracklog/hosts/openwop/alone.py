@@ -9,15 +9,18 @@ import click
 
 from tracklog import tape as tapes
 from tracklog.cli import _terminal as terminal
+from tracklog.errors import TracklogError
 from tracklog.event import Body
 from tracklog.folds import short
 from tracklog.hosts import Wanted
 
 if TYPE_CHECKING:
+    from tracklog.hosts.openwop.engine import Engine
     from tracklog.hosts.openwop.http import App
     from tracklog.hosts.openwop.runlog import RunLog
 
-LOOK = 30.0
+LOOK = 1.0
+"""Seconds after which it is looked whether anybody still works on the run."""
 WORDS = ("reasoning", "delta", "decision", "result", "error", "arguments", "outputs", "data")
 """Of a payload, what is told to a person."""
 
@@ -44,15 +47,15 @@ async def _carried_out(
 
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, cancel)
-        await _told(log, as_json=as_json)
+        await _told(engine, log, as_json=as_json)
         await asyncio.gather(*wishes)
         return log.snapshot.status, None if tape is None else tapes.report([tape])
     finally:
         await engine.stop()
 
 
-async def _told(log: "RunLog", *, as_json: bool) -> None:
-    at = 0
+async def _told(engine: "Engine", log: "RunLog", *, as_json: bool) -> None:
+    at, asked = 0, None
     while True:
         for event in log.events[at:]:
             if as_json:
@@ -62,10 +65,13 @@ async def _told(log: "RunLog", *, as_json: bool) -> None:
             at += 1
         if log.ended and at >= len(log.events):
             return
-        if log.snapshot.interrupt is not None and not as_json:
-            asked = log.snapshot.interrupt.get("interruptId", "")
+        waits = (log.snapshot.interrupt or {}).get("interruptId")
+        if waits not in (None, asked) and not as_json:
+            asked = waits
             told = f"it waits: tracklog answer {asked} …"
             click.secho(terminal.plain(told), fg="yellow", err=True)
+        if engine.is_left(log):
+            raise TracklogError(f"{log.name} cannot be carried out here", "the lines above say why")
         await log.wait(LOOK)
 
 

@@ -443,6 +443,15 @@ class Engine:
         event = new_event(log.name, len(log.events), self.now(log), "run.failed", said)
         await self.write(log, [line_of(event)])
 
+    def is_left(self, log: RunLog) -> bool:
+        """Whether a run that waits for nobody is carried out by nobody, here or elsewhere."""
+        if log.ended or log.snapshot.interrupt is not None or log.name in self._running:
+            return False
+        if not self.leases.take(log.run):
+            return False
+        self.leases.release(log.run)
+        return not log.refresh(self.home.journal)
+
     async def child(
         self, name: str, workflow: str, inputs: Mapping[str, Any], parent: Mapping[str, Any]
     ) -> RunLog:
