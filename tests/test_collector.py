@@ -29,7 +29,7 @@ from collecting import (
     tool,
 )
 from soaking import SOAK
-from tracklog import verify
+from tracklog import proof as proofs
 from tracklog.frame import stamp
 from tracklog.home import Home
 
@@ -697,8 +697,8 @@ def test_a_run_is_proven_and_a_blob_is_handed_out(server, run):
     server.post([start(run), tool(run)])
     proof = server.get(f"/api/runs/kahn/{run}/proof").json()
     lines = [start(run), tool(run)]
-    assert not list(verify.check_proof(proof, lines))
-    assert list(verify.check_proof(proof, lines[:1]))
+    assert not list(proofs.check_proof(proof, lines))
+    assert list(proofs.check_proof(proof, lines[:1]))
     with Home(server.home) as home:
         name = home.blobs.put(b"\x89PNG")
     found = server.get(f"/api/blobs/{name}")

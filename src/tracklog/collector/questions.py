@@ -45,7 +45,10 @@ def _now(collector: "Collector") -> str:
 
 async def runs(collector: "Collector", call: "Call") -> Response:
     limit, lost, now = call.given["limit"], call.given["lost_after"], _now(collector)
-    return await _told(collector, lambda index: answers.runs(index, now, limit, lost))
+    path = collector.home.path
+    return await _told(
+        collector, lambda index: answers.runs(index, now, limit, lost, prices.load(path))
+    )
 
 
 async def board(collector: "Collector", call: "Call") -> Response:
