@@ -7,6 +7,7 @@ import gc
 import resource
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from tracklog.collector.protocol import Connection, connections_with
 from tracklog.errors import TracklogError
 
 _BACKLOG = 2048
+_TURN = 0.001  # seconds a thread that answers keeps the interpreter while the loop waits for it
 
 
 class Server(uvicorn.Server):
@@ -118,7 +120,8 @@ def serve(
 
 
 def _settle() -> None:
-    """What is there by now stays: the garbage collector need not look at it again and again."""
+    """The loop gets its turn soon; what is there by now stays, and is not swept again and again."""
+    sys.setswitchinterval(_TURN)
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)  # a batch of lines alone makes hundreds of objects
