@@ -25,7 +25,7 @@ SPEAKERS = {
     "tracklog.importers": "tracklog",
     "tracklog.importing": "tracklog",
     "tracklog.recording": "awf",
-    "tracklog._exporter_suite": "tracklog",  # facts of a test, as a run
+    "tracklog.testing.exporters": "tracklog",  # facts of a test, as a run
 }
 """Who may write which dialect, outside the dialect's own file."""
 
@@ -74,8 +74,8 @@ def ours(name: str) -> set[str]:
 
 
 def speaks(name: str) -> str:
-    """The dialect that the room of a module may write."""
-    return SPEAKERS.get(".".join(name.split(".")[:2]), "")
+    """The dialect that a module, or its room, may write."""
+    return SPEAKERS.get(name) or SPEAKERS.get(".".join(name.split(".")[:2]), "")
 
 
 def room(name: str) -> str:

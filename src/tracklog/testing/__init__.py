@@ -28,7 +28,6 @@ import orjson
 import pytest
 
 from tracklog import frame, registry
-from tracklog._exporter_suite import ExporterSuite
 from tracklog.check import checker
 from tracklog.errors import BadQuery, IndexUnusable
 from tracklog.event import Event, Finding
@@ -36,6 +35,7 @@ from tracklog.importers import Importer, Place, Reading, Report
 from tracklog.indexes import Found, Index, Words
 from tracklog.journal import Entry, Journal
 from tracklog.stores import Make, Store
+from tracklog.testing.exporters import ExporterSuite
 
 __all__ = [
     "Clock",
