@@ -19,6 +19,7 @@ from tracklog.collector.routing import Call, Route, Router
 from tracklog.collector.stream import Hub
 from tracklog.collector.trouble import ClientGone, Trouble, trouble_of
 from tracklog.errors import TracklogError
+from tracklog.hosts import Answering
 
 if TYPE_CHECKING:
     from tracklog.home import Home
@@ -72,14 +73,14 @@ class Collector:
         self.console = Console()
         self.door = ThreadPoolExecutor(_THREADS, "door")
         self.hosts: dict[str, Mounted] = {}
-        """By name: they begin runs here, and answer paths of their own."""
+        """By name: they begin runs here, and some answer paths of their own."""
         self.inline = home.store.durability == "os"
         """Without a disk to wait for, a thread costs more than what it would do."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http", "nothing else is served"
         for host in self.hosts.values():
-            if host.claims(scope["path"]):
+            if isinstance(host, Answering) and host.claims(scope["path"]):
                 await host(scope, receive, send)
                 return
         headers = dict(scope["headers"])

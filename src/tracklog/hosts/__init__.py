@@ -22,7 +22,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from tracklog.errors import BadPlug, TracklogError, UnknownName
 
@@ -77,7 +77,7 @@ class TapeOptions:
 
 
 class Mounted(Protocol):
-    """A host inside a collector: it begins runs, and answers the paths that it claims."""
+    """A host inside a collector: it begins runs."""
 
     def programs(self) -> list[Program]:
         """What can be begun here by name."""
@@ -85,14 +85,19 @@ class Mounted(Protocol):
     async def begin(self, wanted: Wanted) -> str:
         """Begins a run, and returns its id once its first record is kept; `NotBegun`."""
 
-    def claims(self, path: str) -> bool:
-        """Whether that path is the host's own to answer."""
-
     async def start(self) -> None:
         """Takes up what was left unfinished; called once, in the server's loop."""
 
     async def stop(self) -> None:
         """Lets go of what is under way, so that it can be taken up again."""
+
+
+@runtime_checkable
+class Answering(Mounted, Protocol):
+    """One that answers paths of its own, too."""
+
+    def claims(self, path: str) -> bool:
+        """Whether that path is the host's own to answer."""
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None: ...
 

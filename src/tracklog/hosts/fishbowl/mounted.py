@@ -19,8 +19,6 @@ from tracklog.hosts.fishbowl.models import OFFLINE
 from tracklog.hosts.fishbowl.scenario import BadScenario, Scenario, load
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
-
     from tracklog.home import Home
 
 
@@ -108,12 +106,6 @@ class Stage:
 
     def _scenarios(self) -> dict[str, Scenario]:
         return {each.name: each for each in _read_all(self._place)}
-
-    def claims(self, path: str) -> bool:  # noqa: ARG002  # it has no paths of its own
-        return False
-
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        raise NotImplementedError("it claims nothing")
 
 
 def _brought(body: Any) -> Scenario:

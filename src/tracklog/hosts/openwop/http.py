@@ -134,9 +134,8 @@ class App:
             )
         definition = self.engine.workflows.known.get(wanted.program or "")
         if definition is None:
-            raise UnknownName(
-                f"there is no workflow {wanted.program!r}", "GET /api/hosts lists those there are"
-            )
+            names = ", ".join(sorted(self.engine.workflows.known)) or "none; name a folder of them"
+            raise UnknownName(f"there is no workflow {wanted.program!r}", f"there is: {names}")
         host: dict[str, Any] = {"principal": "default"}
         if wanted.tape is not None:
             source = self.engine.home.run(wanted.tape.run)

@@ -15,8 +15,6 @@ from tracklog.hosts.workflow.engine import read
 from tracklog.hosts.workflow.flow import Loaded, given
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
-
     from tracklog.home import Home
 
 
@@ -79,9 +77,3 @@ class Runner:
             except TracklogError as error:
                 logs.say("warning", "a flow cannot be run", path=str(path), why=error.message)
         return found
-
-    def claims(self, path: str) -> bool:  # noqa: ARG002  # it has no paths of its own
-        return False
-
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        raise NotImplementedError("it claims nothing")
