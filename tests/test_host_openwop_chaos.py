@@ -58,6 +58,14 @@ BODIES = {
 }
 """What some of the published workflows are given."""
 
+TRIED = flow(
+    "conformance-tried",
+    [{"id": "f", "typeId": "core.fail"}, {"id": "g", "typeId": "core.noop"}],
+    [("f", "g", "any_failed")],
+    settings={"timeout": 60_000, "maxRetries": 2},
+)
+"""Beside the published ones: a node that fails, is tried again, and fails for good."""
+
 
 def finish(host: Client, run: str) -> dict:
     """Answers whatever the run asks, and ends what would wait for a minute, until it has ended."""
@@ -86,20 +94,23 @@ def roots(lines: list[bytes]) -> dict[str, list[dict]]:
 
 def test_killed_after_any_event_of_any_fixture_a_run_goes_on_and_comes_out_the_same(tmp_path):
     """A process carries out all fixtures up to the same event of each, and is killed there."""
-    with Host(tmp_path / "calm", clock=noon) as host:
+    flows = put(tmp_path / "flows", TRIED)
+    with Host(tmp_path / "calm", clock=noon, workflows=flows) as host:
         fixtures = host.http.get("/.well-known/openwop").json()["fixtures"]
+        assert len(fixtures) == 19
+        fixtures.append(TRIED["id"])
         runs = {name: host.start(name, **BODIES.get(name, {})) for name in fixtures}
         for run in runs.values():
             finish(host, run)
         wanted = {name: told(host.events(run)) for name, run in runs.items()}
         counts = {run: len(events) for run, events in roots(written(host.home)).items()}
-    assert len(fixtures) == 19
     for cut in range(1, max(counts.values()) + 1):
         names = [name for name in fixtures if counts[runs[name]] >= cut]
         home = tmp_path / str(cut)
-        left = left_by_the_killed(home, cut, names)
+        left = left_by_the_killed(home, cut, names, flows)
         assert {name: left[name][1] for name in names} == dict.fromkeys(names, cut)
-        with Host(home, clock=noon) as host:  # checks on leaving that nothing is there twice
+        # On leaving it is checked that nothing is there twice.
+        with Host(home, clock=noon, workflows=flows) as host:
             for name in names:
                 run, _ = left[name]
                 finish(host, run)
@@ -111,11 +122,13 @@ def noon() -> float:
     return 1_800_000_000.0
 
 
-def left_by_the_killed(home: Path, cut: int, names: list[str]) -> dict[str, tuple[str, int]]:
+def left_by_the_killed(
+    home: Path, cut: int, names: list[str], flows: tuple[Path, ...]
+) -> dict[str, tuple[str, int]]:
     """How much a process wrote of each run, and of those inside it, until it was killed."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["hosting", "test_host_openwop_chaos"])
-    process = context.Process(target=_live_and_die, args=(str(home), cut, names))
+    process = context.Process(target=_live_and_die, args=(str(home), cut, names, flows))
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL, (cut, process.exitcode)
@@ -128,8 +141,8 @@ def left_by_the_killed(home: Path, cut: int, names: list[str]) -> dict[str, tupl
 class Mortal(Engine):
     """An engine whose process is killed when so many events of each of its runs are written."""
 
-    def __init__(self, home: Home, cut: int, runs: int) -> None:
-        super().__init__(home, Settings())
+    def __init__(self, home: Home, cut: int, runs: int, flows: tuple[Path, ...]) -> None:
+        super().__init__(home, Settings(workflows=flows))
         self.cut, self.runs = cut, runs
         self.done: set[str] = set()
         self.roots: dict[str, str] = {}
@@ -150,9 +163,9 @@ class Mortal(Engine):
             await asyncio.Event().wait()  # it never hears that this was written
 
 
-def _live_and_die(home: str, cut: int, names: list[str]) -> None:
+def _live_and_die(home: str, cut: int, names: list[str], flows: tuple[Path, ...]) -> None:
     with Home(home, durability="os", clock=noon) as opened:
-        asyncio.run(_live(Mortal(opened, cut, len(names)), names))
+        asyncio.run(_live(Mortal(opened, cut, len(names), flows), names))
 
 
 async def _live(engine: Mortal, names: list[str]) -> None:

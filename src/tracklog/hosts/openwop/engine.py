@@ -24,13 +24,22 @@ from tracklog.hosts import Leases
 from tracklog.hosts._notes import note
 from tracklog.hosts.openwop.agents import Agents
 from tracklog.hosts.openwop.definitions import Definition, Workflows
-from tracklog.hosts.openwop.execution import Answer, BadAnswer, Execution, line_of, new_event
+from tracklog.hosts.openwop.ends import BadAnswer
+from tracklog.hosts.openwop.execution import Answer, Execution
 from tracklog.hosts.openwop.forks import copied, forked, node_start, started
 from tracklog.hosts.openwop.models import model_of
 from tracklog.hosts.openwop.nodes import supervising
 from tracklog.hosts.openwop.redaction import Redactor
 from tracklog.hosts.openwop.requests import Request, Requests
-from tracklog.hosts.openwop.runlog import CANCEL, FAMILY, REQUEST, TERMINAL, RunLog
+from tracklog.hosts.openwop.runlog import (
+    CANCEL,
+    FAMILY,
+    REQUEST,
+    TERMINAL,
+    RunLog,
+    line_of,
+    new_event,
+)
 from tracklog.hosts.openwop.settings import ENGINE, Settings
 from tracklog.hosts.openwop.taping import recorded_in
 from tracklog.hosts.openwop.tools import Hooks

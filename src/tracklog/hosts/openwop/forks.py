@@ -3,7 +3,7 @@
 from typing import Any
 
 from tracklog.event import Body
-from tracklog.hosts.openwop.execution import new_event
+from tracklog.hosts.openwop.runlog import new_event
 
 
 def started(name: str, event: Body) -> dict[str, Any]:

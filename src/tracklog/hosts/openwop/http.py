@@ -20,13 +20,13 @@ from tracklog.collector.trouble import ClientGone, Trouble
 from tracklog.errors import NotAppended, TracklogError, UnknownName
 from tracklog.hosts import NotBegun, Program, Wanted
 from tracklog.hosts.openwop.definitions import Refused
+from tracklog.hosts.openwop.ends import BadAnswer
 from tracklog.hosts.openwop.engine import (
     AlreadyResolved,
     Engine,
     Newer,
     Unknown,
 )
-from tracklog.hosts.openwop.execution import BadAnswer
 from tracklog.hosts.openwop.forks import forked, started
 from tracklog.hosts.openwop.requests import Request
 from tracklog.hosts.openwop.runlog import RunLog

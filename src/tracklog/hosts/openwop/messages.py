@@ -3,7 +3,7 @@
 from typing import Any
 
 from tracklog.hosts.openwop.agents import Ref, group_of
-from tracklog.hosts.openwop.execution import NodeFailed
+from tracklog.hosts.openwop.ends import NodeFailed
 from tracklog.hosts.openwop.step import Step
 
 

@@ -8,7 +8,8 @@ import jsonschema_rs
 from tracklog.event import Body
 from tracklog.hosts.openwop.agents import Ref
 from tracklog.hosts.openwop.definitions import DISPATCH, MOCK, PROMPT, SUPERVISOR, Node
-from tracklog.hosts.openwop.execution import BadAnswer, Execution, NodeFailed
+from tracklog.hosts.openwop.ends import BadAnswer, NodeFailed
+from tracklog.hosts.openwop.execution import Execution
 from tracklog.hosts.openwop.messages import message_channel, say
 from tracklog.hosts.openwop.prompting import call_prompt, decision_of_model
 from tracklog.hosts.openwop.settings import SYSTEM
@@ -279,7 +280,9 @@ async def call_tool(step: Step) -> dict[str, Any]:
         raise NodeFailed("forbidden", f"{agent} may not use {tool}", {"toolName": tool})
     outcome = await step.call(agent, tool, arguments)
     if outcome.error is not None:
-        raise NodeFailed(outcome.error["code"], outcome.error["message"])
+        raise NodeFailed(
+            outcome.error["code"], outcome.error["message"], outcome.error.get("details")
+        )
     return {"result": outcome.result}
 
 

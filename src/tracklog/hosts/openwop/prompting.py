@@ -7,11 +7,11 @@ import orjson
 from tracklog.diff import without_names
 from tracklog.hosts._endpoint import ModelFailed
 from tracklog.hosts.openwop.definitions import faults_of
-from tracklog.hosts.openwop.execution import NodeFailed
+from tracklog.hosts.openwop.ends import Again, NodeFailed
 from tracklog.hosts.openwop.messages import message_channel, say
 from tracklog.hosts.openwop.models import Reply
 from tracklog.hosts.openwop.step import Step
-from tracklog.hosts.openwop.taping import reply_of
+from tracklog.hosts.openwop.taping import MODEL_FAILED, reply_of
 from tracklog.hosts.openwop.tools import args_hash, full_id, unknown_end
 
 MOST_ROUNDS = 16
@@ -41,7 +41,7 @@ async def _ask_model(step: Step, messages: list[dict[str, Any]], tools: list[str
         else:
             reply = await x.unless_stopped(x.engine.model.ask(messages, tools, x.configurable))
     except ModelFailed as error:
-        raise NodeFailed("model_failed", error.message) from None
+        raise NodeFailed(MODEL_FAILED, error.message) from None
     if reply.usage:
         spent = {"provider": reply.provider, "model": reply.model, **reply.usage}
         # Its payload is closed, the envelope is not.
@@ -107,7 +107,7 @@ async def _converse(
             told = outcome.result if outcome.error is None else outcome.error
             content = told if isinstance(told, str) else orjson.dumps(told).decode()
             messages.append({"role": "tool", "tool_call_id": id, "content": content})
-    raise NodeFailed("model_failed", f"it called tools for {MOST_ROUNDS} rounds")
+    raise NodeFailed("too_many_rounds", f"it called tools for {MOST_ROUNDS} rounds")
 
 
 def _decided_before(step: Step) -> tuple[str, float | None, str | None] | None:
@@ -132,17 +132,15 @@ def _begin_anew(step: Step) -> None:
     while (event := x.peek()) is not None:
         x.emit(event["type"], event["payload"], event.get("nodeId"))
     began = x.history[step.started["sequence"] :]
-    attempt = sum(each["type"] == "node.started" for each in began)
-    if len(began) == 1 or began[-1]["type"] == "node.started":
+    if len(began) == 1:
         return
-    name = step.node.id
     returned = {e["payload"]["callId"] for e in began if e["type"] == "agent.toolReturned"}
     for event in began:
         payload = event["payload"]
         if event["type"] == "agent.toolCalled" and payload["callId"] not in returned:
             agent, tool = payload["agentId"], payload["toolId"]
             step.returned(agent, tool, payload["callId"], unknown_end(tool), None, event)
-    step.emit("node.retried", {"nodeId": name, "attempt": attempt})
-    said = {"nodeId": name, "typeId": step.node.type, "attempt": attempt}
-    step.emit("node.started", {**said, "agent": step.ref} if step.ref else said)
-    step.called = sum(each["type"] == "agent.toolCalled" for each in began)
+    again = {"nodeId": step.node.id, "attempt": x.attempt + 1}
+    retried = step.emit("node.retried", again)
+    assert retried is not None
+    raise Again(retried)

@@ -236,3 +236,32 @@ class RunLog:
             await asyncio.wait({waiting}, timeout=seconds)
         finally:
             self._waiting.discard(waiting)
+
+
+def new_event(
+    run: str,
+    sequence: int,
+    at: str,
+    kind: str,
+    payload: Any,
+    node: str | None = None,
+    cause: str | None = None,
+    **more: Any,
+) -> Body:
+    """An event, its keys in the order in which we write them."""
+    event: Body = {
+        "eventId": f"evt-{run}-{sequence}",
+        "runId": run,
+        "sequence": sequence,
+        "timestamp": at,
+        "type": kind,
+    }
+    if node is not None:
+        event["nodeId"] = node
+    if cause is not None:
+        event["causationId"] = cause
+    return {**event, "payload": payload, "schemaVersion": 1, "engineVersion": "1", **more}
+
+
+def line_of(event: Body) -> bytes:
+    return orjson.dumps(event)

@@ -8,7 +8,8 @@ from tracklog.errors import TapeMiss
 from tracklog.event import Body
 from tracklog.hosts.openwop.agents import Ref, context_key
 from tracklog.hosts.openwop.definitions import PROMPT, Node, faults_of
-from tracklog.hosts.openwop.execution import BadAnswer, Cancelled, Execution, NodeFailed, Suspended
+from tracklog.hosts.openwop.ends import BadAnswer, Cancelled, NodeFailed, Suspended
+from tracklog.hosts.openwop.execution import Execution
 from tracklog.hosts.openwop.settings import SYSTEM
 from tracklog.hosts.openwop.taping import CHILD, PERSON
 from tracklog.hosts.openwop.tools import (

@@ -7,11 +7,13 @@ from typing import Any
 import orjson
 
 from tracklog.event import Body
+from tracklog.hosts._endpoint import ModelFailed
 from tracklog.hosts.openwop.definitions import PROMPT, SUPERVISOR, TOOL
 from tracklog.hosts.openwop.models import Reply
 from tracklog.tape import Recorded
 
 PERSON, CHILD = "person", "call"
+MODEL_FAILED = "model_failed"
 UNSEEN = ("forbidden", "rate_limited")
 """How a call ended that was never made."""
 
@@ -92,8 +94,18 @@ class _Listener:
                 told["confidence"] = payload.get("confidence")
                 self._end_round(name, node)
                 self._end(node)
-            case "node.completed" | "node.failed":
+            case "node.retried" if "lastError" not in payload:
+                pass  # it broke off: what was answered until then is not served again
+            case "node.completed" | "node.failed" | "node.retried":
                 self._end_round(name, node)
+                error = payload.get("error", payload.get("lastError", {}))
+                if error.get("code") == MODEL_FAILED:
+                    told = {"failed": error["message"]}
+                    node.found.append(
+                        Recorded(
+                            kind="model", lane=name, asked=None, answer=told, seq=event["sequence"]
+                        )
+                    )
                 self._end(node)
 
     @staticmethod
@@ -130,8 +142,10 @@ class _Listener:
 
 
 def reply_of(recorded: Recorded) -> Reply:
-    """What a model said then, as it would say it again."""
+    """What a model said then, as it would say it again; `ModelFailed` where it said nothing."""
     answer: Mapping[str, Any] = recorded.answer
+    if "failed" in answer:
+        raise ModelFailed(answer["failed"], "it failed so when the tape was recorded")
     usage = answer.get("usage") or {}
     counts = {key: usage[key] for key in ("inputTokens", "outputTokens") if key in usage}
     return Reply(

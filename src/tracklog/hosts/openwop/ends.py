@@ -1,0 +1,73 @@
+"""What ends a node or a run before all of it is done."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tracklog.event import Body
+
+FINAL = frozenset(
+    {
+        "child_failed",  # its own nodes were tried again by its own settings
+        "fan_out_unsupported",
+        "forbidden",
+        "interrupt_rejected",
+        "no_pending_decision",
+        "outcome_unknown",  # it may have been done
+        "replay_source_missing",
+        "tool_not_found",
+        "validation_error",
+    }
+)
+"""Failures that would come out the same, or that must not be tried again."""
+
+
+class NodeFailed(Exception):
+    """A node cannot go on."""
+
+    def __init__(self, code: str, message: str, details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.error: dict[str, Any] = {"code": code, "message": message}
+        if details:
+            self.error["details"] = dict(details)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether to try again is of no use, or not allowed."""
+        code, details = self.error["code"], self.error.get("details", {})
+        return code in FINAL or details.get("retryable") is False
+
+
+class RunFailed(Exception):
+    """The run ends here, without success."""
+
+    def __init__(self, error: Mapping[str, Any], node: str | None, cause: Body | None) -> None:
+        super().__init__(error["message"])
+        self.error, self.node, self.cause = error, node, cause
+
+
+class Again(Exception):
+    """The node is tried once more; the event says so, and is on record."""
+
+    def __init__(self, retried: Body) -> None:
+        super().__init__(f"attempt {retried['payload']['attempt']}")
+        self.retried = retried
+
+
+class Suspended(Exception):
+    """The run waits for a person; it is on record for what."""
+
+
+class Cancelled(Exception):
+    """Somebody wanted the run to end."""
+
+
+class Retold(Exception):
+    """The source of a replay ended here, and so does the replay."""
+
+
+class Drifted(Exception):
+    """The log does not say what this host would have said: host or workflow were changed."""
+
+
+class BadAnswer(Exception):
+    """An answer that does not fit its question."""

@@ -1,0 +1,174 @@
+"""What a run says: what is on record already, what its source said, or something new.
+
+Every step says its events through `emit`. Where the run's own log has the event already, it is
+taken from there and nothing is done again; a replay takes the payload from the source's log
+(WOP-81, WOP-82); everything else is new. So the log alone decides where a run goes on.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+
+from tracklog.event import Body
+from tracklog.hosts.openwop.ends import Drifted, NodeFailed
+from tracklog.hosts.openwop.redaction import Redactor
+from tracklog.hosts.openwop.runlog import RunLog, new_event
+from tracklog.hosts.openwop.settings import Settings
+
+DIVERGED = "replay.diverged"
+
+
+class Telling:
+    """The events of one run while it is carried out."""
+
+    def __init__(
+        self,
+        log: RunLog,
+        settings: Settings,
+        redactor: Redactor,
+        now: Callable[[RunLog], str],
+        tape: list[Body] | None,
+    ) -> None:
+        self.log, self.settings, self.redactor, self._now = log, settings, redactor, now
+        self.history = list(log.events)
+        self.at = 0
+        self.host: Mapping[str, Any] = self.history[0].get("host", {})
+        self.tape, self.tape_at = tape, 0
+        self.told: dict[int, str] = {}
+        """Of a replay: the own event for each of the source's."""
+        self.faithful = False
+        """Whether what is said now must be what the source said."""
+        self.buffer: list[Body] = []
+        """What is said and not yet kept."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether everything on record has been gone through."""
+        return self.at >= len(self.history)
+
+    def emit(
+        self,
+        kind: str,
+        payload: Mapping[str, Any],
+        node: str | None = None,
+        cause: Body | None = None,
+        **more: Any,
+    ) -> Body | None:
+        """The event: the one on record, or a new one; None for a type that is not advertised."""
+        self.pass_notes()
+        if not self.is_live:
+            return self.consume(kind, node)
+        if not self.settings.writes(kind):  # WOP-75
+            return None
+        if self.tape is not None and self.at > 0:
+            event = self.on_tape()
+            if event is not None and self.faithful:
+                if (event["type"], event.get("nodeId")) != (kind, node):
+                    self._diverged(event, "type-mismatch", kind)
+                    self.faithful = False
+                    raise NodeFailed("replay_source_missing", f"the source has no {kind} here")
+                return self.retell(event)
+            if event is None and self.faithful and not self._source_waits():
+                self.faithful = False
+                raise NodeFailed("replay_source_missing", f"the source ends before {kind}")
+            if event is not None:
+                self._compare(event, kind, payload, node)
+            elif not self._source_waits():
+                self._diverged(None, "extra", kind)
+        event_cause = None if cause is None else cause["eventId"]
+        return self._write(kind, self.redactor.clean(dict(payload)), node, event_cause, **more)
+
+    def pass_notes(self) -> None:
+        while not self.is_live and self.history[self.at]["type"] == DIVERGED:
+            self.at += 1
+
+    def consume(self, kind: str | None, node: str | None = None) -> Body:
+        event = self.history[self.at]
+        if kind is not None and (event["type"], event.get("nodeId")) != (kind, node):
+            if event["type"] == "cap.breached" and event["payload"]["kind"] == "run-duration":
+                raise TimeoutError  # cut off while it said so
+            where = f"event {self.at} is {event['type']} and not {kind}"
+            raise Drifted(f"host or workflow were changed while this run was under way: {where}")
+        self.at += 1
+        if self.tape is not None and self.on_tape() is not None:
+            self.told[self.tape_at] = event["eventId"]
+            self.tape_at += 1
+        return event
+
+    def _write(
+        self, kind: str, payload: Any, node: str | None, cause: str | None, **more: Any
+    ) -> Body:
+        event = new_event(
+            self.log.name, self.at, self._now(self.log), kind, payload, node, cause, **more
+        )
+        self.buffer.append(event)
+        self.at += 1
+        self.history.append(event)
+        if self.tape is not None and kind != DIVERGED and self.on_tape() is not None:
+            self.told[self.tape_at] = event["eventId"]
+            self.tape_at += 1
+        return event
+
+    def on_tape(self) -> Body | None:
+        """The next event of the source that would be written here."""
+        assert self.tape is not None
+        while self.tape_at < len(self.tape):
+            event = self.tape[self.tape_at]
+            if event["type"] != DIVERGED and self.settings.writes(event["type"]):
+                return event
+            self.tape_at += 1
+        return None
+
+    def _source_waits(self) -> bool:
+        assert self.tape is not None
+        return bool(self.tape[-1]["type"] == "node.suspended")
+
+    def retell(self, event: Body) -> Body:
+        """Payload and order as in the source; id, time and run are our own."""
+        assert self.tape is not None
+        cause = None
+        if "causationId" in event:
+            number = event["causationId"].rpartition("-")[2]
+            cause = self.told.get(int(number)) if number.isdigit() else None
+        return self._write(event["type"], event["payload"], event.get("nodeId"), cause)
+
+    def _compare(
+        self, event: Body, kind: str, payload: Mapping[str, Any], node: str | None
+    ) -> None:
+        if (event["type"], event.get("nodeId")) != (kind, node):
+            self._diverged(event, "type-mismatch", kind)
+        elif orjson.dumps(event["payload"], option=orjson.OPT_SORT_KEYS) != orjson.dumps(
+            self.redactor.clean(dict(payload)), option=orjson.OPT_SORT_KEYS
+        ):
+            self._diverged(event, "output", kind)
+
+    def _diverged(self, event: Body | None, how: str, where: str) -> None:
+        said: dict[str, Any] = {"sourceRunId": self.host["fork"]["sourceRunId"]}
+        said["atSequence"] = self.at if event is None else event["sequence"]
+        said |= {} if event is None else {"originalEventId": event["eventId"]}
+        said |= {"divergenceKind": how, "divergencePoint": where}
+        self._write(DIVERGED, said, None, None)
+
+    def tell_missing(self) -> None:
+        """A replay that ended before its source did; it cannot be said behind the end."""
+        if self.tape is None:
+            return
+        left = self.on_tape()
+        if left is not None and self.buffer and self.buffer[-1]["type"] == "run.completed":
+            end = self.buffer.pop()
+            self.history.pop()
+            self.at -= 1
+            self._diverged(left, "missing", left["type"])
+            self.tape = None
+            self._write(end["type"], end["payload"], None, None)
+
+    def peek(self, ahead: int = 0) -> Body | None:
+        """What is on record next, of our own or of the source's."""
+        self.pass_notes()
+        if self.at + ahead < len(self.history):
+            return self.history[self.at + ahead]
+        if self.tape is not None and self.faithful and self.is_live and self.on_tape() is not None:
+            place = self.tape_at + ahead
+            return self.tape[place] if place < len(self.tape) else None
+        return None
