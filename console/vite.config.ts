@@ -5,6 +5,7 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   plugins: [react()],
   build: { outDir: "../src/tracklog/console", emptyOutDir: true, sourcemap: false },
+  worker: { format: "es" },
   server: { proxy: { "/api": "http://127.0.0.1:4318" } },
   test: { include: ["test/**/*.test.{ts,tsx}"] },
 });

@@ -24,9 +24,9 @@ def admit(home: Home, dialect: str, *bodies: dict) -> None:
     home.intake.admit([orjson.dumps(body) for body in bodies], dialect)
 
 
-def said(n: int, text: str) -> dict:
+def said(n: int, text: str, run: str = "r1") -> dict:
     origin = {"writer": "test", "fidelity": "observed"}
-    body = {"id": f"{n:032x}", "run": "r1", "at": "2026-05-05T09:00:00Z", "fact": "Said"}
+    body = {"id": f"{n:032x}", "run": run, "at": "2026-05-05T09:00:00Z", "fact": "Said"}
     block = {"type": "text", "fidelity": "agent_emitted", "text": text}
     return body | {"role": "assistant", "agent": "coder", "blocks": [block], "origin": origin}
 
@@ -58,6 +58,19 @@ def test_pages_follow_each_other_and_together_are_the_run(home):
         found += page["records"]
         after = page["next"]
     assert found == whole["records"]
+
+
+def test_the_last_records_before_a_number_are_found_wherever_they_stand(home):
+    for n in range(30):
+        other = [said(100 * n + k, "else", run="other") for k in range(1, n)]
+        admit(home, "tracklog", said(100 * n, f"word {n}"), *other)
+    whole = story(home, "r1")["records"]
+    for before in range(1, home.journal.last + 3):
+        page = story(home, "r1", limit=4, before=before)
+        known = [record for record in whole if record["seq"] < before]
+        assert page["records"] == known[-4:]
+        after = page["next"] if known else 0
+        assert after is None or story(home, "r1", after)["records"] == whole[len(known) :]
 
 
 def test_a_long_text_is_cut_and_the_record_keeps_it_whole(home):

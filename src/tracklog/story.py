@@ -8,7 +8,7 @@ from typing import Any
 from tracklog.dialects import Dialect
 from tracklog.event import Event, Finding
 from tracklog.fact import FACTS, Fact, Said
-from tracklog.frame import Record
+from tracklog.frame import Record, Run
 from tracklog.home import Home
 from tracklog.replay import event_of, facts_of
 from tracklog.words import phrase, words
@@ -19,15 +19,26 @@ MOST = 4000
 
 
 def story(
-    home: Home, run: str, after: int = 0, limit: int = PAGE, *, whole: bool = False
+    home: Home,
+    run: str,
+    after: int = 0,
+    limit: int = PAGE,
+    *,
+    before: int | None = None,
+    whole: bool = False,
 ) -> dict[str, Any]:
     """The records of a run behind `after`, at most `limit`, each with what it means.
 
+    With `before` it is the last of them that stand before that number.
     `next` is the `after` of the next page, and None at the end as it is now.
     """
     of = home.run(run)
-    records = list(islice(home.journal.records(after, run=of), limit + 1))
-    more, records = len(records) > limit, records[:limit]
+    if before is None:
+        records = list(islice(home.journal.records(after, run=of), limit + 1))
+        more, records = len(records) > limit, records[:limit]
+    else:
+        records = _last(home, of, after, limit, before)
+        more = bool(records) and any(True for _ in home.journal.records(records[-1].seq, run=of))
     return {
         "family": of[0],
         "run": of[1],
@@ -35,6 +46,18 @@ def story(
         "next": records[-1].seq if more else None,
         "records": [told(record, home.dialects, whole=whole) for record in records],
     }
+
+
+def _last(home: Home, run: Run, after: int, limit: int, before: int) -> list[Record]:
+    """The last records of a run before a number; how far back they stand is found by doubling."""
+    end = min(before, home.journal.last + 1)
+    step = limit
+    while True:
+        begin = max(end - 1 - step, after, home.journal.first - 1)
+        found = list(home.journal.records(begin, run=run, through=end - 1))
+        if len(found) >= limit or begin <= max(after, home.journal.first - 1):
+            return found[-limit:]
+        step *= 4
 
 
 def told(record: Record, dialects: Mapping[str, Dialect], *, whole: bool = False) -> dict[str, Any]:

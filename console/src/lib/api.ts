@@ -11,8 +11,15 @@ export class Trouble extends Error {
   }
 }
 
+declare global {
+  /** What was asked for before this code was read, each once. */
+  var early: Map<string, Promise<Response>> | undefined;
+}
+
 export async function ask<T>(path: string, signal?: AbortSignal): Promise<T> {
-  const response = await fetch(path, signal ? { signal } : {});
+  const early = globalThis.early?.get(path);
+  globalThis.early?.delete(path);
+  const response = await (early ?? fetch(path, signal ? { signal } : {}));
   if (!response.ok) throw await trouble(response);
   return (await response.json()) as T;
 }

@@ -1,6 +1,6 @@
 /** A run of any length: where each record stands, and the words of those that are being read. */
 
-import { startTransition, useEffect, useReducer, useState } from "react";
+import { startTransition, useEffect, useReducer, useRef, useState } from "react";
 import { ask, runPath, type Story, type Told } from "./api";
 import { live } from "./live";
 import { moment, Shaping } from "./shape";
@@ -10,6 +10,8 @@ const PAGE = 250;
 const READ = 2000; // records of one answer, while a run is gone through
 const KEPT = 24; // pages whose words are held; the others are asked for when they come into view
 const LEAST = 250; // milliseconds between two readings of a run that grows
+
+const GLIMPSE = 100; // records before and behind one that was not read yet
 
 export type Reader = (after: number, limit: number) => Promise<Story>;
 
@@ -136,6 +138,8 @@ export function before(rising: readonly number[], value: number): number {
 
 export interface Reading {
   readonly book: Book;
+  /** A few records around one that is wanted, as long as the book has not come so far. */
+  readonly glimpse: Book | null;
   /** Another number whenever the book has changed. */
   readonly version: number;
   /** Whether the end was not reached yet. */
@@ -143,21 +147,40 @@ export interface Reading {
   readonly trouble: Error | undefined;
 }
 
-/** A run, read from its beginning and on as it grows. */
-export function useBook(family: string, run: string): Reading {
+type State = Omit<Reading, "version">;
+
+/** A run, read from its beginning and on as it grows; what is wanted is there before all that precedes it.
+ *
+ * `wanted` is a record, 0 for the beginning, null as long as nobody knows.
+ */
+export function useBook(family: string, run: string, wanted: number | null): Reading {
   const [version, changed] = useReducer((n: number) => n + 1, 0);
-  const [state, setState] = useState(() => ({ book: new Book(nothing), reading: true, trouble: undefined as Error | undefined }));
+  const [state, setState] = useState<State>(() => ({ book: new Book(nothing), glimpse: null, reading: true, trouble: undefined }));
+  const aim = useRef(0);
+  aim.current = wanted ?? 0;
+  const known = wanted !== null;
   useEffect(() => {
+    if (!known) return;
     const stop = new AbortController();
-    const read: Reader = (after, limit) =>
-      ask<Story>(runPath(family, run, `/story?after=${after}&limit=${limit}`), stop.signal);
+    const tell = (asked: string) => ask<Story>(runPath(family, run, `/story?${asked}`), stop.signal);
+    const read: Reader = (after, limit) => tell(`after=${after}&limit=${limit}`);
     const book = new Book(read, changed);
+    let [glimpse, seen] = [null as Book | null, 0];
     let [busy, due, limit] = [false, false, FIRST];
     const show = (reading: boolean) => {
-      setState((old) =>
-        old.book === book && old.reading === reading && !old.trouble ? old : { book, reading, trouble: undefined },
-      );
+      setState({ book, glimpse, reading, trouble: undefined });
       changed();
+    };
+    const look = async (more: boolean) => {
+      const to = aim.current;
+      if (!more || to <= (book.seqs.at(-1) ?? 0)) glimpse = null;
+      else if (to !== seen) {
+        const asked = [`before=${to + 1}&limit=${GLIMPSE}`, `after=${to}&limit=${GLIMPSE}`];
+        const [until, from] = await Promise.all(asked.map(tell));
+        glimpse = new Book(read, changed);
+        glimpse.add([...(until?.records ?? []), ...(from?.records ?? [])]);
+        seen = to;
+      }
     };
     const more = async () => {
       busy = true;
@@ -171,24 +194,25 @@ export function useBook(family: string, run: string): Reading {
             limit = READ;
             next = page.next;
             book.add(page.records);
+            await look(next !== null);
             if (first) show(next !== null);
             else if (page.records.length || next === null) startTransition(() => show(next !== null));
           }
           await new Promise((go) => setTimeout(go, LEAST));
         } while (due && !stop.signal.aborted);
       } catch (error) {
-        if (!stop.signal.aborted) setState({ book, reading: false, trouble: error as Error });
+        if (!stop.signal.aborted) setState({ book, glimpse, reading: false, trouble: error as Error });
       }
       busy = false;
     };
-    setState({ book, reading: true, trouble: undefined });
+    setState({ book, glimpse: null, reading: true, trouble: undefined });
     void more();
     const again = () => {
       due = true;
       if (!busy) void more();
     };
-    const deaf = live.hear((heard) => {
-      if (heard.some((each) => each.run === run && each.family === family)) again();
+    const deaf = live.hear((said) => {
+      if (said.some((each) => each.run === run && each.family === family)) again();
     });
     const unwatch = live.back(again);
     return () => {
@@ -196,7 +220,7 @@ export function useBook(family: string, run: string): Reading {
       deaf();
       unwatch();
     };
-  }, [family, run]);
+  }, [family, run, known]);
   return { ...state, version };
 }
 

@@ -2,6 +2,7 @@
 
 import { parser, type Dialect } from "@tracklog/contracts/stream";
 import { z } from "zod";
+import type { Said } from "./live";
 
 z.config({ jitless: true }); // no code is made from text here, and the browser is told to forbid it
 
@@ -23,16 +24,9 @@ const Frame = z.looseObject({
   event: z.unknown(),
 });
 
-/** A frame that passed: whose it is. What it says is asked of the collector. */
-export interface Heard {
-  readonly seq: number;
-  readonly dialect: string;
-  readonly family: string;
-  readonly run: string;
-}
-
+/** A frame that passed says of which run it is; what it says is asked of the collector. */
 export type Parsed =
-  | { readonly ok: true; readonly seq: number; readonly heard: Heard }
+  | { readonly ok: true; readonly seq: number; readonly said: Said }
   | { readonly ok: false; readonly seq: number | null; readonly why: string };
 
 export function parseFrame(raw: string): Parsed {
@@ -51,5 +45,5 @@ export function parseFrame(raw: string): Parsed {
     const said = verdict.problems.map(({ pointer, message }) => `${pointer} ${message}`.trim());
     return { ok: false, seq, why: `record ${seq}, ${dialect}: ${said.join("; ")}` };
   }
-  return { ok: true, seq, heard: { seq, dialect, family: data.family ?? dialect, run } };
+  return { ok: true, seq, said: { family: data.family ?? dialect, run } };
 }

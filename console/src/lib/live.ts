@@ -1,7 +1,6 @@
-/** The one live connection: it follows the journal by number, and comes back by itself. */
+/** What the live line says: whether it stands, how far the journal goes, and which runs had news. */
 
 import { useSyncExternalStore } from "react";
-import type { Heard, Parsed } from "./frames";
 
 export type Mark = "connecting" | "live" | "away";
 
@@ -15,35 +14,44 @@ export interface LiveState {
   readonly rejected: { count: number; why: string } | null;
 }
 
-type Listener = (heard: readonly Heard[]) => void;
-type Parse = (raw: string) => Parsed;
+/** A run of which something was heard. */
+export interface Said {
+  readonly family: string;
+  readonly run: string;
+}
 
-const QUIET = 20_000; // the server speaks every few seconds: a longer silence is a dead line
-const AGAIN = 1_000;
-const TOGETHER = 100; // milliseconds: what comes within them is handed on at once
+/** What the line hands over; what is not there has not changed. */
+export interface News extends Partial<LiveState> {
+  readonly said?: readonly Said[];
+  /** Another journal stands there now: nothing that is shown holds. */
+  readonly reset?: true;
+}
+
+type Listener = (said: readonly Said[]) => void;
+
+const LOOK = 5_000; // milliseconds between two looks at whether the line is alive
 
 export class Live {
   private state: LiveState = { mark: "connecting", first: 1, last: 0, rejected: null };
   private readonly watchers = new Set<() => void>();
   private readonly listeners = new Set<Listener>();
-  private source: EventSource | null = null;
-  private waiting: string[] = [];
-  private timer: ReturnType<typeof setTimeout> | undefined;
-  private parse: Parse | null = null;
-  private heardAt = 0;
-  private cursor: number | null = null;
 
-  /** The schemas are large: they are loaded when the page stands, and frames wait for them. */
-  constructor(
-    private readonly boundary: () => Promise<Parse>,
-    private readonly url = "/api/stream",
-  ) {}
-
-  start(): void {
-    this.connect();
-    setInterval(() => this.checkPulse(), 5_000);
-    document.addEventListener("visibilitychange", () => this.checkPulse());
-    window.addEventListener("online", () => this.checkPulse());
+  start(open: () => Worker): void {
+    let line: Worker;
+    const begin = () => {
+      line = open();
+      line.onmessage = ({ data }: MessageEvent<News>) => this.take(data);
+      line.onerror = () => {
+        line.terminate();
+        this.take({ mark: "away" });
+        setTimeout(begin, LOOK);
+      };
+    };
+    begin();
+    const look = () => document.hidden || line.postMessage("look");
+    setInterval(look, LOOK);
+    document.addEventListener("visibilitychange", look);
+    window.addEventListener("online", look);
   }
 
   readonly subscribe = (watcher: () => void): (() => void) => {
@@ -53,7 +61,7 @@ export class Live {
 
   readonly snapshot = (): LiveState => this.state;
 
-  /** Calls back with what was heard, all that came together at once. */
+  /** Calls back with the runs that were heard of, all that came together at once. */
   hear(listener: Listener): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
@@ -69,91 +77,26 @@ export class Live {
     });
   }
 
-  private connect(): void {
-    this.source?.close();
-    const after = this.cursor === null ? "" : `?after=${this.cursor}`;
-    const source = new EventSource(this.url + after);
-    this.source = source;
-    this.heardAt = Date.now();
-    source.onopen = () => this.set({ mark: "live" });
-    source.onerror = () => {
-      this.set({ mark: "away" });
-      if (source.readyState === EventSource.CLOSED) setTimeout(() => this.again(source), AGAIN);
+  private take({ mark, first, last, rejected, said, reset }: News): void {
+    if (reset) location.reload();
+    const old = this.state;
+    const turned = rejected && { ...rejected, count: rejected.count + (old.rejected?.count ?? 0) };
+    const next: LiveState = {
+      mark: mark ?? old.mark,
+      first: Math.max(first ?? 1, old.first),
+      last: Math.max(last ?? 0, old.last),
+      rejected: turned ?? old.rejected,
     };
-    source.onmessage = ({ data }: MessageEvent<string>) => {
-      this.alive();
-      this.waiting.push(data);
-      this.timer ??= setTimeout(() => void this.deliver(), TOGETHER);
-    };
-    source.addEventListener("heartbeat", ({ data }: MessageEvent<string>) => {
-      this.alive();
-      const { first = 1, last } = JSON.parse(data) as { first?: number; last: number };
-      this.cursor ??= last;
-      this.set({ mark: "live", first, last: Math.max(last, this.state.last) });
-    });
-    source.addEventListener("gap", ({ data }: MessageEvent<string>) => {
-      this.alive();
-      const { next } = JSON.parse(data) as { next: number };
-      this.set({ first: Math.max(next, this.state.first) });
-    });
-    source.addEventListener("reset", () => location.reload());
-  }
-
-  private again(source: EventSource): void {
-    if (source === this.source) this.connect();
-  }
-
-  private alive(): void {
-    this.heardAt = Date.now();
-  }
-
-  /** After sleep the socket may be dead without anybody having been told. */
-  private checkPulse(): void {
-    if (document.hidden || Date.now() - this.heardAt < QUIET) return;
-    this.set({ mark: "away" });
-    this.connect();
-  }
-
-  private async deliver(): Promise<void> {
-    try {
-      this.parse ??= await this.boundary();
-    } catch {
-      this.timer = setTimeout(() => void this.deliver(), AGAIN); // the collector is away; frames wait
-      return;
+    if ((Object.keys(next) as (keyof LiveState)[]).some((key) => next[key] !== old[key])) {
+      this.state = next;
+      for (const watcher of this.watchers) watcher();
     }
-    const came = this.waiting;
-    this.waiting = [];
-    this.timer = undefined;
-    const heard: Heard[] = [];
-    for (const raw of came) {
-      const parsed = this.parse(raw);
-      if (parsed.seq !== null) {
-        if (this.cursor !== null && parsed.seq <= this.cursor) continue; // told again on coming back
-        this.cursor = parsed.seq;
-      }
-      if (parsed.ok) heard.push(parsed.heard);
-      else this.set({ rejected: { count: (this.state.rejected?.count ?? 0) + 1, why: parsed.why } });
-    }
-    this.set({ mark: "live", last: Math.max(this.cursor ?? 0, this.state.last) });
-    if (heard.length) for (const listener of this.listeners) listener(heard);
-  }
-
-  private set(part: Partial<LiveState>): void {
-    const next = { ...this.state, ...part };
-    if ((Object.keys(part) as (keyof LiveState)[]).every((key) => this.state[key] === next[key]))
-      return;
-    this.state = next;
-    for (const watcher of this.watchers) watcher();
+    if (said?.length) for (const listener of this.listeners) listener(said);
   }
 }
 
-export const live = new Live(async () => (await import("./frames")).parseFrame);
+export const live = new Live();
 
 export function useLive(): LiveState {
   return useSyncExternalStore(live.subscribe, live.snapshot);
-}
-
-/** One thing of it, so that a view is drawn again only when that changes. */
-export function useLiveMark(): Mark {
-  return useSyncExternalStore(live.subscribe, () => live.snapshot().mark);
 }

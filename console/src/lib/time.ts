@@ -23,45 +23,42 @@ export function ago(moment: string | null | undefined, now: number): string {
   return `${Math.floor(seconds / 86400)} days ago`;
 }
 
-const EXACT = new Intl.DateTimeFormat(undefined, {
-  year: "numeric",
-  month: "short",
-  day: "numeric",
-  hour: "2-digit",
-  minute: "2-digit",
-  second: "2-digit",
-  fractionalSecondDigits: 3,
-  hour12: false,
-});
+const two = (value: number): string => String(value).padStart(2, "0");
 
-const CLOCK = new Intl.DateTimeFormat(undefined, {
-  hour: "2-digit",
-  minute: "2-digit",
-  second: "2-digit",
-  hourCycle: "h23",
-});
-
-/** In the viewer's zone, to the millisecond. */
-export function exact(moment: string | null | undefined): string {
+function parsed(moment: string | null | undefined): Date | null {
   const at = moment ? new Date(moment) : null;
-  if (!at || Number.isNaN(at.getTime())) return "no time told";
-  return EXACT.format(at);
+  return at && !Number.isNaN(at.getTime()) ? at : null;
+}
+
+const time = (at: Date): string => `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+
+/** In the viewer's zone, which is named, to the millisecond. */
+export function exact(moment: string | null | undefined): string {
+  const at = parsed(moment);
+  if (!at) return "no time told";
+  const east = -at.getTimezoneOffset();
+  const [hours, minutes] = [Math.floor(Math.abs(east) / 60), Math.abs(east) % 60];
+  const zone = `${east < 0 ? "-" : "+"}${two(hours)}:${two(minutes)}`;
+  const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  return `${day} ${time(at)}.${String(at.getMilliseconds()).padStart(3, "0")} ${zone}`;
 }
 
 export function clock(moment: string | null | undefined): string {
-  const at = moment ? new Date(moment) : null;
-  if (!at || Number.isNaN(at.getTime())) return "–";
-  return CLOCK.format(at);
+  const at = parsed(moment);
+  return at ? time(at) : "–";
 }
 
 export function count(value: number | null | undefined): string {
   if (value === null || value === undefined) return "–";
-  return new Intl.NumberFormat(undefined, { maximumFractionDigits: 0 }).format(value);
+  return String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
+/** Three digits at most, and what they stand for. */
 export function short(value: number | null | undefined): string {
   if (value === null || value === undefined) return "–";
-  return new Intl.NumberFormat(undefined, { notation: "compact" }).format(value);
+  for (const [size, name] of [[1e9, "B"], [1e6, "M"], [1e3, "K"]] as const)
+    if (value >= size * 0.9995) return `${Number((value / size).toPrecision(3))}${name}`;
+  return String(Math.round(value));
 }
 
 export function money(value: number | null | undefined): string {

@@ -66,8 +66,8 @@ export function useAnswer<T>(path: string | null, fresh: Fresh = "news"): Answer
     const idle = never ? undefined : setInterval(() => document.hidden || refresh(), IDLE);
     const deaf = never
       ? () => undefined
-      : live.hear((heard) => {
-          if (run === null || heard.some((each) => each.run === run && each.family === family)) refresh();
+      : live.hear((said) => {
+          if (run === null || said.some((each) => each.run === run && each.family === family)) refresh();
         });
     const unwatch = live.back(refresh);
     return () => {

@@ -1,6 +1,6 @@
 /** The whole fleet at a glance, what needs a person first. */
 
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import type { Board, Status } from "../lib/api";
 import { keyOf, useLooked } from "../lib/inbox";
 import { setQuery, useRoute } from "../lib/route";
@@ -8,9 +8,10 @@ import { inert } from "../lib/text";
 import { count } from "../lib/time";
 import { useAnswer, useLast, useLater } from "../lib/use";
 import { Empty, Sorry } from "../parts/bits";
-import { Panels } from "../parts/panels";
 import { Asked } from "../parts/question";
-import { PART, Runs } from "../parts/runs";
+import { HELD, Runs } from "../parts/runs";
+
+const Panels = lazy(() => import("../parts/panels"));
 
 export const WINDOWS = ["1h", "24h", "7d"];
 const FILTERS = ["status", "dialect", "agent", "outcome", "within", "text"] as const;
@@ -18,7 +19,7 @@ type Filter = Record<(typeof FILTERS)[number], string>;
 
 /** The address of the list's part that begins there; the collector filters and orders. */
 export function boardPath(query: URLSearchParams, after: number): string {
-  const asked = new URLSearchParams({ limit: String(PART * 2) });
+  const asked = new URLSearchParams({ limit: String(HELD) });
   if (after) asked.set("after", String(after));
   for (const name of FILTERS) {
     const value = query.get(name);
@@ -66,7 +67,11 @@ export function Fleet() {
           </>
         )
       )}
-      {standing && <Panels />}
+      {standing && (
+        <Suspense>
+          <Panels />
+        </Suspense>
+      )}
     </div>
   );
 }

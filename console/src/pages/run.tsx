@@ -36,17 +36,21 @@ export default function RunPage() {
   const summary = useAnswer<Shown>(runPath(family, run, at ? `?at=${at}` : ""), at ? "never" : { family, run });
   const found = useAnswer<Finding[]>(`/api/findings?limit=10000&run=${encodeURIComponent(key)}`, { family, run });
   const findings = useMemo(() => found.data ?? [], [found.data]);
-  const read = useBook(family, run);
+  const shown = useLast(summary.data);
+  // What goes on is opened at its end, what is over at its beginning.
+  const opened = useRef<number | null>(null);
+  if (shown) opened.current ??= shown.ended || at ? 0 : shown.last_seq;
+  const read = useBook(family, run, seq || opened.current);
   const { book, version, reading, trouble } = read;
-  const place = useRef(0);
+  const place = useRef<number | null>(null);
   const asked = useLooked().filter((each) => !at && each.family === family && each.run === run);
-  const where = useMemo(() => ({ family, run, book, choose }), [family, run, book]);
+  const told = read.glimpse ?? book;
+  const where = useMemo(() => ({ family, run, book: told, choose }), [family, run, told]);
   const views = VIEWS.filter((name) => name !== "stage" || STAGE.some((role) => book.shaping.roles.has(role)));
   useKeys({
     ...Object.fromEntries(views.map((name, n) => [String(n + 1), () => show(name)])),
     Escape: () => (seq ? choose(0) : history.back()),
   });
-  const shown = useLast(summary.data);
   if (summary.trouble && !shown) return <Sorry trouble={summary.trouble} />;
   return (
     <div className="stack run-page">
@@ -65,10 +69,10 @@ export default function RunPage() {
       <div className={seq ? "view split" : "view"}>
         <div id="view" role="tabpanel" aria-labelledby={`tab-${view}`}>
           {view === "transcript" && (
-            <Transcript key={key} where={where} read={read} findings={findings} seq={seq} at={at} place={place} />
+            <Transcript key={key} where={where} read={read} findings={findings} seq={seq} at={at} opened={opened.current ?? 0} place={place} />
           )}
           {view === "timeline" && (
-            <Timeline book={book} version={version} over={at > 0 || shown?.ended !== false} chosen={seq} reading={place.current} at={at} choose={choose} />
+            <Timeline book={book} version={version} over={at > 0 || shown?.ended !== false} chosen={seq} reading={place.current ?? opened.current ?? 0} at={at} choose={choose} />
           )}
           {view === "stage" && <Stage read={read} at={at} choose={choose} />}
           {view === "lifecycle" && <LifecycleView book={book} version={version} findings={findings} />}

@@ -104,7 +104,7 @@ function Figure({ big, beside }: { big: string; beside: string }) {
   );
 }
 
-export function Panels() {
+export default function Panels() {
   const now = useNow();
   const tools = useAnswer<Tool[]>("/api/tools");
   const audits = useAnswer<Audit[]>("/api/audits?window=7d");

@@ -1,15 +1,16 @@
 /** The list of runs, of which only a part is held and only what is in view is drawn. */
 
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { memo, useCallback, useEffect, useRef, useState } from "react";
+import { memo, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 import type { Board, Brief } from "../lib/api";
 import { runHref } from "../lib/route";
 import { count, money, short } from "../lib/time";
 import { useKeys, useNow } from "../lib/use";
 import { outcomeOf, StatusMark, Text, When } from "./bits";
 
-export const PART = 100; // runs; a list is asked for in parts that begin at multiples of it
-const ROW = 42; // pixels
+const PART = 50; // runs; a list is asked for in parts that begin at multiples of it
+export const HELD = 2 * PART; // runs of one answer
+const ROW = 42; // pixels, until one was drawn
 
 const keyOf = (run: Brief): string => `${run.family}:${run.run}`;
 
@@ -24,14 +25,16 @@ export function Runs({ board, look }: { board: Board; look: (after: number) => v
   const box = useRef<HTMLDivElement>(null);
   // What is marked is a run, not a row: the list may change its order meanwhile.
   const [marked, setMarked] = useState("");
+  const [high, measure] = useHeight();
   const list = useVirtualizer({
     count: matching,
     getScrollElement: () => box.current,
-    estimateSize: () => ROW,
+    estimateSize: useCallback(() => high, [high]),
     overscan: 8,
     useFlushSync: false,
     getItemKey: useCallback((row: number) => row, []),
   });
+  useLayoutEffect(() => list.measure(), [list, high]);
   const shown = list.getVirtualItems();
   const middle = shown[shown.length >> 1]?.index ?? 0;
   useEffect(() => look(partOf(middle)), [middle, look]);
@@ -71,13 +74,12 @@ export function Runs({ board, look }: { board: Board; look: (after: number) => v
         </div>
         <div ref={box} className="window" tabIndex={-1}>
           <div style={{ height: list.getTotalSize(), position: "relative" }}>
-            {shown.map((item) => {
+            {shown.map((item, n) => {
               const run = runs[item.index - after];
               return (
                 <div
                   key={item.key}
-                  ref={list.measureElement}
-                  data-index={item.index}
+                  ref={n ? null : measure}
                   className="place"
                   style={{ transform: `translateY(${item.start}px)` }}
                 >
@@ -90,6 +92,19 @@ export function Runs({ board, look }: { board: Board; look: (after: number) => v
       </div>
     </section>
   );
+}
+
+/** The height of a row, which all share: one is measured, and again when the window changes. */
+function useHeight(): [number, (row: Element | null) => void] {
+  const [high, setHigh] = useState(ROW);
+  const [row, measure] = useState<Element | null>(null);
+  useEffect(() => {
+    if (!row) return;
+    const watch = new ResizeObserver(([entry]) => entry && setHigh(entry.target.getBoundingClientRect().height || ROW));
+    watch.observe(row);
+    return () => watch.disconnect();
+  }, [row]);
+  return [high, measure];
 }
 
 const Row = memo(function Row({ run, now, here }: { run: Brief; now: number; here: boolean }) {

@@ -1,7 +1,7 @@
 /** A run, record by record, however long it is; who reads is never moved. */
 
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useCallback, useEffect, useMemo, useRef, useState, type RefObject } from "react";
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, type RefObject } from "react";
 import type { Finding } from "../lib/api";
 import { before, type Reading } from "../lib/book";
 import { count } from "../lib/time";
@@ -22,12 +22,15 @@ interface Props {
   readonly seq: number;
   /** Only up to this record; 0 for all. */
   readonly at: number;
-  /** Where one was reading when this was last shown, and is now. */
-  readonly place: RefObject<number>;
+  /** The record at which the run was opened; 0 for its beginning. */
+  readonly opened: number;
+  /** Where one was reading when this was last shown, and is now; null if it was not. */
+  readonly place: RefObject<number | null>;
 }
 
-export function Transcript({ where, read, findings, seq, at, place }: Props) {
-  const { book, version, reading } = read;
+export function Transcript({ where, read, findings, seq, at, opened, place }: Props) {
+  const { version, reading } = read;
+  const { book } = where;
   const box = useRef<HTMLDivElement>(null);
   const length = at ? before(book.rows, book.place(at + 1)) : book.rows.length;
   const amiss = useMemo(() => bySeq(findings), [findings]);
@@ -37,7 +40,7 @@ export function Transcript({ where, read, findings, seq, at, place }: Props) {
     estimateSize: () => GUESS,
     overscan: 4,
     useFlushSync: false,
-    getItemKey: useCallback((row: number) => book.rows[row] ?? -1, [book]),
+    getItemKey: useCallback((row: number) => book.seqs[book.rows[row] ?? -1] ?? -1, [book]),
   });
   const fresh = useFresh(reading, length, box);
   const toEnd = () => {
@@ -50,7 +53,8 @@ export function Transcript({ where, read, findings, seq, at, place }: Props) {
 
   // A link leads to its record, once; who comes back to this view is where they were.
   const shownFor = useRef(0);
-  const arrived = useRef(place.current);
+  const [came] = useState<"end" | "start">(place.current === null ? "end" : "start");
+  const arrived = useRef(place.current ?? opened);
   useEffect(() => {
     if (seq === shownFor.current && !arrived.current) return;
     const to = seq || arrived.current;
@@ -59,8 +63,17 @@ export function Transcript({ where, read, findings, seq, at, place }: Props) {
     if (!to) return;
     const row = book.row(to);
     const there = list.getVirtualItems().some((item) => item.index === row);
-    list.scrollToIndex(row, { align: !seq ? "start" : there ? "auto" : "center" });
-  }, [seq, version, book, list]);
+    list.scrollToIndex(row, { align: !seq ? came : there ? "auto" : "center" });
+  }, [seq, version, book, list, came]);
+
+  // When all was read, what stood before the eyes stays there.
+  const eyes = useRef({ book, seq: 0, above: 0 });
+  useLayoutEffect(() => {
+    if (eyes.current.book === book) return;
+    eyes.current.book = book;
+    const row = list.measurementsCache[book.row(eyes.current.seq)];
+    if (eyes.current.seq && row) list.scrollToOffset(row.start + eyes.current.above);
+  }, [book, list]);
 
   const step = (by: number) => {
     const here = seq ? book.row(seq) : -1;
@@ -76,14 +89,17 @@ export function Transcript({ where, read, findings, seq, at, place }: Props) {
   const placeOf = (row: number | undefined) => book.rows[row ?? -1] ?? 0;
   const first = placeOf(inView[0]?.index);
   useEffect(() => {
-    if (inView.length) place.current = book.seqs[first] ?? 0;
+    const [item] = inView;
+    if (!item) return;
+    place.current = book.seqs[first] ?? 0;
+    eyes.current = { book, seq: place.current, above: top - item.start };
   });
   const chosen = seq ? book.row(seq) : -1;
   if (!book.seqs.length) return reading ? <p className="soft">Reading …</p> : <Empty title="Nothing yet." run="" />;
   return (
     <div className="reader">
       <Strip
-        spans={book.shaping.spans}
+        spans={read.book.shaping.spans}
         version={version}
         from={book.moments[first] ?? 0}
         to={book.moments[placeOf(inView.at(-1)?.index)] ?? 0}

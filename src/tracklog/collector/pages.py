@@ -61,7 +61,7 @@ class Console:
         if file is None:
             return None
         kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
-        kept = "no-cache" if file.name == "index.html" else "max-age=31536000, immutable"
+        kept = "max-age=31536000, immutable" if path.startswith("/assets/") else "no-cache"
         headers = {"Content-Security-Policy": _CONSOLE, "Cache-Control": kept}
         return Response(file.read_bytes(), 200, headers, kind)
 

@@ -75,10 +75,8 @@ async def show(collector: "Collector", call: "Call") -> Response:
 async def story(collector: "Collector", call: "Call") -> Response:
     home, given = collector.home, call.given
     key = f"{call.names['family']}:{call.names['run']}"
-    asked = (given["after"], given["limit"])
-    return json_response(
-        await collector.desk.run(lambda: story_of(home, key, *asked, whole=given["whole"]))
-    )
+    asked = {name: given[name] for name in ("after", "limit", "before", "whole")}
+    return json_response(await collector.desk.run(lambda: story_of(home, key, **asked)))
 
 
 async def tree(collector: "Collector", call: "Call") -> Response:

@@ -247,6 +247,7 @@ ROUTES: tuple[Route, ...] = (
         "the `after` of the next page, and null at the end.",
         params=(
             whole("after", AFTER.about, least=0, default=0),
+            whole("before", "The last records before this number, not the first.", least=1),
             _limit(default=1000),
             flag("whole", "Long texts uncut; a record that was cut says `cut`."),
         ),

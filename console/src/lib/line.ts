@@ -1,0 +1,80 @@
+/** The live line, in a thread of its own: follows the journal by number, checks each frame, comes back by itself. */
+
+import { parseFrame } from "./frames";
+import type { Mark, News, Said } from "./live";
+
+const QUIET = 20_000; // the server speaks every few seconds: a longer silence is a dead line
+const AGAIN = 1_000;
+const TOGETHER = 100; // milliseconds: what comes within them is handed on at once
+
+let source: EventSource | null = null;
+let waiting: string[] = [];
+let timer: ReturnType<typeof setTimeout> | undefined;
+let heardAt = 0;
+let cursor: number | null = null;
+
+const tell = (news: News) => postMessage(news);
+const marked = (mark: Mark) => tell({ mark });
+
+function connect(): void {
+  source?.close();
+  const after = cursor === null ? "" : `?after=${cursor}`;
+  const line = new EventSource(`/api/stream${after}`);
+  source = line;
+  heardAt = Date.now();
+  line.onopen = () => marked("live");
+  line.onerror = () => {
+    marked("away");
+    if (line.readyState === EventSource.CLOSED) setTimeout(() => line === source && connect(), AGAIN);
+  };
+  line.onmessage = ({ data }: MessageEvent<string>) => {
+    heardAt = Date.now();
+    waiting.push(data);
+    timer ??= setTimeout(deliver, TOGETHER);
+  };
+  line.addEventListener("heartbeat", ({ data }: MessageEvent<string>) => {
+    heardAt = Date.now();
+    const { first = 1, last } = JSON.parse(data) as { first?: number; last: number };
+    cursor ??= last;
+    tell({ mark: "live", first, last });
+  });
+  line.addEventListener("gap", ({ data }: MessageEvent<string>) => {
+    heardAt = Date.now();
+    const { next } = JSON.parse(data) as { next: number };
+    tell({ first: next });
+  });
+  line.addEventListener("reset", () => tell({ reset: true }));
+}
+
+/** Checks what came together, and hands on of which runs it was. */
+function deliver(): void {
+  timer = undefined;
+  const came = waiting;
+  waiting = [];
+  const runs = new Map<string, Said>();
+  let [turned, why] = [0, ""];
+  for (const raw of came) {
+    const parsed = parseFrame(raw);
+    if (parsed.seq !== null) {
+      if (cursor !== null && parsed.seq <= cursor) continue; // told again on coming back
+      cursor = parsed.seq;
+    }
+    if (parsed.ok) runs.set(`${parsed.said.family}:${parsed.said.run}`, parsed.said);
+    else [turned, why] = [turned + 1, parsed.why];
+  }
+  tell({
+    mark: "live",
+    said: [...runs.values()],
+    ...(cursor === null ? {} : { last: cursor }),
+    ...(turned ? { rejected: { count: turned, why } } : {}),
+  });
+}
+
+/** Somebody looks: after sleep the socket may be dead without anybody having been told. */
+onmessage = () => {
+  if (Date.now() - heardAt < QUIET) return;
+  marked("away");
+  connect();
+};
+
+connect();
