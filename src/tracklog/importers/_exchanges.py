@@ -191,9 +191,9 @@ class ExchangeReader(Reader):
         value = self.tell.about(raw, key=id, bare=not id and not at)
         request, response = self.bodies(obj(value))
         model = word(response.get("model")) or word(request.get("model"))
-        clock: dict[str, Any] = {"clock": "response"} if at else {}
+        clock = "response" if at else None
         for fact in [*self._opening(chain, model, response), *self._asked(chain, request)]:
-            self.tell.tell(fact, run=chain.run, at=at, **clock)
+            self.tell.tell(fact, run=chain.run, at=at, clock=clock)
         if response:
             self._answered(chain, [response], id, at, previous(response))
         elif error:

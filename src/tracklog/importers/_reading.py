@@ -151,9 +151,10 @@ class Reading:
         source = Source(self.path, head, self._others or NoOthers())
         reader = self.importer.reader(source, tell, place.state)
         held: list[Raw] = []
-        seen = place.offset
+        seen, record = place.offset, reader.record
         for raw in self._records(file, place.offset, form, final):
-            seen = max(seen, raw.through)
+            if raw.through > seen:
+                seen = raw.through
             if not tell.run:
                 held.append(raw)
                 if not self._identified(reader, held):
@@ -161,8 +162,10 @@ class Reading:
                 for each in held:
                     _read(reader, each)
                 held = []
-            else:
+            elif raw.flaws or raw.value is DAMAGED:
                 _read(reader, raw)
+            else:
+                record(raw)
             place.offset, place.run = raw.through, tell.run
             if tell.size >= STEP:
                 settled = self._settled(file, place, found)

@@ -124,18 +124,18 @@ class Teller:
     def tell(
         self,
         fact: Fact | Body,
-        *,
         at: str | None = None,
-        run: str | None = None,
         cause: str | None = None,
-        step: str | None = None,
         extra: Mapping[str, Any] | None = None,
+        run: str | None = None,
+        step: str | None = None,
         fidelity: Fidelity | None = None,
+        clock: str | None = None,
         n: int | None = None,
-        **origin: Any,
     ) -> str:
         """Tells one fact of the record; its line's id. `n` is its place, if not the next one.
 
+        `clock` says whose time it is, where the record has none of its own.
         A fact that was spelled already, as on its line, is told as it is.
         """
         run = run or self.run
@@ -146,9 +146,7 @@ class Teller:
             head = f"{self.writer}\n{self.mapping}\n{run}\n"
             self._head = head.encode("utf-8", "replace")
         id = sha256(b"%b%b%d" % (self._head, self._hashed, place)).hexdigest()[:32]
-        body: Body = {"id": id, "run": run}
-        if at is not None:
-            body["at"] = at
+        body: Body = {"id": id, "run": run} if at is None else {"id": id, "run": run, "at": at}
         spelled = type(fact) is dict
         body |= fact if spelled else native.body_of(fact)  # type: ignore[arg-type]  # as it says
         if self.agent is not None and "agent" not in body:
@@ -161,10 +159,12 @@ class Teller:
             body["cause"] = cause
         if extra:
             body["extra"] = extra
-        body["origin"] = self._origin
-        if fidelity or origin:
-            source = body["origin"] = {**self._origin, **origin}
-            source["fidelity"] = fidelity or source["fidelity"]
+        origin = self._origin
+        if fidelity is not None:
+            origin = {**origin, "fidelity": fidelity}
+        if clock is not None:
+            origin = {**origin, "clock": clock}
+        body["origin"] = origin
         line = orjson.dumps(body, str)
         if len(line) > ROOM:
             line, spelled = orjson.dumps(self._lighter(body), str), False

@@ -89,10 +89,10 @@ class AtifReader(Reader):
         began = Began(
             what="run", agent=name, software=software, model=word(agent.get("model_name"))
         )
-        clock: dict[str, Any] = {"clock": "first step"} if at else {}
+        clock = "first step" if at else None
 
         def tell(fact: Fact, extra: dict[str, Any] | None = None) -> None:
-            self.tell.tell(fact, run=run, at=at, extra=extra, **clock)
+            self.tell.tell(fact, run=run, at=at, extra=extra, clock=clock)
 
         tell(began, extra or None)
         for key in ("trajectory_id", "session_id"):
@@ -122,10 +122,10 @@ class AtifReader(Reader):
         step = self.tell.about(raw, key=f"{native}/{step_id}")
         self.tell.report.mapped["step"] += 1
         own = moment(step.get("timestamp"))
-        clock: dict[str, Any] = {"clock": "previous"} if own is None and before else {}
+        clock = "previous" if own is None and before else None
         for fact in _facts(step, native, step_id, run):
             extra = _extra(step) if isinstance(fact, Said) else None
-            self.tell.tell(fact, run=run, at=own or before, extra=extra, **clock)
+            self.tell.tell(fact, run=run, at=own or before, extra=extra, clock=clock)
             if isinstance(fact, Spent) and not fact.copied:
                 for key, amount in (fact.usage or {}).items():
                     if key != "raw":

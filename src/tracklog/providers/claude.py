@@ -18,7 +18,6 @@ from tracklog.providers import (
     option,
     plain,
     text,
-    usage,
     word,
 )
 
@@ -35,17 +34,22 @@ def tokens(raw: Any) -> Body:
     told = obj(raw)
     read, write = count(told.get("cache_read_input_tokens")), _written(told)
     given, output = count(told.get("input_tokens")), count(told.get("output_tokens"))
+    known: Body = {}
     if given is not None or read is not None or write is not None:
-        given = (given or 0) + (read or 0) + (write or 0)
-    return usage(
-        told,
-        input_tokens=given,
-        cached_tokens=read,
-        cache_write_tokens=write,
+        known["input_tokens"] = (given or 0) + (read or 0) + (write or 0)
+    if read is not None:
+        known["cached_tokens"] = read
+    if write is not None:
+        known["cache_write_tokens"] = write
         # Of what was written, this is kept for an hour, which has another price.
-        cache_write_1h_tokens=count(obj(told.get("cache_creation")).get(HOUR)) or None,
-        output_tokens=output,
-    )
+        if kept := count(obj(told.get("cache_creation")).get(HOUR)):
+            known["cache_write_1h_tokens"] = kept
+    if output is not None:
+        known["output_tokens"] = output
+    if known:
+        known["total_tokens"] = known.get("input_tokens", 0) + (output or 0)
+        known["raw"] = told
+    return known
 
 
 def _written(told: Body) -> int | None:

@@ -42,14 +42,13 @@ class ClaudeReader(Reader):
         return run_id(NAME, self.source.path.stem, agent or "")
 
     def record(self, raw: Raw) -> None:
-        value = raw.value
+        value, tell, state = raw.value, self.tell, self.state
         if not isinstance(value, dict):
-            self.tell.about(raw, bare=True)
-            self.tell.unknown(_kind_of(value), value)
+            tell.about(raw, bare=True)
+            tell.unknown(_kind_of(value), value)
             return
         key = word(value.get("uuid"))
         at = moment(value.get("timestamp"))
-        tell, state = self.tell, self.state
         said: Body = tell.about(raw, key=key, bare=key is None and at is None)
         tell.copied = (
             key is not None and ("root" not in state or "copy" in state) and self._is_copy(key)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tracklog.event import Body
-from tracklog.fact import Began, Ended, Fact, Fidelity, Linked, Noted
+from tracklog.fact import Began, Ended, Fact, Linked, Noted
 from tracklog.importers import count, run_id, seconds, word
 from tracklog.importers._spelled import called, returned, said, spent
 from tracklog.importers.claude.files import (
@@ -60,14 +60,14 @@ IDE = re.compile(r"\s*(?:<(ide_opened_file|ide_selection)\b[^>]*>.*?</\1>\s*)+",
 class Line:
     """One record, being told."""
 
-    __slots__ = ("at", "cause", "extra", "key", "kind", "reader", "said", "state")
+    __slots__ = ("at", "cause", "extra", "key", "kind", "reader", "said", "state", "teller")
 
     def __init__(self, reader: "ClaudeReader", said: Body, key: str | None, at: str | None) -> None:
         self.reader, self.said, self.key, self.at = reader, said, key, at
-        self.state = reader.state
+        self.state, self.teller = reader.state, reader.tell
         self.kind = word(said.get("type")) or ""
         self.cause = word(said.get("parentUuid")) or word(said.get("logicalParentUuid"))
-        self.extra: dict[str, Any] | None = None
+        self.extra: Body | None = None
 
     def tell(self) -> None:
         state = self.state
@@ -82,38 +82,37 @@ class Line:
         elif known(self) is False:
             self._unknown(f"{self.kind} of an unknown shape")
         else:
-            self.reader.tell.report.mapped[self.kind] += 1
+            self.teller.report.mapped[self.kind] += 1
 
     def _tell(
         self,
         fact: Fact | Body,
-        *,
-        extra: dict[str, Any] | None = None,
+        extra: Body | None = None,
         cause: str | None = None,
-        fidelity: Fidelity | None = None,
     ) -> None:
         """Tells a fact; the first of a record carries what has no field of its own."""
         if self.extra:
             extra = {**self.extra, **extra} if extra else self.extra
             self.extra = None
-        self.reader.tell.tell(
-            fact, at=self.at, cause=cause or self.cause, extra=extra, fidelity=fidelity
-        )
+        self.teller.tell(fact, self.at, cause or self.cause, extra)
 
     def _unknown(self, kind: str) -> None:
-        self.reader.tell.unknown(kind or "no type", self.said, at=self.at, cause=self.cause)
+        self.teller.unknown(kind or "no type", self.said, at=self.at, cause=self.cause)
 
-    def _rest(self) -> dict[str, Any]:
+    def _rest(self) -> Body | None:
         """What has no field of its own, and what is not as it was at the beginning."""
         said = self.said
-        rest: dict[str, Any] = {}
-        if not said.keys() <= FRAME:
+        began: Body = self.state.get("began") or NOTHING
+        framed = said.keys() <= FRAME
+        if framed and began and began.items() <= said.items():  # as most are
+            return None
+        rest: Body = {}
+        if not framed:
             rest = {
                 key: value
                 for key, value in said.items()
                 if key not in FRAME and not (key in QUIET and QUIET[key] == value)
             }
-        began = self.state.get("began") or NOTHING
         for key in SETTING:
             if key in said and said[key] != began.get(key):
                 rest[key] = said[key]
@@ -121,7 +120,7 @@ class Line:
 
     def _name(self) -> None:
         """What this conversation is called, and whose child it is."""
-        tell, state = self.reader.tell, self.state
+        tell, state = self.teller, self.state
         state["named"] = True
         session, agent = state["session"], state.get("agent")
         tell.tell(Linked(kind="alias", system=NAME, alias=agent or session), at=self.at)
@@ -161,7 +160,7 @@ class Line:
             git={"branch": branch} if branch else None,
             model=word(said.get("model")),
         )
-        self.reader.tell.tell(began, at=self.at, extra=extra or None)
+        self.teller.tell(began, at=self.at, extra=extra or None)
 
     def user(self) -> bool | None:
         said = self.said
@@ -220,7 +219,7 @@ class Line:
             self._tell(said("user", blocks, injected=injected))
 
     def _returned(self, part: Result, n: int, whole: Any) -> None:
-        state, tell = self.state, self.reader.tell
+        state, tell = self.state, self.teller
         open_calls: dict[str, str] = state.setdefault("calls", {})
         id = part.id
         if id is None:
@@ -280,8 +279,6 @@ class Line:
         if self.said.get("isApiErrorMessage") is True:
             self._failed(message)
         else:
-            model = word(message.get("model"))
-            stop = word(message.get("stop_reason"))
             for n, part in enumerate(parts(message["content"])):
                 if isinstance(part, list):
                     fresh = [block for block in part if _is_new(told, block)]
@@ -289,7 +286,8 @@ class Line:
                         if len(fresh) == 1 < len(told):
                             self._take_back_shorter(group, fresh[0])
                         group["key"] = self.key if len(fresh) == 1 else None
-                        self._tell(said("assistant", fresh, id, model, stop))
+                        stop = word(message.get("stop_reason"))
+                        self._tell(said("assistant", fresh, id, word(message.get("model")), stop))
                         self._count_opaque(fresh)
                 elif isinstance(part, Result):
                     self._returned(part, n, None)
@@ -305,12 +303,12 @@ class Line:
         text, before = block.get(kind), last.get(kind) if isinstance(last, dict) else None
         if key and isinstance(text, str) and isinstance(before, str) and text.startswith(before):
             back = Noted(label="withdrawn", kind="longer copy", data={"from": key})
-            self.reader.tell.tell(back, at=self.at)
+            self.teller.tell(back, at=self.at)
 
     def _count_opaque(self, blocks: list[dict[str, Any]]) -> None:
         for block in blocks:
             if "opaque" in block or block.get("signature"):
-                self.reader.tell.report.opaque[
+                self.teller.report.opaque[
                     "redacted_thinking" if "opaque" in block else "signature"
                 ] += 1
 
@@ -330,8 +328,7 @@ class Line:
 
     def _spent(self, message: Body, id: str | None) -> None:
         said = message.get("usage")
-        model = word(message.get("model"))
-        if not isinstance(said, dict) or model == "<synthetic>":
+        if not isinstance(said, dict) or message.get("model") == "<synthetic>":
             return
         request = word(self.said.get("requestId"))
         key = f"{id}:{request}" if id and request else id or self.key
@@ -342,8 +339,8 @@ class Line:
         if key is None or told.get(key, -1) >= output or not (found := tokens(said)):
             return
         _remember(told, key, output)
-        fact = spent(key, found, "anthropic", model, bound="lower")
-        self.reader.tell.tell(fact, at=self.at, cause=self.cause)
+        fact = spent(key, found, "anthropic", word(message.get("model")), bound="lower")
+        self.teller.tell(fact, self.at, self.cause)
 
     def system(self) -> bool | None:
         said = self.said
@@ -365,8 +362,8 @@ class Line:
             }
             held = {**rest, **{key: value for key, value in ends.items() if value is not None}}
         if subtype not in SYSTEM:
-            self.reader.tell.report.unknown[f"system/{subtype}"] += 1
-            self.reader.tell.report.mapped["system"] -= 1
+            self.teller.report.unknown[f"system/{subtype}"] += 1
+            self.teller.report.mapped["system"] -= 1
         self._tell(Noted(label=label, kind=subtype, text=text, data=held or None))
         return None
 
@@ -436,8 +433,8 @@ class Line:
 
     def stream_event(self) -> None:
         """A piece of what a whole line tells as well."""
-        self.reader.tell.report.ignored["stream_event (partial)"] += 1
-        self.reader.tell.report.mapped["stream_event"] -= 1
+        self.teller.report.ignored["stream_event (partial)"] += 1
+        self.teller.report.mapped["stream_event"] -= 1
 
     def legacy_call(self) -> None:
         name = word(self.said.get("name")) or word(self.said.get("tool_name")) or "unknown"
