@@ -32,7 +32,7 @@ $(CONSOLE)/node_modules/.ready: $(CONSOLE)/package-lock.json $(TS)/dist/.ready
 	touch $@
 
 $(BUILT): $(CONSOLE)/node_modules/.ready $(CONSOLE)/index.html $(CONSOLE)/vite.config.ts \
-		$(shell find $(CONSOLE)/src -type f 2>/dev/null)
+		$(shell find $(CONSOLE)/src $(CONSOLE)/public -type f 2>/dev/null)
 	cd $(CONSOLE) && npm run --silent build
 
 setup: .venv/.ready $(TS)/dist/.ready $(BUILT)  ## Install everything that is needed, from the lock files.

@@ -162,15 +162,22 @@ for (const theme of ["light", "dark"] as const)
     }
   });
 
-for (const [how, frames] of [
-  ["comes", 'event: heartbeat\nid: 9\ndata: {"first":9,"last":9}\n\n'],
-  ["comes back", 'event: heartbeat\nid: 3\ndata: {"first":1,"last":3}\n\nevent: gap\nid: 8\ndata: {"after":3,"next":9}\n\n'],
-] as const)
-  test(`records that are not kept any more are said to be so, when one ${how}`, async ({ page, collector }) => {
-    await page.route("**/api/stream**", (route) => route.fulfill({ contentType: "text/event-stream", body: frames }));
-    await open(page, collector);
-    await expect(page.getByText("Records 1 to 8 are not kept any more.")).toBeVisible();
-  });
+test("records that retention took away are said to be so, to who comes and to who comes back", async ({ page, collector, context }) => {
+  await collector.post("kahn-agent", [start("old"), start("older")]);
+  await open(page, collector);
+  await settled(page);
+  await expect(page.getByText("not kept any more")).toHaveCount(0);
+  await collector.kill();
+  collector.cli("prune", "--older-than", "0m", "--open-too");
+  await collector.start();
+  await collector.post("kahn-agent", [start("fresh")]);
+  const kept = page.getByText(/^Records 1 to \d+ are not kept any more\.$/);
+  await expect(kept).toBeVisible();
+  await expect(page.getByRole("link", { name: /fresh/ })).toBeVisible();
+  const other = await context.newPage();
+  await open(other, collector, "#/inbox");
+  await expect(other.getByText((await kept.textContent()) ?? "")).toBeVisible();
+});
 
 test("a frame that fits none of its dialect's shapes is turned away at the boundary, and that is said", async ({ page, collector }) => {
   await collector.post("kahn-agent", [start("r")]);

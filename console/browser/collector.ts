@@ -1,6 +1,6 @@
 /** A real collector in a process of its own, with a home that nobody else has. */
 
-import { spawn, type ChildProcess } from "node:child_process";
+import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -61,6 +61,11 @@ export class Collector {
     const told = (await response.json()) as { refused: number; last_seq: number };
     if (!response.ok || told.refused) throw new Error(JSON.stringify(told));
     return told.last_seq;
+  }
+
+  /** Runs a verb of the command line on its home. */
+  cli(...words: string[]): string {
+    return execFileSync(join(BIN, "tracklog"), [...words, "--home", join(this.folder, "home")], { encoding: "utf8" });
   }
 
   /** Runs an agent that uses the emitter which sister repos copy. */

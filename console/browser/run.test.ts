@@ -163,6 +163,36 @@ test("sub-runs are a tree that leads to them and back", async ({ page, collector
   await expect(summary).toContainText("kahn:above");
 });
 
+test("a long run opens at the record that is wanted before the rest was read, and the rest moves nobody", async ({ page, collector }) => {
+  await collector.post("fishbowl", Array.from({ length: 1200 }, (_, n) => said("talk", `line ${n + 1}`, n)));
+  const held: (() => void)[] = [];
+  await page.route(/story\?after=\d+&limit=2000/, (route) => void held.push(() => void route.continue()));
+  await open(page, collector, "#/run/fishbowl/talk?seq=600");
+  await expect(page.locator("#e600")).toBeInViewport();
+  await expect(page.locator("#e600")).toHaveClass(/chosen/);
+  await expect(page.locator(".tabs")).toContainText("200 records, reading on");
+  await open(page, collector, "#/run/fishbowl/talk"); // it goes on, so it opens at its end
+  await expect(page.locator("#e1200")).toBeInViewport();
+  const feed = page.getByRole("feed");
+  await feed.evaluate((box) => (box.scrollTop -= 900));
+  await expect(page.locator("#e1200")).not.toBeInViewport();
+  const top = () => feed.evaluate((box) => {
+    const seen = [...box.querySelectorAll("article")].map((each) => [each.id, Math.round(each.getBoundingClientRect().top)] as const);
+    return seen.find(([, at]) => at > box.getBoundingClientRect().top)?.join();
+  });
+  await expect(async () => {
+    const now = await top();
+    await page.waitForTimeout(200);
+    expect(await top()).toBe(now);
+  }).toPass();
+  const before = await top();
+  for (const go of held) go();
+  await expect(page.locator(".tabs")).toContainText(/1,200 records$/);
+  await expect.poll(top).toBe(before);
+  await feed.evaluate((box) => (box.scrollTop = 0));
+  await expect(page.locator("#e1")).toBeInViewport();
+});
+
 test("who reads a live run is not moved, and is told how much is new", async ({ page, collector }) => {
   const lines = Array.from({ length: 200 }, (_, n) => said("talk", `line ${n}`, n));
   await collector.post("fishbowl", lines);

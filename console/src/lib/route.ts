@@ -27,14 +27,15 @@ export function runHref(family: string, run: string, query?: Record<string, stri
   return href(["run", family, run], query);
 }
 
-/** Changes the query of the address in place; an empty value takes the key away. */
-export function setQuery(changes: Record<string, string>): void {
+/** Changes the query of the address; an empty value takes the key away, `step` makes it a place to come back to. */
+export function setQuery(changes: Record<string, string>, step = false): void {
   const { parts, query } = parse(location.hash);
   for (const [key, value] of Object.entries(changes))
     if (value) query.set(key, value);
     else query.delete(key);
   const next = href(parts, Object.fromEntries(query));
-  history.replaceState(null, "", next);
+  if (next === location.hash) return;
+  history[step ? "pushState" : "replaceState"](null, "", next);
   window.dispatchEvent(new HashChangeEvent("hashchange"));
 }
 

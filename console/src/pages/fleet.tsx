@@ -87,7 +87,7 @@ function Counts({ board, filter }: { board: Board; filter: Filter }) {
             <button
               className={`count ${many ? status : "soft"}`}
               aria-pressed={on}
-              onClick={() => setQuery({ status: on ? "" : status })}
+              onClick={() => setQuery({ status: on ? "" : status }, true)}
             >
               <span className="big">{count(many)}</span> {status}
             </button>
@@ -120,7 +120,7 @@ function Filters({ board, filter }: { board: Board; filter: Filter }) {
       {choices.map(([key, label, options]) => (
         <label key={key}>
           {label}
-          <select aria-label={label} value={filter[key]} onChange={(event) => setQuery({ [key]: event.target.value })}>
+          <select aria-label={label} value={filter[key]} onChange={(event) => setQuery({ [key]: event.target.value }, true)}>
             <option value="">any</option>
             {[...new Set([...options, ...(filter[key] ? [filter[key]] : [])])].map((option) => (
               <option key={option} value={option}>
@@ -131,7 +131,7 @@ function Filters({ board, filter }: { board: Board; filter: Filter }) {
         </label>
       ))}
       {any && (
-        <button onClick={() => setQuery(Object.fromEntries(FILTERS.map((name) => [name, ""])))}>Show all</button>
+        <button onClick={() => setQuery(Object.fromEntries(FILTERS.map((name) => [name, ""])), true)}>Show all</button>
       )}
     </div>
   );

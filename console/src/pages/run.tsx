@@ -24,7 +24,7 @@ const LISTED = 1000; // findings
 const STAGE = ["world", "thought", "belief", "note"];
 
 const choose = (seq: number) => setQuery({ seq: seq ? String(seq) : "" });
-const show = (view: View) => setQuery({ view: view === "transcript" ? "" : view });
+const show = (view: View) => setQuery({ view: view === "transcript" ? "" : view }, true);
 
 export default function RunPage() {
   const { parts, query } = useRoute();
@@ -40,7 +40,7 @@ export default function RunPage() {
   // What goes on is opened at its end, what is over at its beginning.
   const opened = useRef<number | null>(null);
   if (shown) opened.current ??= shown.ended || at ? 0 : shown.last_seq;
-  const read = useBook(family, run, seq || opened.current);
+  const read = useBook(family, run, opened.current === null ? null : seq || opened.current);
   const { book, version, reading, trouble } = read;
   const place = useRef<number | null>(null);
   const asked = useLooked().filter((each) => !at && each.family === family && each.run === run);
@@ -68,8 +68,8 @@ export default function RunPage() {
       {trouble && <Sorry trouble={trouble} />}
       <div className={seq ? "view split" : "view"}>
         <div id="view" role="tabpanel" aria-labelledby={`tab-${view}`}>
-          {view === "transcript" && (
-            <Transcript key={key} where={where} read={read} findings={findings} seq={seq} at={at} opened={opened.current ?? 0} place={place} />
+          {view === "transcript" && opened.current !== null && (
+            <Transcript key={key} where={where} read={read} findings={findings} seq={seq} at={at} opened={opened.current} place={place} />
           )}
           {view === "timeline" && (
             <Timeline book={book} version={version} over={at > 0 || shown?.ended !== false} chosen={seq} reading={place.current ?? opened.current ?? 0} at={at} choose={choose} />

@@ -78,7 +78,7 @@ export default function Search() {
         {filters.map(([name, options]) => (
           <label key={name}>
             {name}
-            <select aria-label={name} value={query.get(name) ?? ""} onChange={(event) => setQuery({ [name]: event.target.value })}>
+            <select aria-label={name} value={query.get(name) ?? ""} onChange={(event) => setQuery({ [name]: event.target.value }, true)}>
               <option value="">any</option>
               {options.map((option) => (
                 <option key={option} value={option}>

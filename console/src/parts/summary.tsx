@@ -65,7 +65,7 @@ export function Summary({ run, at, records }: { run: Shown; at: number; records:
           </div>
         ))}
       </dl>
-      <div className="row small">
+      <div className="row small about">
         <Proof family={run.family} run={run.run} records={records} />
         <Downloads family={run.family} run={run.run} />
         <a href={href(["diff"], { a: `${run.family}:${run.run}` })}>compare with another run</a>
