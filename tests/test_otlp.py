@@ -712,9 +712,9 @@ def test_what_a_file_holds_beside_requests_is_kept_and_noted(tmp_path):
 def test_the_id_of_a_line_is_made_as_ids_are():
     (item,) = wire.from_document("traces", traces(span(1, "job")))
     teller = Teller("otlp", "1", "")
-    ((_, run, lines),) = tell_items([item], teller, Memory())
+    ((_, run, _),) = tell_items([item], teller, Memory())
     expected = [native.line_id("otlp", "1", run, item.raw(), n=n) for n in (0, 1, 2)]
-    assert [orjson.loads(line)["id"] for line in lines][:2] == expected[:2]
+    assert [orjson.loads(line)["id"] for line in teller.lines][:2] == expected[:2]
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ class Blobs:
             else:
                 small[sha256(content).hexdigest()] = content
         new = self.packs.news(small)
-        new = {name: each for name, each in new.items() if not self._path(name).exists()}
+        new = {name: each for name, each in new.items() if not self._is_alone(name)}
         if new:
             self.packs.put(new)
 
@@ -113,6 +113,10 @@ class Blobs:
                 self.disk.remove(path)
                 freed += state.st_size
         return freed
+
+    def _is_alone(self, name: str) -> bool:
+        """Whether it has a file of its own; asked of very many, so without making a path of it."""
+        return os.access(f"{self.folder}/{name[:2]}/{name[2:]}", os.F_OK)
 
     def _path(self, name: str) -> Path:
         if not _HASH.fullmatch(name):

@@ -124,7 +124,12 @@ def record(frame: bytes) -> Record | None:
 
 def records(frames: Iterable[bytes]) -> list[Record]:
     """The records in these frames; what is no frame is passed over."""
-    found: list[Record] = []
+    return list(filter(None, read(frames)))
+
+
+def read(frames: Iterable[bytes]) -> list[Record | None]:
+    """The record in each of these frames; None for what is no frame."""
+    found: list[Record | None] = []
     new, add, heads = tuple.__new__, found.append, _heads
     for frame in frames:
         comma = frame.find(b",", 7, 28)
@@ -132,14 +137,13 @@ def records(frames: Iterable[bytes]) -> list[Record]:
         known = heads.get(frame[comma + 38 : end])
         exact = frame[:7] == b'{"seq":' and frame[comma : comma + 13] == b',"received":"'
         if known is None or known[4] or frame[-1] != 125 or not exact:
-            slow = record(frame)
-            if slow is not None:
-                add(slow)
+            add(record(frame))
             continue
         dialect, family, run, redacted, erased, mark = known
         try:
             seq, received = int(frame[7:comma]), str(frame[comma + 13 : comma + 37], "ascii")
         except ValueError:
+            add(None)
             continue
         line = frame[end + 9 : -1]
         add(new(Record, (seq, received, dialect, family, run, line, redacted, erased, mark)))

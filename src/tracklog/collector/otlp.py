@@ -187,13 +187,11 @@ class Telemetry:
             contents: dict[str, bytes] = {}
             teller = Teller(WRITER, MAPPING, "", put=self._into(contents))
             try:
-                told = [
-                    (item, run, lines) for item, run, lines in tell_items(items, teller, memory)
-                ]
+                told = list(tell_items(items, teller, memory))
                 # The blobs first: a line must not speak of what is not there.
                 self.home.blobs.put_all(contents.values())
-                lines = [line for *_, each in told for line in each]
-                verdicts = self.home.intake.admit(lines, native.dialect.name)
+                lines, bodies = teller.lines, teller.bodies
+                verdicts = self.home.intake.admit(lines, native.dialect.name, bodies=bodies)
             except OSError as error:
                 self._memory = None  # what it remembers was not kept
                 raise Trouble(
@@ -209,15 +207,15 @@ class Telemetry:
 
     def _refused(
         self,
-        told: list[tuple[wire.Item, str, list[bytes]]],
+        told: list[tuple[wire.Item, str, int]],
         verdicts: "list[Verdict]",
         memory: Memory,
     ) -> list[wire.Refused]:
         """The items of which a line was refused; an item's verdict is the worst of its lines'."""
         left = iter(verdicts)
         found = []
-        for item, run, lines in told:
-            problems = [problem for _ in lines for problem in next(left).problems]
+        for item, run, count in told:
+            problems = [problem for _ in range(count) for problem in next(left).problems]
             if problems:
                 first = problems[0]
                 found.append(

@@ -227,6 +227,7 @@ def _page(home: "Home", given: dict[str, Any]) -> bytes:
     asked = wanted(home, given["run"], given["dialect"], given["kind"])
     if asked.run is not None and not asked.run[0]:
         home.run(given["run"])  # says that there is none, and what is near
+    whole = asked.dialect is None and asked.kind is None  # the store itself cuts out a run
     found: list[bytes] = []
     size = scanned = 0
     last = home.journal.last
@@ -235,11 +236,13 @@ def _page(home: "Home", given: dict[str, Any]) -> bytes:
         if not frames:
             after = max(after, last) if after <= last else after
             break
-        for each in frames:
-            scanned += 1
-            record = frame.record(each)
-            after = max(after, seq_of(each))
-            if record is not None and (asked == ALL or asked.matches(record, home)):
+        scanned += len(frames)
+        for each, record in zip(frames, frame.read(frames), strict=True):
+            if record is None:
+                after = max(after, seq_of(each))
+                continue
+            after = record.seq
+            if whole or asked.matches(record, home):
                 found.append(each)
                 size += len(each)
                 if len(found) >= limit or size >= _PAGE:

@@ -12,12 +12,12 @@ from typing import Any
 
 from tracklog.fact import Noted
 from tracklog.importers import Form, Importer, Raw, Reader, Source, Teller, run_id
-from tracklog.importers.otlp import wire
+from tracklog.importers.otlp import genai, wire
 from tracklog.importers.otlp.account import Account
 from tracklog.importers.otlp.logs import record_of, tell_log
 from tracklog.importers.otlp.memory import Memory
 from tracklog.importers.otlp.spans import place_span, tell_span
-from tracklog.importers.otlp.view import Log, Span, spelled, view
+from tracklog.importers.otlp.view import Log, Span, spelled, views_of
 
 WRITER = "otlp"
 MAPPING = "1"
@@ -28,20 +28,24 @@ def tell_items(
     teller: Teller,
     memory: Memory,
     place: dict[str, Any] | None = None,
-) -> Iterator[tuple[wire.Item, str, list[bytes]]]:
-    """Each item of a request with its run and its lines; `place` is where they were read from."""
-    views = [view(item) for item in items]
+) -> Iterator[tuple[wire.Item, str, int]]:
+    """Each item of a request with its run and how many lines the teller has of it.
+
+    `place` is where the items were read from.
+    """
+    views = views_of(items)
     for each in sorted(views, key=_start):
         if each.trace and each.keys:
             memory.bind(each.trace, _keyed(each))
     for each in views:
+        before = len(teller.lines)
         run = _run(each, memory)
         account = Account(teller, memory.past(run), each, run)
         if isinstance(each, Span):
             _span(account, each, memory, place or {})
         else:
             _log(account, each, place or {})
-        yield each.item, run, teller.take()
+        yield each.item, run, len(teller.lines) - before
 
 
 def _start(each: Span | Log) -> tuple[bool, int]:
@@ -76,7 +80,8 @@ def _span(account: Account, span: Span, memory: Memory, place: dict[str, Any]) -
         account.begin(record=f"{own} late", place=place, bare=False)
         account.say(Noted(label="pending", kind=span.name), at=spelled(span.start))
         return
-    account.begin(record=span.record, place=place, bare=False, copy=copy)
+    told = genai.generation(span.attrs, [each.name for each in span.happenings])
+    account.begin(record=span.record, place=place, bare=False, copy=copy, generation=told)
     nested = bool(span.parent) and memory.traces.get(span.trace) == account.run
     call = tell_span(account, span, nested=nested)
     if account.kept not in account.past.records.get(span.record, ()):
@@ -90,7 +95,8 @@ def _log(account: Account, log: Log, place: dict[str, Any]) -> None:
     record = record_of(log)
     if account.is_known(record):
         return
-    account.begin(record=record, place=place, bare=log.at is None)
+    told = genai.generation(log.attrs, [log.name]) if "gen_ai." in log.name else None
+    account.begin(record=record, place=place, bare=log.at is None, generation=told)
     account.corrects = False
     tell_log(account, log)
     _name(account, log, log.at)
@@ -117,16 +123,13 @@ class _Reader(Reader):
 
     def identify(self, raw: Raw) -> str | None:
         items, _ = _read(raw.value)
-        return _run(view(items[0]), Memory()) if items else None
+        return _run(views_of(items)[0], Memory()) if items else None
 
     def record(self, raw: Raw) -> None:
         items, refused = _read(raw.value)
         place = {"path": self.tell.path, "offset": raw.offset}
-        told = [
-            line for *_, lines in tell_items(items, self.tell, self.memory, place) for line in lines
-        ]
-        self.tell.lines += told
-        self.tell.size += sum(map(len, told))
+        for _ in tell_items(items, self.tell, self.memory, place):
+            pass  # the lines wait where those of others do
         self.tell.report.mapped["span"] += sum(item.signal == "traces" for item in items)
         self.tell.report.mapped["log record"] += sum(item.signal == "logs" for item in items)
         for each in refused:

@@ -61,7 +61,6 @@ class Account:
         """Something else was told under the same key, and counts no more: so all is told again."""
         self.who: dict[str, Any] = {}
         """The agent and the step, where they are known."""
-        self.generation: str | None = None
         self._origin: dict[str, Any] = {}
         self._k = 0
 
@@ -75,7 +74,13 @@ class Account:
         return record is not None and self.kept in self.past.records.get(record, ())
 
     def begin(
-        self, *, record: str | None, place: dict[str, Any], bare: bool, copy: bool = False
+        self,
+        *,
+        record: str | None,
+        place: dict[str, Any],
+        bare: bool,
+        copy: bool = False,
+        generation: str | None = None,
     ) -> None:
         """Makes the item, which is kept as a blob, the origin of what is told.
 
@@ -92,6 +97,8 @@ class Account:
             self.corrects = bool(self.past.records.get(record))
         if copy:
             origin["pending"] = True
+        if generation:
+            origin["generation"] = generation
         self._origin = origin
         self.teller.about_hash(self.raw, origin, self._k)
 
@@ -114,11 +121,7 @@ class Account:
         place, self.n = self.n, self.n + 1
         if not known or not (told or self.corrects):
             return
-        origin: dict[str, Any] = {}
-        if clock and at:
-            origin["clock"] = clock
-        if self.generation:
-            origin["generation"] = self.generation
+        clock = clock if at else None
         said = native.body_of(fact)
         who = {key: value for key, value in self.who.items() if value is not None}
         body = {"fact": said["fact"], **who, **said}
@@ -129,11 +132,11 @@ class Account:
             cause=cause or self.view.cause,
             extra=extra or None,
             fidelity=fidelity,
+            clock=clock,
             n=place,
-            **origin,
         )
-        source = {**self._origin, **origin}
-        self.past.hear({**body, "run": self.run, "extra": extra, "origin": source})
+        origin = {**self._origin, "clock": clock} if clock else self._origin
+        self.past.hear(body, origin, extra)
 
     def line_id(self) -> str:
         """The id of the line that is told next."""
@@ -174,10 +177,11 @@ class Account:
 
     def rest(self, *used: str) -> dict[str, Any]:
         """The attributes that are told nowhere else; those about persons are left out."""
+        told = used + PRIVATE
         return {
             key: self.lifted(value)
             for key, value in self.view.attrs.items()
-            if value is not None and not key.startswith((*used, *PRIVATE))
+            if value is not None and not key.startswith(told)
         }
 
     def input(self, messages: list[Message], at: str | None) -> str | None:

@@ -101,22 +101,22 @@ OPERATIONS = {
 """What some call an operation that has another name."""
 TRACELOOP = {"workflow": "invoke_workflow", "agent": "invoke_agent", "tool": "execute_tool"}
 
-ONLY_A = (
+ONLY_A = frozenset((
     "gen_ai.system", "gen_ai.usage.prompt_tokens", "gen_ai.usage.completion_tokens",
     "gen_ai.prompt", "gen_ai.completion",
-)  # fmt: skip  # one row
-ONLY_B = ("gen_ai.usage.cache_creation.input_tokens",)
-ONLY_C = (
+))  # fmt: skip  # one row
+ONLY_B = frozenset({"gen_ai.usage.cache_creation.input_tokens"})
+ONLY_C = frozenset((
     "gen_ai.usage.cache_write.input_tokens", "gen_ai.retrieval.top_k",
     "gen_ai.usage.text.input_tokens", "gen_ai.usage.image.input_tokens",
     "gen_ai.usage.audio.input_tokens", "gen_ai.usage.video.input_tokens",
-)  # fmt: skip  # one row
-B_AND_C = (
+))  # fmt: skip  # one row
+B_AND_C = frozenset((
     "gen_ai.provider.name", "gen_ai.system_instructions", "gen_ai.input.messages",
     "gen_ai.output.messages", "gen_ai.tool.call.arguments", "gen_ai.tool.call.result",
     "gen_ai.tool.definitions", "gen_ai.usage.cache_read.input_tokens",
     "gen_ai.usage.reasoning.output_tokens",
-)  # fmt: skip  # one row
+))  # fmt: skip  # one row
 
 
 def pick(attrs: Attrs, meaning: str) -> str | None:
@@ -163,14 +163,14 @@ def generation(attrs: Attrs, events: Iterable[str] = ()) -> str | None:
     found = set()
     old = any(_is_old_event(name) for name in events)
     flat = any(key.startswith(("gen_ai.prompt.", "gen_ai.completion.")) for key in attrs)
-    if old or flat or any(key in attrs for key in ONLY_A):
+    if old or flat or not ONLY_A.isdisjoint(attrs):
         found.add("A")
-    if any(key in attrs for key in ONLY_B):
+    if not ONLY_B.isdisjoint(attrs):
         found.add("B")
-    named = attrs.get("gen_ai.operation.name")
-    if any(key in attrs for key in ONLY_C) or named == "plan" or "memory" in str(named):
+    named = str(attrs.get("gen_ai.operation.name"))
+    if named == "plan" or "memory" in named or not ONLY_C.isdisjoint(attrs):
         found.add("C")
-    if not found & {"B", "C"} and any(key in attrs for key in B_AND_C):
+    if not found & {"B", "C"} and not B_AND_C.isdisjoint(attrs):
         found.add("B")
     if len(found) > 1:
         return "mixed"

@@ -28,7 +28,6 @@ def record_of(log: Log) -> str | None:
 def tell_log(account: Account, log: Log) -> None:
     """Tells of a log record."""
     attrs = log.attrs
-    account.generation = genai.generation(attrs, [log.name]) if "gen_ai." in log.name else None
     agent = genai.pick(attrs, "agent") or log.service
     account.who = {"agent": agent, "step": genai.pick(attrs, "node")}
     if log.name in genai.OLD_EVENTS:

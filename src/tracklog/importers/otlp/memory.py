@@ -42,11 +42,10 @@ def asked_key(tool: str, given: Any) -> str:
     return sha256(said).hexdigest()[:16]
 
 
-def _told(kind: str, body: Mapping[str, Any]) -> int:
+def _told(kind: str, origin: Mapping[str, Any], extra: Mapping[str, Any]) -> int:
     """What a line tells of a call, and whether it is a part of a message or stands for the call."""
-    known = CALLED if kind == "Called" else RETURNED
-    origin, record = body["origin"], body["origin"].get("record")
-    if origin.get("clock") == "request" or "message_id" in (body.get("extra") or {}):
+    known, record = CALLED if kind == "Called" else RETURNED, origin.get("record")
+    if origin.get("clock") == "request" or "message_id" in extra:
         return known
     return known | (SPANNED if isinstance(record, str) and _SPAN.fullmatch(record) else LOGGED)
 
@@ -57,6 +56,7 @@ class Past:
     def __init__(self, kept: dict[str, Any]) -> None:
         self.said: list[str] = kept.setdefault("said", [])
         """The digests of all that was said, called and returned, in order."""
+        self._often = Counter(self.said)
         self.heard: dict[str, int] = kept.setdefault("heard", {})
         """Those that were told as the input of a call."""
         self.messages: dict[str, int] = kept.setdefault("messages", {})
@@ -74,17 +74,21 @@ class Past:
         """By key: the trace, and the tokens in and out."""
         self._heard = 0
 
-    def hear(self, body: Mapping[str, Any]) -> None:
-        """Remembers a line."""
-        kind, origin = body["fact"], body["origin"]
-        record = origin.get("record")
+    def hear(
+        self,
+        body: Mapping[str, Any],
+        origin: Mapping[str, Any],
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Remembers a line: what it tells, where that is from, and what it has beside."""
+        kind, record = body["fact"], origin.get("record")
         if isinstance(record, str) and "raw" in origin:
             contents = self.records.setdefault(record, [])
             if origin["raw"] not in contents:
                 contents.append(origin["raw"])
         match kind:
             case "Said" | "Called" | "Returned":
-                self._conversed(kind, body)
+                self._conversed(kind, body, origin, extra or {})
             case "Linked" if body["kind"] == "alias":
                 self.names[f"alias {body['system']} {body['alias']}"] = 1
             case "Linked":
@@ -103,11 +107,19 @@ class Past:
             for more in (self.records, self.spends, self.asked, self.joins):
                 _trim(more, FACTS)
 
-    def _conversed(self, kind: str, body: Mapping[str, Any]) -> None:
+    def _conversed(
+        self,
+        kind: str,
+        body: Mapping[str, Any],
+        origin: Mapping[str, Any],
+        extra: Mapping[str, Any],
+    ) -> None:
         known = digest(kind, body)
         self.said.append(known)
+        self._often[known] += 1
         if len(self.said) > FACTS:
             del self.said[: FACTS // 2]
+            self._often = Counter(self.said)
         if kind == "Said":
             if id := body.get("message_id"):
                 self.messages[id] = 1
@@ -115,10 +127,10 @@ class Past:
                     self.heard[known] = 1
                     _trim(self.heard, FACTS)
         else:
-            call, raw = body["call_id"], body["origin"].get("raw", "")
-            self.calls[call] = self.calls.get(call, 0) | _told(kind, body)
+            call, raw = body["call_id"], origin.get("raw", "")
+            self.calls[call] = self.calls.get(call, 0) | _told(kind, origin, extra)
             self.joins.setdefault(raw[:16], "" if body.get("synthetic_id") else call)
-            if id := (body.get("extra") or {}).get("message_id"):
+            if id := extra.get("message_id"):
                 self.messages[id] = 1
             if kind == "Called" and not body.get("synthetic_id"):
                 calls = self.asked.setdefault(asked_key(body["tool"], body.get("input")), [])
@@ -137,14 +149,14 @@ class Past:
         to that end, new is what was not told as often as it stands there.
         """
         start, end = self._overlap(told)
-        known, seen = Counter(self.said), Counter[str]()
+        seen = Counter[str]()
         found = []
         for place, each in enumerate(told):
             seen[each] += 1
             if end and place >= start:
                 found.append(place >= end)
             else:
-                found.append(seen[each] > known[each])
+                found.append(seen[each] > self._often[each])
         return found
 
     def _overlap(self, told: list[str]) -> tuple[int, int]:
@@ -208,7 +220,7 @@ class Memory:
             past = Past(self._runs.setdefault(run, {}))
             if self._recall is not None:
                 for body in self._recall(run):
-                    past.hear(body)
+                    past.hear(body, body["origin"], body.get("extra"))
             self._pasts[run] = past
         # What was used last is let go last.
         self._runs[run] = self._runs.pop(run)

@@ -2,14 +2,14 @@
 
 import struct
 from base64 import b64encode
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from tracklog.importers.otlp.shape import (
-    BY_NUMBER,
     DEEPEST,
     ITEMS,
     KEYS,
+    SHAPES,
     BadItem,
     Item,
     Message,
@@ -25,6 +25,7 @@ from tracklog.importers.otlp.shape import (
 def from_protobuf(signal: Signal, body: bytes) -> Iterator[Item | Refused]:
     """The items of a request; raises `Undecodable` where the envelope around them is broken."""
     outer, inner, last = KEYS[signal]
+    shape = _SHAPES[ITEMS[signal]]
     for i, one in enumerate(_pieces(body, 1)):
         resource = _envelope(one, "resource", "Resource")
         for j, group in enumerate(_pieces(one, 2)):
@@ -32,21 +33,21 @@ def from_protobuf(signal: Signal, body: bytes) -> Iterator[Item | Refused]:
             for k, piece in enumerate(_pieces(group, 2)):
                 pointer = f"/{outer}/{i}/{inner}/{j}/{last}/{k}"
                 try:
-                    found = _decoded(ITEMS[signal], piece, {}, 0)
+                    found = _read(shape, piece, 0, len(piece), {})
                     yield Item(signal, pointer, resource, scope, checked(signal, found))
                 except BadItem as bad:
                     yield Refused(pointer + bad.pointer, bad.message, bad.hint)
 
 
-def _pieces(data: bytes, wanted: int) -> list[bytes]:
+def _pieces(data: bytes, number: int) -> list[bytes]:
+    """The messages of one field, each as it was sent."""
+    wanted = _Shape({number << 3 | 2: _Field("pieces", many=True, read=bytes)})
     try:
-        return [
-            value
-            for number, kind, value in _fields(data)
-            if number == wanted and kind == 2 and isinstance(value, bytes)
-        ]
+        found = _read(wanted, data, 0, len(data), {})
     except BadItem as bad:
         raise Undecodable(bad.message) from None
+    pieces: list[bytes] = found.get("pieces", [])
+    return pieces
 
 
 def _envelope(data: bytes, key: str, shape: str) -> Message:
@@ -55,7 +56,7 @@ def _envelope(data: bytes, key: str, shape: str) -> Message:
     try:
         merged: Message = {}
         for piece in _pieces(data, 1):
-            _decoded(shape, piece, merged, 0)
+            _read(_SHAPES[shape], piece, 0, len(piece), merged)
         if merged:
             found[key] = merged
         for piece in _pieces(data, 3):
@@ -66,13 +67,90 @@ def _envelope(data: bytes, key: str, shape: str) -> Message:
     return found
 
 
+class _Shape(dict[int, "_Field"]):
+    """The fields of a message by their tags: number and wire type as they stand on the wire."""
+
+    is_any = False
+    """One of its fields at a time: the last one wins."""
+
+
+class _Field(NamedTuple):
+    key: str
+    many: bool
+    read: Callable[[bytes], Any]
+    """From its bytes to what stands in the plain shape."""
+    message: _Shape | None = None
+
+
 _TORN = ("it ends in the middle of a field", "send it again, whole")
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _read(shape: _Shape, data: bytes, at: int, end: int, found: Message, depth: int = 0) -> Message:
+    """The message between two places, merged into what was found of it before."""
+    is_any = shape.is_any
+    if is_any and (depth := depth + 1) > DEEPEST:
+        raise too_deep()
+    while at < end:
+        # Every attribute passes here twice, so what is short is read in place.
+        tag = data[at]
+        at += 1
+        if tag > 127:
+            tag, at = _varint(data, at - 1, end)
+        wire = tag & 7
+        if wire == 2:
+            size = data[at] if at < end else 128
+            at += 1
+            if size > 127:
+                size, at = _varint(data, at - 1, end)
+        else:
+            size = _width(data, wire, at, end)
+        stop = at + size
+        if stop > end:
+            raise BadItem("", *_TORN)
+        field = shape.get(tag)
+        if field is None:
+            if not 7 < tag < 1 << 32:
+                raise BadItem("", f"{tag >> 3} is no number of a field", "this is no protobuf")
+            at = stop
+            continue
+        key, many, read, message = field
+        if message is not None:
+            before = {} if many or key not in found else found[key]
+            part = _read(message, data, at, stop, before, depth)
+        else:
+            part = read(data[at:stop])
+        at = stop
+        if many:
+            if key in found:
+                found[key].append(part)
+            else:
+                found[key] = [part]
+        elif is_any:
+            found.clear()
+            found[key] = part
+        elif part:
+            found[key] = part
+        else:
+            found.pop(key, None)  # a default says nothing
+    return found
+
+
+def _width(data: bytes, wire: int, at: int, end: int) -> int:
+    """How many bytes a number takes."""
+    match wire:
+        case 0:
+            return _varint(data, at, end)[1] - at
+        case 1:
+            return 8
+        case 5:
+            return 4
+    raise BadItem("", f"wire type {wire} is not known here", "groups are not taken")
+
+
+def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     value = shift = 0
     while True:
-        if at >= len(data):
+        if at >= end:
             raise BadItem("", *_TORN)
         byte = data[at]
         at += 1
@@ -84,92 +162,55 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             raise BadItem("", "a varint of more than ten bytes", "this is no protobuf")
 
 
-def _fields(data: bytes) -> list[tuple[int, int, int | bytes]]:
-    """Number, wire type and value of each field, in order; a varint of one byte is read here."""
-    found: list[tuple[int, int, int | bytes]] = []
-    at, end = 0, len(data)
-    while at < end:
-        tag = data[at]
-        at += 1
-        if tag > 127:
-            tag, at = _varint(data, at - 1)
-        number, kind = tag >> 3, tag & 7
-        if not 0 < number < 1 << 29:
-            raise BadItem("", f"{number} is no number of a field", "this is no protobuf")
-        if kind == 0:
-            value, at = _varint(data, at)
-            found.append((number, kind, value))
-            continue
-        if kind == 2:
-            size = data[at] if at < end else 128
-            at += 1
-            if size > 127:
-                size, at = _varint(data, at - 1)
-        elif kind in (1, 5):
-            size = 8 if kind == 1 else 4
-        else:
-            raise BadItem("", f"wire type {kind} is not known here", "groups are not taken")
-        if at + size > end:
-            raise BadItem("", *_TORN)
-        found.append((number, kind, data[at : at + size]))
-        at += size
-    return found
-
-
-def _decoded(name: str, data: bytes, found: Message, depth: int) -> Message:
-    """A message, merged into what was found of it before."""
-    is_any = name == "AnyValue"
-    if is_any and (depth := depth + 1) > DEEPEST:
-        raise too_deep()
-    shape = BY_NUMBER[name]
-    for number, kind, value in _fields(data):
-        field = shape.get(number)
-        if field is None or field[1] != kind:
-            continue  # unknown, and skipped by its wire type
-        key, _, many, message, of = field
-        if message is not None:
-            assert isinstance(value, bytes)
-            before = {} if many or key not in found else found[key]
-            part: Any = _decoded(message, value, before, depth)
-        else:
-            part = _text(value) if of == "string" else _scalar(of, value)  # type: ignore[arg-type]  # bytes, as its wire type says
-        if many:
-            found.setdefault(key, []).append(part)
-        elif is_any:
-            found.clear()  # one of several: the last one wins
-            found[key] = part
-        elif part:
-            found[key] = part
-        else:
-            found.pop(key, None)  # a default says nothing
-    return found
-
-
-def _scalar(kind: str, value: Any) -> Any:
-    match kind:
-        case "id":
-            return str(value.hex())
-        case "bytes":
-            return b64encode(value).decode()
-        case "bool":
-            return bool(value)
-        case "int64":
-            return str(value - (1 << 64) if value >> 63 else value)
-        case "uint32":
-            return value & 0xFFFFFFFF
-        case "enum":
-            low = value & 0xFFFFFFFF
-            return low - (1 << 32) if low >> 31 else low
-        case "fixed64":
-            found = int.from_bytes(value, "little")
-            return str(found) if found else ""
-        case "fixed32":
-            return int.from_bytes(value, "little")
-    return double(struct.unpack("<d", value)[0])
-
-
 def _text(value: bytes) -> str:
     try:
         return str(value, "utf-8")
     except UnicodeDecodeError:
         raise BadItem("", "a text that is no UTF-8", "send text as UTF-8") from None
+
+
+def _number(value: bytes) -> int:
+    return value[0] if len(value) == 1 else _varint(value, 0, len(value))[0]
+
+
+def _signed(value: bytes) -> str:
+    found = _number(value)
+    return str(found - (1 << 64) if found >> 63 else found)
+
+
+def _enum(value: bytes) -> int:
+    low = _number(value) & 0xFFFFFFFF
+    return low - (1 << 32) if low >> 31 else low
+
+
+def _time(value: bytes) -> str:
+    found = int.from_bytes(value, "little")
+    return str(found) if found else ""
+
+
+_KINDS: dict[str, tuple[int, Callable[[bytes], Any]]] = {
+    "string": (2, _text),
+    "id": (2, bytes.hex),
+    "bytes": (2, lambda value: b64encode(value).decode()),
+    "bool": (0, lambda value: bool(_number(value))),
+    "int64": (0, _signed),
+    "uint32": (0, lambda value: _number(value) & 0xFFFFFFFF),
+    "enum": (0, _enum),
+    "fixed64": (1, _time),
+    "fixed32": (5, lambda value: int.from_bytes(value, "little")),
+    "double": (1, lambda value: double(struct.unpack("<d", value)[0])),
+}
+"""The wire type of each kind of scalar, and how it is read."""
+
+
+def _shaped() -> dict[str, _Shape]:
+    shapes = {name: _Shape() for name in SHAPES}
+    shapes["AnyValue"].is_any = True
+    for name, fields in SHAPES.items():
+        for number, (key, kind, many) in fields.items():
+            wire, read = _KINDS.get(kind, (2, bytes))
+            shapes[name][number << 3 | wire] = _Field(key, many, read, shapes.get(kind))
+    return shapes
+
+
+_SHAPES = _shaped()

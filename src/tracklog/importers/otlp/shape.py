@@ -149,18 +149,8 @@ SHAPES: Mapping[str, dict[int, Field]] = {
     "KeyValueList": _shape("1 values KeyValue*"),
 }
 ITEMS: Mapping[Signal, str] = {"traces": "Span", "logs": "LogRecord"}
-WIRE_TYPES = {
-    "enum": 0, "uint32": 0, "int64": 0, "bool": 0, "fixed64": 1, "double": 1, "fixed32": 5,
-}  # fmt: skip  # one row; whatever has a length is 2
 BY_KEY = {
     name: {key: (kind, many) for key, kind, many in shape.values()}
-    for name, shape in SHAPES.items()
-}
-BY_NUMBER = {
-    name: {
-        number: (key, WIRE_TYPES.get(kind, 2), many, kind if kind[0].isupper() else None, kind)
-        for number, (key, kind, many) in shape.items()
-    }
     for name, shape in SHAPES.items()
 }
 

@@ -46,8 +46,6 @@ def tell_span(account: Account, span: Span, *, nested: bool) -> str | None:
     `nested`: it stands below others of its run, so it is not the run itself.
     """
     does = genai.operation(span.attrs)
-    names = [each.name for each in span.happenings]
-    account.generation = genai.generation(span.attrs, names)
     start, end = spelled(span.start), spelled(span.end)
     what = _what(span, does, nested=nested)
     agent = genai.pick(span.attrs, "agent") or _named(span, "invoke_agent")

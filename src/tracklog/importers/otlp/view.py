@@ -1,6 +1,6 @@
 """A span or a log record as it is read: its attributes, its times, its place among the others."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -131,21 +131,29 @@ class Log(View):
         return f"{self.trace}/{self.span}" if self.trace and self.span else None
 
 
-def view(item: Item) -> Span | Log:
-    """What an item says of itself."""
-    found = span(item) if item.signal == "traces" else log(item)
-    found.tool = _tool(found)
+def views_of(items: Iterable[Item]) -> list[Span | Log]:
+    """What each item says of itself; a resource that many have is read once."""
+    found: list[Span | Log] = []
+    last: Mapping[str, Any] | None = None
+    resource: dict[str, Any] = {}
+    for item in items:
+        if item.resource is not last:
+            last = item.resource
+            resource = attributes(last.get("resource", {}).get("attributes"))
+        each = span(item, resource) if item.signal == "traces" else log(item, resource)
+        each.tool = _tool(each)
+        found.append(each)
     return found
 
 
-def span(item: Item) -> Span:
+def span(item: Item, resource: dict[str, Any]) -> Span:
     body = item.body
     attrs = attributes(body.get("attributes"))
     status = body.get("status", {})
     found = Span(
         item,
         attrs,
-        _resource(item),
+        resource,
         item.scope.get("scope", {}).get("name", ""),
         body["traceId"],
         name=body.get("name", ""),
@@ -178,7 +186,7 @@ def span(item: Item) -> Span:
     return found
 
 
-def log(item: Item) -> Log:
+def log(item: Item, resource: dict[str, Any]) -> Log:
     body = item.body
     attrs = attributes(body.get("attributes"))
     time, observed = (int(body.get(key, 0)) for key in ("timeUnixNano", "observedTimeUnixNano"))
@@ -186,7 +194,7 @@ def log(item: Item) -> Log:
     return Log(
         item,
         attrs,
-        _resource(item),
+        resource,
         item.scope.get("scope", {}).get("name", ""),
         body.get("traceId", ""),
         name=_event_name(body, attrs, said),
@@ -196,10 +204,6 @@ def log(item: Item) -> Log:
         span=body.get("spanId", ""),
         body=said,
     )
-
-
-def _resource(item: Item) -> dict[str, Any]:
-    return attributes(item.resource.get("resource", {}).get("attributes"))
 
 
 def _event_name(body: dict[str, Any], attrs: dict[str, Any], said: Any) -> str:
