@@ -377,7 +377,10 @@ def test_a_verdict_is_spoken_and_decided():
 
 
 def test_a_start_tells_its_goal_its_title_and_its_setup():
-    assert facts_of(kind="run.started", payload={}) == [Began(what="run")]
+    assert facts_of(kind="run.started", payload={}) == [
+        Began(what="run"),
+        Noted(label="setup", kind="run.started", data={}),
+    ]
     payload = {"goal": "find the cat", "scenario": "kitchen", "cast": {"cara": {}}}
     assert facts_of(kind="run.started", payload=payload) == [
         Began(what="run", task="find the cat"),
@@ -409,7 +412,7 @@ def test_a_close_tells_the_winner_and_the_tokens_once():
     ended, spent = facts_of(kind="run.finished", payload=payload)
     assert ended == Ended(
         what="run", outcome="verdict", winner="herd", winner_kind="team",
-        winning_models=("model://a", "model://b"),
+        winning_models=("model://a", "model://b"), counts={"turns": 1, "tokens": 242},
     )  # fmt: skip
     (_, again) = facts_of(id="e-2", kind="run.finished", payload=payload)
     assert spent == again == Spent(key="fishbowl/bowl-1/tokens", usage={"total_tokens": 242})

@@ -56,6 +56,7 @@ from tracklog.folds import loops as loops_
 from tracklog.folds import outcomes as outcomes_
 from tracklog.folds import runs as runs_
 from tracklog.folds import stage as stage_
+from tracklog.folds import steps as steps_
 from tracklog.folds import tools as tools_
 from tracklog.folds import tree as tree_
 from tracklog.folds.conversation import mark_of
@@ -908,30 +909,119 @@ def contest(*ends, kind="versus"):
 @pytest.mark.requirement("BOWL-53")
 def test_the_summary_carries_the_winners_keys_one_to_one():
     agent = WON | {"winner": "cara", "winner_kind": "agent", "winning_model": "model://cara"}
-    for end in (WON, agent, BUDGET):
+    for end in (WON, agent, BUDGET, WON | {"turns": 31, "tokens": 0}):
         (state,) = contest(end)
-        summary = leaderboard_.summary(state)
-        for key in ("reason", "winner", "winner_kind", "winning_model", "winning_models"):
-            assert summary[key] == end[key]
-        assert (summary["run_id"], summary["scenario"], summary["tokens"]) == (
-            "bowl", "kitchen", 242,
-        )  # fmt: skip  # one row
-        assert summary["cast"]["cara"]["model_endpoint"] == "model://cara"
-        assert summary["finished_at"] == "2026-05-05T09:00:00Z"
+        assert leaderboard_.summary(state) == {
+            "run_id": "bowl",
+            "scenario": "kitchen",
+            "seed": "s",
+            "session_id": None,
+            "cast": {
+                "cara": {"model_endpoint": "model://cara", "model_profile": "p", "model": None}
+            },
+            "started_at": "2026-05-05T09:00:00Z",
+            "finished_at": "2026-05-05T09:00:00Z",
+            **end,
+        }
 
 
 def test_an_unfinished_run_keeps_the_defaults_of_its_summary():
-    (state,) = play(
-        leaderboard_.fold, read("fishbowl", [bowl("agent.spoke", {"text": "x"})])
-    ).values()
-    summary = leaderboard_.summary(state)
-    assert (summary["scenario"], summary["finished_at"], summary["winning_models"]) == (
-        "",
-        None,
-        [],
-    )
-    assert summary["turns"] == 0
+    lines = [bowl("run.started", {}, "conductor"), bowl("agent.spoke", {"text": "x"})]
+    (state,) = play(leaderboard_.fold, read("fishbowl", lines)).values()
+    assert leaderboard_.staged(state)
+    assert leaderboard_.summary(state) == {
+        "run_id": "bowl", "scenario": "", "seed": "", "session_id": None, "cast": {},
+        "started_at": "2026-05-05T09:00:00Z", "finished_at": None, "reason": None, "winner": None,
+        "winner_kind": None, "winning_model": None, "winning_models": [], "turns": 0, "tokens": 0,
+    }  # fmt: skip  # the table of its fields
     assert leaderboard_.answer([state]) == []
+
+
+def node(name, *tries, status="done"):
+    """The lines of a node that is tried so often, the last time with that end."""
+    at = {"ts": "2026-05-05T09:00:00.000Z", "run_id": "ci", "node_id": name}
+    move = at | {"event": "node_transition"}
+    lines = [move | {"from": "pending", "to": "ready"}]
+    for attempt, converged in enumerate(tries, 1):
+        if attempt == 1:
+            lines.append(move | {"from": "ready", "to": "running", "attempt": 1})
+        tried = {"attempt": attempt, "duration_s": 1.0, "converged": converged}
+        lines.append(at | {"event": "node_attempt", **tried, "done_when_results": []})
+    last = "running" if tries else "ready"
+    return [*lines, move | {"from": last, "to": status}]
+
+
+def worked_off(*lines, total_nodes=7, **end):
+    start = {"event": "run_start", "total_nodes": total_nodes, "ts": "2026-05-05T09:00:00.000Z"}
+    end = {"event": "run_end", "ts": "2026-05-05T09:01:05.500Z", "total_duration_s": 65.5} | end
+    whole = [start | {"run_id": "ci"}, *lines, end | {"run_id": "ci"}]
+    return steps_.summary(only(play(steps_.fold, read("kahn-ci", whole))))
+
+
+def test_a_run_of_steps_has_the_summary_of_its_archive():
+    flaky = [line for name in "abcd" for line in node(name, False, True)]
+    firm = [line for name in "efg" for line in node(name, True)]
+    counts = {"done": 7, "failed": 0, "blocked": 0}
+    stated = {"total_attempts": 11, "flake_retries": 4}
+    for last in (counts, counts | stated):  # the last two may be left out, and are counted then
+        assert worked_off(*flaky, *firm, outcome="clean_with_flake", **last) == {
+            "run_id": "ci", "started": "2026-05-05T09:00:00.000Z",
+            "ended": "2026-05-05T09:01:05.500Z", "duration_s": 65.5, "outcome": "clean_with_flake",
+            "total_nodes": 7, **counts, **stated, "exit_code": 0, "failed_nodes": [],
+            "node_attempts": dict.fromkeys("abcd", 2) | dict.fromkeys("efg", 1),
+        }  # fmt: skip  # the known row
+
+
+def test_failed_steps_are_named_and_blocked_ones_were_never_tried():
+    lines = [*node("a", True), *node("b", False, False, status="failed")]
+    lines += [*node("c", status="blocked"), *node("d", status="blocked")]
+    told_ = worked_off(
+        *lines, total_nodes=5, outcome="stuck", done=1, failed=1, blocked=2, exit_code=1
+    )
+    assert (told_["failed_nodes"], told_["node_attempts"]) == (["b"], {"a": 1, "b": 2})
+    assert (told_["flake_retries"], told_["total_attempts"], told_["exit_code"]) == (0, 3, 1)
+    assert worked_off(outcome="partial", done=3, failed=0, blocked=2)["exit_code"] == 1
+    cut_off = steps_.summary(only(play(steps_.fold, read("kahn-ci", lines))))
+    assert [cut_off[key] for key in ("total_nodes", "done", "failed", "blocked")] == [4, 1, 1, 2]
+    assert (cut_off["started"], cut_off["ended"], cut_off["exit_code"]) == (None, None, None)
+
+
+@pytest.mark.requirement("RALPH-32")
+@pytest.mark.parametrize(
+    ("phases", "flakes"),
+    [("plan execute audit", 0), ("plan !execute execute audit", 1), ("plan !execute audit", 0),
+     ("!plan plan !audit audit", 2), ("!plan !plan plan", 1)],
+)  # fmt: skip  # a table
+def test_a_phase_that_failed_and_passed_later_is_a_flake(phases, flakes):
+    at = {"ts": "2026-05-05T09:00:00.000Z", "run_id": "r", "event": "node_attempt", "node_id": "p"}
+    lines = [
+        at | {"attempt": n, "phase": phase.strip("!"), "converged": phase[0] != "!"}
+        | {"duration_s": 1.0, "done_when_results": []}
+        for n, phase in enumerate(phases.split(), 1)
+    ]  # fmt: skip  # a line by its parts
+    told_ = steps_.summary(only(play(steps_.fold, read("ralph", lines))))
+    assert (told_["flake_retries"], told_["node_attempts"]) == (flakes, {"p": len(lines)})
+
+
+def test_steps_of_any_dialect_have_attempts_and_flakes():
+    history = numbered(
+        [
+            Began(what="run"),
+            Began(what="step", step="build"), Ended(what="step", step="build", passed=False),
+            Began(what="step", step="build"), Ended(what="step", step="build", passed=True),
+            Began(what="step", step="ship"), Ended(what="step", step="ship", error="no route"),
+            Began(what="step", step="rest"),
+        ]
+    )  # fmt: skip  # by step
+    told_ = steps_.summary(only(play(steps_.fold, history)))
+    assert told_["node_attempts"] == {"build": 2, "ship": 1, "rest": 1}
+    assert [told_[key] for key in ("total_nodes", "done", "failed", "flake_retries")] == [
+        3,
+        1,
+        1,
+        1,
+    ]
+    assert told_["failed_nodes"] == ["ship"]
 
 
 @pytest.mark.requirement("BOWL-62")
@@ -1072,6 +1162,8 @@ PLAIN = {
     "ok": st.none() | st.booleans(),
     "whole": st.booleans(),
     "winning_models": st.lists(WORDS, max_size=2).map(tuple),
+    "attempt": st.none() | st.integers(1, 3),
+    "counts": st.dictionaries(st.sampled_from(["done", "turns"]), st.integers(0, 9) | JSON),
     **dict.fromkeys(["seconds", "score", "cost_usd"], st.floats(0, 100)),
 }
 
@@ -1124,6 +1216,7 @@ ANSWERS = {
     "outcomes": lambda states: outcomes_.answer(states.values(), NOW),
     "inbox": lambda states: inbox_.answer(states.values(), NOW),
     "conversation": lambda states: conversation_.answer(states.values()),
+    "steps": lambda states: {key: steps_.summary(states[key]) for key in sorted(states)},
     "stage": lambda states: {key: stage_.answer(states[key]) for key in sorted(states)},
     "leaderboard": lambda states: [
         leaderboard_.answer(states.values()),

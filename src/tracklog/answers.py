@@ -23,6 +23,7 @@ from tracklog.folds import moment, rows_of, run_of, said_in, short
 from tracklog.folds import outcomes as outcomes_fold
 from tracklog.folds import runs as runs_fold
 from tracklog.folds import stage as stage_fold
+from tracklog.folds import steps as steps_fold
 from tracklog.folds import tools as tools_fold
 from tracklog.folds import tree as tree_fold
 from tracklog.folds.runs import LOST_AFTER
@@ -110,17 +111,18 @@ def show(
         "loops": _looped(index, often, LOOP),
         "cost_with_sub_runs": spent[0] if spent else None,
         "same_as": untold(index, [key]).get(key),
-        **_staged(index, key),
+        **_in_short(index, key),
     }
 
 
-def _staged(index: Indexer, key: str) -> Row:
-    """Of a run with a cast: who won, and what one would see on the stage."""
-    contest = index.state("leaderboard", key)
-    if contest.contest is None:
-        return {}
-    stage = stage_fold.answer(index.state("stage", key))
-    return {"summary": leaderboard_fold.summary(contest), "stage": stage}
+def _in_short(index: Indexer, key: str) -> Row:
+    """Of a run with steps or with a cast its summary; and what one would see on the stage."""
+    steps, contest = index.state("steps", key), index.state("leaderboard", key)
+    told: Row = {"summary": steps_fold.summary(steps)} if steps_fold.stepped(steps) else {}
+    if leaderboard_fold.staged(contest):
+        told["summary"] = told.get("summary", {}) | leaderboard_fold.summary(contest)
+        told["stage"] = stage_fold.answer(index.state("stage", key))
+    return told
 
 
 def show_at(home: Home, key: str, seq: int) -> Row:

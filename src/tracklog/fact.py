@@ -52,6 +52,8 @@ class Began(Fact):
     host: str | None = None
     cwd: str | None = None
     git: Mapping[str, Any] | None = None
+    counts: Mapping[str, int] | None = None
+    """What its source says there will be, under the source's own names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,12 @@ class Ended(Fact):
     winner_kind: str | None = None
     winning_model: str | None = None
     winning_models: tuple[str, ...] | None = None
+    attempt: int | None = None
+    """The number of this try at a step, counted from 1; `step` is then the step's name, # and it."""
+    part: str | None = None
+    """What of the step was tried, where its parts are tried one by one."""
+    counts: Mapping[str, int] | None = None
+    """What its source counted, under the source's own names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

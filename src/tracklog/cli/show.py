@@ -72,8 +72,10 @@ def _told(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "heard", f"{_table.ago(row['silent_seconds'])} ({moment} UTC)"
     if row["agents"]:
         yield "agents", row["agents"]
-    if row["steps"]:
-        yield "steps", row["steps"]
+    if turns := (row.get("summary") or {}).get("turns"):
+        yield "turns", turns
+    elif row["steps"]:
+        yield "steps", list(_worked_off(row))
     if row["tool_calls"]:
         calls = [terminal.count(row["tool_calls"], "call")]
         calls += [f"{row['tool_failures']:,} failed"] if row["tool_failures"] else []
@@ -98,6 +100,22 @@ def _told(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     if row["skew_ms"] > SKEWED and row["first_at"]:
         yield "clock", f"its clock and ours differ by {_table.age(row['skew_ms'] / 1000)}"
     yield "records", f"{row['first_seq']:,} to {row['last_seq']:,}, {', '.join(row['dialects'])}"
+
+
+def _worked_off(row: dict[str, Any]) -> Iterator[str]:
+    """How many steps, and what was the matter with them."""
+    summary = row.get("summary") or {}
+    yield f"{summary.get('total_nodes') or row['steps']:,}"
+    tries = summary.get("total_attempts", 0)
+    if tries > sum(1 for n in summary.get("node_attempts", {}).values() if n):
+        yield terminal.count(tries, "attempt")
+    if summary.get("flake_retries"):
+        yield f"{summary['flake_retries']:,} flaky"
+    if summary.get("failed"):
+        names = summary["failed_nodes"]
+        yield f"{summary['failed']:,} failed" + (f" ({' '.join(names[:5])})" if names else "")
+    if summary.get("blocked"):
+        yield f"{summary['blocked']:,} blocked"
 
 
 def _staged(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -180,8 +180,7 @@ def _started(payload: Body) -> Iterator[Fact]:
     yield Began(what="run", task=text(payload.get("goal")))
     if scenario := text(payload.get("scenario")):
         yield Noted(label="title", text=scenario)
-    if payload:
-        yield Noted(label="setup", kind="run.started", data=payload)
+    yield Noted(label="setup", kind="run.started", data=payload)
 
 
 def _said(event: Event, payload: Body) -> Iterator[Fact]:
@@ -225,11 +224,18 @@ def _finished(run: str, payload: Body) -> Iterator[Fact]:
         winning_models=tuple(model for model in models if isinstance(model, str))
         if isinstance(models, list)
         else None,
+        counts=_counts(payload),
     )
     tokens = number(payload.get("tokens"))
     if tokens is not None:
         # The total of the run, told again by a corrective close: one spend.
         yield Spent(key=f"fishbowl/{run}/tokens", usage={"total_tokens": tokens})
+
+
+def _counts(payload: Body) -> dict[str, int] | None:
+    """The governor's own totals, as far as they are any."""
+    told = {key: number(payload.get(key)) for key in ("turns", "tokens")}
+    return {key: int(n) for key, n in told.items() if n is not None and 0 <= n < 2**53} or None
 
 
 @dataclass(slots=True)
@@ -495,6 +501,7 @@ def _say_end(fact: Ended, scene: Scene) -> Body:
         "winning_models": list(fact.winning_models or ()),
         "turns": scene.memory.get("turn", 0),
         "tokens": scene.memory.get("tokens", 0),
+        **{key: n for key, n in (fact.counts or {}).items() if key in ("turns", "tokens")},
     }
 
 

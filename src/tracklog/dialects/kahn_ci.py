@@ -174,22 +174,28 @@ def facts(event: Event) -> Iterator[Fact]:
     body = event.body
     match event.kind:
         case "run_start":
-            yield Began(what="run")
+            yield Began(what="run", counts={"total_nodes": int(body["total_nodes"])})
         case "node_transition":
             yield from _moved(body)
         case "node_attempt":
             yield from _attempted(body)
         case "run_end":
             outcome = body["outcome"]
+            # These two are the outcomes with which the process exits 0, and does not write it.
+            passed = outcome in ("clean", "clean_with_flake")
             yield Ended(
                 what="run",
                 outcome=outcome,
-                # These two are the outcomes with which the process exits 0.
-                passed=outcome in ("clean", "clean_with_flake"),
-                exit_code=body.get("exit_code"),
+                passed=passed,
+                exit_code=body.get("exit_code", int(not passed)),
                 seconds=body["total_duration_s"],
+                counts={key: int(body[key]) for key in TOTALS if key in body},
             )
     yield from extras(body)
+
+
+TOTALS = ("done", "failed", "blocked", "total_attempts", "flake_retries")
+DECISIVE = ("done", "failed", "blocked", "flake_retries")
 
 
 def _moved(body: Body) -> Iterator[Fact]:
@@ -204,11 +210,11 @@ def _moved(body: Body) -> Iterator[Fact]:
 
 
 def _attempted(body: Body) -> Iterator[Fact]:
-    node = body["node_id"]
+    node, attempt = body["node_id"], int(body["attempt"])
     for number_, result in enumerate(body["done_when_results"]):
         yield Returned(
             step=node,
-            call_id=f"{node}/{body['attempt']}/{number_}",
+            call_id=f"{node}/{attempt}/{number_}",
             synthetic_id=True,
             tool=result["cmd"],
             ok=result["rc"] == 0,
@@ -218,10 +224,11 @@ def _attempted(body: Body) -> Iterator[Fact]:
         )
     yield Ended(
         what="step",
-        step=f"{node}#{body['attempt']}",
+        step=f"{node}#{attempt}",
         passed=body["converged"],
         outcome="converged" if body["converged"] else "not converged",
         seconds=body["duration_s"],
+        attempt=attempt,
     )
 
 
@@ -401,7 +408,11 @@ def say(fact: Fact, scene: Scene) -> Body | None:
     node = slug((fact.agent if whole else fact.step) or "", NODE_ID, "node")
     match fact:
         case Began(what="run"):
-            return {**base, "event": "run_start", "total_nodes": 0}
+            return {
+                **base,
+                "event": "run_start",
+                "total_nodes": (fact.counts or {}).get("total_nodes", 0),
+            }
         case Moved(step=str(), to=to) if to in PHASES:
             before = fact.from_ if fact.from_ in PHASES else nodes.get(node, "pending")
             return {**base, **_say_move(node, before, to, fact.reason, memory)}
@@ -459,12 +470,13 @@ def carries(_event: Event, facts: Iterable[Fact]) -> bool:
 
 def _end(fact: Ended, memory: dict[str, Any]) -> dict[str, Any]:
     ends = list(memory["nodes"].values())
-    done, failed, blocked = (ends.count(status) for status in ("done", "failed", "blocked"))
-    if fact.passed is False and not failed and not blocked:
-        failed = 1
+    counts = {status: ends.count(status) for status in ("done", "failed", "blocked")}
+    if fact.passed is False and not counts["failed"] and not counts["blocked"]:
+        counts["failed"] = 1
+    counts |= {key: n for key, n in (fact.counts or {}).items() if key in TOTALS}
     told = [word for word in OUTCOMES if word == fact.outcome]
-    outcome = told[0] if told else outcome_of(done, failed, blocked, 0)
-    end: dict[str, Any] = {"outcome": outcome, "done": done, "failed": failed, "blocked": blocked}
+    outcome = told[0] if told else outcome_of(*(counts.get(key, 0) for key in DECISIVE))
+    end: dict[str, Any] = {"outcome": outcome, **counts}
     end["total_duration_s"] = float(fact.seconds or 0)
     clean = outcome in ("clean", "clean_with_flake")
     return end | ({} if clean else {"exit_code": fact.exit_code or 1})

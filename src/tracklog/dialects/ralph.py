@@ -1,7 +1,7 @@
 """ralph: prompt runs written as CI transitions, with their own keys riding along."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from pydantic import MISSING, Field
@@ -60,6 +60,9 @@ def facts(event: Event) -> Iterator[Fact]:
                 passed=fact.passed and body["outcome"] in WORST_LAST[:2],
                 reason=fact.reason,
             )
+        elif isinstance(fact, Ended) and fact.attempt is not None:
+            # K25: what is tried again is a phase.
+            yield replace(fact, part=str(body.get("phase", "")))
         else:
             yield fact
     if event.kind == "node_transition" and "convergence_score" in body:

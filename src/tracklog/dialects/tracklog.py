@@ -153,6 +153,8 @@ class Began(Frame):
     cwd: str | MISSING = MISSING
     git: dict[str, Any] | MISSING = MISSING
     """branch, commit, repository."""
+    counts: dict[str, Count] | MISSING = MISSING
+    """What there will be, as the source says it."""
 
 
 class Ended(Frame):
@@ -172,6 +174,12 @@ class Ended(Frame):
     winner_kind: str | MISSING = MISSING
     winning_model: str | MISSING = MISSING
     winning_models: list[str] | MISSING = MISSING
+    attempt: Annotated[int, Field(ge=1)] | MISSING = MISSING
+    """Which try at the step it was; `step` is then the step's name, # and this number."""
+    part: str | MISSING = MISSING
+    """What of the step was tried, where its parts are tried one by one."""
+    counts: dict[str, Count] | MISSING = MISSING
+    """What there was, as the source counted it."""
 
 
 class Moved(Frame):

@@ -3,11 +3,10 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any
 
-from tracklog.fact import Began, Decided, Ended, Fact, Noted, Said, Spent
-from tracklog.folds import Fold, Told, add, amounts, run_key, short, spend_name, word
+from tracklog.fact import Began, Ended, Fact, Noted
+from tracklog.folds import Fold, Told, run_key, short, whole, word
 
 
 @dataclass(slots=True)
@@ -31,12 +30,9 @@ class State:
     winner_kind: str | None = None
     winning_model: str | None = None
     winning_models: list[str] = field(default_factory=list)
-    turn: int = 0
-    """The greatest number of a turn in which something was said or decided."""
-    turns: int = 0
-    """How many it had, once it ended."""
-    tokens: dict[str, int] = field(default_factory=dict)
-    """By spend."""
+    turns: int | None = None
+    tokens: int | None = None
+    """What its end says of both; None where it says nothing."""
 
 
 def key(told: Told, fact: Fact) -> str | None:
@@ -49,7 +45,6 @@ def step(state: State, told: Told, fact: Fact) -> State:
     state.last_seq = told.seq
     if fact.copied is True:
         return state
-    state.turn = max(state.turn, _number(fact.step))
     match fact:
         case Began(what="run"):
             state.started_at = told.at
@@ -62,17 +57,9 @@ def step(state: State, told: Told, fact: Fact) -> State:
             state.winning_model = word(fact.winning_model)
             models = fact.winning_models if isinstance(fact.winning_models, tuple | list) else ()
             state.winning_models = [model for model in models if isinstance(model, str)]
-            state.turns = _number(fact.step) or state.turn
-        case Spent():
-            name, known = spend_name(told, fact), amounts(fact).get("total_tokens", 0)
-            state.tokens[name] = max(known, state.tokens.get(name, 0))
+            total = fact.counts if isinstance(fact.counts, Mapping) else {}
+            state.turns, state.tokens = whole(total.get("turns")), whole(total.get("tokens"))
     return state
-
-
-def _number(turn: Any) -> int:
-    """The number of a turn; 0 where it has another name."""
-    numbered = isinstance(turn, str) and turn.isdecimal() and turn.isascii() and len(turn) < 10
-    return int(turn) if numbered else 0
 
 
 def _set_up(state: State, setup: Mapping[str, Any]) -> None:
@@ -105,9 +92,14 @@ def summary(state: State) -> dict[str, Any]:
         "winner_kind": state.winner_kind,
         "winning_model": state.winning_model,
         "winning_models": state.winning_models,
-        "turns": state.turns,
-        "tokens": reduce(add, state.tokens.values(), 0),
+        "turns": state.turns or 0,
+        "tokens": state.tokens or 0,
     }
+
+
+def staged(state: State) -> bool:
+    """Whether a run was a play or a contest: it was set up as one, or ended as one."""
+    return state.contest is not None or state.winner is not None or state.turns is not None
 
 
 def counts(state: State) -> bool:
@@ -144,7 +136,7 @@ fold = Fold(
     name="leaderboard",
     about="Who won each contest, and with which models?",
     State=State,
-    facts=(Began, Ended, Said, Decided, Spent, Noted),
+    facts=(Began, Ended, Noted),
     key=key,
     step=step,
 )

@@ -67,6 +67,8 @@ class State:
     began_ms: int | None = None
     ended: bool = False
     ended_ms: int | None = None
+    seconds: float | None = None
+    """How long it took, as its end says."""
     outcome: str | None = None
     passed: bool | None = None
     score: float | None = None
@@ -176,7 +178,7 @@ def _began(state: State, told: Told, fact: Began) -> None:
     state.task = state.task or short(fact.task)
     if fact.what == "run":
         # A run that begins again goes on: what it had come to is no longer its end.
-        state.begun, state.ended, state.ended_ms = True, False, None
+        state.begun, state.ended, state.ended_ms, state.seconds = True, False, None, None
         state.outcome = state.passed = state.score = None
     elif fact.what == "agent":
         state.ends.pop(word(fact.agent) or "", None)
@@ -190,7 +192,7 @@ def _ended(state: State, told: Told, fact: Ended) -> None:
     phase = "failed" if passed is False or fact.error is not None else "done"
     outcome, score = short(fact.outcome), number(fact.score)
     if fact.what == "run":
-        state.ended, state.ended_ms = True, when(told)
+        state.ended, state.ended_ms, state.seconds = True, when(told), number(fact.seconds)
         state.outcome, state.score = outcome, score
         state.passed = False if phase == "failed" else passed
     elif fact.what == "agent":
@@ -235,6 +237,7 @@ def row(state: State, now: str, lost_after: float = LOST_AFTER) -> dict[str, Any
     alone = next(iter(state.ends.values())) if len(state.ends) == 1 else [None] * 4
     tokens = _tokens(state)
     began, ended = state.began_ms, ended_ms(state)
+    took = (ended - began) / 1000 if began is not None and ended is not None else None
     return {
         "family": state.family,
         "run": state.run,
@@ -246,7 +249,7 @@ def row(state: State, now: str, lost_after: float = LOST_AFTER) -> dict[str, Any
         "passed": state.passed if state.ended else _passed(state),
         "score": state.score if state.score is not None else alone[2],
         "ended": ended is not None,
-        "seconds": (ended - began) / 1000 if began is not None and ended is not None else None,
+        "seconds": took if state.seconds is None else state.seconds,
         "silent_seconds": silence(state.alive, now),
         "agents": sorted(state.agents),
         "steps": len(state.steps) or sum(turn[1] for turn in state.turns.values()),

@@ -13,6 +13,7 @@ const What = z.enum(["run", "agent", "step"]);
 const Text = z.string().optional();
 const Flag = z.boolean().optional();
 const Json = z.unknown().optional();
+const Counts = z.record(z.string(), Count).optional();
 
 /** Where a line came from. */
 export const OriginSchema = z.looseObject({
@@ -103,6 +104,7 @@ export const BeganSchema = Frame.extend({
   host: Text,
   cwd: Text,
   git: JsonObject.optional(),
+  counts: Counts,
 });
 
 export const EndedSchema = Frame.extend({
@@ -119,6 +121,9 @@ export const EndedSchema = Frame.extend({
   winner_kind: Text,
   winning_model: Text,
   winning_models: z.array(z.string()).optional(),
+  attempt: z.int().min(1).optional(),
+  part: Text,
+  counts: Counts,
 });
 
 export const MovedSchema = Frame.extend({

@@ -511,7 +511,7 @@ def fates(options: Options) -> dict[str, Fate]:
         "Called": "tool input agent",
         "Returned": "output error tool exit_code",
         "Moved": "from to agent step reason",
-        "Began": "what task agent step model software host cwd git",
+        "Began": "what task agent step model software host cwd git counts",
         "Asked": "question_id text agent",
         "Answered": "question_id answer agent",
         "Noted": "label kind text data agent step",

@@ -89,7 +89,7 @@ def fates(options: Options) -> dict[str, Fate]:
         | dict.fromkeys(("Linked.context", "Began.task"), _or(content))
         | some("kept", Decided, "name score verdict reason")
         | some("kept", Began, "what agent step host model")
-        | some("carried", Began, "software cwd git fidelity")
+        | some("carried", Began, "software cwd git counts fidelity")
         | every("carried", (Ended,))
         | some("kept", Ended, "what passed")
         | every("carried", (Called,))

@@ -136,7 +136,8 @@ class SpansOf:
             if software.get("version"):
                 values["gen_ai.agent.version"] = str(software["version"])
         values["gen_ai.conversation.id"] = flight.root[1]
-        for key in ("model", "software", "cwd", "git", *(("task",) if self.content else ())):
+        keys = ("model", "software", "cwd", "git", "counts")
+        for key in (*keys, *(("task",) if self.content else ())):
             if flight.opening.get(key) is not None:
                 values[f"tracklog.{key}"] = text_of(flight.opening[key])
         title = f"{operation} {name}" if name else operation

@@ -1,0 +1,157 @@
+"""How often was each step tried, and how did it end?"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracklog.fact import Began, Ended, Fact, Moved
+from tracklog.folds import Fold, Told, add, number, run_key, short, text_of, when, whole, word
+
+BLOCKED = "blocked"
+"""The word for a step that was never tried because another one failed."""
+STATED = ("total_nodes", "done", "failed", "blocked", "total_attempts", "flake_retries")
+"""What a source may have counted itself: then that is told."""
+
+
+@dataclass(slots=True)
+class State:
+    family: str = ""
+    run: str = ""
+    started: str | None = None
+    started_ms: int = 0
+    ended: str | None = None
+    """When, by the emitter's clock, else when it was heard."""
+    seconds: float | None = None
+    outcome: str | None = None
+    exit_code: int | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+    steps: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Of each step, in the order heard: `status`, the record that `moved` it, how often it was
+    `begun` and `tried`, whether it `lapsed` or which parts `failed`, and what passed later (`flakes`)."""
+
+
+def key(told: Told, fact: Fact) -> str | None:
+    if fact.copied is True:
+        return None
+    match fact:
+        case Began(what="run" | "step") | Ended(what="run" | "step"):
+            return run_key(told)
+        case Moved(agent=None) if fact.step is not None:
+            return run_key(told)
+    return None
+
+
+def step(state: State, told: Told, fact: Fact) -> State:
+    state.family, state.run = told.family, told.run
+    match fact:
+        case Began(what="run"):
+            state.started, state.started_ms = told.at or told.received, when(told)
+            state.ended = state.seconds = state.outcome = state.exit_code = None
+            state.counts = _counts(fact.counts)
+        case Ended(what="run"):
+            _end(state, told, fact)
+        case Began() if fact.step is not None:
+            tries = _of(state, fact)
+            tries["begun"] = add(tries.get("begun", 0), 1)
+            tries["status"] = "working"
+        case Ended(attempt=int()) if fact.step is not None:
+            _try(_of(state, fact), fact)
+        case Ended() if fact.step is not None:
+            _end_step(_of(state, fact), told, fact)
+        case Moved():
+            tries = _of(state, fact)
+            phase = text_of(fact.phase)
+            tries |= {"status": BLOCKED if fact.to == BLOCKED else phase, "moved": told.seq}
+    return state
+
+
+def _counts(given: Any) -> dict[str, int]:
+    told = given.items() if isinstance(given, Mapping) else ()
+    return {text_of(name): n for name, count in told if (n := whole(count)) is not None}
+
+
+def _of(state: State, fact: Began | Ended | Moved) -> dict[str, Any]:
+    name = text_of(fact.step)
+    if isinstance(fact, Ended) and fact.attempt is not None:
+        name = name.removesuffix(f"#{fact.attempt}")
+    return state.steps.setdefault(name, {})
+
+
+def _end(state: State, told: Told, fact: Ended) -> None:
+    state.ended, state.outcome = told.at or told.received, short(fact.outcome)
+    took = (when(told) - state.started_ms) / 1000 if state.started else None
+    state.seconds = took if (said := number(fact.seconds)) is None else said
+    code = number(fact.exit_code)
+    state.exit_code = None if code is None else int(code)
+    state.counts |= _counts(fact.counts)
+
+
+def _try(tries: dict[str, Any], fact: Ended) -> None:
+    """K15: a step that passes at a later try than its first was flaky. K25: where its parts are
+    tried one by one, a part that failed and passed later was.
+    """
+    tries["tried"] = add(tries.get("tried", 0), 1)
+    part, failed = word(fact.part), tries.get("failed", [])
+    if fact.passed is False and part is not None and part not in failed:
+        tries["failed"] = [*failed, part]
+    elif fact.passed is True and part in failed:
+        tries["failed"] = [each for each in failed if each != part]
+        tries["flakes"] = add(tries.get("flakes", 0), 1)
+    elif fact.passed is True and part is None and fact.attempt != 1:
+        tries["flakes"] = 1
+
+
+def _end_step(tries: dict[str, Any], told: Told, fact: Ended) -> None:
+    failed = fact.passed is False or fact.error is not None
+    if "tried" not in tries and tries.get("status") == "working":
+        if failed:
+            tries["lapsed"] = True
+        elif "lapsed" in tries:
+            tries["flakes"] = 1  # it had failed, and was begun again
+    if tries.get("moved") != told.seq:  # else its status was told in the same breath
+        tries["status"] = "failed" if failed else "done"
+
+
+def stepped(state: State) -> bool:
+    """Whether a run is worked off step by step."""
+    return bool(state.steps) or not state.counts.keys().isdisjoint(STATED)
+
+
+def summary(state: State) -> dict[str, Any]:
+    """A run in short, by its steps: what its source counted is told as it did, the rest is counted."""
+    of = state.steps
+    attempts = {name: tries for name in of if (tries := _tries(of[name]))}
+    statuses = [each.get("status") for each in of.values()]
+    flakes = sum(each.get("flakes", 0) for each in of.values())
+    counted = {
+        "total_nodes": len(of),
+        **{status: statuses.count(status) for status in ("done", "failed", BLOCKED)},
+        "total_attempts": sum(attempts.values()),
+        "flake_retries": flakes,
+    }
+    return {
+        "run_id": state.run,
+        "started": state.started,
+        "ended": state.ended,
+        "duration_s": state.seconds,
+        "outcome": state.outcome,
+        **{name: state.counts.get(name, counted[name]) for name in STATED},
+        "exit_code": state.exit_code,
+        "failed_nodes": [name for name in of if of[name].get("status") == "failed"],
+        "node_attempts": attempts,
+    }
+
+
+def _tries(tries: Mapping[str, Any]) -> int:
+    """How often a step was tried: as it was told try by try, else as often as it began."""
+    return int(tries.get("tried") or tries.get("begun", 0))
+
+
+fold = Fold(
+    name="steps",
+    about="How often was each step tried, and how did it end?",
+    State=State,
+    facts=(Began, Ended, Moved),
+    key=key,
+    step=step,
+)
