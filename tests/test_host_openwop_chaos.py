@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import multiprocessing
 import os
 import signal
 import socket
@@ -18,6 +17,7 @@ import httpx
 import orjson
 
 from collecting import ENVIRONMENT, collector, eventually
+from forking import in_a_process
 from hosting import TOKEN, Client, Host, Process, check_events, flow, mock, pairs, put, written
 from soaking import SOAK
 from tracklog.home import Home
@@ -126,12 +126,7 @@ def left_by_the_killed(
     home: Path, cut: int, names: list[str], flows: tuple[Path, ...]
 ) -> dict[str, tuple[str, int]]:
     """How much a process wrote of each run, and of those inside it, until it was killed."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["hosting", "test_host_openwop_chaos"])
-    process = context.Process(target=_live_and_die, args=(str(home), cut, names, flows))
-    process.start()
-    process.join()
-    assert process.exitcode == -signal.SIGKILL, (cut, process.exitcode)
+    assert in_a_process(_live_and_die, str(home), cut, names, flows) == -signal.SIGKILL, cut
     with Home(home, readonly=True) as left:
         found = roots(written(left))
     own = {run: [e for e in events if e["runId"] == run] for run, events in found.items()}

@@ -6,7 +6,7 @@ AWF-79: `workflow.started` and `workflow.completed`, of which the run's id says 
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,11 @@ class Audit:
         """A run has ended, well or badly."""
         more = {"status": status} | ({"error": _cut(error)} if error else {})
         self._write("workflow.completed", run_id, workflow, more)
+
+    def settle(self, run_id: str, workflow: str, end: Mapping[str, Any]) -> None:
+        """Of a run that has ended, says so if nobody did: its host was killed in between."""
+        if self.stands(run_id) == "workflow.started":
+            self.completed(run_id, workflow, end.get("status", "ok"), end.get("error"))
 
     def stands(self, run_id: str) -> str | None:
         """The last thing that was said of a run: the kind of the line, or None."""

@@ -153,6 +153,7 @@ class _Host:
         self._keeper.sweep(but=self._run_id)
         past = Past.of(self._path / "transcripts" / f"{self._run_id}.jsonl", self._run_id)
         if past.end is not None:
+            self._keeper.settle(self._run_id, self._loaded.flow.name, past.end)
             click.echo(f"{self._run_id} has ended before", err=True)
             return Outcome(past.end.get("status", "ok"))
         if self._again:

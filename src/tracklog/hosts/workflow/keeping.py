@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from tracklog.check import understood
 from tracklog.dialects import awf
@@ -42,6 +44,7 @@ class Keeper:
         self._through: dict[Path, int] = {}
         self._mine: dict[str, str] = {}
         self._heard = 0
+        self._admitting = threading.Lock()
 
     def take(self, run_id: str) -> bool:
         """Whether the run is ours to work on."""
@@ -54,6 +57,12 @@ class Keeper:
             self._mine[run_id] = workflow
             (self._folder / f"{run_id}.open").write_text(workflow)
         self._through.setdefault(self._path / "transcripts" / f"{run_id}.jsonl", 0)
+
+    def settle(self, run_id: str, workflow: str, end: Mapping[str, Any]) -> None:
+        """A run that ended before goes to where its host, which was killed, did not bring it."""
+        self.opened(run_id, workflow)
+        self._audit.settle(run_id, workflow, end)
+        self._admit()
 
     @asynccontextmanager
     async def keeping(self, stop: Callable[[], object]) -> AsyncIterator[None]:
@@ -80,19 +89,20 @@ class Keeper:
             self._home.close()
 
     def sweep(self, but: str) -> list[str]:
-        """Ends the runs of hosts that were killed, each once; the runs that they were."""
+        """Ends the runs of hosts that were killed, each once; the runs that they were.
+
+        One that goes on is left, with the runs inside it that have not ended: they go on with it.
+        """
         found: list[str] = []
         for marker in sorted(self._folder.glob("*.open")):
             run_id = marker.stem
-            if run_id == but or not self.take(run_id):
-                continue  # somebody is at work on it
+            if self._goes_on(run_id, but) or not self.take(run_id):
+                continue  # somebody is at work on it, or will be
             try:
                 processes.end_leftovers(run_id)
                 path = self._path / "transcripts" / f"{run_id}.jsonl"
                 workflow = marker.read_text()
-                end_killed(path, run_id)
-                if self._audit.stands(run_id) == "workflow.started":
-                    self._audit.completed(run_id, workflow, "interrupted", "the host was killed")
+                self._audit.settle(run_id, workflow, end_killed(path, run_id))
                 self._through[path] = 0
                 self._admit()
                 marker.unlink(missing_ok=True)
@@ -102,6 +112,17 @@ class Keeper:
             finally:
                 self._leases.release((awf.dialect.family, run_id))
         return found
+
+    def _goes_on(self, run_id: str, outer: str) -> bool:
+        """Whether a run is that one, or one inside it, however deep, that has not ended."""
+        seen: set[str] = set()
+        while run_id != outer and run_id not in seen:
+            seen.add(run_id)
+            past = Past.of(self._path / "transcripts" / f"{run_id}.jsonl", run_id)
+            if past.run is None or past.end is not None or past.run.parent_run_id is None:
+                return False
+            run_id = past.run.parent_run_id
+        return run_id == outer
 
     async def _keep(self, stop: Callable[[], object]) -> None:
         pause = FIRST
@@ -123,16 +144,17 @@ class Keeper:
 
     def _admit(self) -> bool:
         """Whether somebody asked for the end of what runs."""
-        try:
-            if self._home is None:
-                self._home = Home(self._path)
-            for path, through in list(self._through.items()):
-                if path.exists() and path.stat().st_size > through:
-                    self._through[path] = admit(self._home, path, through)
-            return self._is_to_end(self._home)
-        except (TracklogError, OSError) as error:
-            log.warning("the runs are not in the journal yet: %s", error)
-            return False
+        with self._admitting:  # a run may end while a thread is at it
+            try:
+                if self._home is None:
+                    self._home = Home(self._path)
+                for path, through in list(self._through.items()):
+                    if path.exists() and path.stat().st_size > through:
+                        self._through[path] = admit(self._home, path, through)
+                return self._is_to_end(self._home)
+            except (TracklogError, OSError) as error:
+                log.warning("the runs are not in the journal yet: %s", error)
+                return False
 
 
 def _is_note(record: Record) -> bool:
@@ -153,13 +175,18 @@ def ask_to_end(home: Home, run_id: str, by: str) -> int:
     return put(home, (awf.dialect.family, run_id), STOP, {"by": by})
 
 
-def end_killed(path: Path, run_id: str) -> None:
-    """Ends a transcript whose host was killed: its open steps, then its run; one that ended stays."""
+def end_killed(path: Path, run_id: str) -> Mapping[str, Any]:
+    """Ends a transcript whose host was killed: its open steps, then its run; one that ended stays.
+
+    What the end says.
+    """
     past = Past.of(path, run_id)
+    killed = {"error": "the host was killed", "status": "interrupted"}
     if past.run is None or past.run.state != "interrupted":
-        return
+        return past.end or killed
     start = past.start or {}
     with Recorder.open(run_id, path.parent.parent, past.run.parent_run_id) as recorder:
         past.end_open_steps(recorder)
-        end = {"name": start.get("name", ""), "kind": "workflow", "error": "the host was killed"}
-        recorder.emit("run.completed", {**end, "status": "interrupted", "synthetic": True})
+        end = {"name": start.get("name", ""), "kind": "workflow", **killed, "synthetic": True}
+        recorder.emit("run.completed", end)
+    return killed
