@@ -380,7 +380,7 @@ describe("a process", () => {
     expect(await ended).toEqual({ code: 0, signal: null });
     const took = Date.now() - Number(out());
     expect(took).toBeGreaterThan(300);
-    expect(took).toBeLessThan(2500);
+    expect(took).toBeLessThan(9000); // an answer is waited for longer
     expect(err()).toBe("");
     server.moods.length = 0;
     expect(await producer(server.url, spool, "emit(9, 10)").ended).toMatchObject({ code: 0 });
@@ -389,9 +389,9 @@ describe("a process", () => {
 
   test("ends at once where nobody answers, and says so once", async () => {
     const code = "emit(0, 9); await sleep(300); console.log(Date.now())";
-    const { ended, out, err } = producer("http://127.0.0.1:9", fresh(), code);
+    const { ended, out, err } = producer("http://127.0.0.1:9", fresh(), code, 60);
     expect(await ended).toEqual({ code: 0, signal: null });
-    expect(Date.now() - Number(out())).toBeLessThan(1000);
+    expect(Date.now() - Number(out())).toBeLessThan(30_000);
     expect(err().match(/does not answer/g)).toHaveLength(1);
   });
 
@@ -522,6 +522,32 @@ describe("an agent", () => {
     expect(out).toBe("4318\n");
     await stop();
   }, 60_000);
+
+  test.each(["hangs", "drips"])("is not held beyond its time by one that %s", async (rude) => {
+    let [heard, isOver] = [0, false];
+    const server = createServer((_, said) => {
+      heard += 1;
+      if (rude === "hangs") return;
+      said.writeHead(200);
+      void (async () => {
+        for (; !isOver; await sleep(50)) said.write("x");
+      })();
+    });
+    await new Promise<void>((then) => server.listen(0, "127.0.0.1", then));
+    const path = `${fresh()}/a`;
+    const url = `http://127.0.0.1:${server.address().port}`;
+    const run = new AgentEmitter(path, { url, spool: fresh(), deadline: 0.1, environ: {} });
+    const coder = run.bind({ agent_id: "coder" });
+    coder.agentRunStart({ task: "t" });
+    // Who waited for the collector to hang up would wait for ever.
+    expect(await coder.ask("Anybody?", 0.5, { questionId: "q1" })).toBeNull();
+    await run.close();
+    expect(heard).toBeGreaterThan(0);
+    expect(readFileSync(path, "utf8")).toContain('"to":"thinking","reason":"timeout:q1"}');
+    isOver = true;
+    server.close();
+    server.closeAllConnections();
+  });
 
   test("that has no collector is told so, and nothing is written", async () => {
     const path = `${fresh()}/a`;
