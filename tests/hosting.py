@@ -225,12 +225,15 @@ def written(home: Home) -> list[bytes]:
 class Process(Client):
     """A host in a process of its own, as an operator starts it."""
 
-    def __init__(self, home: Path, *arguments: str, token: str = TOKEN, **environment: str) -> None:
-        verb = ["host", "openwop", "--home", str(home), "--port", "0", "--durability", "os"]
+    def __init__(
+        self, home: Path, *arguments: str, verb: str = "host openwop", token: str = TOKEN,
+        **environment: str,
+    ) -> None:  # fmt: skip
+        options = ["--home", str(home), "--port", "0", "--durability", "os"]
         environment = {**ENVIRONMENT, "TRACKLOG_TOKEN": token, **environment}
         self.place = home
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tracklog", *verb, *arguments],
+            [sys.executable, "-m", "tracklog", *verb.split(), *options, *arguments],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True,
         )  # fmt: skip
         self.said: list[str] = []

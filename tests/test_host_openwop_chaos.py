@@ -15,6 +15,7 @@ from pathlib import Path
 
 import httpx
 import orjson
+import pytest
 
 from collecting import ENVIRONMENT, collector, eventually
 from forking import in_a_process
@@ -182,38 +183,39 @@ async def _carry_out(engine: Mortal, name: str) -> None:
         await log.wait(0.05)
 
 
-def test_two_hosts_on_one_journal_do_not_run_one_run_twice(tmp_path):
-    with Process(tmp_path) as one, Process(tmp_path) as two:
-        runs = [one.start("conformance-delay", inputs={"delayMs": 300}) for _ in range(10)]
-        runs += [two.start("conformance-delay", inputs={"delayMs": 300}) for _ in range(10)]
-        for n, run in enumerate(runs):
-            kinds = [e["type"] for e in (one, two)[n % 2].until(run) and two.events(run)]
-            assert kinds == ["run.started", "node.started", "node.completed", "run.completed"]
-        asked = one.start("conformance-approval")
-        two.until(asked, "waiting-approval")
-        assert two.answer(asked, "gate", {"action": "accept"}).status_code == 200
-        one.until(asked, "completed")
-        slow = one.start("conformance-cancellable")
-        two.until(slow, "running")
-        assert two.http.post(f"/v1/runs/{slow}/cancel", json={}).status_code == 200
-        one.until(slow, "cancelled")
-        headers = {"Idempotency-Key": "over both"}
-        body = {"workflowId": "conformance-noop"}
-        names = {
-            h.http.post("/v1/runs", json=body, headers=headers).json()["runId"] for h in (one, two)
-        }
-        assert len(names) == 1
+ALONE, MOUNTED = "host openwop", "serve --with openwop"
 
 
-def test_a_host_that_lives_takes_over_from_one_that_was_killed(tmp_path):
-    one = Process(tmp_path)
-    with Process(tmp_path) as two:
-        run = one.start("conformance-delay", inputs={"delayMs": 1500})
-        two.until(run, "running")
-        one.end(signal.SIGKILL)
-        two.until(run, "completed")
-        kinds = [e["type"] for e in two.events(run)]
-        assert kinds == ["run.started", "node.started", "node.completed", "run.completed"]
+@pytest.mark.parametrize("verbs", [(ALONE, ALONE), (MOUNTED, ALONE), (MOUNTED, MOUNTED)])
+def test_two_hosts_on_one_journal_do_not_run_one_run_twice(tmp_path, verbs):
+    whole = ["run.started", "node.started", "node.completed", "run.completed"]
+    one = Process(tmp_path, verb=verbs[0])
+    with Process(tmp_path, verb=verbs[1]) as two:
+        for first, second in ((one, two), (two, one)):
+            runs = [first.start("conformance-delay", inputs={"delayMs": 300}) for _ in range(6)]
+            for run in runs:
+                second.until(run)
+                assert [e["type"] for e in second.events(run)] == whole
+            asked = first.start("conformance-approval")
+            second.until(asked, "waiting-approval")
+            assert second.answer(asked, "gate", {"action": "accept"}).status_code == 200
+            first.until(asked, "completed")
+            slow = first.start("conformance-cancellable")
+            second.until(slow, "running")
+            assert second.http.post(f"/v1/runs/{slow}/cancel", json={}).status_code == 200
+            first.until(slow, "cancelled")
+        body, key = {"workflowId": "conformance-noop"}, {"Idempotency-Key": "over both"}
+        answers = [host.http.post("/v1/runs", json=body, headers=key) for host in (one, two)]
+        assert len({answer.json()["runId"] for answer in answers}) == 1
+        left = [one.start("conformance-delay", inputs={"delayMs": 1500}) for _ in range(3)]
+        waiting = one.start("conformance-approval")
+        one.until(waiting, "waiting-approval")
+        one.end(signal.SIGKILL)  # and who lives takes over
+        for run in left:
+            two.until(run, "completed")
+            assert [e["type"] for e in two.events(run)] == whole
+        assert two.answer(waiting, "gate", {"action": "accept"}).status_code == 200
+        two.until(waiting, "completed")
 
 
 def test_what_was_answered_once_is_answered_so_after_a_kill(tmp_path):
