@@ -55,6 +55,8 @@ def apply_message(state: State, told: Told, fact: Said) -> State:
         state.seq, state.at_ms = told.seq, when(told)
     elif told.seq != state.seq and fact.fidelity != "reconstructed":
         return state
+    elif not told.withdrawn:
+        state.withdrawn = False  # what was taken back of it was told again, or told at more length
     words = said_in(fact.blocks)
     part = [told.seq, text_of(fact.role), len(words), mark_of(words)]
     if len(state.parts) < MOST_PARTS and all(part[1:] != each[1:] for each in state.parts):

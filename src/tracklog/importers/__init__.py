@@ -22,6 +22,7 @@ from typing import Any, Literal, Protocol
 
 from tracklog.event import Body
 from tracklog.importers._lifting import Lift, hashed
+from tracklog.importers._memory import LONG, remember
 from tracklog.importers._reading import HEAD, Batch, Place, Reading
 from tracklog.importers._records import DAMAGED, Raw, opening, unquoted
 from tracklog.importers._report import Report
@@ -31,6 +32,7 @@ from tracklog.providers import count, word
 __all__ = [
     "DAMAGED",
     "HEAD",
+    "LONG",
     "Batch",
     "Form",
     "Importer",
@@ -49,6 +51,7 @@ __all__ = [
     "inside",
     "moment",
     "opening",
+    "remember",
     "run_id",
     "seconds",
     "unquoted",

@@ -13,13 +13,15 @@ from typing import Any
 import orjson
 
 from tracklog.fact import Began, Fact, Linked, Noted, Said, Spent
-from tracklog.importers import HEAD, Raw, Reader, moment, word
+from tracklog.importers import HEAD, Raw, Reader, moment, remember, word
 from tracklog.importers._spoken import spoken
 from tracklog.providers import Reply, provider
 
 Body = dict[str, Any]
 CHAINS = 64
 """How many conversations of one file are remembered."""
+HEARD = 1 << 12
+"""How many messages of a conversation are remembered, of which each response names the one before."""
 UNFINISHED = 1_000_000
 """Places of what is told of a stream that may still go on; told whole, it has others."""
 
@@ -113,9 +115,7 @@ class Chains:
 
     def answered(self, id: str, run: str) -> None:
         """A response belongs to a run."""
-        self.runs[id] = run
-        while len(self.runs) > 100 * CHAINS:
-            del self.runs[next(iter(self.runs))]
+        remember(self.runs, id, run, 100 * CHAINS)
 
 
 class ExchangeReader(Reader):
@@ -262,7 +262,7 @@ class ExchangeReader(Reader):
             for fact in self.said(message)
         ]
         if told:
-            chain.heard[:] = chain.heard + prints if linked else prints
+            chain.heard[:] = (chain.heard + prints)[-HEARD:] if linked else prints
         return facts
 
     def _answered(
@@ -288,6 +288,8 @@ class ExchangeReader(Reader):
             self.tell.tell(fact, run=chain.run, at=at, cause=cause, n=n)
             n = None
         chain.heard += [self.print_of(each) for each in self.echo(bodies, reply)]
+        if cause:  # no request repeats what was said before it
+            del chain.heard[:-HEARD]
         if id:
             self.chains.answered(id, chain.run)
 

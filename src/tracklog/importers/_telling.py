@@ -13,11 +13,14 @@ from tracklog.dialects import tracklog as native
 from tracklog.event import Body
 from tracklog.fact import Fact, Fidelity, Noted
 from tracklog.importers._lifting import MEDIA, Lift, Put, Redact, hashed
+from tracklog.importers._memory import remember
 from tracklog.importers._records import DAMAGED, Raw
 from tracklog.importers._report import Report
 
 ROOM = 1 << 20
 """Bytes of a line, from which on its largest part is lifted out."""
+EQUALS = 1 << 16
+"""How many different records without time and key are remembered."""
 
 SORTED = orjson.OPT_SORT_KEYS
 _BIG = ("data", "output", "input", "extra", "error", "context", "evidence", "answer", "usage")
@@ -58,7 +61,10 @@ class Teller:
         """Whether what is told is another run's history, told again."""
         kept = kept if kept is not None else {}
         self.equals: dict[str, int] = kept.setdefault("equals", {})
-        """How many records without time and key were equal, by the beginning of their hash."""
+        """How many records without time and key were equal, by the beginning of their hash.
+
+        An equal one is known again if fewer than half of `EQUALS` different ones stood between.
+        """
         self.keys: dict[str, str] = kept.setdefault("keys", {})
         """What others may find this source by, and the run it stands for."""
         self.runs: dict[str, int] = kept.setdefault("runs", {})
@@ -94,7 +100,7 @@ class Teller:
         found = sha256(canonical).hexdigest()
         if bare:
             before = self.equals.get(found[:16], 0)
-            self.equals[found[:16]] = before + 1
+            remember(self.equals, found[:16], before + 1, EQUALS)
         self._hashed = b"%b\n%d\n" % (found.encode(), before)
         self._origin = origin = self._common.copy()
         origin["offset"] = raw.offset

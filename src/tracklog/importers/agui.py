@@ -20,7 +20,19 @@ from tracklog.fact import (
     Said,
     Spent,
 )
-from tracklog.importers import Form, Importer, Raw, Reader, count, moment, run_id, unquoted, word
+from tracklog.importers import (
+    LONG,
+    Form,
+    Importer,
+    Raw,
+    Reader,
+    count,
+    moment,
+    remember,
+    run_id,
+    unquoted,
+    word,
+)
 from tracklog.importers._spoken import carried
 from tracklog.providers import input_of
 
@@ -275,22 +287,22 @@ class AguiReader(Reader):
         self._close("call", call)
         output = value.get("content")
         extra = self._rest | ({"messageId": value["messageId"]} if "messageId" in value else {})
-        self._heard.append(word(value.get("messageId")) or "")
+        self._hear(word(value.get("messageId")))
         self._tell(Returned(call_id=call, ok=None, output=output), extra)
 
-    @property
-    def _heard(self) -> list[str]:
-        heard: list[str] = self.state.setdefault("heard", [])
-        return heard
+    def _hear(self, id: str | None) -> None:
+        if id:
+            remember(self.state.setdefault("known", {}), id, 1, LONG)
 
     def _snapshot(self, value: dict[str, Any]) -> None:
         """Of the messages that are repeated, what was not heard before."""
         for place, message in enumerate(_listed(value.get("messages"))):
             told = message if isinstance(message, dict) else {"content": message}
             id = word(told.get("id"))
-            if id and (id in self._heard or f"text {id}" in self.state.get("open", {})):
+            heard, open_ = self.state.get("known", {}), self.state.get("open", {})
+            if id and (id in heard or f"text {id}" in open_):
                 continue
-            self._heard.append(id or "")
+            self._hear(id)
             self._message(told, id, place)
 
     def _message(self, told: dict[str, Any], id: str | None, place: int) -> None:
@@ -339,7 +351,7 @@ class AguiReader(Reader):
         if kind == "call":
             self.state.setdefault("calls", []).append(id)
         else:
-            self._heard.append(id)
+            self._hear(id)
 
 
 def _of(

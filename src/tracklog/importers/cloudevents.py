@@ -8,7 +8,18 @@ from typing import Any
 import orjson
 
 from tracklog.fact import Linked, Noted
-from tracklog.importers import Form, Importer, Raw, Reader, moment, run_id, unquoted, word
+from tracklog.importers import (
+    LONG,
+    Form,
+    Importer,
+    Raw,
+    Reader,
+    moment,
+    remember,
+    run_id,
+    unquoted,
+    word,
+)
 
 NAME = "cloudevents"
 OURS = "dev.tracklog."
@@ -60,8 +71,9 @@ class CloudeventsReader(Reader):
         at = moment(event.get("time"))
         noted = Noted(label=kind, kind=kind, data=content)
         self.tell.tell(noted, run=run, at=at, cause=cause, extra=extra)
-        if run not in self.state.setdefault("runs", []):
-            self.state["runs"].append(run)
+        named_before = self.state.setdefault("named", {})
+        if run not in named_before:
+            remember(named_before, run, 1, LONG)
             self.tell.tell(Linked(kind="alias", system=NAME, alias=_native(event)), run=run, at=at)
 
     def _decoded(self, event: dict[str, Any]) -> Any:

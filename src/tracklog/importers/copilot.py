@@ -19,12 +19,14 @@ from tracklog.fact import (
     Spent,
 )
 from tracklog.importers import (
+    LONG,
     Importer,
     Raw,
     Reader,
     count,
     inside,
     moment,
+    remember,
     run_id,
     seconds,
     unquoted,
@@ -273,7 +275,7 @@ class CopilotReader(Reader):
         server = word(told.get("mcpServerName"))
         if id and id in known and (not server or known[id]):
             return
-        known[id or fallback] = bool(server)
+        remember(known, id or fallback, bool(server), LONG)
         parent = word(told.get("parentToolCallId")) or word(around.get("parentToolCallId"))
         called = Called(
             tool=tool or "unknown",
@@ -290,7 +292,7 @@ class CopilotReader(Reader):
 
     def _start(self, told: dict[str, Any]) -> None:
         if id := word(told.get("toolCallId")):
-            self.state.setdefault("starts", {})[id] = self._at
+            remember(self.state.setdefault("starts", {}), id, self._at)
         self._call(told, word(told.get("toolName")), {}, str(self._key), 0)
 
     def _complete(self, told: dict[str, Any]) -> None:
@@ -320,7 +322,7 @@ class CopilotReader(Reader):
     def _sub_begin(self, told: dict[str, Any]) -> None:
         call = word(told.get("toolCallId")) or str(self._key)
         child = run_id(NAME, self.tell.run, call)
-        self.state.setdefault("subs", {})[call] = child
+        remember(self.state.setdefault("subs", {}), call, child, LONG)
         self._tell(Linked(kind="sub-run", child=child, call_id=call))
         began = Began(what="run", agent=word(told.get("agentName")), model=word(told.get("model")))
         self._tell(began, {key: each for key, each in told.items() if key not in SUB}, run=child)

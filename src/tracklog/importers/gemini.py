@@ -10,12 +10,14 @@ import orjson
 
 from tracklog.fact import Began, Called, Fact, Linked, Noted, Returned, Said, Spent
 from tracklog.importers import (
+    LONG,
     Form,
     Importer,
     Raw,
     Reader,
     inside,
     moment,
+    remember,
     run_id,
     unquoted,
     word,
@@ -26,6 +28,7 @@ NAME = "gemini"
 CUT = re.compile(
     r"tool output was too large and has been truncated|\[CONTENT TRUNCATED\]", re.IGNORECASE
 )
+KINDS = ("user", "gemini", "info", "warning", "error")
 META = ("sessionId", "projectHash", "startTime")
 OWN = ("id", "timestamp", "type", "content", "thoughts", "tokens", "toolCalls", "model")
 CALL = ("id", "name", "args", "status", "timestamp", "result")
@@ -112,14 +115,7 @@ class GeminiReader(Reader):
         self.tell.report.mapped["$set"] += 1
         said = said if isinstance(said, dict) else {"value": said}
         if isinstance(said.get("messages"), list):
-            ids = [_id(message) for message in said["messages"]]
-            gone = [id for id in self._live if id not in ids]
-            if gone:
-                self.tell.about(raw, bare=True, lift=False)
-                self._withdraw(gone[0], "$set")
-            self.state["live"] = []
-            for message in said["messages"]:
-                self._message(self._part(raw, message))
+            self._rebuild(raw, said["messages"])
         self._title(raw, said.get("summary"))
         rest = {
             key: value
@@ -130,21 +126,49 @@ class GeminiReader(Reader):
             self.tell.about(raw, bare=True)
             self.tell.tell(Noted(label="metadata", kind="$set", data=self.tell.lift.value(rest)))
 
+    def _rebuild(self, raw: Raw, messages: list[Any]) -> None:
+        """A checkpoint: all that there is. What it leaves out is taken back, and all behind that.
+
+        Of what is behind that and still there, the checkpoint itself tells once more.
+        """
+        ids = set(map(_id, messages))
+        gone = next((id for id in self._live if id not in ids), None)
+        back: set[str] = set()
+        if gone is not None:
+            self.tell.about(raw, bare=True, lift=False)
+            back = set(self._withdraw(gone, "$set"))
+            mark = self.tell.mark()
+        self._live.clear()
+        for message in messages:
+            if (id := _id(message)) not in back:
+                self._message(self._part(raw, message))
+                continue
+            remember(self._live, id, 1, LONG)
+            self.tell.again({**mark, "origin": {**mark["origin"], "record": id}})
+            for each in _all_of(self.tell.lift.value(message), id):
+                self.tell.tell(each.fact, at=each.at, extra=each.extra)
+            mark = self.tell.mark()
+
     def _rewind(self, raw: Raw, id: Any) -> None:
         self.tell.report.mapped["$rewindTo"] += 1
         self.tell.about(raw, bare=True)
-        live = self._live
-        place = live.index(id) if id in live else 0  # an unknown id takes all back
-        if live:
-            self._withdraw(live[place], "$rewindTo")
-        del live[place:]
+        if self._live:
+            known = isinstance(id, str) and id in self._live
+            self._withdraw(id if known else next(iter(self._live)), "$rewindTo")
 
-    def _withdraw(self, id: str, kind: str) -> None:
+    def _withdraw(self, id: str, kind: str) -> list[str]:
+        """Takes back a message and all behind it: these."""
         self.tell.tell(Noted(label="withdrawn", kind=kind, data={"from": id}))
+        live = list(self._live)
+        gone = live[live.index(id) :]
+        for each in gone:
+            del self._live[each]
+        return gone
 
     @property
-    def _live(self) -> list[str]:
-        live: list[str] = self.state.setdefault("live", [])
+    def _live(self) -> dict[str, int]:
+        """The messages that were not taken back, in their order."""
+        live: dict[str, int] = self.state.setdefault("alive", {})
         return live
 
     def _message(self, raw: Raw) -> None:
@@ -155,13 +179,14 @@ class GeminiReader(Reader):
             self.tell.unknown("message", self.tell.about(raw, bare=True))
             return
         if id not in self._live:
-            self._live.append(id)
+            remember(self._live, id, 1, LONG)
         value = self.tell.about(raw, key=id)
         kind = word(value.get("type")) or "message"
-        known = kind in ("user", "gemini", "info", "warning", "error")
+        known = kind in KINDS
         self.tell.report.mapped[kind] += known
-        told = self.state.setdefault("told", {}).setdefault(id, [])
-        for n, each in enumerate(_facts(value, id, kind) if known else [_odd(value, kind)]):
+        prints = self.state.setdefault("prints", {})
+        told: list[str] = prints.get(id) or []
+        for n, each in enumerate(_all_of(value, id)):
             print_ = _print(each)
             if print_ in told:
                 continue
@@ -169,10 +194,15 @@ class GeminiReader(Reader):
             if not known:
                 self.tell.report.unknown[kind] += 1
             self.tell.tell(each.fact, at=each.at, extra=each.extra, n=n)
+        remember(prints, id, told, LONG)
 
 
-def _odd(value: dict[str, Any], kind: str) -> _Told:
-    return _Told(Noted(label=kind, kind=kind, data=value), moment(value.get("timestamp")))
+def _all_of(value: dict[str, Any], id: str) -> list[_Told]:
+    """All that a message tells, of whatever type it is."""
+    kind = word(value.get("type")) or "message"
+    if kind in KINDS:
+        return _facts(value, id, kind)
+    return [_Told(Noted(label=kind, kind=kind, data=value), moment(value.get("timestamp")))]
 
 
 def _print(told: _Told) -> str:

@@ -6,13 +6,11 @@ from typing import Any
 
 from tracklog.event import Body
 from tracklog.fact import Began, Linked
-from tracklog.importers import Raw, Reader, moment, run_id, word
+from tracklog.importers import Raw, Reader, moment, remember, run_id, word
 from tracklog.importers.claude.files import NAME, digest, prompt_of, sub_agent, uuids_in
 from tracklog.importers.claude.record import Line
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-SIDES = 512
-"""How many records of sub-agents among their parent's are remembered."""
 
 
 class ClaudeReader(Reader):
@@ -94,11 +92,9 @@ class ClaudeReader(Reader):
         fresh = root is None or (agent is not None and agent not in sides)
         root = root or key or "side"
         if key:
-            sides[key] = root
-            while len(sides) > SIDES:
-                del sides[next(iter(sides))]
+            remember(sides, key, root)
         if agent:
-            sides[agent] = agent
+            remember(sides, agent, agent)
         child = run_id(NAME, self.state["session"], root)
         if fresh:
             call = self._task_for(prompt_of(said))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracklog.event import Body
 from tracklog.fact import Began, Ended, Fact, Linked, Noted
-from tracklog.importers import count, run_id, seconds, word
+from tracklog.importers import count, remember, run_id, seconds, word
 from tracklog.importers._spelled import called, returned, said, spent
 from tracklog.importers.claude.files import (
     NAME,
@@ -20,9 +20,6 @@ from tracklog.providers.claude import Result, Use, part_of, tokens
 
 if TYPE_CHECKING:
     from tracklog.importers.claude.reader import ClaudeReader
-
-REMEMBERED = 512
-"""How many spends and open calls are remembered, at most; at least half of it."""
 
 FRAME = {
     "type", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "session_id", "timestamp",
@@ -259,10 +256,10 @@ class Line:
             synthetic_id=part.id is None,
         )
         self._tell(fact)
-        _remember(self.state.setdefault("calls", {}), id, tool)
+        remember(self.state.setdefault("calls", {}), id, tool)
         given = part.input if isinstance(part.input, dict) else {}
         if tool in ("Task", "Agent") and isinstance(given.get("prompt"), str):
-            _remember(self.state.setdefault("tasks", {}), id, digest(given["prompt"]))
+            remember(self.state.setdefault("tasks", {}), id, digest(given["prompt"]))
 
     def _synthetic(self, n: int) -> str:
         return f"syn-{self.key or self.at or 'record'}-{n}"
@@ -338,7 +335,7 @@ class Line:
         told: dict[str, int] = self.state.setdefault("spent", {})
         if key is None or told.get(key, -1) >= output or not (found := tokens(said)):
             return
-        _remember(told, key, output)
+        remember(told, key, output)
         fact = spent(key, found, "anthropic", word(message.get("model")), bound="lower")
         self.teller.tell(fact, self.at, self.cause)
 
@@ -518,12 +515,3 @@ def _is_new(told: list[Any], part: Any) -> bool:
         return False
     told.append(part)
     return True
-
-
-def _remember(kept: dict[str, Any], key: str, value: Any) -> None:
-    """Keeps it as the newest; of too many the older half is forgotten at once."""
-    kept.pop(key, None)
-    kept[key] = value
-    if len(kept) > REMEMBERED:
-        for old in list(kept)[: REMEMBERED // 2]:
-            del kept[old]

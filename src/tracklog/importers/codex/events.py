@@ -5,9 +5,9 @@ from typing import Any
 
 from tracklog.event import Body
 from tracklog.fact import Began, Ended
-from tracklog.importers import count, run_id, seconds, word
+from tracklog.importers import count, remember, run_id, seconds, word
 from tracklog.importers._spelled import spent
-from tracklog.importers.codex.items import ITEMS, digest, duration, went
+from tracklog.importers.codex.items import COPIES, ITEMS, digest, duration, went
 from tracklog.importers.codex.stream import completed_item
 from tracklog.importers.codex.telling import NAME, Line, text_of
 from tracklog.providers.codex import kind_of, snake
@@ -156,7 +156,7 @@ def _message_item(line: Line, item: Body, kind: str) -> bool | None:
             "assistant", [{"type": "thinking", "thinking": text}], message_id=word(item.get("id"))
         )
         return None
-    line.state.setdefault("items", {})[key] = 1
+    remember(line.state.setdefault("items", {}), key, 1, COPIES)
     line.say(role, [{"type": "text", "text": text}], message_id=word(item.get("id")))
     return None
 

@@ -8,10 +8,12 @@ from typing import Any
 import orjson
 
 from tracklog.event import Body
-from tracklog.importers import count, seconds, word
+from tracklog.importers import count, remember, seconds, word
 from tracklog.importers.codex.telling import Line, text_of
 from tracklog.providers import foreign, input_of, is_text
 
+COPIES = 128
+"""How many messages are remembered, of which a copy may stand near them."""
 UNSAID = {"type", "replacement_history"}
 TEXTS = {"input_text", "output_text", "text", "Text"}
 INJECTED = (
@@ -43,8 +45,7 @@ def message(line: Line, item: Body) -> bool | None:
     if _told_before(line, "items", digest(role, _words(blocks))):
         line.ignore("message, copy of an item")
         return None
-    line.state.setdefault("told", {})[digest(role, _words(blocks))] = 1
-    _forget(line.state["told"])
+    remember(line.state.setdefault("told", {}), digest(role, _words(blocks)), 1, COPIES)
     injected = role == "system" or (role == "user" and _is_injected(blocks))
     extra = {"phase": item["phase"]} if item.get("phase") else None
     model = word(item.get("model"))
@@ -104,11 +105,6 @@ def _apart(blocks: list[Body]) -> list[Body]:
 
 def _told_before(line: Line, kind: str, key: str) -> bool:
     return bool(line.state.get(kind, {}).pop(key, None))
-
-
-def _forget(kept: dict[str, Any], most: int = 64) -> None:
-    while len(kept) > most:
-        del kept[next(iter(kept))]
 
 
 def reasoning(line: Line, item: Body) -> bool | None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from tracklog.event import Body
 from tracklog.fact import Began, Ended, Spent
-from tracklog.importers import run_id, word
+from tracklog.importers import remember, run_id, word
 from tracklog.importers.codex.telling import NAME, Line
 from tracklog.providers import input_of, is_text
 from tracklog.providers.codex import (
@@ -133,7 +133,7 @@ def _call(line: Line, item: Body) -> str:
     call = call_of(item["type"], item)
     more: dict[str, Any] = {"tool_server": call.server, "by_provider": call.by_provider}
     id = line.call(call.tool, _id(line, item), call.input, **more)
-    line.state.setdefault("started", {})[id] = 1
+    remember(line.state.setdefault("started", {}), id, 1)
     return id
 
 

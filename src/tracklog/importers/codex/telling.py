@@ -5,15 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 from tracklog.event import Body
 from tracklog.fact import Fact, Linked, Noted
-from tracklog.importers import word
+from tracklog.importers import remember, word
 from tracklog.importers._spelled import called, returned, said
 
 if TYPE_CHECKING:
     from tracklog.importers.codex.reader import CodexReader
 
 NAME = "codex"
-REMEMBERED = 512
-"""How many calls are remembered, at most; at least half of it."""
 
 
 class Line:
@@ -64,11 +62,7 @@ class Line:
         """Tells a call; its id, made up and flagged where there is none."""
         name = id or self._made_up(tool)
         self.tell_fact(called(tool, name, given, synthetic_id=not id, **more))
-        calls: dict[str, str] = self.state.setdefault("calls", {})
-        calls[name] = tool
-        if len(calls) > REMEMBERED:
-            for old in list(calls)[: REMEMBERED // 2]:
-                del calls[old]
+        remember(self.state.setdefault("calls", {}), name, tool)
         return name
 
     def give_back(self, id: str | None, output: Any, **more: Any) -> None:
