@@ -262,6 +262,20 @@ def test_a_body_that_does_not_come_is_cut_off_in_time(impatient):
     rude.close()
 
 
+@pytest.mark.parametrize("kind", ["application/x-protobuf", "application/json"])
+def test_an_exporter_whose_body_does_not_come_is_told_to_send_it_again(impatient, kind):
+    """In its own words: a Status in the type of the request, and a code that it tries again for."""
+    rude = impatient.raw()
+    head = f"POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\n"
+    rude.sendall(f"{head}Content-Length: 99\r\n\r\n{{".encode())
+    top, _, body = heard(rude).partition(b"\r\n\r\n")
+    rude.close()
+    assert top.startswith(b"HTTP/1.1 503 ")
+    assert {f"content-type: {kind}".encode(), b"retry-after: 1"} <= set(top.split(b"\r\n"))
+    assert body.startswith(b"\x08\x0e" if kind.endswith("protobuf") else b'{"code":14,')
+    assert b"did not arrive in time" in body
+
+
 def test_a_header_that_is_too_large_is_refused(server):
     rude = server.raw()
     rude.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 20_000)

@@ -102,9 +102,9 @@ class Collector:
             else:
                 response = page
         except Trouble as trouble:
-            response = _refused(call, trouble)
+            response = otlp.refused(scope["path"], headers, trouble)
         except TracklogError as error:
-            response = _refused(call, trouble_of(error))
+            response = otlp.refused(scope["path"], headers, trouble_of(error))
             if response.status_code >= 500:
                 logs.say("error", error.message, route=path, hint=error.hint)
         except ClientGone:
@@ -112,7 +112,7 @@ class Collector:
         except Exception as error:  # noqa: BLE001  # the client is told, the log says where
             logs.say_failure("a request failed", error, route=path, method=scope["method"])
             ours = Trouble(500, "something went wrong here", "the server's log says what")
-            response = _refused(call, ours)
+            response = otlp.refused(scope["path"], headers, ours)
         if response is not None:
             status = response.status_code
             for name, value in SAFE.items():
@@ -143,8 +143,3 @@ class Collector:
         self.telemetry.close()
         self.desk.close()
         self.home.close()
-
-
-def _refused(call: Call, trouble: Trouble) -> Response:
-    """What its client is told, in the words that it understands."""
-    return otlp.failed(call, trouble) if call.scope["path"] in otlp.PATHS else trouble.response()

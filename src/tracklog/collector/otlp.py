@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from tracklog.collector.routing import Call
     from tracklog.home import Home
     from tracklog.intake import Verdict
+
+Headers = Mapping[bytes, bytes]
 
 PROTOBUF, JSON = b"application/x-protobuf", b"application/json"
 TYPES = frozenset({PROTOBUF, JSON})
@@ -56,6 +59,8 @@ _WORDS = 500  # characters of each
 _PACKED = 1024  # bytes of an answer that are worth packing
 _CODES = {400: 3, 401: 16, 403: 7, 404: 5, 405: 12, 413: 8, 415: 3, 421: 7, 429: 8, 503: 14}
 """The codes of google.rpc.Status for ours."""
+_GZIP = re.compile(rb"(?:^|,)gzip(?:;q=(?!0(?:\.0*)?(?:,|$))[^,]*)?(?:,|$)")
+"""An `Accept-Encoding` that takes it: named, and not with a weight of 0."""
 _OURS = f'"writer":"{WRITER}"'.encode()
 
 
@@ -75,7 +80,7 @@ async def metrics(collector: "Collector", call: "Call") -> Response:
 
 
 async def _received(collector: "Collector", call: "Call", signal: wire.Signal | None) -> Response:
-    as_json = _kind(call) != PROTOBUF
+    as_json = _kind(call.headers) != PROTOBUF
     body = await bodies.read(call.receive, call.headers, collector.held)
     try:
         taken = Taken()
@@ -92,37 +97,42 @@ async def _received(collector: "Collector", call: "Call", signal: wire.Signal | 
     said = b"{}" if as_json else b""
     if signal is not None:
         said = wire.partial_success(signal, taken.rejected, taken.message, as_json=as_json)
-    return _response(call, 200, said, as_json=as_json)
+    return _response(call.headers, 200, said, as_json=as_json)
 
 
-def _kind(call: "Call") -> bytes:
+def _kind(headers: Headers) -> bytes:
     """The media type of a request; parameters are ignored."""
-    return call.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    return headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
 
 
-def failed(call: "Call", trouble: Trouble) -> Response:
-    """A `google.rpc.Status`, in the type of the request."""
-    kind = _kind(call)
+def refused(path: str, headers: Headers, trouble: Trouble) -> Response:
+    """What a client is told, in words that it understands: a `google.rpc.Status` for an exporter."""
+    return _failed(headers, trouble) if path in PATHS else trouble.response()
+
+
+def _failed(headers: Headers, trouble: Trouble) -> Response:
+    """A Status, in the type of the request."""
+    kind = _kind(headers)
     as_json = kind != PROTOBUF
     # Who speaks gRPC is told how not to.
     hint = _SPEAK if trouble.status == 415 and kind not in TYPES else trouble.hint
     words = f"{trouble.message}: {hint}" if hint else trouble.message
     said = wire.status(_CODES.get(trouble.status, 13), words, as_json=as_json)
-    return _response(call, trouble.status, said, as_json=as_json, headers=trouble.headers)
+    return _response(headers, trouble.status, said, as_json=as_json, more=trouble.headers)
 
 
 def _response(
-    call: "Call",
+    headers: Headers,
     status: int,
     body: bytes,
     *,
     as_json: bool,
-    headers: Mapping[str, str] | None = None,
+    more: Mapping[str, str] | None = None,
 ) -> Response:
     """In the type of the request, packed where that is worth it and the client takes it."""
-    more = dict(headers or {})
-    accepted = call.headers.get(b"accept-encoding", b"").lower()
-    if len(body) >= _PACKED and b"gzip" in accepted and b"gzip;q=0" not in accepted:
+    more = dict(more or {})
+    accepted = headers.get(b"accept-encoding", b"").lower().replace(b" ", b"")
+    if len(body) >= _PACKED and _GZIP.search(accepted):
         body = gzip.compress(body, 6)
         more["Content-Encoding"] = "gzip"
     return Response(body, status, more, (JSON if as_json else PROTOBUF).decode())

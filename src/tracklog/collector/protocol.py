@@ -9,7 +9,9 @@ from collections.abc import Callable
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from tracklog.collector import otlp
 from tracklog.collector.limits import Limits
+from tracklog.collector.trouble import Trouble
 
 EXTENSION = "tracklog.connection"
 
@@ -27,7 +29,7 @@ class Connection(HttpToolsProtocol):
         self.fed = 0
         self.on_lost: Callable[[], None] | None = None
         if len(self.connections) > self.limits.connections:
-            self.refuse(503, "too many connections")
+            self.refuse(503, "there are too many connections", "come again in a second")
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -42,7 +44,8 @@ class Connection(HttpToolsProtocol):
             self.fed += len(data)
         super().data_received(data)
         if self.in_header and self.fed > self.limits.header and not self.transport.is_closing():
-            self.refuse(431, "the header is too large")
+            limit = f"send at most {self.limits.header:,} bytes of it"
+            self.refuse(431, "the header is too large", limit)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -57,12 +60,15 @@ class Connection(HttpToolsProtocol):
         self.in_body = False
         super().on_message_complete()
 
-    def refuse(self, status: int, why: str) -> None:
-        """Answers outside of any request, and closes."""
-        body = b'{"error":"%b","hint":""}' % why.encode()
-        head = b"content-type: application/json\r\nconnection: close\r\nretry-after: 1\r\n"
-        size = b"content-length: %d\r\n\r\n" % len(body)
-        self.transport.write(STATUS_LINE[status] + head + size + body)
+    def refuse(self, status: int, why: str, hint: str) -> None:
+        """Answers what no route hears of, and closes."""
+        path = "" if self.in_header else self.scope["path"]
+        if status == 408 and path in otlp.PATHS:
+            status = 503  # the one code for it that exporters send again for
+        trouble = Trouble(status, why, hint, headers={"Retry-After": "1", "Connection": "close"})
+        said = otlp.refused(path, {} if self.in_header else dict(self.headers), trouble)
+        head = b"".join(b"%b: %b\r\n" % pair for pair in said.raw_headers)
+        self.transport.write(STATUS_LINE[status] + head + b"\r\n" + bytes(said.body))
         self.transport.close()
 
     def grow_old(self, now: float) -> None:
@@ -71,12 +77,12 @@ class Connection(HttpToolsProtocol):
             return
         if self.in_header and (self.fed or self.cycle is None):
             if now - self.began > self.limits.header_seconds:
-                self.refuse(408, "the header did not arrive in time")
+                self.refuse(408, "the header did not arrive in time", "send it at once")
         elif self.in_body and not self.flow.read_paused:
             silent = now - self.heard > self.limits.silent_seconds
             if silent or now - self.began > self.limits.body_seconds:
                 if self.cycle is None or not self.cycle.response_started:
-                    self.refuse(408, "the body did not arrive in time")
+                    self.refuse(408, "the body did not arrive in time", "send it again, at once")
                 else:
                     self.transport.abort()
 
