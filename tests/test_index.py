@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sampling as samples
-from tracklog import registry
+from tracklog import answers, registry
 from tracklog.check import checker
 from tracklog.errors import BadQuery, UnknownName
 from tracklog.event import Event
@@ -686,6 +686,18 @@ def test_another_process_that_indexes_is_waited_for_and_then_said(tmp_path):
     assert index.search("second")
     index.close()
     other.close()
+
+
+def test_a_run_whose_id_holds_a_unit_separator_is_a_run_like_any(tmp_path):
+    with Home(tmp_path / "home", durability="os") as home:
+        home.journal.append([said("one", "a"), said("two", "a\x1fb", 2), said("three", "\x1b1", 3)])
+        home.index.catch_up()
+        rows = answers.runs(home.index, "2026-05-05T09:00:00.000Z")
+        assert [row["run"] for row in rows] == ["\x1b1", "a\x1fb", "a"]
+        shown = answers.show(home.index, "tracklog:a\x1fb", "2026-05-05T09:00:00.000Z")
+        assert (shown["run"], shown["title"]) == ("a\x1fb", "two")
+        _, runs, _ = answers.query(home.index, "SELECT run, title FROM runs ORDER BY run")
+        assert [run for run, _ in runs] == ["\x1b1", "a", "a\x1fb"]
 
 
 ASKS = """

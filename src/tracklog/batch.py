@@ -30,6 +30,9 @@ class Batch:
         self.words: list[Words] = []
         self.erasures: list[int] = []
         self.ids: list[tuple[int, Told]] = []
+        """Identities that should stand in one run only."""
+        self.names: dict[Run, dict[int, int]] = {}
+        """What the records of a run go by, and what they say caused them."""
         self.heard: dict[Run, int] = {}
         """The runs that said something that counts, and where last."""
         self.silent: list[int] = []
@@ -49,6 +52,7 @@ class Batch:
         self.past = {name: each for name, each in self.past.items() if name[1][:-15] != rows}
         self.findings = [each for each in self.findings if each[1:3] != run]
         self.ids = [each for each in self.ids if each[1][2:4] != run]
+        self.names.pop(run, None)
         self.heard.pop(run, None)
 
     def keep_past(self, name: tuple[str, str], told: Told, state: Any) -> None:

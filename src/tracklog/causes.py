@@ -26,7 +26,7 @@ from tracklog.fact import (
 from tracklog.folds import Told, call_name, said_in, text_of, word
 from tracklog.folds import tree as tree_fold
 from tracklog.frame import Record
-from tracklog.replay import Tellings, event_of, facts_of, told_of
+from tracklog.replay import Tellings, event_of, facts_of, names_of, told_of
 
 How = Literal[
     "call", "question", "message", "parent-call", "cause", "about", "handoff", "sub-run", "order"
@@ -73,6 +73,8 @@ class Node:
     ties: list[Tie] = field(default_factory=list)
     names: list[tuple[How, str]] = field(default_factory=list)
     """Causes by name, to be looked up when the whole run is known."""
+    called: list[str] = field(default_factory=list)
+    """What it goes by itself."""
 
 
 @dataclass(slots=True)
@@ -148,7 +150,8 @@ class Story:
             said = "it counts no more: it was told again later, or taken back"
             self.unseen[record.seq] = [Unseen(record.seq, said)]
             return
-        for name in dialect.names(event):
+        node.called = names_of(dialect, event)
+        for name in node.called:
             self._named.setdefault(name, []).append(record.seq)
         if event.cause is not None:
             node.names.append(("cause", event.cause))

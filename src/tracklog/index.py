@@ -6,10 +6,11 @@ It knows the shapes of dialects, folds and indexes, and no particular one.
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
-from hashlib import blake2b, sha256
+from hashlib import sha256
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+from zlib import crc32
 
 import orjson
 
@@ -19,12 +20,12 @@ from tracklog.dialects import Dialect, Source
 from tracklog.errors import IndexDamaged, IndexUnusable, UnknownName
 from tracklog.event import Event, Finding
 from tracklog.fact import Fact, Noted
-from tracklog.folds import Fold, Sums, is_of, rows_of, run_key, run_of, summed
+from tracklog.folds import Fold, Sums, Told, is_of, rows_of, run_key, run_of, summed
 from tracklog.frame import Record, Run
 from tracklog.indexes import Answer, Change, Found, Index, Words
 from tracklog.journal import Journal
 from tracklog.kept import freeze, thaw, usual
-from tracklog.replay import event_of, facts_of, failure, meaning, source_of, told_of
+from tracklog.replay import event_of, facts_of, failure, meaning, names_of, source_of, told_of
 from tracklog.spoken import spoken, terms
 from tracklog.unswept import unswept
 
@@ -44,6 +45,10 @@ _REST = "rest:"
 _SUMS = "sums:"
 """Before a fold's name: what its states of all runs come to."""
 _MOMENT = 2000  # events of a run between two of them
+
+
+MOST_CALLED = 64
+"""Records of one name that are looked at, at most."""
 
 
 class Hit(NamedTuple):
@@ -142,7 +147,7 @@ class Indexer:
                 return
 
     def newest(self, fold: str, limit: int = 50) -> list[tuple[str, Any]]:
-        """The states of whole runs that changed last, the newest first."""
+        """The states of a listed fold that changed last, the newest first."""
         plug = self._fold(fold)
         return [(key, thaw(plug, key, state)) for key, state in self.newest_kept(fold, limit)]
 
@@ -224,6 +229,14 @@ class Indexer:
             if record.seq == seq
             for _, fact in meaning(record, self.dialects)
         ]
+
+    def called(self, name: str) -> set[Run]:
+        """The runs, wherever they are, that may have a record of this name."""
+        return self._runs_of(_number(name))
+
+    def caused_by(self, name: str) -> set[Run]:
+        """The runs that may have a record which names this one as its cause."""
+        return self._runs_of(_number(name, is_cause=True))
 
     def close(self) -> None:
         self.index.close()
@@ -307,14 +320,15 @@ class Indexer:
 
     def _clear(self) -> None:
         shown = {fold.name: usual(fold) for fold in self.folds.values()}
+        listed = [fold.name for fold in self.folds.values() if fold.listed] + [_REST]
         journal = self.journal
         notes = {"version": __version__, "print": self._print}
         notes |= {"first": str(journal.first), "through": str(journal.last)}
         try:
-            self.index.clear(shown, notes)
+            self.index.clear(shown, notes, listed)
         except IndexDamaged:
             self.index.replace()
-            self.index.clear(shown, notes)
+            self.index.clear(shown, notes, listed)
         self._forget()
 
     def _forget(self) -> None:
@@ -340,11 +354,11 @@ class Indexer:
             self._fold_anew(run, cursor, batch)
         self._load(batch)
         self._step(batch)
-        ids = self._new_ids(batch)
+        self._find_elsewhere(batch)
         batch.findings.sort(key=itemgetter(0))
         changes = [*self._changes(batch), *self._sums(batch), *self._rests(batch)]
         changes += self._pasts(batch)
-        told = (batch.findings, batch.words, ids, batch.silent, batch.anew)
+        told = (batch.findings, batch.words, _names(batch), batch.silent, batch.anew)
         self.index.apply(cursor, changes, *told)
         self._at = cursor
         self._trim()
@@ -383,8 +397,14 @@ class Indexer:
         """What a record means: to the rules, and to the folds that listen, unless it counts no more."""
         facts, failed = facts_of(dialect, event)
         told = told_of(record, event)
-        if event.id is not None and dialect.policy.elsewhere is not None:
-            batch.ids.append((_number(record.dialect, event.id), told))
+        if dialect.policy.identity == "refuse":  # else an identity means something in its run only
+            known = batch.names.setdefault((record.family, record.run), {})
+            for name in names_of(dialect, event):
+                known.setdefault(_number(name), record.seq)
+            if isinstance(event.cause, str):
+                known.setdefault(_number(event.cause, is_cause=True), record.seq)
+            if event.id is not None and dialect.policy.elsewhere is not None:
+                batch.ids.append((_number(event.id), told))
         if source is not None:
             if not watch.retold.counts(source):
                 batch.silent.append(record.seq)
@@ -485,28 +505,32 @@ class Indexer:
                 pass  # found when it was first heard
         return last, settled
 
-    def _new_ids(self, batch: Batch) -> dict[int, int]:
-        """The identities that were not heard before; one heard in another run is found."""
+    def _find_elsewhere(self, batch: Batch) -> None:
+        """Finds the identities that were heard in another run before."""
         known = self.index.heard({id for id, _ in batch.ids})
-        new: dict[int, int] = {}
         for id, told in sorted(batch.ids, key=lambda each: each[1].seq):
-            before = known.get(id) or new.setdefault(id, told.seq)
-            if before == told.seq:
-                continue
-            other = self._at_place(before)
-            if other is not None and other[:2] != (told.family, told.run) and other[2] == told.id:
-                said = f"{told.id} was heard in run {other[1]} before, in record {before}"
+            places = known.setdefault(id, [])
+            other = next(self._same(places, told), None)
+            places.append(told.seq)
+            if other is not None and other.run != told.run:
+                said = f"{told.id} was heard in run {other.run} before, in record {other.seq}"
                 name = self.dialects[told.dialect].policy.elsewhere or ""
                 batch.findings.append(Found(told.seq, told.family, told.run, Finding(name, said)))
-        return new
 
-    def _at_place(self, seq: int) -> tuple[str, str, str | None] | None:
-        """The run and the identity of a record."""
-        for record in self.journal.read(seq - 1, 1):
+    def _same(self, places: Iterable[int], told: Told) -> Iterator[Record]:
+        """Of some records those before one that have its identity in its dialect."""
+        for record in self._records(seq for seq in places if seq < told.seq):
             event = event_of(record, self.dialects)
-            if record.seq == seq and isinstance(event, Event):
-                return record.family, record.run, event.id
-        return None
+            if record.dialect == told.dialect and isinstance(event, Event) and event.id == told.id:
+                yield record
+
+    def _records(self, seqs: Iterable[int]) -> Iterator[Record]:
+        for seq in seqs:
+            yield from (each for each in self.journal.read(seq - 1, 1) if each.seq == seq)
+
+    def _runs_of(self, number: int) -> set[Run]:
+        places = self._asked(lambda: self.index.heard([number])).get(number, [])
+        return {(record.family, record.run) for record in self._records(places[:MOST_CALLED])}
 
     def _was_erased(self, seq: int) -> bool:
         return any(
@@ -627,10 +651,17 @@ def _less(sums: Sums) -> Sums:
     }
 
 
-def _number(dialect: str, id: str) -> int:
-    """What an identity is kept as; two that are the same number are compared in the journal."""
-    digest = blake2b(f"{dialect} {id}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest) >> 1
+def _names(batch: Batch) -> Iterator[tuple[int, int]]:
+    """What the records of a batch are called; a cause in the same run is found by reading that."""
+    for known in batch.names.values():
+        for number, seq in known.items():
+            if not number & 1 or number - 1 not in known:
+                yield number, seq
+
+
+def _number(name: str, *, is_cause: bool = False) -> int:
+    """What a name is kept as; two that are the same number are compared in the journal."""
+    return crc32(name.encode(errors="surrogatepass")) << 1 | is_cause
 
 
 def _parts(records: list[Record]) -> Iterator[list[Record]]:

@@ -262,6 +262,14 @@ def source_of(dialect: Dialect, event: Event) -> Source | None:
         return None
 
 
+def names_of(dialect: Dialect, event: Event) -> list[str]:
+    """What an event goes by, as far as its dialect can say it."""
+    try:
+        return [name for name in dialect.names(event) if isinstance(name, str)]
+    except Exception:  # noqa: BLE001  # what has no name cannot be called by it
+        return []
+
+
 def told_of(record: Record, event: Event) -> Told:
     return Told(
         record.seq,

@@ -97,6 +97,7 @@ class _Web:
         self._tied: set[str] = set()
         self._nearby: dict[str, list[str]] = {}
         self._places: dict[tuple[str, str], int | None] = {}
+        self._found: dict[int, list[tuple[Tie, str]]] = {}
 
     def story(self, key: str) -> Story:
         if key not in self._stories:
@@ -198,6 +199,9 @@ class _Web:
                     if near not in looked:
                         looked.add(near)
                         self._invert(near, effects)
+            for far in self._caused(cause) - looked:
+                looked.add(far)
+                self._invert(far, effects)
             for effect, how in effects.get(cause, ()):
                 if effect not in found and effect != seq:
                     found[effect] = (effect, how, cause)
@@ -209,18 +213,29 @@ class _Web:
             for place, how in self.causes(seq):
                 effects.setdefault(place, []).append(Tie(seq, how))
 
+    def _caused(self, seq: int) -> set[str]:
+        """The runs that name a record as a cause, whether or not anything ties them to its run."""
+        names = self._node(seq).called
+        return {":".join(run) for name in names for run in self.home.index.caused_by(name)}
+
     def _elsewhere(self, seq: int) -> list[tuple[Tie, str]]:
-        """Causes that are named here and stand in a run that is tied to this one."""
-        key = self._of[seq]
-        missing = self._stories[key].missing.get(seq)
-        found: list[tuple[Tie, str]] = []
-        for how, name in missing or ():
-            for near in self._near(key):
-                place = self.story(near).place(how, name, seq)
-                if place is not None:
-                    found.append((Tie(place, how), name))
-                    break
-        return found
+        """Causes that are named here and stand in another run: one that is tied to this one, or any
+        that has an event of that name.
+        """
+        if seq not in self._found:
+            key = self._of[seq]
+            missing = self._stories[key].missing.get(seq, ())
+            ways = ((how, name, self._far_place(key, how, name, seq)) for how, name in missing)
+            self._found[seq] = [(Tie(at, how), name) for how, name, at in ways if at is not None]
+        return self._found[seq]
+
+    def _far_place(self, key: str, how: How, name: str, seq: int) -> int | None:
+        runs = list(self._near(key))
+        policy = self.home.dialects[self._node(seq).told.dialect].policy
+        if how == "cause" and policy.identity == "refuse":  # else it names an event of its own run
+            runs += sorted(":".join(run) for run in self.home.index.called(name))
+        places = (self.story(run).place(how, name, seq) for run in dict.fromkeys(runs))
+        return next((place for place in places if place is not None), None)
 
     def _links(self, key: str) -> tuple[tree_fold.Links, tree_fold.Links]:
         if key not in self._tied:

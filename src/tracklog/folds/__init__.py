@@ -59,6 +59,8 @@ class Fold(Generic[S]):
     A state is its run's own, so that a run can be folded anew when its source is read better."""
     step: Callable[[S, Told, Any], S]
     """The state after the fact; owns the state. Sums are integers, so that order changes nothing."""
+    listed: bool = False
+    """Whether the states that changed last are asked for."""
     rewound: bool = False
     """Whether a run's state is kept every so often, so that a past one is found in a moment."""
     sums: Callable[[str, S], "Sums"] | None = None

@@ -330,5 +330,6 @@ fold = Fold(
     facts=FACTS,
     key=lambda told, _: run_key(told),
     step=step,
+    listed=True,
     rewound=True,
 )

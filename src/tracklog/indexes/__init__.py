@@ -11,7 +11,6 @@ An index knows no fold and no dialect: what it keeps is made by `tracklog.index`
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from tracklog.event import Finding
@@ -66,9 +65,16 @@ class Index(Protocol):
         was got within that time. It ends with its process.
         """
 
-    def clear(self, fields: Mapping[str, Mapping[str, Any]], notes: Mapping[str, str]) -> None:
+    def clear(
+        self,
+        fields: Mapping[str, Mapping[str, Any]],
+        notes: Mapping[str, str],
+        listed: Iterable[str] = (),
+    ) -> None:
         """Forgets everything, at once and for good, to be built anew by the folds of these
         names, whose states have these fields, each with its usual value.
+
+        Of the folds that are `listed` the newest are asked for.
 
         A state leaves out what is usual; and `family` and `run`, where its key begins with
         `family:run`, and then ends or goes on behind a unit separator.
@@ -80,8 +86,8 @@ class Index(Protocol):
     def load(self, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
         """The states of these folds and keys that are kept, as JSON."""
 
-    def heard(self, ids: Iterable[int]) -> dict[int, int]:
-        """The record of each of these identities that was applied before."""
+    def heard(self, names: Iterable[int]) -> dict[int, list[int]]:
+        """The records that go by each of these names and were applied before, in order."""
 
     def apply(
         self,
@@ -89,12 +95,12 @@ class Index(Protocol):
         states: Iterable[Change],
         findings: Sequence[Found] = (),
         words: Iterable[Words] = (),
-        ids: Mapping[int, int] = MappingProxyType({}),
+        names: Iterable[tuple[int, int]] = (),
         silent: Iterable[int] = (),
         anew: Iterable[tuple[str, str]] = (),
     ) -> None:
-        """Keeps changed states, findings, words and new identities (a number below 2^63, and its
-        record), and the new cursor: all or nothing. Findings come in the order of their records.
+        """Keeps changed states, findings, words and names (a number below 2^63, and a record that
+        goes by it), and the new cursor: all or nothing. Findings come in the order of their records.
 
         The words of `silent` records are not found any more. Of the runs that were folded `anew`
         the findings that were kept before are forgotten first.
@@ -106,9 +112,7 @@ class Index(Protocol):
         """The states of a fold whose key begins so and stands behind `after`, by key."""
 
     def newest(self, fold: str, limit: int = 50) -> list[tuple[str, bytes]]:
-        """The states of a fold that changed last, the newest first; those whose key holds a unit
-        separator, which are rows of a run, are left out.
-        """
+        """The states of a listed fold that changed last, the newest first."""
 
     def findings(self, run: tuple[str, str] | None = None, limit: int = 1000) -> list[Found]:
         """The newest findings first, of one run if asked."""

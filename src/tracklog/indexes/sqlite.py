@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
@@ -30,18 +29,16 @@ CREATE TABLE findings(seq INTEGER, family TEXT, run TEXT, name TEXT, level TEXT,
 _TABLES = (
     "CREATE TABLE meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID",
     _STATES,
-    # Of whole runs only: nobody asks for the newest of a million rows, and it would cost each.
-    "CREATE INDEX states_by_seq ON states(fold, seq) WHERE instr(key, char(31)) = 0",
     _FINDINGS,
     "CREATE INDEX findings_by_run ON findings(family, run, seq)",
     "CREATE INDEX findings_by_seq ON findings(seq)",
     "CREATE TABLE silent(seq INTEGER PRIMARY KEY)",
-    "CREATE TABLE ids(id INTEGER PRIMARY KEY, seq INTEGER)",
+    "CREATE TABLE names(name INTEGER, seq INTEGER, PRIMARY KEY(name, seq)) WITHOUT ROWID",
     # Contentless: the words' places are kept, the words themselves are in the journal.
     "CREATE VIRTUAL TABLE words USING fts5(text, content='', columnsize=0)",
     "INSERT INTO meta VALUES('cursor', 0)",
 )
-_FORMAT = 3  # in user_version: 0 is an empty file
+_FORMAT = 4  # in user_version: 0 is an empty file
 _BUSY = 30.0  # seconds; what others hold, they hold for milliseconds
 _AT_ONCE = 250  # keys that are asked for in one statement
 _IDLE = 4  # connections for readers that are kept open
@@ -100,17 +97,25 @@ class SqliteIndex:
         finally:
             self._turn.release()
 
-    def clear(self, fields: Mapping[str, Mapping[str, Any]], notes: Mapping[str, str]) -> None:
+    def clear(
+        self,
+        fields: Mapping[str, Mapping[str, Any]],
+        notes: Mapping[str, str],
+        listed: Iterable[str] = (),
+    ) -> None:
         with self._writing() as writer:
             for kind, name in writer.execute(
                 "SELECT type, name FROM sqlite_schema WHERE type = 'view' OR name IN"
-                " ('meta', 'states', 'findings', 'ids', 'silent', 'words')"
+                " ('meta', 'states', 'findings', 'names', 'silent', 'words')"
             ).fetchall():
                 writer.execute(f"DROP {_str(kind)} {_quoted(_str(name))}")
             for table in _TABLES:
                 writer.execute(table)
             for fold, names in fields.items():
                 writer.execute(_view(fold, names))
+            for fold in listed:
+                name = _quoted(f"newest {fold}")
+                writer.execute(f"CREATE INDEX {name} ON states(seq) WHERE fold = {_literal(fold)}")
             writer.executemany("INSERT INTO meta VALUES(?, ?)", notes.items())
             writer.execute(f"PRAGMA user_version = {_FORMAT}")
         with self._mutex, _told(self.path):
@@ -153,13 +158,13 @@ class SqliteIndex:
                         found[fold, _str(key)] = state
             return found
 
-    def heard(self, ids: Iterable[int]) -> dict[int, int]:
+    def heard(self, names: Iterable[int]) -> dict[int, list[int]]:
         with self._reading() as ready:
             if ready is None:
                 return {}
-            ask = "SELECT seq FROM ids WHERE id = ?"
-            rows = ((id, ready.execute(ask, (id,)).fetchone()) for id in ids)
-            return {id: row[0] for id, row in rows if row is not None}
+            ask = "SELECT seq FROM names WHERE name = ? ORDER BY seq"
+            found = ((name, ready.execute(ask, (name,)).fetchall()) for name in names)
+            return {name: [seq for (seq,) in rows] for name, rows in found if rows}
 
     def apply(
         self,
@@ -167,7 +172,7 @@ class SqliteIndex:
         states: Iterable[Change],
         findings: Sequence[Found] = (),
         words: Iterable[Words] = (),
-        ids: Mapping[int, int] = MappingProxyType({}),
+        names: Iterable[tuple[int, int]] = (),
         silent: Iterable[int] = (),
         anew: Iterable[tuple[str, str]] = (),
     ) -> None:
@@ -198,7 +203,7 @@ class SqliteIndex:
             )
             writer.executemany("INSERT INTO words(rowid, text) VALUES(?, ?)", words)
             # In order, so that one page after the other is written.
-            writer.executemany("INSERT INTO ids VALUES(?, ?)", sorted(ids.items()))
+            writer.executemany("INSERT OR IGNORE INTO names VALUES(?, ?)", sorted(names))
             writer.execute("UPDATE meta SET value = ? WHERE name = 'cursor'", (cursor,))
 
     def states(
@@ -212,11 +217,8 @@ class SqliteIndex:
         return self._pairs(f"{ask} ORDER BY key LIMIT ?", bounds)
 
     def newest(self, fold: str, limit: int = 50) -> list[tuple[str, bytes]]:
-        ask = (
-            "SELECT key, state FROM states WHERE fold = ? AND instr(key, char(31)) = 0"
-            " ORDER BY seq DESC, key DESC LIMIT ?"
-        )
-        return self._pairs(ask, (fold, limit))
+        ask = f"SELECT key, state FROM states WHERE fold = {_literal(fold)}"  # noqa: S608  # so that its index is taken
+        return self._pairs(f"{ask} ORDER BY seq DESC, key DESC LIMIT ?", (limit,))
 
     def findings(self, run: tuple[str, str] | None = None, limit: int = 1000) -> list[Found]:
         where = "" if run is None else "WHERE family = ? AND run = ?"
