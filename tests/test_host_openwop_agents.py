@@ -5,6 +5,8 @@ import json
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hosting import Host, flow, mock, pairs, put
 from tracklog.hosts.openwop.redaction import Redactor
@@ -644,6 +646,33 @@ def test_a_secret_is_found_however_a_text_is_cut():
         for second in range(first, len(text)):
             pieces = [text[:first], text[first:second], text[second:]]
             assert "".join(redactor.pieces(pieces)) == whole
+
+
+WORDS = [
+    "sk-",
+    "x" * 16,
+    "Bearer",
+    " ",
+    "\n",
+    "a pass phrase",
+    "phrase",
+    "eyJ" + "j" * 8,
+    ".",
+    "ü",
+    "，",
+]
+
+
+@given(st.lists(st.sampled_from(WORDS) | st.text("sk- aB", max_size=4), max_size=30), st.data())
+def test_what_is_told_of_a_text_while_it_grows_adds_up_to_what_is_told_of_the_whole(words, chance):
+    redactor, whole = Redactor({"p": "a pass phrase", "q": "xxxxBearer"}), "".join(words)
+    told = held = ""
+    while whole:
+        cut = chance.draw(st.integers(1, len(whole)))
+        held, whole = held + whole[:cut], whole[cut:]
+        end = redactor.settled(held)
+        told, held = told + redactor.text(held[:end]), held[end:]
+    assert told + redactor.text(held) == redactor.text("".join(words))
 
 
 @pytest.mark.requirement("WOP-75", "WOP-77")

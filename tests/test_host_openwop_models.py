@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collecting import eventually
-from hosting import TOKEN, Client, Host, Process, flow, put
+from hosting import TOKEN, Client, Host, Process, flow, pairs, put
 from serving import CUT, HANG, STALL, calls, serving
 from tracklog.errors import TracklogError
 from tracklog.hosts.openwop.command import settings_of
@@ -46,13 +46,97 @@ def test_a_model_answers_is_given_tools_and_what_they_said(tmp_path):
             run = host.start("prompting", configurable={"temperature": 0.5, "maxTokens": 9})
             assert host.until(run, "completed")["variables"]["text"] == "Done."
             kinds = [e["type"] for e in host.events(run)[2:-2]]
-            five = ["agent.toolCalled", "agent.toolReturned", "provider.usage", "agent.reasoned"]
-            assert kinds == ["provider.usage", *five, "agent.decided"]
+            called = ["agent.toolCalled", "agent.toolReturned"]
+            thought = ["agent.reasoning.delta", "provider.usage", "agent.reasoned"]
+            assert kinds == ["provider.usage", *called, *thought, "agent.decided"]
             spent = host.events(run, "provider.usage")[0]["payload"]
             assert (spent["model"], spent["inputTokens"], spent["outputTokens"]) == ("m-1", 3, 4)
     assert asked[0]["tools"][0]["function"]["name"] == "local_cat"
     assert (asked[0]["temperature"], asked[0]["max_tokens"]) == (0.5, 9)
     assert asked[1]["messages"][-1]["content"] == '{"x":1}'
+
+
+THOUGHT = "I look at it from every side, and then once more, before I say anything about it. " * 4
+
+
+@pytest.mark.requirement("WOP-47", "WOP-40", "WOP-43", "WOP-44")
+@pytest.mark.parametrize(
+    ("thought", "verbosity", "streams"),
+    [
+        (THOUGHT, "full", True),
+        (THOUGHT, "full", False),
+        (THOUGHT, "off", True),
+        (THOUGHT * 20, "summary", True),
+        ("Hm.", "summary", True),
+        (f"The key is sk-{'x' * 30} and so is Bearer {'y' * 30} as one sees.", "full", True),
+        (f"It said pass phrase of many words, and {'z' * 200}.", "full", True),
+    ],
+)
+def test_a_model_is_heard_to_think_where_that_is_advertised(tmp_path, thought, verbosity, streams):
+    answer = {"content": "Done.", "reasoning_content": thought}
+    secrets = {"phrase": "pass phrase of many words"}
+    with (
+        serving(answer) as (url, _),
+        hosted(tmp_path, url, prompting(), streaming=streams, secrets=secrets) as host,
+    ):
+        run = host.start("prompting", configurable={"reasoningVerbosity": verbosity})
+        host.until(run, "completed")
+        deltas = [e["payload"] for e in host.events(run, "agent.reasoning.delta")]
+        told = "".join(each["delta"] for each in deltas)
+        assert [each["sequence"] for each in deltas] == list(range(len(deltas)))
+        reasoned = [e["payload"]["reasoning"] for e in host.events(run, "agent.reasoned")]
+        assert len(reasoned) == (verbosity != "off")
+        assert bool(deltas) == (streams and verbosity != "off")
+        if deltas and verbosity == "summary":
+            assert len(told.encode()) <= 4 * 512
+            assert told.startswith(reasoned[0].removesuffix("…"))
+        elif deltas:
+            assert reasoned == [told]
+        if "sk-" in thought or "phrase" in thought:
+            assert "[REDACTED:" in told
+            kept = json.dumps(host.events(run))
+            assert not any(secret in kept for secret in ("xxxx", "yyyy", "many words"))
+        for body in ({"mode": "replay"}, {"mode": "replay", "fromSeq": 4}):
+            fork = host.fork(run, **body).json()["runId"]
+            host.until(fork, "completed")
+            assert pairs(host.events(fork)) == pairs(host.events(run))
+        tape = {"program": "prompting", "tape": {"run": run}}
+        again = host.http.post("/api/hosts/openwop/runs", json=tape).json()["run"]
+        host.until(again, "completed")
+        if verbosity == "summary":  # a tape has no options of its own
+            assert pairs(host.events(again))[1:] == pairs(host.events(run))[1:]
+
+
+def test_what_a_model_thinks_is_seen_before_it_answers_and_kept_when_it_fails(tmp_path):
+    stalls = ({"content": "", "reasoning_content": THOUGHT}, HANG)
+    with serving(stalls) as (url, _), hosted(tmp_path, url, prompting(), 1) as host:
+        run = host.start("prompting")
+        assert eventually(lambda: len(host.events(run, "agent.reasoning.delta")) > 3)
+        assert host.snapshot(run)["status"] == "running"
+        host.until(run, "failed")
+        (reasoned,) = host.events(run, "agent.reasoned")
+        deltas = host.events(run, "agent.reasoning.delta")
+        told = "".join(e["payload"]["delta"] for e in deltas)
+        assert reasoned["payload"]["reasoning"] == told
+        assert THOUGHT.startswith(told)
+        other = host.start("prompting")
+        assert eventually(lambda: len(host.events(other, "agent.reasoning.delta")) > 3)
+        host.http.post(f"/v1/runs/{other}/cancel", json={})
+        host.until(other, "cancelled")
+        assert len(host.events(other, "agent.reasoned")) == 1
+
+
+def test_a_thought_that_a_kill_cut_off_is_closed_before_it_is_thought_anew(tmp_path):
+    said = {"content": "Done.", "reasoning_content": THOUGHT}
+    with serving(({"content": "", "reasoning_content": THOUGHT}, HANG), said) as (url, _):
+        with hosted(tmp_path, url, prompting(), 60, tolerated="delta-not-closed") as host:
+            run = host.start("prompting")
+            assert eventually(lambda: len(host.events(run, "agent.reasoning.delta")) > 3)
+        model = ModelServer(base_url=url, name="m")
+        with Host(tmp_path / "home", workflows=(tmp_path / "flows",), model=model) as host:
+            host.until(run, "completed")
+            assert len(host.events(run, "agent.reasoned")) == 2
+            assert len(host.events(run, "node.retried")) == 1
 
 
 @pytest.mark.parametrize(

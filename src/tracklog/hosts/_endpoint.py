@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import orjson
+
 from tracklog.errors import TracklogError
 from tracklog.providers import Normaliser
 
@@ -150,6 +152,16 @@ class Endpoint:
 def _line(chunk: Any) -> bytes:
     said: str = chunk.model_dump_json(exclude_none=True)
     return said.encode() + b"\n"
+
+
+def thought_in(line: bytes) -> str:
+    """What one piece of a streamed answer has of the model's reasoning."""
+    for choice in orjson.loads(line).get("choices", ()):
+        delta = choice.get("delta") or {}
+        for name in ("reasoning_content", "reasoning"):
+            if isinstance(delta.get(name), str):
+                return str(delta[name])
+    return ""
 
 
 def said_in(lines: Iterable[bytes]) -> Said:

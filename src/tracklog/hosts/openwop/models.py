@@ -1,15 +1,16 @@
 """What answers a prompt: a deterministic stub, or a model server."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import orjson
 
-from tracklog.hosts._endpoint import Endpoint, question, said_in
+from tracklog.hosts._endpoint import Endpoint, question, said_in, thought_in
 from tracklog.hosts.openwop.settings import ModelServer, Settings
 
 Message = dict[str, Any]
+Think = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,20 +19,29 @@ class Reply:
 
     text: str = ""
     reasoning: str = ""
+    chunks: tuple[str, ...] = ()
+    """The pieces in which its reasoning was told, where that was recorded."""
     calls: tuple[tuple[str, str, Any], ...] = ()
     """Tools that it wants called: its own id of the call, the tool, the arguments."""
     confidence: float | None = None
     usage: Mapping[str, int] = field(default_factory=dict)
     provider: str = "stub"
     model: str = "stub"
+    failed: str | None = None
+    """Why it said no more than this, where that was recorded."""
 
 
 class Model(Protocol):
     """One thing that can be asked."""
 
     async def ask(
-        self, messages: Sequence[Message], tools: Sequence[str], options: Mapping[str, Any]
-    ) -> Reply: ...
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[str],
+        options: Mapping[str, Any],
+        think: Think,
+    ) -> Reply:
+        """What it says; `think` hears its reasoning as it comes, if it comes in pieces."""
 
     async def close(self) -> None:
         """Lets go of its connections."""
@@ -49,6 +59,7 @@ class Stub:
         messages: Sequence[Message],
         tools: Sequence[str],  # noqa: ARG002  # the signature of a model
         options: Mapping[str, Any],  # noqa: ARG002
+        think: Think,  # noqa: ARG002
     ) -> Reply:
         asked = next(m["content"] for m in reversed(messages) if m["role"] == "user")
         earlier = sum(m["role"] == "user" for m in messages) - 1
@@ -99,7 +110,11 @@ class Server:
         )
 
     async def ask(
-        self, messages: Sequence[Message], tools: Sequence[str], options: Mapping[str, Any]
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[str],
+        options: Mapping[str, Any],
+        think: Think,
     ) -> Reply:
         names = {_wire(tool): tool for tool in tools}
         offered = [{"name": name, "parameters": {"type": "object"}} for name in names]
@@ -111,7 +126,13 @@ class Server:
         ):
             asked |= {theirs: options[ours]} if ours in options else {}
         lines: list[bytes] = []
-        await self._server.ask(asked, lines.append)
+
+        def hear(line: bytes) -> None:
+            lines.append(line)
+            if piece := thought_in(line):
+                think(piece)
+
+        await self._server.ask(asked, hear)
         said = said_in(lines)
         spent = {
             theirs: said.usage[ours]

@@ -1,5 +1,8 @@
 """Nodes that ask a model: a prompt and its tools, and a supervisor's decision."""
 
+import asyncio
+from collections.abc import Coroutine
+from itertools import takewhile
 from typing import Any
 
 import orjson
@@ -12,6 +15,7 @@ from tracklog.hosts.openwop.messages import message_channel, say
 from tracklog.hosts.openwop.models import Reply
 from tracklog.hosts.openwop.step import Step
 from tracklog.hosts.openwop.taping import MODEL_FAILED, reply_of
+from tracklog.hosts.openwop.thinking import DELTA, REASONED, Thought
 from tracklog.hosts.openwop.tools import args_hash, full_id, unknown_end
 
 MOST_ROUNDS = 16
@@ -30,23 +34,58 @@ async def decision_of_model(step: Step) -> dict[str, Any]:
     return dict(decision)
 
 
-async def _ask_model(step: Step, messages: list[dict[str, Any]], tools: list[str]) -> Reply:
-    """A model's answer, with what it took on record."""
+async def _ask_model(
+    step: Step, messages: list[dict[str, Any]], tools: list[str], thought: Thought | None = None
+) -> Reply:
+    """A model's answer, with what it took on record; a `thought` is told while it is thought."""
     x, digest = step.x, _digest(step, messages)
     await x.flush()
+    thought = thought or Thought(step, "")
     played = step.play("model", {"promptHash": digest})
     try:
         if played is not None:
             reply = reply_of(played)
+            for piece in reply.chunks:
+                thought.tell(piece)
         else:
-            reply = await x.unless_stopped(x.engine.model.ask(messages, tools, x.configurable))
+            think = thought.hear if thought.agent else _unheard
+            asking = x.engine.model.ask(messages, tools, x.configurable, think)
+            reply = await x.unless_stopped(_followed(step, asking, thought))
+            thought.end()
+        if reply.failed is not None:
+            raise NodeFailed(MODEL_FAILED, reply.failed)  # noqa: TRY301  # as one that fails now
     except ModelFailed as error:
+        thought.break_off()
         raise NodeFailed(MODEL_FAILED, error.message) from None
+    except BaseException:
+        thought.break_off()
+        raise
     if reply.usage:
         spent = {"provider": reply.provider, "model": reply.model, **reply.usage}
         # Its payload is closed, the envelope is not.
         step.x.emit("provider.usage", spent, step.node.id, promptHash=digest)
     return reply
+
+
+def _unheard(_piece: str) -> None:
+    """Nobody is told what a supervisor thinks."""
+
+
+async def _followed(step: Step, asking: Coroutine[Any, Any, Reply], thought: Thought) -> Reply:
+    """An answer; what is thought meanwhile is kept as it comes."""
+    answer = asyncio.ensure_future(asking)
+    try:
+        while not answer.done():
+            more = asyncio.ensure_future(thought.more.wait())
+            await asyncio.wait({answer, more}, return_when=asyncio.FIRST_COMPLETED)
+            more.cancel()
+            thought.more.clear()
+            await step.x.flush()
+        return answer.result()
+    finally:
+        if not answer.done():
+            answer.cancel()
+            await asyncio.wait({answer})
 
 
 def _digest(step: Step, messages: list[dict[str, Any]]) -> str:
@@ -90,9 +129,10 @@ async def _converse(
     step: Step, agent: str, messages: list[dict[str, Any]], allowed: list[str]
 ) -> Reply:
     for _ in range(MOST_ROUNDS):
-        reply = await _ask_model(step, messages, allowed)
+        thought = Thought(step, agent)
+        reply = await _ask_model(step, messages, allowed, thought)
         if reply.reasoning:
-            step.reason(agent, reply.reasoning)  # before it acts (WOP-42)
+            thought.close(reply.reasoning)  # before it acts (WOP-42)
         if not reply.calls:
             return reply
         wanted = [
@@ -140,6 +180,10 @@ def _begin_anew(step: Step) -> None:
         if event["type"] == "agent.toolCalled" and payload["callId"] not in returned:
             agent, tool = payload["agentId"], payload["toolId"]
             step.returned(agent, tool, payload["callId"], unknown_end(tool), None, event)
+    deltas = list(takewhile(lambda e: e["type"] != REASONED, reversed(began)))
+    if told := [e["payload"] for e in reversed(deltas) if e["type"] == DELTA]:
+        whole = {"reasoning": "".join(each["delta"] for each in told)}
+        step.emit(REASONED, {**{key: told[0][key] for key in ("agentId", "verbosity")}, **whole})
     again = {"nodeId": step.node.id, "attempt": x.attempt + 1}
     retried = step.emit("node.retried", again)
     assert retried is not None

@@ -15,6 +15,10 @@ SHAPES = re.compile(
     r"|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}|Bearer\s+\S{8,}"
 )
 _HINTS = ("sk-", "AIza", "eyJ", "Bearer")
+_OPEN = re.compile(r"(?:Bearer\s+\S*|[\w.-]*)\Z")
+"""The end of a text in which the shape of a secret may just begin."""
+_WITHIN = re.compile(r"[\w.-]")
+"""What may stand inside the shape of a secret."""
 SHORTEST = 4
 """A registered secret that is shorter would blacken half of the log."""
 
@@ -74,6 +78,18 @@ class Redactor:
             cleaned.append(left + piece[here - at :])
             at = end
         return cleaned
+
+    def settled(self, text: str) -> int:
+        """How much of a text has all its secrets, whatever comes behind it."""
+        longest = max(map(len, self.secrets.values()), default=1)
+        tail = _OPEN.search(text)
+        end = min(tail.start() if tail else len(text), len(text) - longest + 1)
+        while end > 0 and _WITHIN.match(text[end - 1]):
+            end -= 1  # between words: what is behind it reads the same without what is before
+        for start, stop, _ in self.spans(text):
+            if start < end < stop:
+                end = start
+        return max(end, 0)
 
     def spans(self, text: str) -> list[Span]:
         """Where the secrets are: in order, and none inside another."""

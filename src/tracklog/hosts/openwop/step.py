@@ -12,6 +12,7 @@ from tracklog.hosts.openwop.ends import BadAnswer, Cancelled, NodeFailed, Suspen
 from tracklog.hosts.openwop.execution import Execution
 from tracklog.hosts.openwop.settings import SYSTEM
 from tracklog.hosts.openwop.taping import CHILD, PERSON
+from tracklog.hosts.openwop.thinking import Thought
 from tracklog.hosts.openwop.tools import (
     Outcome,
     args_hash,
@@ -22,8 +23,6 @@ from tracklog.hosts.openwop.tools import (
 )
 from tracklog.tape import Recorded
 
-BYTES_PER_TOKEN = 4
-"""An estimate; no tokenizer runs."""
 DEEPEST = 16
 """Runs inside runs."""
 RATIFY = {
@@ -93,19 +92,11 @@ class Step:
     # An agent reasons, calls tools, hands over and decides.
 
     def reason(self, agent: str, text: str, chunks: list[str] | None = None) -> None:
-        x = self.x
-        verbosity = x.configurable.get("reasoningVerbosity", x.settings.verbosity)
-        if verbosity == "off":
-            return
-        most = x.settings.token_limit * BYTES_PER_TOKEN if verbosity == "summary" else None
-        if chunks is not None:
-            pieces, text = x.redactor.pieces(chunks), "".join(chunks)
-            for number, piece in enumerate(_bounded(pieces, most)):
-                said = {"agentId": agent, "delta": piece, "sequence": number}
-                self.emit("agent.reasoning.delta", {**said, "verbosity": verbosity})
-        text = _cut(x.redactor.text(text), most)  # WOP-43, WOP-44
-        said = {"agentId": agent, "reasoning": text, "verbosity": verbosity}
-        self.emit("agent.reasoned", said)
+        """A thought that is there as a whole, in the pieces that it is to be told in."""
+        thought = Thought(self, agent)
+        for piece in self.x.redactor.pieces(chunks or ()):
+            thought.tell(piece)
+        thought.close("".join(chunks) if chunks else text)
 
     def forbid(self, agent: str, tool: str) -> None:
         """A tool that the agent may not use, said before it begins (WOP-56)."""
@@ -376,27 +367,6 @@ class Step:
 
 def transport_of(tool: str) -> str:
     return "mcp" if tool.startswith("mcp:") else "native"
-
-
-def _cut(text: str, most: int | None) -> str:
-    """At most so many bytes, cut between characters, with a sign where it was."""
-    raw = text.encode()
-    if most is None or len(raw) <= most:
-        return text
-    return raw[: max(0, most - len("…".encode()))].decode(errors="ignore") + "…"
-
-
-def _bounded(pieces: list[str], most: int | None) -> list[str]:
-    if most is None or len("".join(pieces).encode()) <= most:
-        return pieces
-    kept, left = [], most
-    for piece in pieces:
-        part = piece.encode()[:left].decode(errors="ignore")
-        kept.append(part)
-        left -= len(part.encode())
-        if part != piece:
-            break
-    return kept
 
 
 def ratifying(held: Any, *, clarifies: bool, supervises: bool = False) -> Settle:

@@ -7,7 +7,6 @@ from typing import Any
 import orjson
 
 from tracklog.event import Body
-from tracklog.hosts._endpoint import ModelFailed
 from tracklog.hosts.openwop.definitions import PROMPT, SUPERVISOR, TOOL
 from tracklog.hosts.openwop.models import Reply
 from tracklog.tape import Recorded
@@ -71,8 +70,13 @@ class _Listener:
     def _in_conversation(self, name: str, node: _Node, event: Body) -> None:
         kind, payload = event["type"], event["payload"]
         match kind:
+            case "agent.reasoning.delta":
+                if payload["sequence"] == 0:
+                    self._end_round(name, node)
+                self._round(node, event).setdefault("chunks", []).append(payload["delta"])
             case "provider.usage":
-                self._end_round(name, node)
+                if not _is_thinking(node.round):
+                    self._end_round(name, node)
                 told = self._round(node, event)
                 told["usage"], told["hash"] = payload, event.get("promptHash")
             case "agent.reasoned":
@@ -97,15 +101,12 @@ class _Listener:
             case "node.retried" if "lastError" not in payload:
                 pass  # it broke off: what was answered until then is not served again
             case "node.completed" | "node.failed" | "node.retried":
-                self._end_round(name, node)
                 error = payload.get("error", payload.get("lastError", {}))
                 if error.get("code") == MODEL_FAILED:
-                    told = {"failed": error["message"]}
-                    node.found.append(
-                        Recorded(
-                            kind="model", lane=name, asked=None, answer=told, seq=event["sequence"]
-                        )
-                    )
+                    if not _is_broken_off(node.round):
+                        self._end_round(name, node)
+                    self._round(node, event)["failed"] = error["message"]
+                self._end_round(name, node)
                 self._end(node)
 
     @staticmethod
@@ -141,16 +142,26 @@ class _Listener:
         node.found = []
 
 
+def _is_thinking(told: Mapping[str, Any] | None) -> bool:
+    """Whether a model is heard to think, and has not done so to its end."""
+    return told is not None and "chunks" in told and "reasoning" not in told
+
+
+def _is_broken_off(told: Mapping[str, Any] | None) -> bool:
+    """Whether what a model said was all it said before it failed."""
+    return told is not None and "chunks" in told and "usage" not in told and not told["calls"]
+
+
 def reply_of(recorded: Recorded) -> Reply:
-    """What a model said then, as it would say it again; `ModelFailed` where it said nothing."""
+    """What a model said then, as it would say it again."""
     answer: Mapping[str, Any] = recorded.answer
-    if "failed" in answer:
-        raise ModelFailed(answer["failed"], "it failed so when the tape was recorded")
     usage = answer.get("usage") or {}
     counts = {key: usage[key] for key in ("inputTokens", "outputTokens") if key in usage}
     return Reply(
         text=answer.get("text") or "",
         reasoning=answer.get("reasoning") or "",
+        chunks=tuple(answer.get("chunks") or ()),
+        failed=answer.get("failed"),
         calls=tuple(_calls(answer.get("calls") or ())),
         confidence=answer.get("confidence"),
         usage=counts,

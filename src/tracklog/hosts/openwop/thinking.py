@@ -1,0 +1,81 @@
+"""What an agent reasons: piece by piece while it does, and then the whole of it."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tracklog.hosts.openwop.step import Step
+
+DELTA, REASONED = "agent.reasoning.delta", "agent.reasoned"
+BYTES_PER_TOKEN = 4
+"""An estimate; no tokenizer runs."""
+PIECE = 32
+"""Characters of a delta, at least: a model server sends words, and a record of each is too much."""
+
+
+class Thought:
+    """One block of reasoning: any number of deltas, and then the one event that closes it."""
+
+    def __init__(self, step: "Step", agent: str) -> None:
+        x = step.x
+        self._step, self.agent, self._redactor = step, agent, x.redactor
+        self._verbosity = x.configurable.get("reasoningVerbosity", x.settings.verbosity)
+        self._most = x.settings.token_limit * BYTES_PER_TOKEN
+        if self._verbosity != "summary":
+            self._most = -1
+        self._left = self._most
+        self._held = ""
+        self.told: list[str] = []
+        """The deltas so far."""
+        self.more = asyncio.Event()
+        """Set when there is something that was not kept yet."""
+
+    def hear(self, piece: str) -> None:
+        """Some more of it; what may be the beginning of a secret is held back."""
+        self._held += piece
+        end = self._redactor.settled(self._held)
+        if end >= PIECE:
+            self.tell(self._redactor.text(self._held[:end]))
+            self._held = self._held[end:]
+
+    def end(self) -> None:
+        """There is no more of it: what was held back is told."""
+        self.tell(self._redactor.text(self._held))
+        self._held = ""
+
+    def tell(self, piece: str) -> None:
+        """A delta, as far as there is room in the block (WOP-44)."""
+        if self._verbosity == "off" or self._left == 0 or not piece:
+            return
+        if self._left > 0:
+            piece = piece.encode()[: self._left].decode(errors="ignore")
+            self._left -= len(piece.encode())
+            if not piece:
+                self._left = 0
+                return
+        said = {"agentId": self.agent, "delta": piece, "sequence": len(self.told)}
+        if self._step.emit(DELTA, {**said, "verbosity": self._verbosity}) is not None:
+            self.told.append(piece)
+            self.more.set()
+
+    def close(self, text: str) -> None:
+        """The whole of it, which alone counts (WOP-40)."""
+        if self._verbosity == "off":
+            return
+        text = _cut(self._redactor.text(text), self._most)  # WOP-43, WOP-44
+        said = {"agentId": self.agent, "reasoning": text, "verbosity": self._verbosity}
+        self._step.emit(REASONED, said)
+        self.told = []
+
+    def break_off(self) -> None:
+        """It is not thought to its end: what was told of it is all there is."""
+        if self.told:
+            self.close("".join(self.told))
+
+
+def _cut(text: str, most: int) -> str:
+    """At most so many bytes, cut between characters, with a sign where it was."""
+    raw = text.encode()
+    if most < 0 or len(raw) <= most:
+        return text
+    return raw[: max(0, most - len("…".encode()))].decode(errors="ignore") + "…"
