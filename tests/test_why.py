@@ -122,6 +122,12 @@ def test_a_cause_in_a_run_that_nothing_links_to_this_one_is_found(home):
     ]  # fmt: skip  # one row
 
 
+def test_of_two_runs_with_an_event_of_that_name_none_is_taken_for_the_cause(home):
+    twice = [native.line(said("I"), id="1", run=run, origin=ORIGIN) for run in ("far", "off")]
+    record(home, *twice, told(3, said("late"), cause="1"))
+    assert back(home, 3) == ([], "unseen")
+
+
 def test_a_cause_is_found_whatever_was_indexed_together(home):
     record(home, told(1, said("late"), cause="far-1"))
     record(home, told(2, said("later"), run="r2", cause="far-1"))

@@ -219,8 +219,8 @@ class _Web:
         return {":".join(run) for name in names for run in self.home.index.caused_by(name)}
 
     def _elsewhere(self, seq: int) -> list[tuple[Tie, str]]:
-        """Causes that are named here and stand in another run: one that is tied to this one, or any
-        that has an event of that name.
+        """Causes that are named here and stand in another run: one that is tied to this one, or the
+        only one that has an event of that name.
         """
         if seq not in self._found:
             key = self._of[seq]
@@ -230,12 +230,15 @@ class _Web:
         return self._found[seq]
 
     def _far_place(self, key: str, how: How, name: str, seq: int) -> int | None:
-        runs = list(self._near(key))
+        for run in self._near(key):
+            if (place := self.story(run).place(how, name, seq)) is not None:
+                return place
         policy = self.home.dialects[self._node(seq).told.dialect].policy
-        if how == "cause" and policy.identity == "refuse":  # else it names an event of its own run
-            runs += sorted(":".join(run) for run in self.home.index.called(name))
-        places = (self.story(run).place(how, name, seq) for run in dict.fromkeys(runs))
-        return next((place for place in places if place is not None), None)
+        if how != "cause" or policy.identity != "refuse":  # it names something of its own run
+            return None
+        far = (":".join(run) for run in self.home.index.called(name))
+        places = {self.story(run).place(how, name, seq) for run in far} - {None}
+        return places.pop() if len(places) == 1 else None  # of several it is nobody's to choose
 
     def _links(self, key: str) -> tuple[tree_fold.Links, tree_fold.Links]:
         if key not in self._tied:
