@@ -909,6 +909,30 @@ def test_a_show_is_told_and_can_be_checked(tmp_path):
     assert run_cli(str(bad), "--home", str(tmp_path)).returncode == 2
 
 
+def test_offline_every_line_is_said_once_before_any_comes_again(home):
+    lines = {"agent.spoke": ["a", "b", "c"], "agent.thought": ["x", "y"]}
+    scenario = scene(player("one", may_emit=list(lines)), repertoire={"one": lines}, ticks=40)
+    events = played(home, scenario)
+    for kind, known in lines.items():
+        said = [e["payload"]["text"] for e in events if e["kind"] == kind]
+        assert len(said) > 2 * len(known)
+        rounds = [said[n : n + len(known)] for n in range(0, len(said), len(known))]
+        assert all(sorted(each) == known for each in rounds[:-1])
+
+
+def test_who_asks_for_tools_is_told_that_a_stage_calls_none(tmp_path):
+    path = tmp_path / "play.yaml"
+    path.write_text(
+        "name: play\ngoal: Go on.\ngenesis_text: Now.\nticks: 1\n"
+        "cast: [{name: a, persona: Somebody., tools: [search, shell], may_emit: [agent.spoke]}]\n"
+    )
+    words = [sys.executable, "-m", "tracklog", "host", "fishbowl"]
+    for verb in (["check", str(path)], [str(path), "--fast", "--home", str(tmp_path / "home")]):
+        done = subprocess.run([*words, *verb], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert "a names tools (search, shell), and none is called on a stage" in done.stderr
+
+
 def test_a_visitor_speaks_from_another_process(tmp_path):
     command = [sys.executable, "-m", "tracklog", "host", "fishbowl", str(EXAMPLES[0])]
     command += ["--home", str(tmp_path), "--run", "r", "--json"]

@@ -272,6 +272,7 @@ class Conductor:
             others=self._others[name],
             about=about,
             spoken=mind.spoken,
+            spoken_as=mind.spoken_as,
             turn=state.turn,
             secret=scenario.secrets.get(name),
             lines=scenario.repertoire.get(name, {}),

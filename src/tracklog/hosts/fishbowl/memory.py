@@ -50,12 +50,15 @@ class Mind:
         """Of what it heard from others since it reflected."""
         self.spoken = 0
         """How often it acted."""
+        self.spoken_as: dict[str, int] = {}
+        """The same, by kind."""
 
     def hear(self, remark: Remark) -> None:
         """Keeps what this player can hear of a remark."""
         own = remark.actor == self.player.name
         if own:
             self.spoken += 1
+            self.spoken_as[remark.kind] = self.spoken_as.get(remark.kind, 0) + 1
             self.pending = None
             if remark.kind == REFLECTION:
                 self.weight = 0.0

@@ -52,6 +52,8 @@ class Prompt:
     """What was wrong with its reply, when it is asked once more."""
     lines: Mapping[str, list[str]] = field(default_factory=dict)
     """Its repertoire, by kind."""
+    spoken_as: Mapping[str, int] = field(default_factory=dict)
+    """How often it acted before, by kind."""
 
 
 class Model(Protocol):

@@ -74,9 +74,10 @@ class Offline:
         if kind is None:
             return None
         lines = prompt.lines.get(kind) or USUAL.get(kind) or OTHERS
-        text = _filled(_line(prompt, kind, lines), prompt)
+        text = _filled(_line(prompt, kind, lines, prompt.spoken_as.get(kind, 0)), prompt)
         if prompt.about is not None and prompt.about.kind == "user.injected":
-            text = f"{_filled(_line(prompt, 'visited', VISITED), prompt)} {text}"
+            visited = _line(prompt, "visited", VISITED, prompt.spoken)
+            text = f"{_filled(visited, prompt)} {text}"
         payload: Body = {"text": text}
         for name in prompt.player.output_extra_fields:
             payload[name] = _extra(prompt, name)
@@ -119,10 +120,10 @@ def _kind(prompt: Prompt) -> str | None:
     return kinds[-1]
 
 
-def _line(prompt: Prompt, kind: str, lines: Sequence[str]) -> str:
+def _line(prompt: Prompt, kind: str, lines: Sequence[str], said: int) -> str:
     """Each line once before any comes again, in an order that the seed decides."""
     start, stride = _order(prompt.seed, prompt.player.name, kind, len(lines))
-    return lines[(start + stride * prompt.spoken) % len(lines)]
+    return lines[(start + stride * said) % len(lines)]
 
 
 @lru_cache(1024)

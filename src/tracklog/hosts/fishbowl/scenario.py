@@ -103,6 +103,15 @@ class Scenario(Strict):
     def players(self) -> dict[str, Manifest]:
         return {player.name: player for player in self.cast}
 
+    @property
+    def unheeded(self) -> list[str]:
+        """What is asked for and will not happen: a stage has no tools to call."""
+        return [
+            f"{player.name} names tools ({', '.join(player.tools)}), and none is called on a stage"
+            for player in self.cast
+            if player.tools
+        ]
+
     def digest(self) -> str:
         """The same for the same play, however its file is laid out."""
         return sha256(orjson.dumps(self.model_dump(mode="json"))).hexdigest()

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,9 @@ from tracklog.cli import _terminal as terminal
 from tracklog.cli._tapes import say_report, tape_options
 from tracklog.cli._verbs import Verbs
 from tracklog.event import Body
+
+if TYPE_CHECKING:
+    from tracklog.hosts.fishbowl.scenario import Scenario
 
 COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 WIDEST = 100
@@ -83,6 +86,7 @@ def play(
     from tracklog.hosts.fishbowl.taping import Show  # noqa: PLC0415
 
     piece = load(scenario)
+    _say_unheeded(piece)
     hues = {player.name: player.hue for player in piece.cast}
     watch = terminal.put_json if as_json else Teller(hues).tell
 
@@ -170,8 +174,14 @@ def check(scenarios: tuple[Path, ...]) -> None:
             contest = piece.competition.kind
             about = f"{len(piece.cast)} players, competition {contest}"
             click.echo(terminal.plain(f"{path}: {piece.name}, {about}"))
+            _say_unheeded(piece)
     if bad:
         sys.exit(1)
+
+
+def _say_unheeded(piece: "Scenario") -> None:
+    for each in piece.unheeded:
+        click.secho(terminal.plain(each), fg="yellow", err=True)
 
 
 def seconds_for(body: Body) -> float:
