@@ -298,66 +298,6 @@ def test_chunks_of_a_copilot_message_are_one_message(tmp_path):
     }
 
 
-COPILOT = {
-    "session.start": {"sessionId": "s"},
-    "session.resume": {"resumeTime": "2026-05-05T09:00:00.000Z", "eventCount": 3},
-    "user.message": {"content": "q", "attachments": [{"type": "file", "path": "a"}]},
-    "assistant.turn_start": {"turnId": "1"},
-    "assistant.turn_end": {"turnId": "1"},
-    "assistant.message": {"messageId": "m", "content": "a", "reasoningOpaque": "ZW5j"},
-    "assistant.reasoning": {"reasoningId": "r", "content": "hm"},
-    "tool.execution_start": {"toolCallId": "c", "toolName": "ls", "arguments": '{"a":1}'},
-    "tool.execution_complete": {"toolCallId": "c", "success": False, "error": {"message": "no"}},
-    "subagent.started": {"toolCallId": "t", "agentName": "a"},
-    "subagent.completed": {"toolCallId": "t", "agentName": "a"},
-    "subagent.failed": {"toolCallId": "t", "agentName": "a", "error": "no"},
-    "permission.requested": {"requestId": "p", "permissionRequest": {"kind": "shell"}},
-    "permission.completed": {"requestId": "p", "result": {"kind": "approved"}},
-    "hook.start": {"hookType": "x"},
-    "hook.end": {"hookType": "x"},
-    "skill.invoked": {"name": "x"},
-    "tool.user_requested": {"toolCallId": "u", "toolName": "ls"},
-    "session.error": {"errorType": "x", "message": "no"},
-    "abort": {"reason": "user"},
-    "session.truncation": {"droppedTokens": 1},
-    "session.compaction_start": {},
-    "session.compaction_complete": {"summaryContent": "short", "preCompactionTokens": 9},
-    "session.handoff": {"sourceType": "remote", "remoteSessionId": "s-9"},
-    "session.snapshot_rewind": {"upToEventId": "e2", "eventsRemoved": 4},
-    "session.shutdown": {"shutdownType": "routine", "modelMetrics": {}},
-    "session.info": {"message": "x"},
-    "session.warning": {"message": "x"},
-    "session.model_change": {"newModel": "m2"},
-    "session.mode_changed": {"previousMode": "a", "newMode": "b"},
-    "session.auto_mode_resolved": {"chosenModel": "m"},
-    "session.usage_checkpoint": {"totalNanoAiu": 1},
-    "session.task_complete": {"success": True, "summary": "done"},
-    "system.message": {"content": "be good"},
-    "system.notification": {"content": "x"},
-}
-LABELS = {
-    "session.error": "error",
-    "session.truncation": "compaction",
-    "session.compaction_complete": "compaction",
-    "session.snapshot_rewind": "withdrawn",
-    "session.model_change": "model-change",
-    "session.mode_changed": "mode-change",
-    "session.usage_checkpoint": "totals",
-    "session.task_complete": "result",
-}
-
-
-def test_no_known_type_of_copilot_event_is_left_unmapped(tmp_path):
-    events = [event(kind, f"e{n}", **data) for n, (kind, data) in enumerate(COPILOT.items())]
-    path = write(tmp_path, "session-state/s/events.jsonl", *events)
-    bodies, report = told(path, registry.importer("copilot"))
-    assert not report.unknown
-    assert sum(report.mapped.values()) == len(COPILOT)
-    noted = {body["kind"]: body["label"] for body in of(bodies, "Noted")}
-    assert noted.items() >= LABELS.items()
-    assert len(of(bodies, "Asked", what="permission")) == len(of(bodies, "Answered")) == 1
-
-
 def test_conversations_are_found_in_their_usual_places(tmp_path):
     def there(path):
         return write(tmp_path, path, text=b"{}\n")

@@ -176,7 +176,8 @@ class ExchangeReader(Reader):
         """Tells of a request, a response, or both."""
         self.flush()
         request, response = self.bodies(body)
-        error = body.get("error") or response.get("error")
+        failed = body.get("type") == "error"  # an event of a stream whose beginning is not here
+        error = body.get("error") or response.get("error") or (body if failed else None)
         if not request and not response and not error:
             bare = not (body.get("id") or body.get("created_at") or body.get("timestamp"))
             kind = word(body.get("type")) or word(body.get("object")) or "record"
@@ -198,7 +199,8 @@ class ExchangeReader(Reader):
             self._answered(chain, [response], id, at, previous(response))
         elif error:
             text = word(obj(error).get("message")) or word(obj(error).get("type")) or word(error)
-            noted = Noted(label="error", text=text, data=obj(value).get("error"))
+            told = obj(value)
+            noted = Noted(label="error", text=text, data=told.get("error", told if failed else None))
             self.tell.tell(noted, run=chain.run, at=at)
 
     def gather(
@@ -321,7 +323,7 @@ def form_of(path: Path, head: bytes) -> Any:
 
 def part_of(raw: Raw, value: Any) -> Raw:
     """A piece of a larger record, as a record of its own."""
-    return raw._replace(data=orjson.dumps(value, default=str), value=value, exact=True, flaws=())
+    return raw._replace(value=value, exact=True, flaws=())
 
 
 def time_of(*values: Any) -> str | None:

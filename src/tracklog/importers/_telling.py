@@ -73,6 +73,7 @@ class Teller:
         self._n = 0
         self._hashed = b""
         """The hash of the record and how many equal ones stood before it, as ids have them."""
+        self._data, self._data_hash = b"", sha256().hexdigest()
         self._named, self._head = "", b""
         self._common: dict[str, Any] = {
             "writer": writer,
@@ -104,7 +105,9 @@ class Teller:
         self._hashed = b"%b\n%d\n" % (found.encode(), before)
         self._origin = origin = self._common.copy()
         origin["offset"] = raw.offset
-        origin["raw"] = sha256(data).hexdigest()
+        if data is not self._data:  # pieces of one record have its bytes
+            self._data, self._data_hash = data, sha256(data).hexdigest()
+        origin["raw"] = self._data_hash
         if key is not None and key != "":
             origin["record"] = key
         if not lift or len(data) <= MEDIA:

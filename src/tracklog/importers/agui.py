@@ -1,10 +1,9 @@
 """AG-UI: the events of runs, as SSE, as JSON lines, or as one array."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import orjson
 
 from tracklog.fact import (
     Answered,
@@ -33,7 +32,7 @@ from tracklog.importers import (
     unquoted,
     word,
 )
-from tracklog.importers._spoken import carried
+from tracklog.importers._spoken import carried, restored
 from tracklog.providers import input_of
 
 NAME = "agui"
@@ -68,6 +67,8 @@ KNOWN = {
     "THINKING_TEXT_MESSAGE_CONTENT": ("delta",),
     "THINKING_TEXT_MESSAGE_END": (),
 }
+MORE = "more"
+"""What an export of ours says of an event that is part of something told before."""
 NOTED = (
     "STATE_SNAPSHOT", "STATE_DELTA", "ACTIVITY_SNAPSHOT", "ACTIVITY_DELTA", "RAW", "CUSTOM",
 )  # fmt: skip  # one row
@@ -85,8 +86,7 @@ class AguiReader(Reader):
     def record(self, raw: Raw) -> None:
         if isinstance(raw.value, list):
             for each in raw.value:
-                part = raw._replace(data=orjson.dumps(each), value=each, exact=True, flaws=())
-                self.record(part)
+                self.record(raw._replace(value=each, exact=True, flaws=()))
             return
         event = raw.value
         kind = word(event.get("type")) if isinstance(event, dict) else None
@@ -97,6 +97,7 @@ class AguiReader(Reader):
             self.tell.unknown("record", value)
             return
         self._at = moment(value.get("timestamp"))
+        self._ours, value = _parted(value)
         self._rest = {
             key: each for key, each in value.items() if key not in (*BASE, *KNOWN.get(kind, ()))
         }
@@ -133,7 +134,7 @@ class AguiReader(Reader):
         native = word(value.get("runId")) or self.source.path.stem
         self.state["run"] = run_id(NAME, native)
         self.state["native"] = native
-        self._tell(Began(what="run"), self._rest)
+        self._tell(restored(Began(what="run"), self._ours), self._rest)
         for alias in dict.fromkeys((native, word(value.get("threadId")))):
             if alias:
                 self._tell(Linked(kind="alias", system=NAME, alias=alias))
@@ -144,8 +145,9 @@ class AguiReader(Reader):
         for answer in _listed(given.get("resume")):
             if isinstance(answer, dict) and (id := word(answer.get("interruptId"))):
                 asked = self.state.get("asked", {}).pop(id, None) or self._run
-                told = answer.get("payload", answer)
-                self._tell(Answered(question_id=id, answer=told), run=asked)
+                ours, said = _parted(answer)
+                told = said.get("payload", said)
+                self._tell(restored(Answered(question_id=id, answer=told), ours), run=asked)
         self._snapshot(given)
         rest = {key: given[key] for key in given if key not in ("resume", "messages", "threadId")}
         if rest.keys() - {"runId"}:
@@ -164,9 +166,10 @@ class AguiReader(Reader):
         if value.get("result") is not None:
             self._rest["result"] = value["result"]
         ended = Ended(what="run", outcome=kind, passed=True if kind == "success" else None)
-        self._tell(ended, self._rest)
+        self._tell(restored(ended, self._ours), self._rest)
 
     def _ask(self, interrupt: dict[str, Any]) -> None:
+        ours, interrupt = _parted(interrupt)
         id = word(interrupt.get("id")) or "interrupt"
         self.state.setdefault("asked", {})[id] = self._run
         asked = Asked(
@@ -178,7 +181,10 @@ class AguiReader(Reader):
             expires=moment(interrupt.get("expiresAt")),
         )
         known = ("id", "reason", "message", "toolCallId", "responseSchema", "expiresAt")
-        self._tell(asked, {key: each for key, each in interrupt.items() if key not in known})
+        self._tell(
+            restored(asked, ours),
+            {key: each for key, each in interrupt.items() if key not in known},
+        )
 
     def _failed(self, value: dict[str, Any]) -> None:
         self._close_all(partial=True)
@@ -189,7 +195,9 @@ class AguiReader(Reader):
             passed=False,
             error=value.get("message"),
         )
-        self._tell(ended, self._rest)
+        if isinstance(self._ours, dict) and "error" not in self._ours:
+            ended = replace(ended, error=None)  # the message is another word for it
+        self._tell(restored(ended, self._ours), self._rest)
 
     def _spend(self, usages: Any) -> None:
         told = [each for each in _listed(usages) if isinstance(each, dict)]
@@ -215,10 +223,12 @@ class AguiReader(Reader):
             self._tell(spent)
 
     def _step_began(self, value: dict[str, Any]) -> None:
-        self._tell(Began(what="step", step=word(value.get("stepName"))), self._rest)
+        began = Began(what="step", step=word(value.get("stepName")))
+        self._tell(restored(began, self._ours), self._rest)
 
     def _step_ended(self, value: dict[str, Any]) -> None:
-        self._tell(Ended(what="step", step=word(value.get("stepName"))), self._rest)
+        ended = Ended(what="step", step=word(value.get("stepName")))
+        self._tell(restored(ended, self._ours), self._rest)
 
     def _open(self, kind: str, id: str, value: dict[str, Any], *, chunk: bool = False) -> Any:
         """Something that is told when its end comes; of the event that began it."""
@@ -235,6 +245,7 @@ class AguiReader(Reader):
                 "parts": 0,
                 "chunk": chunk,
                 "extra": {},
+                "ours": self._ours,
             }
         known = waiting[key]
         for name in ("role", "name", "toolCallName", "parentMessageId", "title"):
@@ -251,7 +262,7 @@ class AguiReader(Reader):
 
     def _close(self, kind: str, id: str, *, partial: bool = False, whole: bool = True) -> None:
         known = self.state.get("open", {}).pop(f"{kind} {id}", None)
-        if known is None:
+        if known is None or known["ours"] == MORE:
             return
         here, at = self.tell.mark(), self._at if hasattr(self, "_at") else None
         raw = self.tell._raw  # what is told next is again of the record at hand
@@ -259,7 +270,8 @@ class AguiReader(Reader):
         self._at = known["at"]
         # What may still go on is told under a place of its own, by how far it came.
         place = 0 if whole else 1000 * known["parts"]
-        self._tell(_opened(known, partial), known["extra"], run=known["run"], n=place)
+        told = restored(_opened(known, partial), known["ours"])
+        self._tell(told, known["extra"], run=known["run"], n=place)
         self.tell.again(here)
         self.tell._raw, self._at = raw, at
 
@@ -288,7 +300,9 @@ class AguiReader(Reader):
         output = value.get("content")
         extra = self._rest | ({"messageId": value["messageId"]} if "messageId" in value else {})
         self._hear(word(value.get("messageId")))
-        self._tell(Returned(call_id=call, ok=None, output=output), extra)
+        if isinstance(self._ours, dict) and "output" in self._ours:
+            output = self._ours["output"]
+        self._tell(restored(Returned(call_id=call, ok=None, output=output), self._ours), extra)
 
     def _hear(self, id: str | None) -> None:
         if id:
@@ -342,10 +356,12 @@ class AguiReader(Reader):
 
     def _encrypted(self, value: dict[str, Any]) -> None:
         self.tell.report.opaque["reasoning"] += 1
+        if self._ours == MORE:
+            return
         block = {"type": "thinking", "opaque": value.get("encryptedValue")}
         extra = {key: value[key] for key in ("subtype", "entityId") if key in value} | self._rest
         said = Said(role="assistant", blocks=(block,), message_id=word(value.get("entityId")))
-        self._tell(said, extra)
+        self._tell(restored(said, self._ours), extra)
 
     def _mark_heard(self, kind: str, id: str) -> None:
         if kind == "call":
@@ -436,9 +452,17 @@ def _carried(event: dict[str, Any]) -> Fact | None:
     """A fact of ours that has no event of its own."""
     ours, dot, name = (word(event.get("name")) or "").partition(".")
     told = event.get("value")
-    if ours != "tracklog" or not dot or name in ("began", "ended") or not isinstance(told, dict):
-        return None
-    return carried(name, told)
+    return carried(name, told) if ours == "tracklog" and dot and isinstance(told, dict) else None
+
+
+def _parted(value: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """What one of our exports put beside an event, and the event without it."""
+    metadata = value.get("metadata")
+    if not isinstance(metadata, dict) or "tracklog" not in metadata:
+        return None, value
+    rest = {key: each for key, each in metadata.items() if key != "tracklog"}
+    bare = {key: each for key, each in value.items() if key != "metadata"}
+    return metadata["tracklog"], bare | ({"metadata": rest} if rest else {})
 
 
 def _listed(value: Any) -> list[Any]:

@@ -73,7 +73,7 @@ class GeminiReader(Reader):
 
     def _part(self, raw: Raw, value: Any) -> Raw:
         """A piece of a larger record, as a record of its own: the same in every form of file."""
-        return raw._replace(data=orjson.dumps(value), value=value, exact=True, flaws=())
+        return raw._replace(value=value, exact=True, flaws=())
 
     def _begin(self, raw: Raw, value: dict[str, Any]) -> None:
         self.tell.report.mapped["session"] += 1
@@ -288,7 +288,8 @@ def _call(call: dict[str, Any], synthetic: str, at: str | None) -> list[_Told]:
         )
     ]
     if agent := word(call.get("agentId")):
-        facts.append(_Told(Linked(kind="sub-run", child=agent, call_id=id or synthetic), at))
+        child = run_id(NAME, agent)
+        facts.append(_Told(Linked(kind="sub-run", child=child, call_id=id or synthetic), at))
     results = _listed(call.get("result"))
     if not results:
         return facts  # it dangles

@@ -55,13 +55,17 @@ def return_of(told: Body) -> Return:
 
 def thought_of(told: Body) -> Body | None:
     """What a message says of its reasoning, as a block; None where it says nothing of it."""
-    thought, opaque = told.get("reasoningText"), told.get("reasoningOpaque")
-    opaque = told.get("encryptedContent") if opaque is None else opaque
+    thought = told.get("reasoningText")
+    opaque, content = told.get("reasoningOpaque"), told.get("encryptedContent")
     block: Body = {"type": "thinking"}
     if is_text(thought) and thought:
         block["thinking"] = thought
     if opaque is not None:
         block["opaque"] = opaque
+        if content is not None:
+            block["encryptedContent"] = content
+    elif content is not None:
+        block["opaque"] = content
     return block if len(block) > 1 else None
 
 
@@ -158,13 +162,14 @@ class Reading:
 
     def _think(self, told: Body, extras: Body) -> None:
         block = thought_of(told) or {}
-        thought, opaque = word(block.get("thinking")), block.get("opaque")
+        thought = word(block.get("thinking"))
+        sealed = {key: block[key] for key in ("opaque", "encryptedContent") if key in block}
         known = self._thoughts.get(thought) if thought else None
         if known is not None:  # the event of its own told it
-            if opaque is not None:
-                known.setdefault("opaque", opaque)
+            for key, value in sealed.items():
+                known.setdefault(key, value)
         elif block:
-            told_of = self.reply.thinking(thought, opaque=opaque, **extras)
+            told_of = self.reply.thinking(thought, **sealed, **extras)
             if thought:
                 self._thoughts[thought] = told_of
 

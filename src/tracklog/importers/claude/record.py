@@ -46,11 +46,11 @@ SMALL = {
 TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle"}
 MODES = {"mode": "mode", "permission-mode": "permissionMode"}
 
-WRAPPED = re.compile(
-    r"\s*<(command-name|command-message|local-command-stdout|local-command-stderr|system-reminder"
-    r"|ide_opened_file|ide_selection|teammate-message)\b[^>]*>.*</[\w-]+>\s*",
-    re.DOTALL,
-)
+WRAPPERS = {
+    "command-name", "command-message", "local-command-stdout", "local-command-stderr",
+    "system-reminder", "ide_opened_file", "ide_selection", "teammate-message",
+}  # fmt: skip
+OPENED = re.compile(r"\s*<([\w-]+)\b[^>]*>")
 IDE = re.compile(r"\s*(?:<(ide_opened_file|ide_selection)\b[^>]*>.*?</\1>\s*)+", re.DOTALL)
 
 
@@ -506,7 +506,17 @@ def is_injected(text: str) -> bool:
     start = text.lstrip()
     if start.startswith("Caveat:") and "local commands" in start:
         return True
-    return start.startswith("<") and WRAPPED.fullmatch(text) is not None
+    opened = OPENED.match(start)
+    if opened is None or opened[1] not in WRAPPERS:
+        return False
+    while opened is not None:  # one element after the other, and nothing between them
+        end = f"</{opened[1]}>"
+        close = start.find(end, opened.end())
+        if close < 0:
+            return False
+        start = start[close + len(end) :]
+        opened = OPENED.match(start)
+    return not start.strip()
 
 
 def _is_new(told: list[Any], part: Any) -> bool:

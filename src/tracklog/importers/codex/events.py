@@ -48,14 +48,14 @@ def _spent(line: Line, total: Body, last: Any) -> None:
     state = line.state
     now = _counts(total)
     before: dict[str, int] = state.get("total") or {}
-    if now == before:
-        return
     amounts = {key: amount - before.get(key, 0) for key, amount in now.items()}
-    if min(amounts.values(), default=0) < 0:
+    if not any(amounts.values()):
+        return
+    if min(amounts.values()) < 0:
         # A new base: what the total says now was not spent once more.
         state["base"] = state.get("base", 0) + 1
-        amounts = _counts(last) if isinstance(last, dict) else now
-    state["total"] = now
+        amounts, before = _counts(last) if isinstance(last, dict) else now, {}
+    state["total"] = before | now
     usage: dict[str, Any] = {KEYS[key]: amount for key, amount in amounts.items()}
     usage["raw"] = {"total": total, "last": last}
     thread = state["thread"]
@@ -92,12 +92,20 @@ def _counts(said: Body) -> dict[str, int]:
     return found
 
 
+def begin_turn(line: Line, turn: str) -> None:
+    """What is told from here on is of this turn, and may be taken back with it."""
+    state = line.state
+    state["turn"] = turn
+    turns: list[str] = state.get("turns", [])
+    if turn not in turns:
+        state["turns"] = [*turns, turn][-64:]
+
+
 def task_started(line: Line, event: Body) -> bool | None:
     state = line.state
     number = state["turns_begun"] = state.get("turns_begun", 0) + 1
     turn = word(event.get("turn_id")) or f"turn-{number}"
-    state["turn"] = turn
-    state["turns"] = [*state.get("turns", []), turn][-64:]
+    begin_turn(line, turn)
     rest = {k: v for k, v in event.items() if k not in ("type", "turn_id") and v is not None}
     line.tell_fact(Began(what="step", step=turn, model=state.get("model")), extra=rest)
     return None

@@ -11,7 +11,7 @@ import orjson
 from tracklog.event import Body
 from tracklog.fact import Began, Noted, Said
 from tracklog.importers import Raw, Reader, count, moment, run_id, word
-from tracklog.importers.codex.events import EVENTS, counted_before
+from tracklog.importers.codex.events import EVENTS, begin_turn, counted_before
 from tracklog.importers.codex.items import ITEMS, UNSAID
 from tracklog.importers.codex.stream import STREAM
 from tracklog.importers.codex.telling import NAME, Line, link
@@ -74,7 +74,7 @@ class CodexReader(Reader):
         own = value.get("payload")
         if not isinstance(own, dict):
             own = value["item"] if isinstance(value.get("item"), dict) else value
-        key = word(own.get("id")) or word(own.get("call_id"))
+        key = word(own.get("id")) or word(own.get("call_id")) or _turn_begun(value, own)
         tell, state = self.tell, self.state
         tell.copied = "aside" in state
         if "copy" in state and self._is_copy(value, own):
@@ -132,6 +132,13 @@ def turns_in(path: Path) -> Iterator[str]:
         return  # gone since: then nothing is known to be a copy
 
 
+def _turn_begun(value: Body, own: Body) -> str | None:
+    """The turn that a record begins: by its name it is taken back."""
+    begins = value.get("type") == "turn_context" or own.get("type") in TURNS
+    return word(own.get("turn_id")) if begins else None
+
+
+TURNS = ("task_started", "turn_started")
 Telling = Callable[[Line, Body], bool | None]
 
 
@@ -239,7 +246,7 @@ def turn_context(line: Line, turn: Body) -> bool | None:
     """The model of the turn, and under which rules it works: told when they change."""
     state = line.state
     if id := word(turn.get("turn_id")):
-        state["turn"] = id
+        begin_turn(line, id)
     model, before = word(turn.get("model")), state.get("model")
     if model:
         state["model"] = model
