@@ -36,6 +36,7 @@ from tracklog.cli import tracklog
 from tracklog.dialects import tracklog as native
 from tracklog.errors import UnknownName
 from tracklog.export import export, flight, losses
+from tracklog.exporters import plain
 from tracklog.exporters.otel.spans import span_id, trace_id
 from tracklog.fact import (
     Answered,
@@ -725,7 +726,7 @@ def test_a_turn_with_its_calls_and_their_results_is_one_step():
     assert step["message"] == "I look."
     assert step["reasoning_content"] == "Read first."
     assert [call["arguments"] for call in step["tool_calls"]] == [{"path": "a.py"}, {"value": "ls"}]
-    assert step["tool_calls"][1]["extra"]["tracklog"]["arguments_form"] == "value"
+    assert step["tool_calls"][1]["extra"]["arguments_form"] == "value"
     results = {r["source_call_id"]: r["content"] for r in step["observation"]["results"]}
     assert results == {"call_2": "no such command", "call_1": "x = 1"}
     assert step["metrics"]["prompt_tokens"] == 100
@@ -786,6 +787,140 @@ def test_a_trajectory_is_read_back_by_our_importer(tmp_path):
     assert [f.tool for f in heard if isinstance(f, Called)] == ["read", "shell"]
     assert {f.output for f in heard if isinstance(f, Returned)} >= {"x = 1"}
     assert [f.cost_usd for f in heard if isinstance(f, Spent)] == [0.25]
+
+
+EVERYTHING = [
+    Began(
+        what="run",
+        agent="coder",
+        task="Fix it",
+        model="m-1",
+        software={"name": "demo", "version": "1"},
+        host="h",
+        cwd="/w",
+        git={"branch": "b"},
+    ),
+    Said(role="user", blocks=({"type": "text", "text": "Please."},), message_id="u1"),
+    Said(role="system", blocks=({"type": "text", "text": "Be good."},)),
+    Said(
+        role="assistant",
+        agent="coder",
+        step="s1",
+        model="m-1",
+        stop_reason="tool_use",
+        message_id="msg-1",
+        to="bob",
+        blocks=(
+            {"type": "thinking", "thinking": "Hm", "signature": "SIG=="},
+            {"type": "text", "text": "I look."},
+            {"type": "stream", "provider_type": "x", "chunk": {"a": 1}},
+        ),
+    ),
+    Called(
+        agent="coder",
+        step="s1",
+        tool="read",
+        call_id="c1",
+        input={"p": 1},
+        tool_server="srv",
+        provider_call_id="pc1",
+    ),
+    Called(agent="coder", step="s1", tool="shell", call_id="c2", input="ls", by_provider=True),
+    Spent(
+        agent="coder",
+        step="s1",
+        key="msg-1",
+        provider="anthropic",
+        model="m-1",
+        usage={
+            "input_tokens": 100,
+            "output_tokens": 20,
+            "cached_tokens": 40,
+            "reasoning_tokens": 5,
+        },
+        cost_usd=0.25,
+        calls=1,
+    ),
+    Returned(
+        agent="coder",
+        step="s1",
+        call_id="c2",
+        tool="shell",
+        ok=False,
+        error={"m": "no"},
+        exit_code=3,
+        status="err",
+    ),
+    Returned(agent="coder", step="s1", call_id="c1", ok=True, output={"x": [1]}, seconds=0.5),
+    Said(role="thought", agent="coder", blocks=({"type": "text", "text": "so"},)),
+    Said(role="belief", agent="coder", blocks=({"type": "text", "text": "it is"},), to="ann"),
+    Said(role="world", blocks=({"type": "text", "text": "rain"},)),
+    Said(role="note", blocks=({"type": "text", "text": "n"},), injected=True),
+    Said(role="assistant", agent="coder", blocks=({"type": "thinking", "opaque": "ENC"},)),
+    Moved(agent="coder", from_="a", to="b", phase="waiting", reason="r"),
+    Decided(
+        name="tests",
+        verdict="pass",
+        passed=True,
+        score=0.9,
+        about="c1",
+        by="j",
+        confidence=0.7,
+        reason="ok",
+        evidence={"e": 1},
+    ),
+    Decided(name="sc", score=0.9),
+    Asked(
+        question_id="q1",
+        text="Which?",
+        what="clarification",
+        options=("a", "b"),
+        schema={"type": "string"},
+        expires="2026-11-16T07:00:00Z",
+    ),
+    Answered(question_id="q1", answer={"a": 1}, by="ada"),
+    Linked(kind="handoff", from_="a", to="b", reason="x", context={"k": 1}),
+    Linked(kind="related", other="zz"),
+    Noted(label="compaction", data={"trigger": "auto", "before": 10, "after": 2}),
+    Noted(label="model-change", kind="k", text="t", data={"from": "a", "to": "b"}),
+    Began(what="step", step="s2", agent="coder"),
+    Ended(what="step", step="s2", passed=True, outcome="done", score=0.5),
+    Ended(
+        what="run",
+        outcome="converged",
+        passed=True,
+        score=0.8,
+        seconds=3.0,
+        exit_code=0,
+        reason="fine",
+    ),
+]
+
+
+def says(fact):
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in plain(fact).items()
+    }
+
+
+@pytest.mark.parametrize("name", ["agui", "atif", "cloudevents"])
+def test_what_is_kept_or_carried_through_a_format_is_there_when_it_is_read_back(name, tmp_path):
+    exporter = registry.exporter(name)
+    path = tmp_path / f"run{exporter.suffix}"
+    path.write_bytes(written(one(*EVERYTHING), name))
+    lines, _, _ = told_by(registry.importer(name), path)
+    back = [says(fact) | {"": type(fact)} for fact in facts_of(records(lines, "tracklog"))]
+    fates = exporter.fates(exporter.chosen())
+    for fact in EVERYTHING:
+        wanted = {
+            key: value
+            for key, value in says(fact).items()
+            if fates.get(f"{type(fact).__name__}.{key}") in ("kept", "carried")
+        } | {"": type(fact)}
+        assert any(all(each.get(key) == value for key, value in wanted.items()) for each in back), (
+            wanted
+        )
 
 
 # agui

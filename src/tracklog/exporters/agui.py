@@ -58,7 +58,6 @@ class _Stream:
         self.begun = self.open = self.ended = False
         self.steps: list[str] = []
         self.calls = Calls()
-        self.asked: dict[str, Asked] = {}
         self.messages: list[Message] = []
         self.keeps = flight.asks
         self.state: dict[str, Any] = {}
@@ -71,10 +70,10 @@ class _Stream:
             line = orjson.Fragment(heard.record.line)
             event = line if heard.event else heard.record.line.decode("utf-8", "replace")
             yield self._event("RAW", event=event, source=heard.record.dialect)
-        answers = [fact for fact in heard.facts if isinstance(fact, Answered)]
-        if answers and self.begun and not self.open:
-            yield from self._resume(answers[0])
         for place, fact in enumerate(heard.facts):
+            if isinstance(fact, Answered) and self.begun and not self.open:
+                yield from self._resume(fact)
+                continue
             name = heard.identity if place == 0 else f"{heard.identity}.{place}"
             yield from self._tell(heard, fact, name)
 
@@ -94,6 +93,9 @@ class _Stream:
             yield self._event("RUN_STARTED", threadId=thread, runId=run, **more)
 
     def _tell(self, heard: Heard, fact: Fact, name: str) -> Iterator[Message]:
+        if isinstance(fact, Began) and fact.what == "run" and not self.open:
+            yield from self._begin(metadata=_beside(fact, "what"))
+            return
         yield from self._begin()
         match fact:
             case Said():
@@ -104,33 +106,32 @@ class _Stream:
                 yield from self._return(heard, fact, name)
             case Began(what="step", step=str(step)) if step not in self.steps:
                 self.steps.append(step)
-                yield self._event("STEP_STARTED", stepName=step)
-                yield from self._custom(fact, "what", "step")
+                more = _beside(fact, "what step")
+                yield self._event("STEP_STARTED", stepName=step, metadata=more)
             case Ended(what="step", step=str(step)) if step in self.steps:
-                yield from self._custom(fact, "what", "step")
                 self.steps.remove(step)
-                yield self._event("STEP_FINISHED", stepName=step)
+                more = _beside(fact, "what step")
+                yield self._event("STEP_FINISHED", stepName=step, metadata=more)
             case Ended(what="run"):
-                yield from self._custom(fact)
-                yield from self._finish({**plain(fact), "passed": fact.passed})
+                more = _beside(fact, "what")
+                yield from self._finish({**plain(fact), "passed": fact.passed}, more)
             case Asked():
                 yield from self._ask(fact)
             case _:
                 yield from self._custom(fact)
 
-    def _custom(self, fact: Fact, told: str = "", names: str = "") -> Iterator[Message]:
-        """What has no event of its own: all that was not told, with the names it goes by."""
-        said = plain(fact)
-        rest = said.keys() - set(told.split()) - set(names.split())
-        if rest or not told:
-            value = {key: said[key] for key in said if key in rest or key in names.split()}
-            name = f"tracklog.{type(fact).__name__.lower()}"
-            yield self._event("CUSTOM", name=name, value=value)
+    def _custom(self, fact: Fact) -> Iterator[Message]:
+        """What has no event of its own."""
+        name = f"tracklog.{type(fact).__name__.lower()}"
+        yield self._event("CUSTOM", name=name, value=plain(fact))
         if isinstance(fact, Moved):
             self.state[fact.agent or fact.step or "run"] = fact.to
 
     def _say(self, fact: Said, name: str) -> Iterator[Message]:
+        """The words, and what else is known of them beside the first; the rest say they are more."""
         thought = fact.role == "thought"
+        more = _beside(fact, "" if _odd(fact) else "role blocks")
+        also = {"tracklog": "more"} if _odd(fact) else more
         spoken = "\n\n".join(
             words for block in fact.blocks if (words := words_of(block)) and _aloud(block, thought)
         )
@@ -140,10 +141,14 @@ class _Stream:
             if (words := words_of(block)) and not _aloud(block, thought)
         )
         if thoughts:
-            yield from self._reason(f"{name}.reasoning", thoughts)
+            yield from self._reason(f"{name}.reasoning", thoughts, more)
+            more = also
         if spoken:
             role = "assistant" if fact.role in VOICES else SPEAKERS[fact.role]
-            yield self._event("TEXT_MESSAGE_START", messageId=name, role=role, name=fact.agent)
+            yield self._event(
+                "TEXT_MESSAGE_START", messageId=name, role=role, name=fact.agent, metadata=more
+            )
+            more = also
             yield self._event("TEXT_MESSAGE_CONTENT", messageId=name, delta=spoken)
             yield self._event("TEXT_MESSAGE_END", messageId=name)
             self._keep({"id": name, "role": role, "content": spoken})
@@ -155,13 +160,17 @@ class _Stream:
                     subtype="message",
                     entityId=name,
                     encryptedValue=sealed,
+                    metadata=more,
                 )
-        plainly = "" if fact.role in ("world", "belief", "note") else "role"
-        yield from self._custom(fact, f"blocks agent message_id {plainly}")
+                more = also
+        if more is not also:  # it says nothing that there are words for
+            yield from self._custom(fact)
 
-    def _reason(self, name: str, words: str) -> Iterator[Message]:
+    def _reason(self, name: str, words: str, more: Message | None) -> Iterator[Message]:
         yield self._event("REASONING_START", messageId=name)
-        yield self._event("REASONING_MESSAGE_START", messageId=name, role="reasoning")
+        yield self._event(
+            "REASONING_MESSAGE_START", messageId=name, role="reasoning", metadata=more
+        )
         yield self._event("REASONING_MESSAGE_CONTENT", messageId=name, delta=words)
         yield self._event("REASONING_MESSAGE_END", messageId=name)
         yield self._event("REASONING_END", messageId=name)
@@ -173,25 +182,32 @@ class _Stream:
             yield from self._custom(fact)  # a copy: shown, not counted
             return
         given = "" if fact.input is None else text_of(fact.input)
-        yield self._event("TOOL_CALL_START", toolCallId=call, toolCallName=fact.tool)
+        # A text that is no JSON reads as the text it is; one that is would read as what it says.
+        more = _beside(
+            fact, "tool call_id" if isinstance(fact.input, str) else "tool call_id input"
+        )
+        yield self._event("TOOL_CALL_START", toolCallId=call, toolCallName=fact.tool, metadata=more)
         if given:
             yield self._event("TOOL_CALL_ARGS", toolCallId=call, delta=given)
         yield self._event("TOOL_CALL_END", toolCallId=call)
         function = {"name": fact.tool, "arguments": given}
         told = {"id": call, "type": "function", "function": function}
         self._keep({"id": name, "role": "assistant", "toolCalls": [told]})
-        yield from self._custom(fact, "tool input", "call_id")
 
     def _return(self, heard: Heard, fact: Returned, name: str) -> Iterator[Message]:
         call = self.calls.returned(heard, fact)
-        if call is not None:
-            content = "" if fact.output is None else text_of(fact.output)
-            content = content or ("" if fact.error is None else text_of(fact.error))
-            yield self._event(
-                "TOOL_CALL_RESULT", messageId=name, toolCallId=call, content=content, role="tool"
-            )
-            self._keep({"id": name, "role": "tool", "toolCallId": call, "content": content})
-        yield from self._custom(fact, "output", "call_id")
+        if call is None:
+            yield from self._custom(fact)  # a copy
+            return
+        content = "" if fact.output is None else text_of(fact.output)
+        content = content or ("" if fact.error is None else text_of(fact.error))
+        more = _beside(fact, "call_id output") or {"tracklog": {}}
+        if not isinstance(fact.output, str):
+            more["tracklog"]["output"] = fact.output  # the content is how it reads, or an error
+        result = {"messageId": name, "toolCallId": call, "content": content, "role": "tool"}
+        known = more if more["tracklog"] else None
+        yield self._event("TOOL_CALL_RESULT", **result, metadata=known)
+        self._keep({"id": name, "role": "tool", "toolCallId": call, "content": content})
 
     def _keep(self, message: Message) -> None:
         if self.keeps:
@@ -199,8 +215,6 @@ class _Stream:
 
     def _ask(self, fact: Asked) -> Iterator[Message]:
         """A question ends the run for now: its client sends the answer with the next one."""
-        self.asked[fact.question_id] = fact
-        yield from self._custom(fact)
         yield from self._close()
         yield self._event("STATE_SNAPSHOT", snapshot=dict(self.state))
         yield self._event("MESSAGES_SNAPSHOT", messages=list(self.messages))
@@ -211,6 +225,7 @@ class _Stream:
             "toolCallId": fact.call_id,
             "responseSchema": fact.schema if isinstance(fact.schema, Mapping) else None,
             "expiresAt": fact.expires,
+            "metadata": _beside(fact, "question_id text what call_id expires"),
         }
         known = {key: value for key, value in interrupt.items() if value is not None}
         self.open = False
@@ -223,6 +238,8 @@ class _Stream:
 
     def _resume(self, fact: Answered) -> Iterator[Message]:
         answer = {"interruptId": fact.question_id, "status": "resolved", "payload": fact.answer}
+        if more := _beside(fact, "question_id answer"):
+            answer["metadata"] = more
         given = {
             "threadId": self.flight.root[1],
             "runId": self.flight.run,
@@ -240,11 +257,11 @@ class _Stream:
             yield self._event("STEP_FINISHED", stepName=step)
         self.steps.clear()
 
-    def _finish(self, ended: Mapping[str, Any]) -> Iterator[Message]:
+    def _finish(self, ended: Mapping[str, Any], more: Message | None = None) -> Iterator[Message]:
         yield from self._close()
         self.open, usage = False, [] if self.ended else list(self._usage())
         self.ended = True
-        told = {"usage": usage or None}
+        told = {"usage": usage or None, "metadata": more}
         if ended.get("passed") is False:
             error = ended.get("error")
             outcome = ended.get("outcome") or "failed"
@@ -286,6 +303,22 @@ TOKENS = {
 }
 
 
+def _beside(fact: Fact, told: str) -> Message | None:
+    """What a fact says beside what its event does; None where that is nothing."""
+    rest = {key: value for key, value in plain(fact).items() if key not in told.split()}
+    return {"tracklog": rest} if rest else None
+
+
+def _odd(fact: Said) -> bool:
+    """Whether the words alone do not say what was said: by whom, or in which blocks."""
+    kinds = [block.get("type") for block in fact.blocks]
+    plainly = all(
+        {"type", block.get("type")} == block.keys() and words_of(block) for block in fact.blocks
+    )
+    known = kinds in (["text"], ["thinking"], ["thinking", "text"])
+    return not (plainly and known and fact.role in ("user", "system", "assistant"))
+
+
 def _aloud(block: Mapping[str, Any], thought: bool) -> bool:
     return not thought and block.get("type") != "thinking"
 
@@ -294,7 +327,7 @@ def fates(options: Options) -> dict[str, Fate]:
     raw: Fate = "carried" if options["raw"] == "yes" else "dropped"
     return (
         every("carried", FACTS)
-        | {"unreadable": raw, "Said.message_id": raw}
+        | {"unreadable": raw}
         | some("kept", Began, "what step")
         | some("kept", Returned, "call_id output")
         | some("kept", Called, "tool call_id input")

@@ -77,7 +77,7 @@ def _trajectory(flight: Flight) -> dict[str, Any]:
         "trajectory_id": flight.run,
         "agent": agent,
         "steps": steps.numbered(),
-        "final_metrics": _totals(own, below, len(steps.steps)),
+        "final_metrics": _totals(own, below, max(1, len(steps.steps))),
         "extra": {"tracklog": {"mapping": MAPPING, "family": flight.family, **_outcome(flight)}},
     }
     return told | ({"subagent_trajectories": below} if below else {})
@@ -137,6 +137,8 @@ class _Steps:
         self.turned: dict[int, tuple[Turn, Step]] = {}
         self.owner: dict[str, Step] = {}
         """The step that made a call."""
+        self.said: dict[int, list[Said]] = {}
+        """What was said in each step."""
         self.children = {child.call: child for child in flight.below if child.call}
 
     def tell(self, heard: Heard, place: int, fact: Fact) -> None:
@@ -162,6 +164,18 @@ class _Steps:
 
     def numbered(self) -> list[Step]:
         """The steps with their numbers; a trajectory has at least one."""
+        for step in self.steps:
+            said = self.said.get(id(step), [])
+            rest = [
+                {key: each for key, each in plain(fact).items() if key in SAID} for fact in said
+            ]
+            if len(said) != 1 or list(said[0].blocks) != _blocks(step):
+                for fact, told in zip(said, rest, strict=True):
+                    told["blocks"] = [dict(block) for block in fact.blocks]
+            if len(said) == 1 and ROLES[step["source"]] == said[0].role:
+                del rest[0]["role"]
+            if any(rest):
+                step["extra"]["tracklog"]["said"] = rest
         steps = self.steps or [{"source": "system", "message": ""}]
         return [{"step_id": number, **step} for number, step in enumerate(steps, 1)]
 
@@ -183,7 +197,7 @@ class _Steps:
 
     def _say(self, heard: Heard, fact: Said) -> None:
         step = self._of(heard, self.turns.said(heard, fact))
-        extra = step["extra"]["tracklog"]
+        self.said.setdefault(id(step), []).append(fact)
         for block in fact.blocks:
             thought = fact.role == "thought" or block.get("type") == "thinking"
             words = words_of(block)
@@ -198,27 +212,20 @@ class _Steps:
                 step["message"].append({"type": "text", "text": words})
             else:
                 step["message"] = _joined(step["message"], words)
-            if _beyond(block):
-                extra.setdefault("blocks", []).append(dict(block))
         if fact.model:
             step["model_name"] = str(fact.model)
         if fact.copied:
             step["is_copied_context"] = True
-        told = {key: value for key, value in plain(fact).items() if key in SAID}
-        extra |= told if fact.role == "belief" else {k: v for k, v in told.items() if k != "role"}
 
     def _hear(self, heard: Heard, fact: Said) -> None:
         source = "user" if fact.role == "user" else "system"
-        told = {key: value for key, value in plain(fact).items() if key in (*SAID, "agent", "step")}
-        step = self._new(heard, source, **told)
+        step = self._new(heard, source, agent=fact.agent, step=fact.step)
+        self.said[id(step)] = [fact]
         images = [image for block in fact.blocks if (image := _image(block)) is not None]
         words = [words_of(block) for block in fact.blocks if _image(block) is None]
         step["message"] = "\n\n".join(filter(None, words))
         if images:
             step["message"] = [{"type": "text", "text": each} for each in words if each] + images
-        kept = [dict(block) for block in fact.blocks if _beyond(block)]
-        if kept:
-            step["extra"]["tracklog"]["blocks"] = kept
         if fact.copied:
             step["is_copied_context"] = True
 
@@ -229,15 +236,19 @@ class _Steps:
         step = self._of(heard, self.turns.called(heard, fact, name))
         call: Step = {"tool_call_id": name, "function_name": str(fact.tool)}
         told = {key: value for key, value in plain(fact).items() if key not in CALL}
+        extra: dict[str, Any] = {}
         if isinstance(fact.input, Mapping):
             call["arguments"] = dict(fact.input)
         elif fact.input is None:
             call["arguments"] = {}
+            extra["arguments_form"] = "none"
         else:
             call["arguments"] = {"value": fact.input}
-            told["arguments_form"] = "value"
+            extra["arguments_form"] = "value"
         if told:
-            call["extra"] = {"tracklog": told}
+            extra["tracklog"] = told
+        if extra:
+            call["extra"] = extra
         step.setdefault("tool_calls", []).append(call)
         self.owner[name] = step
 
@@ -249,8 +260,9 @@ class _Steps:
         told = {key: value for key, value in plain(fact).items() if key not in RETURN}
         told |= {"seq": heard.seq, "at": heard.at}
         content = "" if fact.output is None else text_of(fact.output)
-        if blob_of(fact.output):
+        if not isinstance(fact.output, str):
             told["output"] = fact.output
+        if blob_of(fact.output):
             content = str((blob_of(fact.output) or {}).get("preview") or "")
         result: Step = {"content": content or ("" if fact.error is None else text_of(fact.error))}
         step = self.owner.get(name)
@@ -271,6 +283,7 @@ class _Steps:
             return
         turn = self.turns.spent(heard, fact, spend)
         step = self._of(heard, turn)
+        step["extra"]["tracklog"].setdefault("spent", []).append(plain(fact))
         step["metrics"] = _metrics(turn.spends)
         calls = [each.calls if each.calls is not None else 1 for each in turn.spends]
         if sum(calls):
@@ -284,7 +297,11 @@ class _Steps:
         step = self._new(heard, "system", fact=type(fact).__name__, **told)
         step["message"] = _sentence(fact, told)
         if isinstance(fact, Noted) and fact.label == "compaction":
-            step["extra"]["context_management"] = {"type": "compaction", "boundary": "replace"}
+            change = fact.data if isinstance(fact.data, Mapping) else {}
+            step["extra"]["context_management"] = {
+                "type": change.get("type") if change.get("type") in CHANGES else "compaction",
+                "boundary": change.get("boundary") or "replace",
+            }
         if isinstance(fact, Linked) and fact.kind == "sub-run" and fact.child is not None:
             self._refer(step, fact)
 
@@ -307,7 +324,10 @@ def _sentence(fact: Fact, told: Mapping[str, Any]) -> str:
     return head if words is None else f"{head}: {text_of(words)}"
 
 
-SAID = ("role", "message_id", "to", "stop_reason", "injected", "fidelity")
+SAID = ("role", "agent", "step", "message_id", "to", "stop_reason", "injected", "fidelity")
+ROLES = {"user": "user", "agent": "assistant", "system": "system"}
+"""Who speaks in a step, where nothing else is said."""
+CHANGES = ("compaction", "pruning", "injection")
 CALL = ("tool", "call_id", "input")
 RETURN = ("call_id", "output")
 
@@ -325,23 +345,22 @@ def _image(block: Block) -> dict[str, Any] | None:
     return {"type": "image", "source": source}
 
 
-def _beyond(block: Block) -> bool:
-    """Whether a block says more than its words."""
-    return not ({"type", "text"} >= block.keys() or {"type", "thinking"} >= block.keys()) or any(
-        blob_of(value) for value in block.values()
-    )
+def _blocks(step: Step) -> list[Block]:
+    """What a reader makes of a step's words, if nothing else is said."""
+    thought, words = step.get("reasoning_content"), step["message"]
+    found: list[Block] = [{"type": "thinking", "thinking": thought}] if thought else []
+    return found + ([{"type": "text", "text": words}] if words else [])
 
 
 def fates(_options: Options) -> dict[str, Fate]:
     return (
         every("carried", (Ended, Moved, Decided, Asked, Answered, Linked, Noted, Called, Returned))
-        | every("carried", (Said, Began))
+        | every("carried", (Said, Began, Spent))
         | some("kept", Began, "task model agent")
         | some("kept", Called, "tool call_id input")
         | some("kept", Returned, "call_id output")
         | some("kept", Said, "role blocks model copied")
         | some("kept", Spent, "model usage cost_usd calls")
-        | some("carried", Spent, "agent step provider")
         | {"sub-run": "kept"}
     )
 

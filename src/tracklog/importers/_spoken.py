@@ -1,9 +1,10 @@
 """The blocks of a reply as facts: what was said, what was called, what came back, in order."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import groupby
-from typing import Any, get_args
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from tracklog.fact import (
     FACTS,
@@ -94,10 +95,44 @@ def carried(name: str, told: Mapping[str, Any]) -> Fact | None:
     if whole is None or not whole(told):
         return None
     fact = next(each for each in FACTS if each.__name__.lower() == kind)
-    known = {each.name.rstrip("_"): each.name for each in fields(fact)}
-    said = {known[key]: value for key, value in told.items() if key in known}
-    said.pop("fidelity", None)
-    return fact(**said)
+    try:
+        return fact(**_said(fact, told))
+    except TypeError:
+        return None  # something that it must say is none of what it may be
+
+
+F = TypeVar("F", bound=Fact)
+
+
+def restored(fact: F, told: Any) -> F:
+    """A fact of a format's own words, with what one of our exports carried beside them."""
+    return replace(fact, **_said(type(fact), told)) if isinstance(told, dict) else fact
+
+
+def _said(fact: type[Fact], told: Mapping[str, Any]) -> dict[str, Any]:
+    """What is told of a fact's fields, as far as it is what they may be."""
+    found: dict[str, Any] = {}
+    for each in fields(fact):
+        value = told.get(each.name.rstrip("_"))
+        if value is not None and each.name != "fidelity" and _fits(value, each.type):
+            found[each.name] = tuple(value) if isinstance(value, list) else value
+    return found
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether JSON is what a field may be."""
+    within, of = get_origin(kind), get_args(kind)
+    if within in (Union, UnionType):
+        return any(_fits(value, each) for each in of)
+    if within is Literal:
+        return value in of
+    if within is tuple:
+        return isinstance(value, list) and all(_fits(each, of[0]) for each in value)
+    if within is Mapping:
+        return isinstance(value, dict) and all(_fits(each, of[1]) for each in value.values())
+    if kind in (int, float):
+        return isinstance(value, kind | int) and not isinstance(value, bool)
+    return kind is Any or isinstance(value, kind)
 
 
 def _is_word(value: Any) -> bool:
@@ -113,11 +148,14 @@ _WHOLE: dict[str, Callable[[Mapping[str, Any]], bool]] = {
         and _is_word(told.get("to"))
         and told.get("phase") in get_args(Phase)
     ),
-    "decided": lambda told: "verdict" in told,
+    "decided": lambda told: "verdict" in told or isinstance(told.get("score"), int | float),
+    "asked": lambda told: _is_word(told.get("question_id")),
+    "answered": lambda told: _is_word(told.get("question_id")) and "answer" in told,
+    "said": lambda told: told.get("role") in get_args(Role),
     "linked": lambda told: (
         told.get("kind") in get_args(LinkKind)
         and (
-            any(_is_word(told.get(end)) for end in _ENDS)
+            any(_is_word(told.get(end)) or isinstance(told.get(end), dict) for end in _ENDS)
             or (_is_word(told.get("system")) and _is_word(told.get("alias")))
             or (_is_word(told.get("from")) and _is_word(told.get("to")))
         )

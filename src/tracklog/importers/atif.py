@@ -9,7 +9,7 @@ import orjson
 
 from tracklog.fact import Began, Called, Fact, Linked, Noted, Returned, Role, Said, Spent
 from tracklog.importers import Form, Importer, Raw, Reader, count, moment, run_id, unquoted, word
-from tracklog.importers._spoken import carried, is_run
+from tracklog.importers._spoken import carried, is_run, restored
 
 NAME = "atif"
 ROLES: dict[str, Role] = {"user": "user", "agent": "assistant", "system": "system"}
@@ -21,6 +21,8 @@ STEP = (
     "step_id", "source", "message", "timestamp", "observation", "is_copied_context",
     "llm_call_count", "model_name", "reasoning_content", "tool_calls", "metrics",
 )  # fmt: skip  # one row
+CALL = ("tool_call_id", "function_name", "arguments")
+RESULT = ("source_call_id", "content", "subagent_trajectory_ref")
 TOTALS = {
     "total_prompt_tokens": "input_tokens",
     "total_completion_tokens": "output_tokens",
@@ -63,7 +65,7 @@ class AtifReader(Reader):
         steps = value["steps"]
         times = [moment(step.get("timestamp")) for step in steps if isinstance(step, dict)]
         first = next((at for at in times if at), None)
-        self._open(told, run, parent, first)
+        self._open(told, steps, run, parent, first)
         spent: dict[str, int] = {}
         at: str | None = None
         for place, step in enumerate(steps):
@@ -77,7 +79,9 @@ class AtifReader(Reader):
         self._totals(raw, value.get("final_metrics"), run, _Sum(spent, whole), at)
         return _Sum(spent, whole)
 
-    def _open(self, told: dict[str, Any], run: str, parent: str, at: str | None) -> None:
+    def _open(
+        self, told: dict[str, Any], steps: list[Any], run: str, parent: str, at: str | None
+    ) -> None:
         agent = told.get("agent")
         agent = agent if isinstance(agent, dict) else {}
         name, version = word(agent.get("name")), word(agent.get("version"))
@@ -89,6 +93,10 @@ class AtifReader(Reader):
         began = Began(
             what="run", agent=name, software=software, model=word(agent.get("model_name"))
         )
+        began = restored(began, _ours(agent))
+        # One of our own exports tells the whole beginning in a step.
+        began = next((each for each in map(_carried, steps) if isinstance(each, Began)
+                      and is_run(each)), began)  # fmt: skip  # one thing
         clock = "first step" if at else None
 
         def tell(fact: Fact, extra: dict[str, Any] | None = None) -> None:
@@ -123,8 +131,7 @@ class AtifReader(Reader):
         self.tell.report.mapped["step"] += 1
         own = moment(step.get("timestamp"))
         clock = "previous" if own is None and before else None
-        for fact in _facts(step, native, step_id, run):
-            extra = _extra(step) if isinstance(fact, Said) else None
+        for fact, extra in _facts(step, native, step_id, run):
             self.tell.tell(fact, run=run, at=own or before, extra=extra, clock=clock)
             if isinstance(fact, Spent) and not fact.copied:
                 for key, amount in (fact.usage or {}).items():
@@ -163,11 +170,18 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _extra(step: dict[str, Any]) -> dict[str, Any] | None:
-    return {key: each for key, each in step.items() if key not in STEP} or None
+Told = tuple[Fact, dict[str, Any] | None]
+"""A fact, and what is kept beside it under the format's own names."""
 
 
-def _facts(step: dict[str, Any], native: str, step_id: Any, run: str) -> Iterator[Fact]:
+def _rest(holder: Any, known: tuple[str, ...]) -> dict[str, Any] | None:
+    """What the format says, or somebody added, and no field of a line has."""
+    if not isinstance(holder, dict):
+        return None
+    return {key: each for key, each in holder.items() if key not in known} or None
+
+
+def _facts(step: dict[str, Any], native: str, step_id: Any, run: str) -> Iterator[Told]:
     """All that a step tells: words, calls, results, what it cost."""
     name, copied = str(step_id), step.get("is_copied_context") is True
     common: dict[str, Any] = {"step": name, "copied": copied}
@@ -176,31 +190,38 @@ def _facts(step: dict[str, Any], native: str, step_id: Any, run: str) -> Iterato
     ours = _carried(step) if source == "system" else None
     if ours is not None:
         if not (isinstance(ours, Began) and is_run(ours)):  # that is told by the whole
-            yield replace(ours, copied=copied)
+            yield replace(ours, copied=copied), _rest(step, (*STEP, "extra"))
         return
     blocks = [*_thought(step.get("reasoning_content")), *_parts(step.get("message"))]
-    yield Said(
+    said = Said(
         role=ROLES.get(source, "world"),
         blocks=tuple(blocks),
         message_id=f"{native}/{name}",
         model=model,
         **common,
     )
+    told = _ours(step)
+    for each in _listed(told.get("said")) or [None]:
+        yield restored(said, each), _rest(step, STEP)
     extra = step.get("extra")
     change = extra.get("context_management") if isinstance(extra, dict) else None
     if isinstance(change, dict):
         data = {"trigger": change.get("type"), **change}
-        yield Noted(label="compaction", kind="context_management", data=data, **common)
+        yield Noted(label="compaction", kind="context_management", data=data, **common), None
     for place, call in enumerate(_listed(step.get("tool_calls"))):
-        yield _called(call, f"{name}/{place}", common)
+        yield _called(call, f"{name}/{place}", common), _rest(call, CALL)
     observed = step.get("observation")
     results = observed.get("results") if isinstance(observed, dict) else None
     for result in _listed(results):
         yield from _returned(result, common, run)
+    spends = [carried("spent", each) for each in _listed(told.get("spent"))]
+    if spends and all(spends):
+        yield from ((replace(each, copied=copied), None) for each in spends if each)
+        return
     metrics = step.get("metrics")
     if isinstance(metrics, dict) and (usage := _usage(metrics)) is not None:
         cost = metrics.get("cost_usd")
-        yield Spent(
+        spent = Spent(
             key=f"{native}/{name}",
             model=model,
             usage=usage,
@@ -208,44 +229,61 @@ def _facts(step: dict[str, Any], native: str, step_id: Any, run: str) -> Iterato
             calls=count(step.get("llm_call_count")),
             **common,
         )
+        yield spent, None
 
 
 def _carried(step: dict[str, Any]) -> Fact | None:
     """A fact of ours that has no step of its own."""
-    extra = step.get("extra")
+    told = _ours(step)
+    name = word(told.get("fact"))
+    return carried(name, told) if name else None
+
+
+def _ours(holder: Any) -> dict[str, Any]:
+    """What one of our exports put beside what the format has words for."""
+    extra = holder.get("extra") if isinstance(holder, dict) else None
     told = extra.get("tracklog") if isinstance(extra, dict) else None
-    name = word(told.get("fact")) if isinstance(told, dict) else None
-    return carried(name, told) if name and isinstance(told, dict) else None
+    return told if isinstance(told, dict) else {}
 
 
 def _called(call: Any, synthetic: str, common: dict[str, Any]) -> Fact:
     told = call if isinstance(call, dict) else {"arguments": call}
-    id = word(told.get("tool_call_id"))
-    return Called(
+    id, given = word(told.get("tool_call_id")), told.get("arguments")
+    extra = told.get("extra")
+    form = extra.get("arguments_form") if isinstance(extra, dict) else None
+    if form == "none":
+        given = None
+    elif form == "value" and isinstance(given, dict) and given.keys() == {"value"}:
+        given = given["value"]
+    called = Called(
         tool=word(told.get("function_name")) or "unknown",
         call_id=id or synthetic,
-        input=told.get("arguments"),
+        input=given,
         synthetic_id=id is None,
         **common,
     )
+    return restored(called, _ours(told))
 
 
-def _returned(result: Any, common: dict[str, Any], run: str) -> Iterator[Fact]:
+def _returned(result: Any, common: dict[str, Any], run: str) -> Iterator[Told]:
     told = result if isinstance(result, dict) else {"content": result}
     content, id = told.get("content"), word(told.get("source_call_id"))
     extra = told.get("extra")
     failed = extra.get("is_error") if isinstance(extra, dict) else None
     if id is None:
-        yield Said(role="world", blocks=tuple(_parts(content)), **common)
+        yield Said(role="world", blocks=tuple(_parts(content)), **common), _rest(told, RESULT)
     else:
         ok = not failed if isinstance(failed, bool) else None
-        yield Returned(call_id=id, ok=ok, output=content, **common)
+        ours = _ours(told)
+        output = ours.get("output") if "output" in ours else content
+        returned = Returned(call_id=id, ok=ok, output=output, **common)
+        yield restored(returned, ours), _rest(told, RESULT)
     for ref in _listed(told.get("subagent_trajectory_ref")):
         named = ref if isinstance(ref, dict) else {}
         child = word(named.get("trajectory_id"))
         other = run_id(NAME, child) if child else word(named.get("trajectory_path"))
         if other and other != run:
-            yield Linked(kind="sub-run", child=other, call_id=id, **common)
+            yield Linked(kind="sub-run", child=other, call_id=id, **common), None
 
 
 def _thought(text: Any) -> list[dict[str, Any]]:

@@ -55,7 +55,7 @@ class Json(Encoding):
     def spans(self, spans: list[Span]) -> Iterator[bytes]:
         for span in spans:
             yield self.between + dumps(_told(span))
-            self.between = b",\n"
+            self.between = b","
 
     def close(self) -> Iterator[bytes]:
         yield b"]}]}"
