@@ -5,13 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tracklog import answers, registry
+from tracklog.board import Board
 from tracklog.dialects import tracklog as native
 from tracklog.fact import Began, Called, Linked, Spent
 from tracklog.folds import costs as costs_fold
 from tracklog.folds import tree as tree_fold
 from tracklog.index import Indexer
 from tracklog.journal import Entry, Journal
-from tracklog.kin import kin, spends
+from tracklog.kin import SPENT, kin, spends
 from tracklog.twins import untold
 
 NOW = "2026-05-05T10:00:00.000Z"
@@ -113,6 +114,25 @@ def test_every_way_to_group_costs_comes_to_the_same_sum(told):
 
 @settings(max_examples=100, deadline=None)
 @given(lines)
+def test_a_run_is_said_to_have_spent_the_same_wherever_it_is_asked(told):
+    tied = Linked(kind="related", other="somebody")
+    index = indexed([*told, *((tied, run, family, "one") for _, run, family, _ in told)])
+    cost = {row["of"]: row for row in costs_fold.answer(s for _, s in index.states("costs"))}
+    rows = answers.runs(index, NOW)
+    board = Board().answer(index, NOW)["runs"]
+    for row in [*rows, *board, *(answers.show(index, key_of(row), NOW) for row in rows)]:
+        spent = cost.get(key_of(row), {})
+        assert {name: row[name] for name in SPENT if name in row} == {
+            name: spent.get(of) for name, of in SPENT.items() if name in row
+        }
+
+
+def key_of(row):
+    return f"{row['family']}:{row['run']}"
+
+
+@settings(max_examples=100, deadline=None)
+@given(lines)
 def test_what_is_told_again_costs_nothing(told):
     keyed = [each for each in told if not isinstance(each[0], Spent) or each[0].key is not None]
     once, twice = indexed(keyed), indexed([*keyed, *keyed])
@@ -167,3 +187,43 @@ def test_of_two_tellings_of_a_conversation_the_one_that_tells_more_counts(twin_s
     assert {row["of"] for row in answers.costs(index)} == {
         "awf:ours", "tracklog:theirs", "tracklog:alone"
     } - {left}  # fmt: skip  # one set
+
+
+def test_what_an_uncounted_run_began_is_not_counted_either_however_deep():
+    alias = Linked(kind="alias", system="provider", alias="session-1")
+
+    def below(child):
+        return Linked(kind="sub-run", child=child)
+
+    def spent(key, tokens):
+        return Spent(key=key, usage={"output_tokens": tokens})
+
+    index = indexed(
+        [
+            (alias, "ours", "awf"),
+            (spent("a", 100), "ours", "awf"),
+            (Called(tool="Read", call_id="1"), "ours", "awf"),
+            (alias, "theirs", "tracklog"),
+            (spent("b", 9), "theirs", "tracklog"),
+            (below("child"), "theirs", "tracklog"),
+            (spent("c", 8), "child", "tracklog"),
+            (Called(tool="Read", call_id="2"), "child", "tracklog"),
+            (below("grandchild"), "child", "tracklog"),
+            (spent("d", 7), "grandchild", "tracklog"),
+            (spent("e", 1), "alone", "tracklog"),
+        ]
+    )
+    twins = {f"tracklog:{run}": "awf:ours" for run in ("theirs", "child", "grandchild")}
+    assert untold(index) == twins
+    for limit in (None, 50):
+        rows = answers.runs(index, NOW, limit)
+        assert {key_of(row): row["same_as"] for row in rows if row["same_as"]} == twins
+    for key in ("awf:ours", "tracklog:alone", *twins):
+        assert answers.show(index, key, NOW)["same_as"] == twins.get(key)
+    assert {row["of"]: row["output_tokens"] for row in answers.costs(index)} == {
+        "awf:ours": 100,
+        "tracklog:alone": 1,
+    }
+    [all_] = answers.costs(index, "all")
+    assert all_["output_tokens"] == 101
+    assert [(row["tool"], row["calls"]) for row in answers.tools(index)] == [("Read", 1)]

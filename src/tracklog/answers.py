@@ -4,6 +4,7 @@ An answer is computed from what the folds keep; only words are read from the jou
 """
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -31,7 +32,7 @@ from tracklog.frame import Run, stamp
 from tracklog.home import Home
 from tracklog.index import Indexer
 from tracklog.indexes import Answer, Found
-from tracklog.kin import kin, spends
+from tracklog.kin import count_once, kin, spends
 from tracklog.prices import Prices
 from tracklog.replay import replay
 from tracklog.spoken import marked, terms
@@ -50,6 +51,7 @@ Row = dict[str, Any]
 
 LOOP = 3
 """The same call so many times is going round in circles."""
+DAY_MS = 86_400_000
 SHOWN = 200
 """Characters of a call's arguments that are told."""
 
@@ -67,6 +69,7 @@ def runs(
     """
     kept = index.states("runs") if limit is None else index.newest("runs", limit)
     rows = runs_fold.answer((state for _, state in kept), now, lost_after)
+    count_once(index, rows)
     keys = [f"{row['family']}:{row['run']}" for row in rows]
     same = untold(index, None if limit is None else keys)
     paid = _computed(index, rows, prices) if prices else {}
@@ -100,12 +103,14 @@ def show(
     below = {key, *tree_fold.below(kin(index, [key]), key)}
     price = _priced(prices) if prices else None
     spent = costs_fold.answer(spends(index, below), by="all", within=below, price=price)
+    own = runs_fold.row(index.state("runs", key), now, lost_after)
+    count_once(index, [own])
     rows = rows_of(*run_of(key))
     named = (state for _, state in index.states("aliases", rows))
     often = (each for each, row in index.sums("loops", prefix=rows) if row["times"] >= LOOP)
     asked = inbox_fold.answer((state for _, state in index.states("inbox", rows)), now)
     return {
-        **runs_fold.row(index.state("runs", key), now, lost_after),
+        **own,
         "aliases": sorted(f"{each.system}: {each.alias}" for each in named),
         "asks": [row for row in asked if row["state"] == "open"],
         "loops": _looped(index, often, LOOP),
@@ -224,12 +229,15 @@ def outcome_runs(index: Indexer) -> list[Row]:
 def inbox(index: Indexer, now: str) -> list[Row]:
     """Who waits for a person, since when, and with what question."""
     questions = list(_all(index, "inbox"))
-    ended = {
-        run
-        for run in {(each.family, each.run) for each in questions}
-        if runs_fold.ended_ms(index.state("runs", ":".join(run))) is not None
+    runs = {
+        run: index.state("runs", ":".join(run)) for run in {(q.family, q.run) for q in questions}
     }
-    return inbox_fold.answer(questions, now, ended)
+    ended = {run for run, state in runs.items() if runs_fold.ended_ms(state) is not None}
+    rows = inbox_fold.answer(questions, now, ended)
+    for row in rows:
+        state = runs[row["family"], row["run"]]
+        row["title"] = state.title or state.task
+    return rows
 
 
 def leaderboard(index: Indexer) -> list[Row]:
@@ -245,8 +253,12 @@ def costs(index: Indexer, by: str = "run", prices: Prices | None = None) -> list
 
 
 def _priced(prices: Prices) -> costs_fold.Price:
+    @cache
+    def day(number: int) -> str:
+        return stamp(number * DAY_MS / 1000)[:10]
+
     def price(state: costs_fold.State) -> tuple[int, bool] | None:
-        return prices.cost(state.model, state.amounts, stamp(state.at_ms / 1000)[:10])
+        return prices.cost(state.model, state.amounts, day(state.at_ms // DAY_MS))
 
     return price
 

@@ -9,7 +9,7 @@ from tracklog.fleet import NEED
 from tracklog.folds import tree as tree_fold
 from tracklog.folds.runs import LOST_AFTER, State, row, status
 from tracklog.index import Indexer
-from tracklog.kin import kin
+from tracklog.kin import count_once, kin
 
 MOST = 10_000
 """The runs that are looked at, the latest heard."""
@@ -73,7 +73,8 @@ class Board:
         every = [(status(each, now, lost_after), each) for each in self._states(index)]
         found = [pair for pair in every if wanted.matches(pair[1], pair[0])]
         found.sort(key=lambda pair: (_RANK[pair[0]], -pair[1].last_seq))
-        part = (state for _, state in found[after : after + limit])
+        rows = [row(state, now, lost_after) for _, state in found[after : after + limit]]
+        count_once(index, rows)
         counts = Counter(each for each, _ in every)
         return {
             "all": len(every),
@@ -81,7 +82,7 @@ class Board:
             "after": after,
             "counts": {each: counts[each] for each in NEED},
             "choices": _choices(state for _, state in every),
-            "runs": [_brief(row(state, now, lost_after)) for state in part],
+            "runs": [_brief(each) for each in rows],
         }
 
     def _states(self, index: Indexer) -> list[State]:
@@ -128,6 +129,9 @@ def around(
         top = above[0]
         seen.add(top)
     branches = answers.tree(index, top)
+    states = index.load("runs", {branch.key for branch in branches})
+    rows = {each: row(state, now, lost_after) for each, state in states.items()}
+    count_once(index, rows.values())
     return [
         {
             "key": branch.key,
@@ -135,9 +139,7 @@ def around(
             "kind": branch.kind,
             "missing": branch.missing,
             "again": branch.again,
-            "run": None
-            if branch.missing
-            else _brief(row(index.state("runs", branch.key), now, lost_after)),
+            "run": _brief(rows[branch.key]) if branch.key in rows else None,
         }
         for branch in branches
     ]

@@ -12,6 +12,7 @@ from tracklog.folds import moment, rows_of, silence
 from tracklog.folds import runs as runs_fold
 from tracklog.frame import Run
 from tracklog.home import Home
+from tracklog.kin import count_once
 from tracklog.replay import meaning
 from tracklog.unswept import unswept
 from tracklog.words import words
@@ -164,6 +165,7 @@ class Watch:
             notes=self._notes,
             lost_after=self._lost_after,
         )
+        count_once(index, view.runs[:SHOWN])
         for row in view.runs[:SHOWN]:
             row["words"] = self._last_words(row)
             if row["status"] == "waiting":

@@ -3,7 +3,8 @@
 It is found by name in rows that all runs share, so that no more is read than is told of.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from tracklog.folds import costs, rows_of, run_of, tree
 from tracklog.index import Indexer
@@ -34,3 +35,34 @@ def spends(index: Indexer, runs: Iterable[str]) -> list[costs.State]:
     told = index.summed("costs", {state.key for state in own.values()})
     others = {rows_of(*run_of(run)) + name for name, row in told.items() for run in row}
     return [*own.values(), *index.load("costs", others - own.keys()).values()]
+
+
+SPENT = {
+    "tokens_in": "input_tokens", "tokens_out": "output_tokens", "tokens_cached": "cached_tokens",
+    "tokens": "total_tokens", "cost_usd": "cost_usd",
+}  # fmt: skip  # what a run's row calls what it spent
+"""A spend that several runs tell is that of the run in which it was heard first."""
+
+
+def count_once(index: Indexer, rows: Iterable[dict[str, Any]]) -> None:
+    """Takes out of the rows of runs what was first heard in another one.
+
+    Who tells of another's spends is tied to it, so only runs with ties are looked at.
+    """
+    spent = {_key(row): row for row in rows if any(row.get(name) is not None for name in SPENT)}
+    trees = index.load("tree", spent)
+    named = index.summed("tree", {row["run"] for row in spent.values()})
+    tied = {
+        key
+        for key, row in spent.items()
+        if (key in trees and trees[key].links) or named.get(row["run"], {}).keys() - {key}
+    }
+    counted = costs.answer(spends(index, tied), by="run", within=tied) if tied else []
+    told: dict[str, Mapping[str, Any]] = {row["of"]: row for row in counted}
+    for key in tied:
+        own = {name: told.get(key, {}).get(of) for name, of in SPENT.items()}
+        spent[key].update({name: amount for name, amount in own.items() if name in spent[key]})
+
+
+def _key(row: Mapping[str, Any]) -> str:
+    return f"{row['family']}:{row['run']}"

@@ -52,12 +52,15 @@ class Prices:
 
     def __init__(self, models: Mapping[str, list[Price]], as_of: str) -> None:
         self._models = models
+        self._found: dict[tuple[str | None, str], Price | None] = {}
         self.as_of = as_of
         """The day on which the list was read."""
 
     def cost(self, model: str | None, amounts: Mapping[str, int], day: str) -> Cost | None:
         """What a spend comes to; None where the model has no price on that day."""
-        price = self._price(model, day)
+        if (model, day) not in self._found:
+            self._found[model, day] = self._price(model, day)
+        price = self._found[model, day]
         given, output = amounts.get("input_tokens"), amounts.get("output_tokens")
         if price is None or (given is None and output is None):
             return None

@@ -8,6 +8,7 @@ from tracklog.errors import UnknownName
 from tracklog.fact import Spent
 from tracklog.folds import (
     DOLLAR,
+    MOST,
     TOKENS,
     Fold,
     Sums,
@@ -101,9 +102,12 @@ def answer(
     if by not in GROUPS:
         raise UnknownName(f"costs are not kept by {by!r}", f"ask by: {', '.join(GROUPS)}")
     rows: dict[str | None, dict[str, Any]] = {}
+    group = GROUPS[by]
     for state in counted(states):
         if within is None or f"{state.family}:{state.run}" in within:
-            _add(rows.setdefault(GROUPS[by](state), _empty()), state, price)
+            if (row := rows.get(of := group(state))) is None:
+                row = rows[of] = _empty()
+            _add(row, state, price)
     found = [{"of": of, **_shown(row)} for of, row in rows.items()]
     return sorted(
         found,
@@ -190,8 +194,9 @@ def _add(row: dict[str, Any], state: State, price: Price | None) -> None:
         row["unpriced"].add(state.model)
     row["bounds"].add(state.bound)
     row["runs"].add((state.family, state.run))
+    known = row["amounts"]
     for key, amount in state.amounts.items():
-        row["amounts"][key] = add(row["amounts"].get(key, 0), amount)
+        known[key] = min(known.get(key, 0) + amount, MOST)
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:

@@ -209,11 +209,10 @@ class SqliteIndex:
     def states(
         self, fold: str, *, prefix: str = "", after: str = "", limit: int = 1000
     ) -> list[tuple[str, bytes]]:
-        ask = "SELECT key, state FROM states WHERE fold = ? AND key >= ? AND key > ? AND key < ?"
-        bounds = (fold, prefix, after, prefix + "\U0010ffff", limit)
-        if not prefix and not after:
-            ask = "SELECT key, state FROM states WHERE fold = ?"
-            bounds = (fold, limit)  # type: ignore[assignment]  # a key may be empty
+        # One bound on each side: of two on one side only one is used to find the first row.
+        more = ">" if after and after >= prefix else ">="
+        ask = f"SELECT key, state FROM states WHERE fold = ? AND key {more} ? AND key < ?"  # noqa: S608  # ours
+        bounds = (fold, max(after, prefix), prefix + "\U0010ffff", limit)
         return self._pairs(f"{ask} ORDER BY key LIMIT ?", bounds)
 
     def newest(self, fold: str, limit: int = 50) -> list[tuple[str, bytes]]:
