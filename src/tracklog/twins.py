@@ -60,7 +60,9 @@ def _shared(index: Indexer, among: Iterable[str] | None) -> list[list[str]]:
     if among is None:
         rows = (row for _, row in index.sums("aliases"))
     else:
-        own = (index.states("aliases", rows_of(*run_of(run))) for run in among)
+        asked = set(among)  # and whoever began them: a sub-run has no name that both sides know
+        asked |= kin(index, asked).keys()
+        own = (index.states("aliases", rows_of(*run_of(run))) for run in asked)
         names = {name for states in own for _, state in states for name in aliases.sums("", state)}
         rows = index.summed("aliases", names).values()
     named = map(sorted, rows)
