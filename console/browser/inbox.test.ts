@@ -26,7 +26,7 @@ test("a person answers an agent that really waits, and it goes on", async ({ pag
   expect(await heard).toContain("answer: 8080");
   await expect(card).toContainText("answered");
   await expect(page).toHaveTitle("tracklog");
-  await page.getByRole("link", { name: "asker" }).click();
+  await page.getByRole("link", { name: "Choose" }).click();
   await expect(page.getByRole("feed")).toContainText("8080");
 });
 

@@ -200,6 +200,6 @@ const Page = memo(function Page({ name, of }: { name: string; of: string }) {
     case "diff":
       return <DiffPage />;
     default:
-      return <Empty title="There is no such page." run="#/" />;
+      return <Empty title="There is no such page." run={<a href="#/">to the fleet</a>} />;
   }
 });

@@ -43,6 +43,15 @@ describe("the shape of a run", () => {
     expect(beside).toEqual([null, first, null]);
   });
 
+  test("a step that an agent began is ended by the run, too", () => {
+    const { shaping } = shaped([
+      told(0, { fact: "Began", what: "step", step: "plan", agent: "a" }),
+      told(500, { fact: "Ended", what: "step", step: "other" }),
+      told(1000, { fact: "Ended", what: "step", step: "plan" }),
+    ]);
+    expect(shaping.spans.map((span) => [span.lane, span.name, span.end])).toEqual([["a", "plan", 1000]]);
+  });
+
   test("a made-up id means something within its record only", () => {
     const both = (ok: boolean) => [
       { fact: "Called", tool: "A", call_id: "s", synthetic_id: true },

@@ -88,6 +88,7 @@ export interface Board {
 export interface Question {
   family: string;
   run: string;
+  title: string | null;
   question_id: string;
   agent: string | null;
   what: string | null;

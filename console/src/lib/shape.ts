@@ -90,6 +90,13 @@ export class Shaping {
       this.spans.push(span);
       this.open.set(`${what}/${key}`, span);
     };
+    /** A step is ended by who began it, or by the run itself. */
+    const step = (name: string): string => {
+      const whole = `${agent}/${name}`;
+      if (this.open.has(`step/${whole}`)) return whole;
+      const keys = [...this.open.keys()].reverse();
+      return keys.find((key) => key.startsWith("step/") && key.endsWith(`/${name}`))?.slice(5) ?? whole;
+    };
     const end = (what: Span["what"], key: string, ok: boolean | null, seconds?: unknown) => {
       const span = this.open.get(`${what}/${key}`);
       if (!span) return;
@@ -104,7 +111,7 @@ export class Shaping {
         break;
       case "Ended":
         if (fact.what === "step") {
-          end("step", `${agent}/${word(fact.step)}`, (fact.passed as boolean | undefined) ?? null);
+          end("step", step(word(fact.step)), (fact.passed as boolean | undefined) ?? null);
           // What was begun below a step is over with it.
           for (const [key, span] of this.open)
             if (span.what === "sub-run" && span.lane === agent) end("sub-run", key.slice(8), span.ok);

@@ -60,6 +60,7 @@ export default function DiffPage() {
             <input
               list="known-runs"
               size={40}
+              placeholder="a run: its name, or some of it"
               defaultValue={side === "a" ? a : b}
               onBlur={(event) => setQuery({ [side]: event.target.value })}
               onKeyDown={(event) => {
@@ -144,7 +145,7 @@ function Words({ side, of }: { side: Side | null; of: string }) {
 function Deltas({ deltas }: { deltas: NonNullable<Diff["deltas"]> }) {
   const say = (name: string, value: number | null) =>
     name.includes("usd") ? money(value) : name.includes("second") ? duration(value) : count(value);
-  const found = Object.entries(deltas);
+  const found = Object.entries(deltas).filter(([, { a, b }]) => a || b);
   if (!found.length) return null;
   return (
     <dl className="facts">

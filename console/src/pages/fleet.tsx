@@ -1,6 +1,6 @@
 /** The whole fleet at a glance, what needs a person first. */
 
-import { lazy, Suspense, useState } from "react";
+import { useState } from "react";
 import type { Board, Status } from "../lib/api";
 import { keyOf, useLooked } from "../lib/inbox";
 import { setQuery, useRoute } from "../lib/route";
@@ -8,10 +8,9 @@ import { inert } from "../lib/text";
 import { count } from "../lib/time";
 import { useAnswer, useLast, useLater } from "../lib/use";
 import { Empty, Sorry } from "../parts/bits";
+import { Panels } from "../parts/panels";
 import { Asked } from "../parts/question";
 import { HELD, Runs } from "../parts/runs";
-
-const Panels = lazy(() => import("../parts/panels"));
 
 export const WINDOWS = ["1h", "24h", "7d"];
 const FILTERS = ["status", "dialect", "agent", "outcome", "within", "text"] as const;
@@ -53,9 +52,9 @@ export function Fleet() {
         <Empty
           title="Nothing was recorded yet."
           run={
-            "tracklog import                 # the agents on this machine\n" +
-            "some-agent | tracklog record    # a pipe\n" +
-            "tracklog demo                   # a fleet to look at"
+            "# the agents on this machine\ntracklog import\n\n" +
+            "# a pipe\nsome-agent | tracklog record\n\n" +
+            "# a fleet to look at\ntracklog demo"
           }
         />
       ) : (
@@ -67,11 +66,7 @@ export function Fleet() {
           </>
         )
       )}
-      {standing && (
-        <Suspense>
-          <Panels />
-        </Suspense>
-      )}
+      {standing && <Panels bare={board?.all === 0} />}
     </div>
   );
 }

@@ -3,7 +3,7 @@
 import { useContext } from "react";
 import { InboxContext, keyOf, useLooked } from "../lib/inbox";
 import { Empty, Sorry, Text } from "../parts/bits";
-import { Asked } from "../parts/question";
+import { Asked, inWords } from "../parts/question";
 import { runHref } from "../lib/route";
 import { start } from "../lib/text";
 
@@ -42,7 +42,7 @@ export default function Inbox() {
                   {question.answer !== null && question.answer !== undefined && (
                     <>
                       {" "}
-                      “<Text>{start(typeof question.answer === "string" ? question.answer : JSON.stringify(question.answer), 120)}</Text>”
+                      “<Text>{start(inWords(question.answer), 120)}</Text>”
                     </>
                   )}
                   {question.answered_by.length > 0 && (

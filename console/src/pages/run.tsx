@@ -21,7 +21,7 @@ const VIEWS = ["transcript", "timeline", "stage", "lifecycle", "findings", "tree
 type View = (typeof VIEWS)[number];
 const ILLEGAL = "illegal-transition";
 const LISTED = 1000; // findings
-const STAGE = ["world", "thought", "belief", "note"];
+const STAGED = ["world", "belief", "note"]; // what is said on a stage, and nowhere else
 
 const choose = (seq: number) => setQuery({ seq: seq ? String(seq) : "" });
 const show = (view: View) => setQuery({ view: view === "transcript" ? "" : view }, true);
@@ -46,7 +46,7 @@ export default function RunPage() {
   const asked = useLooked().filter((each) => !at && each.family === family && each.run === run);
   const told = read.glimpse ?? book;
   const where = useMemo(() => ({ family, run, book: told, choose }), [family, run, told]);
-  const views = VIEWS.filter((name) => name !== "stage" || STAGE.some((role) => book.shaping.roles.has(role)));
+  const views = VIEWS.filter((name) => name !== "stage" || shown?.stage || STAGED.some((role) => book.shaping.roles.has(role)));
   useKeys({
     ...Object.fromEntries(views.map((name, n) => [String(n + 1), () => show(name)])),
     Escape: () => (seq ? choose(0) : history.back()),
@@ -58,12 +58,13 @@ export default function RunPage() {
         <Asked key={keyOf(question)} question={question} />
       ))}
       {shown && <Summary run={shown} at={at} records={reading ? null : book.seqs.length} />}
-      <Slider book={book} at={at} />
       <div className="tabs">
         <Tabs views={views} view={view} findings={findings.length} />
         <span className="soft small" role="status">
-          {count(book.seqs.length)} records{reading ? ", reading on …" : ""}
+          {count(book.seqs.length)} {book.seqs.length === 1 ? "record" : "records"}
+          {reading ? ", reading on …" : ""}
         </span>
+        <Slider book={book} at={at} />
       </div>
       {trouble && <Sorry trouble={trouble} />}
       <div className={seq ? "view split" : "view"}>
@@ -74,7 +75,7 @@ export default function RunPage() {
           {view === "timeline" && (
             <Timeline book={book} version={version} over={at > 0 || shown?.ended !== false} chosen={seq} reading={place.current ?? opened.current ?? 0} at={at} choose={choose} />
           )}
-          {view === "stage" && <Stage read={read} at={at} choose={choose} />}
+          {view === "stage" && <Stage read={read} shown={shown} at={at} choose={choose} />}
           {view === "lifecycle" && <LifecycleView book={book} version={version} findings={findings} />}
           {view === "findings" && <Findings findings={findings} />}
           {view === "tree" && <Tree family={family} run={run} />}

@@ -3,7 +3,7 @@
 import { Fragment } from "react";
 import type { Board } from "../lib/api";
 import { runHref, setQuery, useRoute } from "../lib/route";
-import { inert } from "../lib/text";
+import { inert, start } from "../lib/text";
 import { useAnswer, useLast, useNow } from "../lib/use";
 import { Empty, Sorry, Text, When } from "../parts/bits";
 import { WINDOWS } from "./fleet";
@@ -14,6 +14,7 @@ interface Hit {
   dialect: string;
   family: string;
   run: string;
+  title: string | null;
   excerpt: string;
 }
 
@@ -71,7 +72,7 @@ export default function Search() {
   return (
     <div className="stack">
       <h1>
-        {loading ? "Searching" : `${hits.length}${hits.length === MOST ? "+" : ""} places`} with “
+        {loading ? "Searching" : `${hits.length}${hits.length === MOST ? "+" : ""} ${hits.length === 1 ? "place" : "places"}`} with “
         <Text>{question}</Text>”
       </h1>
       <div className="filters" role="search" aria-label="Filter what was found">
@@ -93,8 +94,8 @@ export default function Search() {
         {hits.map((hit) => (
           <li key={hit.seq} className="card">
             <div className="row small">
-              <a href={runHref(hit.family, hit.run, { seq: hit.seq })}>
-                <Text>{hit.run}</Text> · {hit.seq}
+              <a href={runHref(hit.family, hit.run, { seq: hit.seq })} title={inert(hit.run)}>
+                <Text>{start(hit.title ?? hit.run, 80)}</Text> · {hit.seq}
               </a>
               <span className="soft">{hit.dialect}</span>
               <When at={hit.received} now={now} />

@@ -1,7 +1,8 @@
 /** The agents: who is under way and says what, and how each did over all its runs. */
 
 import { runHref } from "../lib/route";
-import { count, duration } from "../lib/time";
+import { inert } from "../lib/text";
+import { count, duration, exact } from "../lib/time";
 import { useAnswer } from "../lib/use";
 import { Card, Text, When } from "./bits";
 
@@ -54,20 +55,23 @@ interface AgentOverall {
   mean_score: number | null;
   scores: number[];
   severity: number;
+  last_seen: string | null;
 }
 
 const REGRESSED = 1000; // points that only a regression has
 
-/** How each agent did over all its runs, the busiest first. */
+/** How each agent did over all its runs: who did worse than before, then the busiest. */
 export function AgentsOverall() {
   const { data } = useAnswer<AgentOverall[]>("/api/agents");
   if (!data?.length) return null;
+  const worse = (agent: AgentOverall) => Number(agent.severity >= REGRESSED);
+  const sorted = [...data].sort((a, b) => worse(b) - worse(a));
   return (
     <Card title="Agents over all runs" more={<span className="soft small">{count(data.length)}</span>}>
       <ul className="agents">
-        {data.slice(0, SHOWN).map((agent) => (
+        {sorted.slice(0, SHOWN).map((agent) => (
           <li key={agent.agent}>
-            <span className="cut">
+            <span className="cut" title={inert(agent.agent)}>
               <Text>{agent.agent}</Text>
               {agent.severity >= REGRESSED && (
                 <span className="failed small" title="its last run failed, the one before had passed">
@@ -77,8 +81,8 @@ export function AgentsOverall() {
               )}
             </span>
             <Segments of={agent.outcomes} />
-            <span className="soft small cut">
-              {count(agent.run_count)} runs
+            <span className="soft small cut" title={`last seen ${exact(agent.last_seen)}`}>
+              {count(agent.run_count)} {agent.run_count === 1 ? "run" : "runs"}
               {agent.p50_seconds !== null && ` · p50 ${duration(agent.p50_seconds)} · p95 ${duration(agent.p95_seconds)}`}
             </span>
             <Spark scores={agent.scores.slice(-24)} mean={agent.mean_score} />

@@ -29,10 +29,15 @@ export function Text({ children }: { children: string | null | undefined }) {
 export function Sorry({ trouble }: { trouble: Trouble | Error }) {
   const hint = "hint" in trouble ? trouble.hint : "";
   return (
-    <div className="card" role="alert">
+    <div className="card stack" role="alert">
       <h2>That could not be answered</h2>
       <p>{inert(trouble.message)}</p>
-      {hint && <p className="soft">{inert(hint)}</p>}
+      {hint && !/^GET /.test(hint) && <p className="soft">{inert(hint)}</p>}
+      {"status" in trouble && trouble.status === 404 && (
+        <p>
+          <a href="#/">All runs</a>
+        </p>
+      )}
     </div>
   );
 }
@@ -63,7 +68,7 @@ export function Empty({ title, run }: { title: string; run: ReactNode }) {
   return (
     <div className="empty">
       <p>{title}</p>
-      <pre>{run}</pre>
+      {run && <pre>{run}</pre>}
     </div>
   );
 }

@@ -1,6 +1,6 @@
 /** What was said, block by block; whatever it holds, it does nothing. */
 
-import { memo, useDeferredValue } from "react";
+import { Fragment, memo, useDeferredValue } from "react";
 import Markdown from "react-markdown";
 import gfm from "remark-gfm";
 import { inert } from "../lib/text";
@@ -21,10 +21,26 @@ export function Blocks({ blocks }: { blocks: readonly Block[] }) {
   return (
     <>
       {blocks.map((block, n) => (
-        <One key={n} block={block} />
+        <Fragment key={n}>
+          <Marks of={block} />
+          <One block={block} />
+        </Fragment>
       ))}
     </>
   );
+}
+
+/** What is said of a block besides what it holds. */
+function Marks({ of }: { of: Block }) {
+  const marks = [
+    of.part === "system_prompt" && "system prompt",
+    of.refusal && "refusal",
+    of.partial === true && "cut off",
+    of.is_error === true && "failed",
+    typeof of.exit_code === "number" && `exit code ${of.exit_code}`,
+  ].filter(Boolean);
+  if (!marks.length) return null;
+  return <p className="line soft small">{marks.join(" · ")}</p>;
 }
 
 function One({ block }: { block: Block }) {
@@ -54,7 +70,7 @@ function One({ block }: { block: Block }) {
     case "tool_result":
       return <Value value={block.tool_content} />;
     case "stream":
-      return <Value value={block.chunk} kind={String(block.provider_type ?? "")} />;
+      return <Value value={block.chunk ?? block.text} kind={String(block.provider_type ?? "")} />;
     default:
       return <Value value={block} kind={String(block.type ?? "")} />;
   }

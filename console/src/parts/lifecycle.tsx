@@ -15,7 +15,7 @@ export function Lifecycle({ moves, choose }: { moves: readonly Move[]; choose: (
   );
   return (
     <div className="lived">
-      <svg viewBox="-15 0 130 86" className="lifecycle card" role="img" aria-label="State diagram">
+      <svg viewBox="-15 -3 130 92" className="lifecycle card" role="img" aria-label="State diagram">
         <defs>
           <marker id="tip" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="4" markerHeight="4" orient="auto">
             <path d="M0 0L6 3L0 6z" fill="context-stroke" />

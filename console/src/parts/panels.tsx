@@ -2,6 +2,7 @@
 
 import { useMemo } from "react";
 import { runHref } from "../lib/route";
+import { inert } from "../lib/text";
 import { clock, count, duration, money, percent, short } from "../lib/time";
 import { useAnswer, useNow } from "../lib/use";
 import { aggregateRuns24h, type RalphRun } from "../lib/workspace/ralph-runs";
@@ -69,10 +70,17 @@ function Hours() {
   const calls = sum((hour) => hour.calls);
   const paid = (hour: Hour) => hour.cost_usd ?? hour.computed_usd;
   const slow = data.map((hour) => hour.p95_seconds).filter((each) => each !== null);
+  const tokens = sum((hour) => hour.total_tokens);
+  if (!calls && !tokens && !sum(paid))
+    return (
+      <Card title="Tools, tokens, cost" more={<span className="soft small">24 hours</span>}>
+        <p className="soft">Nothing was called or spent.</p>
+      </Card>
+    );
   return (
     <>
       <Card title="Tool calls" more={<span className="soft small">24 hours</span>}>
-        <Figure big={count(calls)} beside={`${percent(calls ? sum((h) => h.failures) / calls : null)} failed`} />
+        <Figure big={count(calls)} beside={calls ? `${percent(sum((h) => h.failures) / calls)} failed` : ""} />
         <Plot
           bars={plot((h) => h.calls, (h) => h.failures)}
           name="Tool calls by the hour, and how many failed"
@@ -84,7 +92,7 @@ function Hours() {
         <Plot bars={plot((h) => h.p95_seconds)} name="95th percentile by the hour" say={duration} />
       </Card>
       <Card title="Tokens" more={<span className="soft small">24 hours</span>}>
-        <Figure big={short(sum((h) => h.total_tokens))} beside="tokens" />
+        <Figure big={short(tokens)} beside="tokens" />
         <Plot bars={plot((h) => h.total_tokens)} name="Tokens by the hour" say={(n) => `${short(n)} tokens`} />
       </Card>
       <Card title="Cost" more={<span className="soft small">24 hours</span>}>
@@ -104,14 +112,19 @@ function Figure({ big, beside }: { big: string; beside: string }) {
   );
 }
 
-export default function Panels() {
+/** In a home without any run, only what can be begun. */
+export function Panels({ bare }: { bare: boolean }) {
+  return <div className="grid">{bare ? <Begin /> : <All />}</div>;
+}
+
+function All() {
   const now = useNow();
   const tools = useAnswer<Tool[]>("/api/tools");
   const audits = useAnswer<Audit[]>("/api/audits?window=7d");
   const leaders = useAnswer<Won[]>("/api/leaderboard");
   const costs = useAnswer<Cost[]>("/api/costs?by=model");
   return (
-    <div className="grid">
+    <>
       <Begin />
       <AgentsNow now={now} />
       <RalphRuns />
@@ -119,7 +132,7 @@ export default function Panels() {
       <AgentsOverall />
       {!!tools.data?.length && (
         <Card title="Tools">
-          <table>
+          <table className="tools">
             <thead>
               <tr>
                 <th>tool</th>
@@ -132,7 +145,7 @@ export default function Panels() {
             <tbody>
               {tools.data.slice(0, 8).map((tool) => (
                 <tr key={tool.tool}>
-                  <td className="cut">
+                  <td className="cut" title={inert(tool.tool)}>
                     <Text>{tool.tool}</Text>
                   </td>
                   <td className="num">{count(tool.calls)}</td>
@@ -159,7 +172,7 @@ export default function Panels() {
             <tbody>
               {audits.data.slice(0, 8).map((audit) => (
                 <tr key={audit.checkpoint}>
-                  <td className="cut">
+                  <td className="cut" title={inert(audit.checkpoint)}>
                     <Text>{audit.checkpoint}</Text>
                   </td>
                   <td className="num">{audit.pass}</td>
@@ -174,13 +187,20 @@ export default function Panels() {
       {!!costs.data?.length && (
         <Card title="Cost by model">
           <table>
+            <thead>
+              <tr>
+                <th>model</th>
+                <th className="num">tokens</th>
+                <th className="num">cost</th>
+              </tr>
+            </thead>
             <tbody>
               {costs.data.slice(0, 8).map((cost) => (
                 <tr key={cost.of ?? "?"}>
-                  <td className="cut">
+                  <td className="cut" title={inert(cost.of ?? "")}>
                     <Text>{cost.of ?? "no model told"}</Text>
                   </td>
-                  <td className="num">{short(cost.total_tokens)} tokens</td>
+                  <td className="num">{short(cost.total_tokens)}</td>
                   <td className="num">
                     {cost.lower_bound && "≥ "}
                     {money(cost.cost_usd ?? cost.computed_usd)}
@@ -207,7 +227,7 @@ export default function Panels() {
           </ol>
         </Card>
       )}
-    </div>
+    </>
   );
 }
 
@@ -228,7 +248,7 @@ function RalphRuns() {
       return at > end - 3_600_000 && at <= end;
     });
     const { failed } = aggregateRuns24h(hour, new Date(end).toISOString());
-    return { label: `${23 - n} h ago`, value: hour.length, part: failed };
+    return { label: n === 23 ? "now" : `${23 - n} h ago`, value: hour.length, part: failed };
   });
   return (
     <div id="dash/ralph-runs">
@@ -239,7 +259,7 @@ function RalphRuns() {
             passed: {sum.passed} of {sum.passed + sum.failed}
           </span>
         </div>
-        <Plot bars={bars} name="Runs that ended, by the hour; failures in red" say={(n) => `${n} runs`} />
+        <Plot bars={bars} name="Runs that ended, by the hour; failures in red" say={(n, bad) => `${n} ${n === 1 ? "run" : "runs"}${bad ? `, ${bad} failed` : ""}`} />
         <p className="small soft">
           {sum.flakes} flaky · {sum.in_flight} in flight
           {sum.convergence_mean !== null && <> · convergence {sum.convergence_mean.toFixed(2)}</>}

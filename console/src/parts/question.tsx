@@ -5,6 +5,7 @@ import { tell, Trouble, type Question } from "../lib/api";
 import { operator, remember } from "../lib/operator";
 import { useAnswer, useNow } from "../lib/use";
 import { runHref } from "../lib/route";
+import { inert } from "../lib/text";
 import { duration } from "../lib/time";
 import { Text } from "./bits";
 
@@ -43,10 +44,29 @@ function Waiting({ seconds }: { seconds: number | null }) {
   );
 }
 
+/** An answer, or something that can be answered, as a person reads it. */
+export function inWords(value: unknown): string {
+  if (value === null || value === undefined) return "";
+  if (typeof value === "string" && value.startsWith("{")) return inWords(parsed(value));
+  if (typeof value !== "object") return String(value);
+  const parts = Object.entries(value);
+  if (Array.isArray(value) || parts.some(([, each]) => typeof each === "object")) return JSON.stringify(value);
+  return parts.length === 1 ? String(parts[0]?.[1]) : parts.map(([name, each]) => `${name}: ${each}`).join(", ");
+}
+
+/** An object that was told as text, or the text. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return ` ${text}`;
+  }
+}
+
 /** A question that somebody answered while it was looked at. */
 function Settled({ question }: { question: Question }) {
   const who = question.answered_by.join(", ") || "the agent itself";
-  const said = typeof question.answer === "string" ? question.answer : JSON.stringify(question.answer);
+  const said = inWords(question.answer);
   return (
     <p className="done" role="status">
       <Text>{`${question.state} by ${who}${said ? `: ${said}` : ""}`}</Text>
@@ -91,9 +111,13 @@ export function Asked(props: { question: Question; focus?: boolean; context?: bo
           <span className="status done">{question.state}</span>
         )}
         <span className="grow cut">
-          <Text>{question.agent ?? "an agent"}</Text> in{" "}
-          <a href={runHref(family, run, { seq: question.asked_seq })}>
-            <Text>{run}</Text>
+          {question.agent && (
+            <>
+              <Text>{question.agent}</Text> in{" "}
+            </>
+          )}
+          <a href={runHref(family, run, { seq: question.asked_seq })} title={inert(run)}>
+            <Text>{question.title ?? run}</Text>
           </a>
         </span>
         {question.what && <span className="soft">{question.what}</span>}
@@ -126,7 +150,7 @@ export function Asked(props: { question: Question; focus?: boolean; context?: bo
           <div className="row">
             {question.options.map((option, n) => (
               <button key={n} type="button" disabled={busy} onClick={() => void send(option)}>
-                <Text>{typeof option === "string" ? option : JSON.stringify(option)}</Text>
+                <Text>{inWords(option)}</Text>
               </button>
             ))}
             <button className="first" disabled={busy || !text.trim()}>

@@ -4,6 +4,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { memo, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 import type { Board, Brief } from "../lib/api";
 import { runHref } from "../lib/route";
+import { inert } from "../lib/text";
 import { count, money, short } from "../lib/time";
 import { useKeys, useNow } from "../lib/use";
 import { outcomeOf, StatusMark, Text, When } from "./bits";
@@ -59,7 +60,8 @@ export function Runs({ board, look }: { board: Board; look: (after: number) => v
   return (
     <section aria-label="Runs">
       <p className="soft small" role="status">
-        {count(matching)} {matching === board.all ? "runs" : `of ${count(board.all)} runs`}
+        {matching === board.all ? "" : `${count(matching)} of `}
+        {count(board.all)} {board.all === 1 ? "run" : "runs"}
       </p>
       <div className="runs">
         <div className="run head" aria-hidden="true">
@@ -111,7 +113,7 @@ const Row = memo(function Row({ run, now, here }: { run: Brief; now: number; her
   return (
     <a className={here ? "run here" : "run"} href={runHref(run.family, run.run)} aria-current={here ? "true" : undefined}>
       <StatusMark status={run.status} />
-      <span className="title-cell cut">
+      <span className="title-cell cut" title={inert(run.title ?? run.run)}>
         <span className="title">
           <Text>{run.title ?? run.run}</Text>
         </span>{" "}
@@ -119,15 +121,20 @@ const Row = memo(function Row({ run, now, here }: { run: Brief; now: number; her
           <Text>{run.title ? run.run : run.dialects.join(", ")}</Text>
         </span>
       </span>
-      <span className="outcome cut">
+      <span className="outcome cut" title={inert(outcomeOf(run))}>
         <Text>{outcomeOf(run)}</Text>
       </span>
-      <span className="cut soft">
+      <span className="cut soft" title={inert(run.agents.join(", "))}>
         <Text>{run.agents.join(", ") || "–"}</Text>
       </span>
       <span className="num">
         {count(run.tool_calls)}
-        {run.tool_failures > 0 && <span className="failed"> {run.tool_failures}✗</span>}
+        {run.tool_failures > 0 && (
+          <span className="failed" title={`${run.tool_failures} failed`}>
+            {" "}
+            {run.tool_failures} ✗
+          </span>
+        )}
       </span>
       <span className="num">{short(run.tokens)}</span>
       <span className="num">{money(run.cost_usd)}</span>

@@ -8,6 +8,7 @@ import { inert } from "../lib/text";
 import { Text } from "./bits";
 import { Blocks, type Block } from "./blocks";
 import { Line } from "./entry";
+import type { Shown } from "./summary";
 
 const ROLES: Record<string, string> = {
   assistant: "says",
@@ -18,7 +19,14 @@ const ROLES: Record<string, string> = {
   world: "the scene",
 };
 
-export function Stage({ read, at, choose }: { read: Reading; at: number; choose: (seq: number) => void }) {
+interface Props {
+  readonly read: Reading;
+  readonly shown: Shown | undefined;
+  readonly at: number;
+  readonly choose: (seq: number) => void;
+}
+
+export function Stage({ read, shown, at, choose }: Props) {
   const { book } = read;
   const { said, scenes, verdicts, cast } = book.staged;
   const end = at ? book.place(at + 1) : book.seqs.length;
@@ -40,22 +48,34 @@ export function Stage({ read, at, choose }: { read: Reading; at: number; choose:
   const verdict = latest(verdicts)?.facts.filter((fact) => fact.fact === "Decided").at(-1);
   const last = latest(said.slice(0, length));
   const speaker = last && (last.facts.find(isShown)?.agent ?? last.agent);
+  const players = shown?.summary?.cast ?? {};
+  const heard = [...cast].filter(([, first]) => first < end).map(([name]) => name);
+  const names = [...new Set([...Object.keys(players), ...heard])];
   return (
     <div className="stack stage">
-      {scene && (
+      {(scene || shown?.stage?.scene || shown?.stage?.goal) && (
         <section className="card scene" aria-label="Scene">
-          <Blocks blocks={(scene.blocks ?? []) as Block[]} />
+          {scene ? <Blocks blocks={(scene.blocks ?? []) as Block[]} /> : <Text>{shown?.stage?.scene}</Text>}
+          {shown?.stage?.goal && (
+            <p className="soft small line">
+              the goal: <Text>{shown.stage.goal}</Text>
+            </p>
+          )}
         </section>
       )}
       <ul className="cast" aria-label="Cast">
-        {[...cast]
-          .filter(([, first]) => first < end)
-          .map(([name]) => (
-            <li key={name} className={speaker === name ? "speaks" : ""}>
-              <Text>{name}</Text>
-              {speaker === name && <span className="unseen"> spoke last</span>}
-            </li>
-          ))}
+        {names.map((name) => (
+          <li key={name} className={speaker === name ? "speaks" : ""}>
+            <Text>{name}</Text>
+            {players[name] && (
+              <span className="soft small">
+                {" "}
+                <Text>{players[name].model ?? players[name].model_endpoint}</Text>
+              </span>
+            )}
+            {speaker === name && <span className="unseen"> spoke last</span>}
+          </li>
+        ))}
       </ul>
       {verdict && (
         <section className="card verdict" aria-label="Verdict">

@@ -2,7 +2,7 @@
 
 import { useRef, useState } from "react";
 import { runPath, type Run } from "../lib/api";
-import { href } from "../lib/route";
+import { href, runHref } from "../lib/route";
 import { inert } from "../lib/text";
 import { count, duration, exact, money, short } from "../lib/time";
 import { useAnswer, useNow } from "../lib/use";
@@ -11,6 +11,11 @@ import { Controls } from "./hosts";
 
 export interface Shown extends Run {
   aliases?: string[];
+  /** The same call with the same input, again and again. */
+  loops?: { tool: string; times: number; input: string | null; first_seq: number; last_seq: number }[];
+  /** Of a run that is played on a stage: what one would see there, and who is cast. */
+  stage?: { goal: string | null; scene: string | null };
+  summary?: { cast?: Record<string, { model?: string | null; model_endpoint?: string | null }> };
   cost_with_sub_runs?: {
     runs: number;
     cost_usd: number | null;
@@ -22,54 +27,68 @@ export interface Shown extends Run {
 export function Summary({ run, at, records }: { run: Shown; at: number; records: number | null }) {
   const now = useNow();
   const cost = run.cost_with_sub_runs;
-  const facts: [string, string, string?][] = [
+  const began = run.first_at ?? run.first_received;
+  const sofar = at || run.ended || run.status === "lost" ? null : (now - Date.parse(began)) / 1000;
+  const paid = cost?.cost_usd ?? cost?.computed_usd ?? run.cost_usd;
+  const told: [string, string | null, string?][] = [
     ["outcome", outcomeOf(run)],
-    ["score", run.score === null ? "–" : String(run.score)],
-    ["took", duration(run.seconds)],
+    ["score", run.score === null ? null : String(Number(run.score.toFixed(3))), String(run.score)],
+    run.seconds === null
+      ? ["so far", sofar !== null && sofar >= 0 ? duration(Math.floor(sofar)) : null]
+      : ["took", duration(run.seconds)],
     ["tool calls", `${count(run.tool_calls)}${run.tool_failures ? `, ${run.tool_failures} failed` : ""}`],
-    ["tokens", short(run.tokens), count(run.tokens)],
+    ["tokens", run.tokens === null ? null : short(run.tokens), count(run.tokens)],
     [
       cost && cost.runs > 1 ? `cost of ${cost.runs} runs` : "cost",
-      `${cost?.lower_bound ? "≥ " : ""}${money(cost?.cost_usd ?? cost?.computed_usd ?? run.cost_usd)}`,
+      paid === null ? null : `${cost?.lower_bound ? "≥ " : ""}${money(paid)}`,
     ],
   ];
+  const facts = told.filter((each) => each[1] !== null);
+  const names = [`${run.family}:${run.run}`, run.dialects.join(", "), run.agents.join(", ")].filter(Boolean);
   return (
-    <section className="card stack" aria-label="Summary">
+    <section className="card summary" aria-label="Summary">
       <div className="row">
         <StatusMark status={run.status} />
-        <h1 className="grow">
+        <h1 className="grow" title={inert(run.title ?? run.run)}>
           <Text>{run.title ?? run.run}</Text>
         </h1>
         {at > 0 && <span className="waiting">as it was at record {at}</span>}
         <When at={run.last_received} now={now} />
       </div>
-      <div className="row small soft">
-        <span className="mono">
-          <Text>{`${run.family}:${run.run}`}</Text>
-        </span>
-        <span>
-          <Text>{run.dialects.join(", ")}</Text>
-        </span>
-        <span>
-          <Text>{run.agents.join(", ")}</Text>
-        </span>
-        <span>{exact(run.first_at ?? run.first_received)}</span>
-      </div>
-      <dl className="facts">
-        {facts.map(([name, value, title]) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd title={title}>
-              <Text>{value}</Text>
-            </dd>
-          </div>
+      <p className="row small soft">
+        {names.map((name, n) => (
+          <span key={n} className={n ? "" : "mono"}>
+            <Text>{name}</Text>
+          </span>
         ))}
-      </dl>
-      <div className="row small about">
-        <Proof family={run.family} run={run.run} records={records} />
-        <Downloads family={run.family} run={run.run} />
-        <a href={href(["diff"], { a: `${run.family}:${run.run}` })}>compare with another run</a>
+        <span title={exact(began)}>began {exact(began).slice(0, 19)}</span>
+      </p>
+      <div className="row about">
+        <dl className="facts grow">
+          {facts.map(([name, value, title]) => (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd title={title}>
+                <Text>{value}</Text>
+              </dd>
+            </div>
+          ))}
+        </dl>
+        <div className="row small">
+          <Proof family={run.family} run={run.run} records={records} />
+          <a href={href(["diff"], { a: `${run.family}:${run.run}` })}>Compare</a>
+          <Downloads family={run.family} run={run.run} />
+        </div>
       </div>
+      {(run.loops ?? []).slice(0, 3).map((loop) => (
+        <p key={`${loop.first_seq}/${loop.tool}`} className="waiting small finding">
+          <span aria-hidden="true">⟳ </span>
+          <a href={runHref(run.family, run.run, { seq: loop.last_seq })}>
+            <Text>{`${loop.tool}(${loop.input ?? ""})`}</Text>
+          </a>{" "}
+          was called {loop.times} times with the same input
+        </p>
+      ))}
       {!run.ended && !at && <Controls family={run.family} run={run.run} />}
     </section>
   );

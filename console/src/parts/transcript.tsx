@@ -76,8 +76,9 @@ export function Transcript({ where, read, findings, seq, at, opened, place }: Pr
   }, [book, list]);
 
   const step = (by: number) => {
-    const here = seq ? book.row(seq) : -1;
-    const next = book.rows[Math.min(Math.max(here + by, 0), length - 1)];
+    // Who has chosen nothing begins with what is seen first.
+    const row = seq ? book.row(seq) + by : list.getVirtualItems().find((item) => item.end > (list.scrollOffset ?? 0))?.index;
+    const next = book.rows[Math.min(Math.max(row ?? 0, 0), length - 1)];
     if (next !== undefined) where.choose(book.seqs[next] ?? 0);
   };
   useKeys({ j: () => step(1), k: () => step(-1), ArrowDown: () => step(1), ArrowUp: () => step(-1), n: toEnd });
