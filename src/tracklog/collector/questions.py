@@ -180,6 +180,11 @@ async def search(collector: "Collector", call: "Call") -> Response:
     def fits(record: Record) -> bool:
         return record.received >= since and asked.matches(record, home)
 
+    def title(index: "Indexer", record: Record) -> str | None:
+        state = index.state("runs", f"{record.family}:{record.run}")
+        found: str | None = state.title or state.task
+        return found
+
     def ask(index: "Indexer") -> list[dict[str, Any]]:
         narrow = bool(since) or asked != ALL
         found = index.search(text, _LOOKED_AT if narrow else limit)
@@ -190,6 +195,7 @@ async def search(collector: "Collector", call: "Call") -> Response:
                 "dialect": record.dialect,
                 "family": record.family,
                 "run": record.run,
+                "title": title(index, record),
                 "excerpt": "".join(piece for piece, _ in marked(said, terms(text))),
                 **({} if brief else {"text": said}),
             }
