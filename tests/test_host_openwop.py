@@ -477,6 +477,33 @@ def test_a_definition_that_cannot_be_run_is_refused_with_its_code(tmp_path, node
         assert len(host.engine.workflows.faults) == 1
 
 
+def test_all_that_is_wrong_is_told_at_once_with_its_place(tmp_path):
+    nodes = [
+        {"id": "a", "typeId": "core.nothing"},
+        {"id": "b", "typeId": "core.ai.callPrompt"},
+        {"id": "c", "typeId": "core.approvalGate", "config": {"actions": ["maybe"]}},
+        {"id": "d", "typeId": "core.noop", "inputs": {
+            "x": {"type": "expression", "expression": "1"},
+            "y": {"type": "connection", "nodeId": "z", "outputKey": "o"},
+        }},
+    ]  # fmt: skip
+    folder = put(tmp_path / "flows", flow("broken", nodes, [("a", "nowhere")]))
+    shape = flow("shape", [{"id": "a", "typeId": "core.noop", "agent": {"agentId": "x"}}])
+    put(tmp_path / "flows", {**shape, "settings": {"timeout": "long"}, "surprise": 1})
+    agent = {"agentId": "core.x", "persona": "", "modelClass": "loud", "systemPrompt": "Be."}
+    agents = put(tmp_path / "agents", agent)
+    with Host(tmp_path / "home", workflows=folder, manifests=agents) as host:
+        told = {fault.partition(".json")[0].rpartition("/")[2]: fault
+                for fault in host.engine.workflows.faults}  # fmt: skip
+    for words in ("no node type core.nothing", "b: prompt", "c: actions", "d: x is an expression",
+                  "d: y comes from no node", "the edge 'e0' leads"):  # fmt: skip
+        assert words in told["broken"], words
+    for words in ("a: agentId", "settings/timeout", "surprise"):
+        assert words in told["shape"], words
+    assert "persona" in told["core.x"]
+    assert "modelClass" in told["core.x"]
+
+
 def test_a_run_that_takes_longer_than_its_definition_allows_is_ended(tmp_path):
     wait = {"id": "wait", "typeId": "core.delay", "config": {"delayMs": 60_000}}
     slow = flow("slow", [wait], settings={"timeout": 300})

@@ -215,6 +215,7 @@ def test_the_example_runs_as_it_is_shipped(tmp_path):
         ("tools: [{id: 'a:b', command: [x], colour: red}]", "not understood"),
         ("model: {name: x}", "without a base_url"),
         ("a: [", "no YAML"),
+        ("streaming: 1\nsurprise: 2", "(?s)no bool.*unknown setting"),
     ],
 )
 def test_a_settings_file_that_is_wrong_is_said_to_be_so(tmp_path, text, why):

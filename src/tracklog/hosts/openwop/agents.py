@@ -34,14 +34,15 @@ class Agents:
         """Takes the manifest of a pack; a second one for the same agent is refused."""
         if not isinstance(manifest, dict):
             raise BadAgent("a manifest is a JSON object")
-        for found in check_manifest(manifest):  # WOP-10
-            raise BadAgent(found.message)
+        faults = [found.message for found in check_manifest(manifest)]  # WOP-10
         try:
             AgentManifest.model_validate(manifest)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = "/".join(map(str, first["loc"])) or "the manifest"
-            raise BadAgent(f"{where}: {first['msg']}") from None
+            for each in error.errors():
+                where = "/".join(map(str, each["loc"])) or "the manifest"
+                faults.append(f"{where}: {each['msg']}")
+        if faults:
+            raise BadAgent("; ".join(dict.fromkeys(faults)))
         name: str = manifest["agentId"]
         if name == SYSTEM:
             raise BadAgent(f"{SYSTEM} is reserved for what no agent does")

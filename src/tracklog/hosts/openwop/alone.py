@@ -68,11 +68,20 @@ async def _told(engine: "Engine", log: "RunLog", *, as_json: bool) -> None:
         waits = (log.snapshot.interrupt or {}).get("interruptId")
         if waits not in (None, asked) and not as_json:
             asked = waits
-            told = f"it waits: tracklog answer {asked} …"
+            told = f"it waits: tracklog answer {asked} {_answer(log)} --run {log.name}"
             click.secho(terminal.plain(told), fg="yellow", err=True)
         if engine.is_left(log):
             raise TracklogError(f"{log.name} cannot be carried out here", "the lines above say why")
         await log.wait(LOOK)
+
+
+def _answer(log: "RunLog") -> str:
+    """An answer that would fit what a run waits for."""
+    asked = next(e for e in reversed(log.events) if e["type"] == "interrupt.requested")
+    about: dict[str, Any] = asked["payload"]["data"]
+    if "questions" in about and about.get("contextType") != "low-confidence":
+        return "TEXT"
+    return str(about.get("actions", ["accept"])[0])
 
 
 def _line(event: Body) -> str:

@@ -52,6 +52,7 @@ Examples:
   curl -H 'Authorization: Bearer secret' -H 'Content-Type: application/json' \\
     -d '{"workflowId": "conformance-agent-reasoning"}' http://127.0.0.1:4319/v1/runs
   tracklog host openwop run conformance-agent-reasoning
+  tracklog host openwop run review --config examples/openwop/host.yaml --input article='Rain.'
   tracklog host openwop run conformance-agent-reasoning --tape RUN
   tracklog host openwop stop RUN""",
 )

@@ -23,7 +23,7 @@ from tracklog.home import Home
 from tracklog.hosts import Leases
 from tracklog.hosts._notes import note
 from tracklog.hosts.openwop.agents import Agents
-from tracklog.hosts.openwop.definitions import Definition, Workflows
+from tracklog.hosts.openwop.definitions import Definition
 from tracklog.hosts.openwop.ends import BadAnswer
 from tracklog.hosts.openwop.execution import Answer, Execution
 from tracklog.hosts.openwop.forks import copied, forked, node_start, started
@@ -43,6 +43,7 @@ from tracklog.hosts.openwop.runlog import (
 from tracklog.hosts.openwop.settings import ENGINE, Settings
 from tracklog.hosts.openwop.taping import recorded_in
 from tracklog.hosts.openwop.tools import Hooks
+from tracklog.hosts.openwop.workflows import Workflows
 from tracklog.tape import Recorded, Tape, anybodys
 from tracklog.tape import recorded_in as recorded_in_any
 

@@ -9,7 +9,7 @@ import orjson
 
 from tracklog.diff import without_names
 from tracklog.hosts._endpoint import ModelFailed
-from tracklog.hosts.openwop.definitions import faults_of
+from tracklog.hosts.openwop.checking import faults_of
 from tracklog.hosts.openwop.ends import Again, NodeFailed
 from tracklog.hosts.openwop.messages import message_channel, say
 from tracklog.hosts.openwop.models import Reply

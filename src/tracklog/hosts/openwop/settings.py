@@ -185,6 +185,7 @@ def etag(document: Mapping[str, Any]) -> str:
     return f'"{sha256(orjson.dumps(document, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]}"'
 
 
+HINT = "docs/how-to/run-an-openwop-host.md has all settings, examples/openwop an example"
 _PLAIN = {
     each.name: each.type
     for each in fields(Settings)
@@ -205,35 +206,44 @@ def read_settings(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     if not isinstance(said, dict):
         raise _bad(path, "holds no mapping")
     options: dict[str, Any] = {}
+    faults: list[str] = []
     for name, value in said.items():
-        if name in _PLAIN:
-            options[name] = _plain(path, name, value)
-        elif name in ("workflows", "manifests"):
-            options[name] = tuple((path.parent / each) for each in _list(path, name, value))
-        elif name == "roles":
-            roles = _map(path, name, value)
-            options[name] = {role: tuple(_list(path, role, has)) for role, has in roles.items()}
-        elif name == "agent_roles":
-            options[name] = {str(k): str(v) for k, v in _map(path, name, value).items()}
-        elif name == "tools":
-            tools = [_tool(path, each) for each in _list(path, name, value)]
-            options[name] = {tool.id: tool for tool in tools}
-        elif name == "secrets":
-            names = _map(path, name, value)
-            options[name] = {k: _from(path, environment, v) for k, v in names.items()}
-        elif name == "keys":
-            keys = [_key(path, each, environment) for each in _list(path, name, value)]
-            options[name] = tuple(keys)
-        elif name == "model":
-            options[name] = _model(path, _map(path, name, value), environment)
-        else:
-            known = ", ".join(each.name for each in fields(Settings))
-            raise _bad(path, f"has an unknown setting {name!r}; there are: {known}")
+        try:
+            options[name] = _setting(path, str(name), value, environment)
+        except TracklogError as error:
+            faults.append(error.message)
+    if faults:
+        raise TracklogError("\n".join(faults), HINT)
     return options
 
 
+def _setting(path: Path, name: str, value: Any, environment: Mapping[str, str]) -> Any:
+    match name:
+        case "workflows" | "manifests":
+            return tuple(path.parent / str(each) for each in _list(path, name, value))
+        case "roles":
+            roles = _map(path, name, value)
+            return {role: tuple(_list(path, role, has)) for role, has in roles.items()}
+        case "agent_roles":
+            return {str(k): str(v) for k, v in _map(path, name, value).items()}
+        case "tools":
+            tools = [_tool(path, each) for each in _list(path, name, value)]
+            return {tool.id: tool for tool in tools}
+        case "secrets":
+            names = _map(path, name, value)
+            return {k: _from(path, environment, v) for k, v in names.items()}
+        case "keys":
+            return tuple(_key(path, each, environment) for each in _list(path, name, value))
+        case "model":
+            return _model(path, _map(path, name, value), environment)
+        case _ if name in _PLAIN:
+            return _plain(path, name, value)
+    known = ", ".join(each.name for each in fields(Settings))
+    raise _bad(path, f"has an unknown setting {name!r}; there are: {known}")
+
+
 def _bad(path: Path, message: str) -> TracklogError:
-    return TracklogError(f"{path} {message}", "docs/how-to/run-an-openwop-host.md has an example")
+    return TracklogError(f"{path} {message}", HINT)
 
 
 def _plain(path: Path, name: str, value: Any) -> Any:

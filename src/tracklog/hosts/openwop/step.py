@@ -7,7 +7,8 @@ from typing import Any
 from tracklog.errors import TapeMiss
 from tracklog.event import Body
 from tracklog.hosts.openwop.agents import Ref, context_key
-from tracklog.hosts.openwop.definitions import PROMPT, Node, faults_of
+from tracklog.hosts.openwop.checking import faults_of
+from tracklog.hosts.openwop.definitions import PROMPT, Node
 from tracklog.hosts.openwop.ends import BadAnswer, Cancelled, NodeFailed, Suspended
 from tracklog.hosts.openwop.execution import Execution
 from tracklog.hosts.openwop.settings import SYSTEM
@@ -390,8 +391,8 @@ def ratifying(held: Any, *, clarifies: bool, supervises: bool = False) -> Settle
             decision = value
         else:
             raise BadAnswer("answer with answers.decision, decision, or action accept or reject")
-        if supervises and (fault := faults_of("orchestrator-decision", decision)):
-            raise BadAnswer(f"that is no decision of a supervisor: {fault}")
+        if supervises and (faults := faults_of("orchestrator-decision", decision)):
+            raise BadAnswer(f"that is no decision of a supervisor: {faults[0]}")
         answers = {"answers": {"decision": decision}}
         return answers, answers if clarifies else None
 

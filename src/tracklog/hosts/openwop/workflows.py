@@ -1,0 +1,152 @@
+"""The workflows that a host has: read, held against the published schema, and put in order."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import orjson
+import yaml
+
+from tracklog.hosts.openwop.agents import Agents, ref_of
+from tracklog.hosts.openwop.checking import HERE, check_edge, check_node, check_shape, invalid
+from tracklog.hosts.openwop.definitions import DISPATCH, SUPERVISOR, Definition, Node, Refused
+from tracklog.hosts.openwop.settings import Settings
+
+
+class Workflows:
+    """The definitions of a host by id, and those that it refused."""
+
+    def __init__(self, settings: Settings, agents: Agents) -> None:
+        self._settings, self._agents = settings, agents
+        self.known: dict[str, Definition] = {}
+        self.refused: dict[str, Refused] = {}
+        self.faults: list[str] = []
+        """What an operator is told when the host starts."""
+        self.fixtures: list[str] = []
+
+    def load(self) -> None:
+        """Reads every manifest and every workflow that the settings name."""
+        for path in _documents(self._settings.manifests):
+            self._manifest(path)
+        if self._settings.conformance:
+            for path in sorted((HERE / "workflows").glob("*.json")):
+                source = orjson.loads(path.read_bytes())
+                if self._add(source, path.name) and self._runs_fully(source["id"]):
+                    self.fixtures.append(source["id"])
+        for path in _documents(self._settings.workflows):
+            try:
+                source = _read(path)
+            except ValueError as error:
+                self.faults.append(f"{path}: {error}")
+                continue
+            self._add(source, str(path))
+
+    def _manifest(self, path: Path) -> None:
+        try:
+            self._agents.declare(_read(path))
+        except ValueError as error:
+            self.faults.append(f"{path}: {error}")
+
+    def _add(self, source: Any, where: str) -> bool:
+        name = source.get("id") if isinstance(source, dict) else None
+        try:
+            made = define(source, self._settings)
+            if made.id in self.known:
+                raise invalid(f"there is a workflow {made.id} already")
+        except Refused as error:
+            self.faults.append(f"{where}: {error.code}: {error.message}")
+            if isinstance(name, str) and name not in self.known:
+                self.refused[name] = error
+            return False
+        self.known[made.id] = made
+        return True
+
+    def _runs_fully(self, name: str) -> bool:
+        """A fixture whose events are not all advertised is not offered as one."""
+        if "low-confidence" in name:
+            return self._settings.orchestrates
+        if "streaming" in name:
+            return self._settings.streaming and self._settings.reasoning_events
+        return True
+
+
+def _documents(folders: tuple[Path, ...]) -> Iterator[Path]:
+    for place in folders:
+        if place.is_dir():
+            found = (each for each in place.iterdir() if each.suffix in (".json", ".yaml", ".yml"))
+            yield from sorted(found)
+        else:
+            yield place
+
+
+def _read(path: Path) -> Any:
+    try:
+        raw = path.read_bytes()
+        return orjson.loads(raw) if path.suffix == ".json" else yaml.safe_load(raw)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"this is no JSON: {error}") from None
+    except yaml.YAMLError as error:
+        raise ValueError(f"this is no YAML: {error}") from None
+    except OSError as error:
+        raise ValueError(error.strerror or str(error)) from None
+
+
+def define(source: Any, settings: Settings) -> Definition:
+    """A definition that can be run; `Refused` says all that is wrong with it."""
+    if not isinstance(source, dict):
+        raise invalid("a workflow is a JSON object")
+    _refuse(check_shape(source))
+    nodes = {node["id"]: _node(node) for node in source["nodes"]}
+    edges = source["edges"]
+    _refuse(
+        chain(
+            *(check_node(source["id"], each, nodes, settings) for each in nodes.values()),
+            *(check_edge(edge, nodes) for edge in edges),
+        )
+    )
+    return _ordered(source, nodes)
+
+
+def _refuse(faults: Iterable[Refused]) -> None:
+    if (refused := Refused.all(faults)) is not None:
+        raise refused
+
+
+def _node(node: Mapping[str, Any]) -> Node:
+    masked = {port for port, is_so in node.get("outputSensitivity", {}).items() if is_so}
+    return Node(
+        id=node["id"],
+        type=node["typeId"],
+        config=node["config"],
+        ports=node["inputs"],
+        ref=ref_of(node["agent"]) if "agent" in node else None,
+        sensitive=frozenset(masked),
+        disabled=node.get("disabled", False),
+    )
+
+
+def _ordered(source: Mapping[str, Any], nodes: Mapping[str, Node]) -> Definition:
+    upstream: dict[str, list[tuple[str, str]]] = {name: [] for name in nodes}
+    loops: dict[str, str] = {}
+    for edge in source["edges"]:
+        start, end = edge["sourceNodeId"], edge["targetNodeId"]
+        if nodes[start].type == DISPATCH and nodes[end].type == SUPERVISOR:
+            loops[start] = end
+        else:
+            upstream[end].append((start, edge.get("triggerRule", "all_success")))
+    order: dict[str, None] = {}
+    while len(order) < len(nodes):
+        ready = next(
+            (
+                name
+                for name in nodes
+                if name not in order and all(before in order for before, _ in upstream[name])
+            ),
+            None,
+        )
+        if ready is None:
+            raise invalid("the edges go round in a circle")
+        order[ready] = None
+    before = {name: tuple(pairs) for name, pairs in upstream.items()}
+    return Definition(source["id"], source, nodes, tuple(order), before, loops)
