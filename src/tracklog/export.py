@@ -13,7 +13,7 @@ from tracklog.dialects import Dialect
 from tracklog.errors import NotProven
 from tracklog.event import Event, Finding
 from tracklog.exporters import Flight, Heard, Spend, span_of
-from tracklog.fact import Asked, Began, Fact, Spent
+from tracklog.fact import Asked, Began, Decided, Fact, Spent
 from tracklog.folds import DOLLAR, Told, run_of, spend_name
 from tracklog.folds import costs as costs_fold
 from tracklog.folds import runs as runs_fold
@@ -133,6 +133,7 @@ def _flight(
         findings=tuple(survey.rest()),
         stepped=survey.stepped,
         asks=survey.asks,
+        judged=frozenset(survey.judged),
         trace=survey.trace,
         own=survey.own,
         parent=run_of(above) if above else None,
@@ -222,6 +223,7 @@ class _Survey:
         self.trace: str | None = None
         self.own: tuple[str, str, str | None] | None = None
         self.asks = self.stepped = False
+        self.judged: set[str] = set()
 
     def hear(self, record: Record) -> None:
         event = event_of(record, self.dialects)
@@ -235,6 +237,8 @@ class _Survey:
         for fact in facts_of(dialect, event)[0]:
             self.state = runs_fold.step(self.state, told, fact)
             self.asks = self.asks or isinstance(fact, Asked)
+            if isinstance(fact, Decided) and fact.about is not None:
+                self.judged.add(fact.about)
             if isinstance(fact, Spent):
                 self._spend(told, fact)
             elif isinstance(fact, Began):

@@ -88,6 +88,8 @@ class Flight:
     """What is still amiss at its end."""
     stepped: bool = False
     """Whether it is made of steps that begin and end."""
+    judged: frozenset[str] = frozenset()
+    """What decisions in it are about, by the names they have for it."""
     asks: bool = False
     """Whether a person is asked in it."""
     trace: str | None = None

@@ -1,23 +1,22 @@
 """The blocks of a reply as facts: what was said, what was called, what came back, in order."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from itertools import groupby
-from types import UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, TypeVar
 
+import orjson
+
+from tracklog.dialects import tracklog as native
 from tracklog.fact import (
     FACTS,
     Began,
     Called,
     Ended,
     Fact,
-    LinkKind,
-    Phase,
     Returned,
     Role,
     Said,
-    What,
 )
 
 PLACES = ("fidelity", "turn", "message_id")
@@ -88,17 +87,16 @@ def returned(block: dict[str, Any], **common: Any) -> Returned:
 def carried(name: str, told: Mapping[str, Any]) -> Fact | None:
     """A fact that one of our exports carried through a format that has no word for it.
 
-    None where it is none of ours, or told in the format's own words as well.
+    None where it is none of ours, or would make no line.
     """
-    kind = name.lower()
-    whole = _WHOLE.get(kind)
-    if whole is None or not whole(told):
+    kind = _CARRIED.get(name.lower())
+    if kind is None:
         return None
-    fact = next(each for each in FACTS if each.__name__.lower() == kind)
     try:
-        return fact(**_said(fact, told))
+        fact = kind(**_said(kind, told))
     except TypeError:
-        return None  # something that it must say is none of what it may be
+        return None  # it does not say what it must
+    return fact if _makes_a_line(fact) else None
 
 
 F = TypeVar("F", bound=Fact)
@@ -106,64 +104,37 @@ F = TypeVar("F", bound=Fact)
 
 def restored(fact: F, told: Any) -> F:
     """A fact of a format's own words, with what one of our exports carried beside them."""
-    return replace(fact, **_said(type(fact), told)) if isinstance(told, dict) else fact
+    said = _said(type(fact), told) if isinstance(told, dict) else {}
+    whole = replace(fact, **said) if said else fact
+    return whole if not said or _makes_a_line(whole) else fact
+
+
+_CARRIED = {fact.__name__.lower(): fact for fact in FACTS if fact not in (Called, Returned)}
+"""By name; those that are left out have words of their own wherever they are told."""
 
 
 def _said(fact: type[Fact], told: Mapping[str, Any]) -> dict[str, Any]:
-    """What is told of a fact's fields, as far as it is what they may be."""
-    found: dict[str, Any] = {}
-    for each in fields(fact):
-        value = told.get(each.name.rstrip("_"))
-        if value is not None and each.name != "fidelity" and _fits(value, each.type):
-            found[each.name] = tuple(value) if isinstance(value, list) else value
-    return found
+    """What is told of a fact's fields."""
+    names = {each.name.rstrip("_"): each.name for each in fields(fact) if each.name != "fidelity"}
+    return {
+        names[key]: tuple(value) if isinstance(value, list) and key in _LISTS else value
+        for key, value in told.items()
+        if key in names and value is not None
+    }
 
 
-def _fits(value: Any, kind: Any) -> bool:
-    """Whether JSON is what a field may be."""
-    within, of = get_origin(kind), get_args(kind)
-    if within in (Union, UnionType):
-        return any(_fits(value, each) for each in of)
-    if within is Literal:
-        return value in of
-    if within is tuple:
-        return isinstance(value, list) and all(_fits(each, of[0]) for each in value)
-    if within is Mapping:
-        return isinstance(value, dict) and all(_fits(each, of[1]) for each in value.values())
-    if kind in (int, float):
-        return isinstance(value, kind | int) and not isinstance(value, bool)
-    return kind is Any or isinstance(value, kind)
+_LISTS = ("blocks", "options", "winning_models")
 
 
-def _is_word(value: Any) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
-_ENDS = ("parent", "child", "other")
-_WHOLE: dict[str, Callable[[Mapping[str, Any]], bool]] = {
-    "spent": lambda told: _is_word(told.get("key")) and isinstance(told.get("usage", {}), dict),
-    "noted": lambda told: _is_word(told.get("label")) and isinstance(told.get("text", ""), str),
-    "moved": lambda told: (
-        isinstance(told.get("from"), str)
-        and _is_word(told.get("to"))
-        and told.get("phase") in get_args(Phase)
-    ),
-    "decided": lambda told: "verdict" in told or isinstance(told.get("score"), int | float),
-    "asked": lambda told: _is_word(told.get("question_id")),
-    "answered": lambda told: _is_word(told.get("question_id")) and "answer" in told,
-    "said": lambda told: told.get("role") in get_args(Role),
-    "linked": lambda told: (
-        told.get("kind") in get_args(LinkKind)
-        and (
-            any(_is_word(told.get(end)) or isinstance(told.get(end), dict) for end in _ENDS)
-            or (_is_word(told.get("system")) and _is_word(told.get("alias")))
-            or (_is_word(told.get("from")) and _is_word(told.get("to")))
-        )
-    ),
-    "ended": lambda told: told.get("what") in get_args(What),
-    "began": lambda told: told.get("what") in get_args(What),
-}
-"""What a fact must say to be told again; what has words of its own elsewhere is not here."""
+def _makes_a_line(fact: Fact) -> bool:
+    """Whether the door would let it in; a file may say anything, and claim to be ours."""
+    origin = {"writer": "import", "fidelity": "reconstructed"}
+    body = {"id": "1", "run": "1", "origin": origin, **native.body_of(fact)}
+    try:
+        native.KINDS[type(fact).__name__].model_validate_json(orjson.dumps(body))
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def is_run(fact: Fact) -> bool:

@@ -97,6 +97,10 @@ class SpansOf:
         self.made_up: set[str] = set()
         """What the conventions ask for and nobody said."""
         self.taken = {self.id}
+        self.judged: dict[str, Span] = {}
+        """Spans that a decision is about: they are held back until the end, to bear it."""
+        self.verdicts: list[tuple[str, tuple[int, str, Values]]] = []
+        """What was decided about what."""
         self.done: list[Span] = []
 
     def spans(self) -> Iterator[Span]:
@@ -111,11 +115,11 @@ class SpansOf:
             yield from self._taken()
         if self.root is not None:
             self._end()
-        yield from self._taken()
-
-    def _taken(self) -> list[Span]:
-        done, self.done = self.done, []
-        return done
+            yield from self._taken()
+            for about, verdict in self.verdicts:
+                self.judged.get(about, self.root).events.append(verdict)
+            yield from {id(span): span for span in self.judged.values()}.values()
+            yield self._sealed(self.root)
 
     def _begin(self, heard: Heard) -> None:
         """The run's own span; where it came in by OTLP, its beginning knows the id."""
@@ -440,7 +444,6 @@ class SpansOf:
         span = self._enclosing(fact.agent, fact.step)
         moment = nanoseconds(heard.at)
         if isinstance(fact, Decided) and fact.confidence is None:
-            judged = self.open.get(fact.about or "") or span
             values: Values = {"gen_ai.evaluation.name": fact.name or "verdict"}
             if fact.score is not None:
                 values["gen_ai.evaluation.score.value"] = float(fact.score)
@@ -450,7 +453,11 @@ class SpansOf:
                 values["gen_ai.evaluation.explanation"] = str(fact.reason)
             values |= self._values(fact, "name score verdict reason")
             values["tracklog.seq"] = heard.seq
-            judged.events.append((moment, "gen_ai.evaluation.result", values))
+            verdict = (moment, "gen_ai.evaluation.result", values)
+            if fact.about is None:
+                span.events.append(verdict)
+            else:
+                self.verdicts.append((fact.about, verdict))
             return
         name = f"tracklog.{type(fact).__name__.lower()}"
         values = self._values(fact) | {"tracklog.seq": heard.seq}
@@ -459,6 +466,20 @@ class SpansOf:
     def _close(self, span: Span, heard: Heard) -> None:
         span.last = heard
         self.done.append(self._sealed(span))
+
+    def _taken(self) -> list[Span]:
+        """The spans that have ended, but for those that are judged."""
+        done, self.done = self.done, []
+        if not self.flight.judged:
+            return done
+        free = []
+        for span in done:
+            names = {*span.first.names, *map(span.values.get, (_CALL, _RESPONSE))}
+            about = [str(name) for name in names if name in self.flight.judged]
+            self.judged |= dict.fromkeys(about, span)
+            if not about:
+                free.append(span)
+        return free
 
     def _sealed(self, span: Span) -> Span:
         """The span with what every span has."""
@@ -490,9 +511,9 @@ class SpansOf:
         for finding in self.flight.findings:
             values = {"tracklog.label": finding.name, "tracklog.text": finding.message}
             root.events.append((nanoseconds(last.at), "tracklog.finding", values))
-        self.done.append(self._sealed(root))
 
 
+_CALL, _RESPONSE = "gen_ai.tool.call.id", "gen_ai.response.id"
 CONTENT = {"data", "answer", "evidence", "context", "input", "output", "blocks", "task"}
 """Fields that hold what was said or done, not that it was."""
 TOKENS = {
@@ -541,8 +562,13 @@ def _part(block: Block, role: str = "") -> dict[str, Any]:
             return part | ({"mime_type": kind} if kind else {})
     match block.get("type"):
         case "thinking":
-            return {"type": "reasoning", "content": text_of(block.get("thinking", ""))}
+            return _words("reasoning", "thinking", block)
         case "text":
-            kind = "reasoning" if role == "thought" else "text"
-            return {"type": kind, "content": text_of(block.get("text", ""))}
+            return _words("reasoning" if role == "thought" else "text", "text", block)
     return dict(block)
+
+
+def _words(kind: str, key: str, block: Block) -> dict[str, Any]:
+    """A part with the words, and whatever else the block has: a signature stays as it is."""
+    rest = {name: each for name, each in block.items() if name not in ("type", key)}
+    return {"type": kind, "content": text_of(block.get(key, "")), **rest}

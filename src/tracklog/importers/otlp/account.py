@@ -37,6 +37,10 @@ ROLES: dict[str, Role] = {
     "developer": "system",
     "tool": "world",
     "function": "world",
+    "world": "world",
+    "note": "note",
+    "thought": "thought",
+    "belief": "belief",
 }
 PRIVATE = ("user.", "enduser.")
 """Attributes about persons, which stay in the raw item."""
@@ -287,11 +291,14 @@ class Account:
             case "reasoning" if isinstance(content, str):
                 more = {key: self.lifted(each) for key, each in part.items()
                         if key not in ("type", "content", "thinking", "text")}  # fmt: skip
-                return {"type": "thinking", "thinking": self.lifted(content), **more}
+                thought = {"thinking": self.lifted(content)} if content or not more else {}
+                return {"type": "thinking", **thought, **more}
             case "tool_call" | "server_tool_call":
                 return self._called(part, kind)
             case "tool_call_response" | "server_tool_call_response":
                 return self._returned(part, place)
+            case "stream" if "chunk" in part:
+                return dict(self.lifted(part))  # a block of ours
             case "blob" if isinstance(content, str):
                 return _stream("blob", {**part, "content": self._bytes(part, content)})
         return _stream(text(kind) or "part", self.lifted(part))

@@ -35,7 +35,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "call": ("gen_ai.tool.call.id", "gen_ai.tool.call_id", "tool.id", "tool_call.id"),
     "arguments": ("gen_ai.tool.call.arguments", "tool.parameters", *INPUT),
     "result": ("gen_ai.tool.call.result", *OUTPUT),
-    "node": ("graph.node.name", "graph.node.id", "langgraph_node"),
+    "node": ("tracklog.step", "graph.node.name", "graph.node.id", "langgraph_node"),
 }
 """What is read by the first name that is there."""
 
@@ -117,6 +117,16 @@ B_AND_C = frozenset((
     "gen_ai.tool.definitions", "gen_ai.usage.cache_read.input_tokens",
     "gen_ai.usage.reasoning.output_tokens",
 ))  # fmt: skip  # one row
+
+
+OURS = "tracklog."
+"""What our own exports have no word of the conventions for."""
+
+
+def ours(attrs: Attrs) -> dict[str, Any]:
+    """What one of our exports carried of a fact, under the names of its fields."""
+    found = {key.removeprefix(OURS): each for key, each in attrs.items() if key.startswith(OURS)}
+    return {key: parse(each) for key, each in found.items()}
 
 
 def pick(attrs: Attrs, meaning: str) -> str | None:

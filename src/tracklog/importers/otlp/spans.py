@@ -8,6 +8,7 @@ from tracklog.fact import (
     Called,
     Decided,
     Ended,
+    Fact,
     Linked,
     LinkKind,
     Noted,
@@ -17,6 +18,7 @@ from tracklog.fact import (
     What,
 )
 from tracklog.importers import count, seconds
+from tracklog.importers._spoken import carried, restored
 from tracklog.importers.otlp import genai
 from tracklog.importers.otlp.account import Account
 from tracklog.importers.otlp.agents import GEMINI, tell_event
@@ -122,7 +124,7 @@ def _began(
         software=span.software,
         host=span.host,
     )
-    account.say(fact, at=at, extra=extra)
+    account.say(restored(fact, genai.ours(span.attrs)), at=at, extra=extra)
     if what == "run":
         title = Noted(label="title", kind="span", text=span.name)
         names = not span.keys or does in ("invoke_agent", "invoke_workflow")
@@ -151,7 +153,7 @@ def _ended(account: Account, span: Span, what: What, at: str | None) -> None:
         reason=text(span.status_message),
         seconds=span.seconds,
     )
-    account.say(fact, at=at)
+    account.say(restored(fact, genai.ours(span.attrs)), at=at)
 
 
 def _passed(span: Span) -> bool | None:
@@ -253,6 +255,7 @@ def spent(
         cost_usd=took.cost,
         calls=1,
     )
+    fact = restored(fact, genai.ours(attrs))
     account.say(
         fact, at=at, clock=clock, known=bool(took), extra=account.rest(*USED, *PAYLOAD, *used)
     )
@@ -297,6 +300,7 @@ def _executed(
         input=put,
         tool_server=text(server) if "mcp.method.name" in attrs else None,
     )
+    called = restored(called, genai.ours(attrs))
     told = both_ends is None or account.is_new_call(called)
     account.say(called, at=start, extra=account.rest(*USED, *TOOL), told=told)
     if span.pending:
@@ -309,6 +313,7 @@ def _executed(
         error=account.lifted(_error(span)) if span.failed else None,
         seconds=span.seconds,
     )
+    returned = restored(returned, genai.ours(attrs))
     account.say(returned, at=end, told=both_ends is None or account.is_new_call(returned))
     return call
 
@@ -358,6 +363,8 @@ def _happened(account: Account, span: Span, does: str | None, what: What | None)
                 data=account.lifted(each.attrs),
             )
             account.say(fact, at=each.at, cause=span.record, told=told)
+        elif (ours := _carried(each)) is not None:
+            account.say(ours, at=each.at, cause=span.record)
         elif each.name == "gen_ai.evaluation.result":
             decided(account, each.attrs, span.record, each.at)
         elif does in genai.INFERENCE and (
@@ -369,6 +376,13 @@ def _happened(account: Account, span: Span, does: str | None, what: What | None)
                 label=each.name or "event", kind=each.name, data=account.lifted(each.attrs)
             )
             account.say(fact, at=each.at, cause=span.record)
+
+
+def _carried(each: Happening) -> Fact | None:
+    """A fact of ours that the conventions have no event for."""
+    if not each.name.startswith(genai.OURS):
+        return None
+    return carried(each.name.removeprefix(genai.OURS), genai.ours(each.attrs))
 
 
 def decided(
@@ -392,7 +406,7 @@ def decided(
         reason=text(attrs.get("gen_ai.evaluation.explanation")),
         about=text(attrs.get("gen_ai.response.id")) or about,
     )
-    account.say(fact, at=at, clock=clock)
+    account.say(restored(fact, genai.ours(attrs)), at=at, clock=clock)
 
 
 def _number(value: Any) -> float | None:
