@@ -44,16 +44,20 @@ class Param:
         try:
             value = int(text) if self.kind == "integer" else float(text)
         except ValueError:
-            raise self._wrong(text, f"a {self.kind}") from None
+            raise self._wrong(text, _KINDS[self.kind]) from None
         if len(text) > 18 or not text.isascii():
-            raise self._wrong(text, f"a {self.kind} of at most 18 digits")
+            raise self._wrong(text, f"{_KINDS[self.kind]} of at most 18 digits")
         least, most = self.least, self.most
         if not ((least is None or value >= least) and (most is None or value <= most)):
-            raise self._wrong(text, f"from {self.least} to {self.most}")
+            bounds = f"from {least:,} to {most:,}" if most is not None else f"at least {least:,}"
+            raise self._wrong(text, bounds)
         return value
 
     def _wrong(self, text: str, wanted: str) -> Trouble:
         return Trouble(400, f"{self.name} is {text[:50]!r}", f"it must be {wanted}")
+
+
+_KINDS = {"integer": "a whole number", "number": "a number"}
 
 
 def words(name: str, about: str, *, required: bool = False) -> Param:
@@ -194,7 +198,8 @@ def _of(methods: dict[str, Route], method: str) -> Route:
     route = methods.get("GET" if method == "HEAD" else method)
     if route is None:
         allowed = ", ".join(sorted({*methods, *(["HEAD"] if "GET" in methods else [])}))
-        raise Trouble(405, f"{method} is not done here", allowed, headers={"Allow": allowed})
+        hint = f"ask with one of: {allowed}"
+        raise Trouble(405, f"{method} is not done here", hint, headers={"Allow": allowed})
     return route
 
 
