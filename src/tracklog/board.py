@@ -53,11 +53,20 @@ def _words(state: State) -> str:
 _ANY = Wanted()
 
 
+class _Kept(NamedTuple):
+    """What the index held when it had come to a record."""
+
+    cursor: int
+    states: list[State]
+    choices: dict[str, list[str]]
+
+
 class Board:
     """Answers what all runs are doing; of a run that said nothing new, nothing is read again."""
 
     def __init__(self) -> None:
         self._held: dict[str, tuple[bytes, State]] = {}
+        self._kept = _Kept(-1, [], {})
 
     def answer(
         self,
@@ -70,7 +79,8 @@ class Board:
         lost_after: float = LOST_AFTER,
     ) -> dict[str, Any]:
         """A part of the list, how long it is, how many runs are how, and what can be chosen."""
-        every = [(status(each, now, lost_after), each) for each in self._states(index)]
+        kept = self._look(index)
+        every = [(status(each, now, lost_after), each) for each in kept.states]
         found = [pair for pair in every if wanted.matches(pair[1], pair[0])]
         found.sort(key=lambda pair: (_RANK[pair[0]], -pair[1].last_seq))
         rows = [row(state, now, lost_after) for _, state in found[after : after + limit]]
@@ -81,9 +91,19 @@ class Board:
             "matching": len(found),
             "after": after,
             "counts": {each: counts[each] for each in NEED},
-            "choices": _choices(state for _, state in every),
+            "choices": kept.choices,
             "runs": [_brief(each) for each in rows],
         }
+
+    def _look(self, index: Indexer) -> _Kept:
+        cursor = index.index.cursor  # first: what comes meanwhile is read again, never missed
+        if cursor == self._kept.cursor:
+            return self._kept
+        states = self._states(index)
+        kept = _Kept(cursor, states, _choices(states))
+        if len(self._held) == len(states):  # none of them is large
+            self._kept = kept
+        return kept
 
     def _states(self, index: Indexer) -> list[State]:
         held, now = self._held, {}
