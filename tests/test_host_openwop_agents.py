@@ -517,6 +517,77 @@ def test_a_supervisor_dispatches_children_and_ends_with_terminate(host):
     assert only["payload"]["decision"]["kind"] == "terminate"
 
 
+@pytest.mark.parametrize("supervisor", [True, False], ids=["A", "D"])
+def test_a_held_decision_that_is_rejected_ends_the_run(tmp_path, supervisor):
+    with serve(tmp_path, supervised()) as host:
+        name = "conformance-led" if supervisor else "conformance-orchestrator-low-confidence"
+        run = host.start(name)
+        node = host.until(run, "waiting-approval")["currentNodeId"]
+        before = len(host.events(run))
+        assert host.answer(run, node, {"action": "reject"}).status_code == 200
+        assert host.until(run, "failed")["error"]["code"] == "interrupt_rejected"
+        kinds = [e["type"] for e in host.events(run)[before:]]
+        assert kinds == ["interrupt.resolved", "node.failed", "run.failed"]
+
+
+def dispatching(*decisions: dict, **config) -> dict:
+    lead = {"id": "lead", "typeId": "core.orchestrator.supervisor"}
+    lead |= {"config": {"mockDispatchPlan": list(decisions)}}
+    send = {"id": "send", "typeId": "core.dispatch", "config": config}
+    return flow("conformance-sends", [lead, send], [("lead", "send"), ("send", "lead")])
+
+
+def test_a_supervisor_that_asks_is_answered_at_the_dispatch_and_decides_anew(tmp_path):
+    with serve(tmp_path, dispatching({"kind": "ask-user", "prompt": "Which way?"})) as host:
+        run = host.start("conformance-sends")
+        assert host.until(run, "waiting-input")["currentNodeId"] == "send"
+        (asked,) = host.events(run, "interrupt.requested")
+        (decided,) = host.events(run, "runOrchestrator.decided")
+        assert asked["payload"]["kind"] == "clarification"
+        assert asked["causationId"] == decided["eventId"]
+        assert host.answer(run, "send", {"answers": {"answer": "left"}}).status_code == 200
+        host.until(run, "completed")
+        (first, _) = [e["payload"]["outputs"] for e in host.events(run, "node.completed")
+                      if e["nodeId"] == "send"]  # fmt: skip
+        assert first == {"answer": "left"}
+        kinds = [e["payload"]["decision"]["kind"] for e in host.events(run, "runOrchestrator.decided")]  # fmt: skip
+        assert kinds == ["ask-user", "terminate"]
+
+
+@pytest.mark.parametrize(
+    ("workers", "config", "code"),
+    [
+        (["conformance-noop", "conformance-failure"], {"fanOutPolicy": "sequential"}, "child_failed"),
+        (["conformance-noop", "conformance-noop"], {"fanOutPolicy": "reject"}, "fan_out_unsupported"),
+        (["nobody"], {}, "child_failed"),
+    ],
+)  # fmt: skip
+def test_a_dispatch_that_fails_says_why_and_ends_the_run(tmp_path, workers, config, code):
+    decision = {"kind": "next-worker", "nextWorkerIds": workers}
+    with serve(tmp_path, dispatching(decision, **config)) as host:
+        run = host.start("conformance-sends")
+        assert host.until(run, "failed")["error"]["code"] == code
+        sent = [e["payload"]["childWorkflowId"] for e in host.events(run, "node.dispatched")]
+        assert sent == (workers if "conformance-failure" in workers else [])
+        assert not host.events(run, "agent.handoff")
+
+
+@pytest.mark.parametrize("setting", ["config", "settings"])
+def test_a_loop_ends_at_its_cap(tmp_path, setting):
+    turns = [{"kind": "next-worker", "nextWorkerIds": ["conformance-noop"]}] * 5
+    config = {"iterationCap": 2} if setting == "config" else {}
+    definition = dispatching(*turns, **config)
+    if setting == "settings":
+        definition["settings"] = {"timeout": 60_000, "maxLoopbackIterations": 2}
+    with serve(tmp_path, definition) as host:
+        run = host.start("conformance-sends")
+        assert host.until(run, "failed")["error"]["code"] == "recursion_limit_exceeded"
+        (breach,) = host.events(run, "cap.breached")
+        said = breach["payload"]
+        assert (said["kind"], said["limit"], said["observed"]) == ("loop-iterations", 2, 3)
+        assert len(host.events(run, "node.dispatched")) == 2
+
+
 def test_a_cancelled_parent_cancels_its_child(tmp_path):
     parent = {
         "id": "p",
