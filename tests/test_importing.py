@@ -1,5 +1,6 @@
 """Importing as a whole: what it remembers, and what becomes of it when it is cut off."""
 
+import gzip
 import subprocess
 import sys
 import time
@@ -7,6 +8,7 @@ from itertools import count, islice
 
 import orjson
 import pytest
+import zstandard
 
 from tracklog import answers, registry
 from tracklog.home import Home
@@ -203,3 +205,31 @@ def test_an_import_that_is_killed_anywhere_goes_on_without_loss_or_double(tmp_pa
         assert lines_of(home) == whole
     assert cut
     assert 0 < before <= len(whole)
+
+
+def zst(content):
+    return zstandard.ZstdCompressor().compress(content)
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".zst", zst)])
+@pytest.mark.parametrize("shape", LONG)
+def test_a_packed_file_is_known_for_what_is_in_it_and_brings_nothing_twice(
+    shape, suffix, pack, tmp_path
+):
+    name, records = LONG[shape]
+    whole = b"".join(orjson.dumps(each) + b"\n" for each in islice(records(), 40))
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(whole)
+    packed = path.with_name(f"{path.name}{suffix}")
+    packed.write_bytes(pack(whole))
+    torn = tmp_path / "torn" / packed.name
+    torn.parent.mkdir()
+    torn.write_bytes(pack(whole)[:-9])
+    with Home(tmp_path / "home", durability="os") as home:
+        first = Importing(home).bring([packed])
+        again = Importing(home).bring([path])
+        cut = Importing(home).bring([torn])
+    assert (first.lines["accepted"], first.unrecognised) == (again.lines["duplicate"], [])
+    assert not again.lines["accepted"]
+    assert not cut.lines["refused"]

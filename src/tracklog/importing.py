@@ -26,7 +26,7 @@ from tracklog.event import Body, Problem
 from tracklog.fact import Noted
 from tracklog.frame import stamp
 from tracklog.home import Home
-from tracklog.importers import HEAD, Importer, Place, Reading, Report, hashed
+from tracklog.importers import Importer, Place, Reading, Report, hashed, head_of, plain
 
 FEW = 20
 """How many refusals are told one by one."""
@@ -142,9 +142,8 @@ class Importing:
             return self.importers[only]
         if name in self._chosen:
             return self._chosen[name]
-        with path.open("rb") as file:
-            head = file.read(HEAD)
-        sure = [(each.recognise(path, head), each.name) for each in self.importers.values()]
+        head = head_of(path)
+        sure = [(each.recognise(plain(path), head), each.name) for each in self.importers.values()]
         best, importer = max(sure, default=(0.0, ""))
         if best <= 0:
             return None
@@ -454,7 +453,7 @@ def _age(found: tuple[int, str, Path, Importer, int]) -> tuple[int, str]:
     return found[0], found[1]
 
 
-SUFFIXES = {".jsonl", ".json", ".zst", ".sse", ".ndjson", ".txt"}
+SUFFIXES = {".jsonl", ".json", ".zst", ".gz", ".sse", ".ndjson", ".txt"}
 
 
 def _may_be_source(path: Path) -> bool:

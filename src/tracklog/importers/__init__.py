@@ -23,7 +23,7 @@ from typing import Any, Literal, Protocol
 from tracklog.event import Body
 from tracklog.importers._lifting import Lift, hashed
 from tracklog.importers._memory import LONG, remember
-from tracklog.importers._reading import HEAD, Batch, Place, Reading
+from tracklog.importers._reading import HEAD, Batch, Place, Reading, head_of, opened, plain
 from tracklog.importers._records import DAMAGED, Raw, opening, unquoted
 from tracklog.importers._report import Report
 from tracklog.importers._telling import Teller, moment, seconds
@@ -48,9 +48,12 @@ __all__ = [
     "Teller",
     "count",
     "hashed",
+    "head_of",
     "inside",
     "moment",
+    "opened",
     "opening",
+    "plain",
     "remember",
     "run_id",
     "seconds",

@@ -104,9 +104,9 @@ class Reading:
         reading can go on if more comes after all.
         """
         found = self.path.stat()
-        with _opened(self.path) as file:
+        with opened(self.path) as file:
             head = file.read(HEAD)
-            form = self.importer.form(self.path, head)
+            form = self.importer.form(plain(self.path), head)
             place = self._place(file, after, found, form)
             yield from self._told(file, place, found, head, form, final)
 
@@ -148,7 +148,7 @@ class Reading:
             kept=place.kept,
         )
         tell.run, self.runs = place.run, tell.runs
-        source = Source(self.path, head, self._others or NoOthers())
+        source = Source(plain(self.path), head, self._others or NoOthers())
         reader = self.importer.reader(source, tell, place.state)
         held: list[Raw] = []
         seen, record = place.offset, reader.record
@@ -241,18 +241,46 @@ def _spelled(path: Path) -> str:
     return os.fsencode(path.absolute()).decode("utf-8", "backslashreplace")
 
 
-def _opened(path: Path) -> BinaryIO:
+def head_of(path: Path) -> bytes:
+    """The beginning of a file, unpacked where it is packed."""
+    with path.open("rb") as file:
+        return next(_unpacked(file, path.suffix), b"") if path.suffix in PACKED else file.read(HEAD)
+
+
+def opened(path: Path) -> BinaryIO:
     """A file to be read, unpacked where it is packed."""
     file = path.open("rb")
-    if path.suffix != ".zst":
+    if path.suffix not in PACKED:
         return file
-    import zstandard  # noqa: PLC0415  # seldom needed
-
     unpacked = tempfile.TemporaryFile()  # noqa: SIM115  # closed by whoever reads
     with file:
-        try:
-            zstandard.ZstdDecompressor().copy_stream(file, unpacked)
-        except zstandard.ZstdError:
-            pass  # what could be unpacked is read; its last record is torn
+        unpacked.writelines(_unpacked(file, path.suffix))
     unpacked.seek(0)
     return unpacked
+
+
+PACKED = (".zst", ".gz")
+
+
+def plain(path: Path) -> Path:
+    """What a file is called when it is not packed."""
+    return path.with_suffix("") if path.suffix in PACKED else path
+
+
+def _unpacked(file: BinaryIO, suffix: str) -> Iterator[bytes]:
+    """What could be unpacked of a file; the last record of a damaged one is torn."""
+    import gzip  # noqa: PLC0415  # seldom needed
+    import zlib  # noqa: PLC0415
+
+    import zstandard  # noqa: PLC0415
+
+    stream: Any
+    if suffix == ".gz":
+        stream = gzip.GzipFile(fileobj=file)
+    else:
+        stream = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+    try:
+        while piece := stream.read(HEAD):
+            yield piece
+    except (zstandard.ZstdError, zlib.error, EOFError, gzip.BadGzipFile):
+        return

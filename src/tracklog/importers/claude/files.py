@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from tracklog.event import Body
-from tracklog.importers import word
+from tracklog.importers import opened, word
 from tracklog.providers.claude import Use, part_of
 
 NAME = "claude"
@@ -56,7 +56,7 @@ def prompt_of(said: Body) -> str | None:
 def call_with(path: Path, prompt: str) -> str | None:
     """The call in a parent's file that gave a sub-agent this prompt."""
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             for line in file:
                 if b'"Task"' not in line and b'"Agent"' not in line:
                     continue
@@ -83,7 +83,7 @@ def _uses(line: bytes) -> Iterator[Use]:
 
 def uuids_in(path: Path) -> Iterator[str]:
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             for line in file:
                 try:
                     value = orjson.loads(line)

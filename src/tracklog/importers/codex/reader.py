@@ -10,7 +10,7 @@ import orjson
 
 from tracklog.event import Body
 from tracklog.fact import Began, Noted, Said
-from tracklog.importers import Raw, Reader, count, moment, run_id, word
+from tracklog.importers import Raw, Reader, count, moment, opened, run_id, word
 from tracklog.importers.codex.events import EVENTS, begin_turn, counted_before
 from tracklog.importers.codex.items import ITEMS, UNSAID
 from tracklog.importers.codex.stream import STREAM
@@ -124,7 +124,7 @@ class CodexReader(Reader):
 def turns_in(path: Path) -> Iterator[str]:
     """The turns of a thread, read from its rollout."""
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             for line in file:
                 for found in _TURN.findall(line[:4096]):
                     yield found.decode("utf-8", "replace")
