@@ -200,7 +200,9 @@ class ExchangeReader(Reader):
         elif error:
             text = word(obj(error).get("message")) or word(obj(error).get("type")) or word(error)
             told = obj(value)
-            noted = Noted(label="error", text=text, data=told.get("error", told if failed else None))
+            noted = Noted(
+                label="error", text=text, data=told.get("error", told if failed else None)
+            )
             self.tell.tell(noted, run=chain.run, at=at)
 
     def gather(
