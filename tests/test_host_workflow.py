@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -436,6 +437,31 @@ def test_the_command_line_runs_an_example_into_the_journal(world):
     files = (world.home / "transcripts").glob("*.jsonl")
     assert {line for path in files for line in path.read_bytes().splitlines()} <= lines
     assert not list((world.home / "hosts" / "workflow").iterdir())
+
+
+@pytest.mark.requirement("AWF-68", "AWF-69")
+def test_from_the_command_line_too_nobody_sees_whether_a_run_is_recorded(world):
+    path = three_levels(world)
+
+    def seen(*options: str) -> tuple[int, bytes, str]:
+        done = world.host(path, *options)
+        audit, names = (world.home / "audit.jsonl").read_text(), {}
+        for line in audit.splitlines():
+            said = json.loads(line)
+            names.setdefault(said["execution_id"], f"run {len(names) + 1}")
+            audit = audit.replace(said["timestamp"], "then")
+        for name, told in names.items():
+            audit = audit.replace(name, told)
+        shutil.rmtree(world.home)
+        return done.returncode, done.stdout, audit
+
+    recorded = seen()
+    assert recorded[0] == 0
+    assert recorded[2].count("\n") == 6
+    assert seen("--no-record") == recorded
+    world.home.mkdir()
+    unopenable(world, world.home)
+    assert seen() == recorded
 
 
 def wait_for(condition, seconds=20.0):
