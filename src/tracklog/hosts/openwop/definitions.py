@@ -2,7 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
+
+import orjson
 
 from tracklog.hosts.openwop.agents import Ref
 
@@ -76,6 +79,12 @@ class Definition:
     """The nodes before each, with the rule of the edge; loop edges left out."""
     loops: Mapping[str, str] = field(default_factory=dict)
     """From a dispatch node back to its supervisor."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same definition."""
+        raw = orjson.dumps(self.source, option=orjson.OPT_SORT_KEYS)
+        return sha256(raw).hexdigest()[:32]
 
     @property
     def supervisor(self) -> Node | None:

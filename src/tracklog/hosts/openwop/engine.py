@@ -2,22 +2,19 @@
 
 import asyncio
 import contextlib
-import os
 import threading
 import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import orjson
 
 from tracklog.collector import logs
 from tracklog.disk import Disk, write_file
-from tracklog.errors import Overtaken, TapeMiss, TracklogError
+from tracklog.errors import Overtaken, TracklogError
 from tracklog.frame import Record, stamp
 from tracklog.home import Home
 from tracklog.hosts import Leases
@@ -26,7 +23,8 @@ from tracklog.hosts.openwop.agents import Agents
 from tracklog.hosts.openwop.definitions import Definition
 from tracklog.hosts.openwop.ends import BadAnswer
 from tracklog.hosts.openwop.execution import Answer, Execution
-from tracklog.hosts.openwop.forks import copied, forked, node_start, started
+from tracklog.hosts.openwop.forks import beginning, forked, node_start, started
+from tracklog.hosts.openwop.instance import instance_of
 from tracklog.hosts.openwop.models import model_of
 from tracklog.hosts.openwop.nodes import supervising
 from tracklog.hosts.openwop.redaction import Redactor
@@ -41,11 +39,10 @@ from tracklog.hosts.openwop.runlog import (
     new_event,
 )
 from tracklog.hosts.openwop.settings import ENGINE, Settings
-from tracklog.hosts.openwop.taping import recorded_in
+from tracklog.hosts.openwop.taping import tape_for
 from tracklog.hosts.openwop.tools import Hooks
 from tracklog.hosts.openwop.workflows import Workflows
-from tracklog.tape import Recorded, Tape, anybodys
-from tracklog.tape import recorded_in as recorded_in_any
+from tracklog.tape import Tape
 
 KEPT = 2000
 """Runs whose events are held in memory, at most, those that somebody needs aside."""
@@ -84,7 +81,7 @@ class Engine:
         self.hooks = Hooks(settings)
         self.model = model_of(settings)
         self.leases = Leases(home.path)
-        self.instance = _instance(home.path)
+        self.instance = instance_of(home.path)
         self.stopping = self._alone = False
         self.requests = Requests(self)
         self.tapes: dict[str, Tape] = {}
@@ -353,7 +350,7 @@ class Engine:
 
     def _about(self, definition: Definition, host: Mapping[str, Any]) -> dict[str, Any]:
         """What a run carries beside its payload, so that the log alone is enough to go on."""
-        said = {"instance": self.instance, "engine": ENGINE, "definition": fingerprint(definition)}
+        said = {"instance": self.instance, "engine": ENGINE, "definition": definition.fingerprint}
         supervisor = definition.supervisor
         if supervisor is not None:
             said["orchestrator"] = supervising(definition.id, supervisor)
@@ -372,7 +369,7 @@ class Engine:
         if definition is None and log.cancel is None:
             self._quiet.add(log.name)  # another host on this journal may have it
             raise Newer
-        if definition is None or fingerprint(definition) != host.get("definition"):
+        if definition is None or definition.fingerprint != host.get("definition"):
             failing = self._end(log, "workflow_changed", "its workflow is not as it was")
             self._keep(log, None, failing, answer)
             return
@@ -381,27 +378,11 @@ class Engine:
             source = RunLog(fork["sourceRunId"])
             source.refresh(self.home.journal)
             tape = source.events[: fork["through"]]
-        recorded = self._tape_of(log)
+        recorded = tape_for(self.home, log)
+        if recorded is not None:
+            self.tapes[log.name] = recorded
         x = Execution(self, log, definition, live=live, answer=answer, tape=tape, recorded=recorded)
         self._keep(log, x, x.run(), answer)
-
-    def _tape_of(self, log: RunLog) -> Tape | None:
-        """The tape that a run is played from, behind what it has on record by now."""
-        named = log.snapshot.host.get("tape")
-        if named is None:
-            return None
-        source = RunLog(named["run"])
-        source.refresh(self.home.journal)
-        answers: Iterable[Recorded] = recorded_in(source.events)
-        if not source.events:
-            answers = anybodys(recorded_in_any(self.home, self.home.run(named["run"])))
-        tape = Tape(answers, by=named["by"], miss=named["miss"])
-        for each in recorded_in(log.events):
-            if tape.next(each.kind, each.lane) is not None:
-                with contextlib.suppress(TapeMiss):
-                    tape.play(each.kind, each.asked, each.lane)
-        self.tapes[log.name] = tape
-        return tape
 
     def _keep(
         self,
@@ -554,12 +535,7 @@ class Engine:
             fork["overlay"] = self.redactor.clean(dict(overlay))
         kept: dict[str, Any] = {key: old[key] for key in ("tags", "metadata") if key in old}
         about = self._about(definition, {**kept, "principal": principal, "fork": fork})
-        copies = [copied(name, event, self.now(log)) for event in events[: max(start, 1)]]
-        copies[0]["host"] = about
-        if overlay:  # the options of the branch, so that its log alone says what held in it
-            begun = copies[0]["payload"]
-            merged = {**begun.get("configurable", {}), **fork["overlay"]}
-            copies[0]["payload"] = {**begun, "configurable": merged}
+        copies = beginning(name, events[: max(start, 1)], self.now(log), about)
         notes: tuple[bytes, ...] = ()
         if request is not None:
             reply = forked(name, source.name, start, mode, "running")
@@ -606,27 +582,3 @@ class Engine:
             if verdict.verdict == "refused":
                 why = "; ".join(f"{each.pointer} {each.message}" for each in verdict.problems)
                 raise Overtaken(f"the journal refused an event: {why}", "the run is read again")
-
-
-def fingerprint(definition: Definition) -> str:
-    raw = orjson.dumps(definition.source, option=orjson.OPT_SORT_KEYS)
-    return sha256(raw).hexdigest()[:32]
-
-
-def _instance(home: Path) -> str:
-    """The name of this home's host, given once; what came from elsewhere is not carried out."""
-    path = home / "hosts" / "openwop.id"
-    made = uuid.uuid4().hex
-    try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        for _ in range(100):
-            if found := path.read_text().strip():
-                return found
-            time.sleep(0.01)  # another process is writing it
-        raise TracklogError(f"{path} is empty", "remove it and start the host again") from None
-    with os.fdopen(fd, "w") as file:
-        file.write(made)
-        file.flush()
-        os.fsync(fd)
-    return made

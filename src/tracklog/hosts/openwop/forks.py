@@ -1,5 +1,6 @@
 """Runs that have the beginning of another, and what a client is told of a new run."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from tracklog.event import Body
@@ -32,6 +33,17 @@ def node_start(events: list[Body], start: int) -> int:
         elif event["type"] in ("node.completed", "node.failed", "node.cancelled"):
             begun = None
     return start if begun is None else begun
+
+
+def beginning(run: str, events: list[Body], at: str, about: Mapping[str, Any]) -> list[Body]:
+    """The first events of a fork: those of its source, under its own name and options."""
+    copies = [copied(run, event, at) for event in events]
+    copies[0]["host"] = about
+    if overlay := about["fork"].get("overlay"):  # so that its log alone says what held in it
+        begun = copies[0]["payload"]
+        merged = {**begun.get("configurable", {}), **overlay}
+        copies[0]["payload"] = {**begun, "configurable": merged}
+    return copies
 
 
 def copied(run: str, event: Body, at: str) -> Body:

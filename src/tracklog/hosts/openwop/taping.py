@@ -1,15 +1,20 @@
 """A recorded run as a tape: what its models, its tools and its people answered, node by node."""
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
+from tracklog.errors import TapeMiss
 from tracklog.event import Body
+from tracklog.home import Home
 from tracklog.hosts.openwop.definitions import PROMPT, SUPERVISOR, TOOL
 from tracklog.hosts.openwop.models import Reply
-from tracklog.tape import Recorded
+from tracklog.hosts.openwop.runlog import RunLog
+from tracklog.tape import Recorded, Tape, anybodys
+from tracklog.tape import recorded_in as recorded_in_any
 
 PERSON, CHILD = "person", "call"
 MODEL_FAILED = "model_failed"
@@ -23,6 +28,24 @@ def recorded_in(events: Iterable[Body]) -> list[Recorded]:
     for event in events:
         listener.hear(event)
     return sorted(listener.found, key=lambda each: each.seq)
+
+
+def tape_for(home: Home, log: RunLog) -> Tape | None:
+    """The tape that a run is played from, behind what it has on record by now."""
+    named = log.snapshot.host.get("tape")
+    if named is None:
+        return None
+    source = RunLog(named["run"])
+    source.refresh(home.journal)
+    answers: Iterable[Recorded] = recorded_in(source.events)
+    if not source.events:
+        answers = anybodys(recorded_in_any(home, home.run(named["run"])))
+    tape = Tape(answers, by=named["by"], miss=named["miss"])
+    for each in recorded_in(log.events):
+        if tape.next(each.kind, each.lane) is not None:
+            with contextlib.suppress(TapeMiss):
+                tape.play(each.kind, each.asked, each.lane)
+    return tape
 
 
 @dataclass(slots=True)
