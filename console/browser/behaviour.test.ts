@@ -209,7 +209,27 @@ test("the demo says on every page that it is one, and a person is waited for fir
     await open(page, collector);
     await expect(page.getByRole("article").first()).toContainText("Roll 2.4.1 out");
     expect(await firstArticle(page)).toContain("Roll 2.4.1 out");
-    await expect(page.getByRole("region", { name: "Leaderboard" })).toContainText("cara");
+    const panel = (name: string) => page.getByRole("region", { name, exact: true });
+    await expect(panel("Leaderboard")).toContainText("cara");
+    for (const name of ["Tool calls", "Tool latency", "Tokens", "Cost", "Runs in 24 hours"]) {
+      await expect(panel(name).locator("svg.plot .bar1")).toHaveCount(24);
+      expect(await panel(name).locator("tbody tr").count()).toBeGreaterThan(0); // for those who cannot see it
+    }
+    await expect(panel("Tools")).toContainText(/Bash\d+\d+ %/);
+    await expect(panel("Audits").locator("td.failed")).toContainText(/[5-9]\d %|100 %/);
+    await expect(panel("Audits").locator("td.done")).toContainText(/\d %/);
+    await expect(panel("Agents over all runs").getByRole("listitem").first()).toContainText("regressed");
+    await open(page, collector, "#/?outcome=catastrophic&dialect=ralph&within=24h");
+    const runs = page.getByRole("region", { name: "Runs", exact: true });
+    await expect(runs).toContainText(/\d of \d+ runs/);
+    for (const row of await runs.getByRole("link").all()) await expect(row).toContainText("catastrophic");
+    await open(page, collector, "#/run/kahn/coder-01?view=lifecycle");
+    await expect(page.getByRole("region", { name: "Summary" })).toContainText(/converged.*score0\.\d+took\d+ s.*tokens.*cost\$/);
+    await expect(page.getByRole("row", { name: /^thinking tool_call \d/ })).toBeVisible();
+    await expect(page.locator(".lifecycle .state")).toHaveCount(6);
+    await open(page, collector, "#/run/openwop/newsletter-45?view=timeline");
+    for (const name of ["core.newsroom.supervisor", "the run"]) await expect(page.getByRole("region", { name: `Lane of ${name}` })).toBeVisible();
+    for (const kind of ["step", "wait", "sub-run"]) await expect(page.locator(`.span.${kind}`).first()).toBeVisible();
     await open(page, collector, "#/run/tracklog/conversation-1");
     const picture = page.getByRole("img", { name: /image of/ });
     await expect(picture).toBeVisible();

@@ -45,6 +45,10 @@ test("every filter is in the address, and the address is the filter", async ({ p
   await page.getByLabel("agent", { exact: true }).selectOption("tester");
   await expect(runs.getByRole("link")).toHaveCount(1);
   expect(page.url()).toContain("dialect=kahn-agent");
+  await page.goBack();
+  await expect(runs.getByRole("link")).toHaveCount(2);
+  await page.goForward();
+  await expect(runs.getByRole("link")).toHaveCount(1);
   await page.reload();
   await expect(runs.getByRole("link")).toHaveCount(1);
   await expect(runs.getByRole("link")).toContainText("two");

@@ -20,6 +20,7 @@ test("a person answers an agent that really waits, and it goes on", async ({ pag
   await open(page, collector, "#/inbox");
   const card = page.getByRole("article");
   await expect(card).toContainText("Which port?");
+  await expect(card).toContainText(/waiting \d+(\.\d)? (ms|s)/);
   await expect(card.getByRole("list", { name: "What led to it" })).toContainText("ports.txt");
   await page.getByLabel("Your answer").fill("8080");
   await page.getByRole("button", { name: "Answer", exact: true }).click();

@@ -1,0 +1,76 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { News } from "../src/lib/live";
+
+type Hear = (event: { data: string }) => void;
+
+/** A line that only says what it is told to say. */
+class Line {
+  static all: Line[] = [];
+  onopen?: () => void;
+  onerror?: () => void;
+  onmessage?: Hear;
+  readyState = 1;
+  readonly named = new Map<string, Hear>();
+
+  constructor(readonly url: string) {
+    Line.all.push(this);
+  }
+  addEventListener(name: string, hear: Hear) {
+    this.named.set(name, hear);
+  }
+  close() {
+    this.readyState = 2;
+  }
+}
+
+const news: News[] = [];
+const frame = (seq: number) =>
+  JSON.stringify({ seq, received: "2026-05-05T09:00:00.000Z", dialect: "d", run: `r${seq % 2}`, event: { n: seq } });
+const newest = () => Line.all.at(-1)!;
+const look = () => (globalThis as unknown as { onmessage: (event: object) => void }).onmessage({ data: "look" });
+
+beforeEach(async () => {
+  vi.useFakeTimers();
+  vi.resetModules();
+  Line.all.length = news.length = 0;
+  vi.stubGlobal("EventSource", Object.assign(Line, { CLOSED: 2 }));
+  vi.stubGlobal("onmessage", null);
+  vi.stubGlobal("postMessage", (said: News) => news.push(said));
+  await import("../src/lib/line");
+});
+afterEach(() => vi.useRealTimers());
+
+test("after sleep a line that fell silent is called dead and drawn again where it stopped", () => {
+  newest().named.get("heartbeat")!({ data: '{"first":1,"last":4}' });
+  newest().onmessage!({ data: frame(5) });
+  vi.advanceTimersByTime(200);
+  look();
+  expect(Line.all).toHaveLength(1); // it spoke a moment ago
+  vi.setSystemTime(Date.now() + 3_600_000);
+  look();
+  expect(news.at(-1)).toEqual({ mark: "away" });
+  expect(Line.all.map((line) => line.url)).toEqual(["/api/stream", "/api/stream?after=5"]);
+  expect(Line.all[0]?.readyState).toBe(2);
+});
+
+test("what came together is handed on at once, each run and each record once", () => {
+  newest().named.get("heartbeat")!({ data: '{"first":1,"last":4}' });
+  for (const seq of [4, 5, 6, 7, 7]) newest().onmessage!({ data: frame(seq) });
+  newest().onmessage!({ data: "no frame" });
+  expect(news).toHaveLength(1);
+  vi.advanceTimersByTime(200);
+  const [, told] = news;
+  expect(told?.said).toEqual([{ family: "d", run: "r1" }, { family: "d", run: "r0" }]);
+  expect(told).toMatchObject({ mark: "live", last: 7, rejected: { count: 1 } });
+});
+
+test("a line that the collector closed is drawn again, one that another took the place of is not", () => {
+  newest().named.get("heartbeat")!({ data: '{"first":1,"last":4}' });
+  const old = newest();
+  old.readyState = 2;
+  old.onerror!();
+  old.onerror!();
+  vi.advanceTimersByTime(1_500);
+  expect(Line.all).toHaveLength(2);
+  expect(newest().url).toBe("/api/stream?after=4");
+});
