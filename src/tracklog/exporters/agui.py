@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 
 from tracklog.exporters import (
+    MAPPING,
     VOICES,
     Calls,
     Exporter,
@@ -86,15 +87,18 @@ class _Stream:
         known = {key: value for key, value in said.items() if value is not None}
         return {"type": type, "timestamp": self.stamp, **known}
 
-    def _begin(self, **more: Any) -> Iterator[Message]:
+    def _begin(self, began: Fact | None = None, **more: Any) -> Iterator[Message]:
         if not self.open:
             self.begun = self.open = True
             thread, run = self.flight.root[1], self.flight.run
+            beside = _beside(began, "what") if began else None
+            told = {"mapping": MAPPING, **(beside["tracklog"] if beside else {})}
+            more["metadata"] = {"tracklog": told}
             yield self._event("RUN_STARTED", threadId=thread, runId=run, **more)
 
     def _tell(self, heard: Heard, fact: Fact, name: str) -> Iterator[Message]:
         if isinstance(fact, Began) and fact.what == "run" and not self.open:
-            yield from self._begin(metadata=_beside(fact, "what"))
+            yield from self._begin(fact)
             return
         yield from self._begin()
         match fact:

@@ -7,7 +7,18 @@ from urllib.parse import quote
 
 import orjson
 
-from tracklog.exporters import Exporter, Flight, Heard, Option, Options, dumps, every, span_of, utc
+from tracklog.exporters import (
+    MAPPING,
+    Exporter,
+    Flight,
+    Heard,
+    Option,
+    Options,
+    dumps,
+    every,
+    span_of,
+    utc,
+)
 from tracklog.fact import FACTS
 from tracklog.loss import Fate
 
@@ -77,6 +88,7 @@ def _attributes(heard: Heard, options: Options) -> dict[str, Any]:
         # An Integer has 32 bits there, and these must sort as text.
         "sequence": f"{record.seq:020d}",
         "recordedtime": record.received,
+        "tracklogmapping": MAPPING,
     }
     if heard.event is not None and (cause := _text(heard.event.cause or "")):
         event["causationid"] = cause
