@@ -308,6 +308,26 @@ def test_a_batch_is_sent_at_once_when_the_run_waits(host):
         assert json.loads(data.removeprefix("data: "))[-1]["type"] == "run.completed"
 
 
+def test_a_batch_is_sent_at_once_when_the_run_ends(host):
+    run = host.start("conformance-delay", inputs={"delayMs": 1000})
+    ((_, kind, batch),) = host.stream(run, "?streamMode=debug&bufferMs=5000")
+    assert (kind, batch) == ("batch", host.events(run))  # the end did not wait for its own
+
+
+def test_a_state_is_told_after_each_event_that_changes_it(host):
+    run, _ = ended(host, "approval", "waiting-approval")
+    asked = {"Accept": "text/event-stream"}
+    path = f"/v1/runs/{run}/events?streamMode=values"
+    with host.http.stream("GET", path, headers=asked) as response:
+        lines = (line for line in response.iter_lines() if line.startswith("data: "))
+        statuses = [json.loads(next(lines).removeprefix("data: "))["status"]]
+        host.answer(run, "gate", {"action": "accept"})
+        statuses += [json.loads(line.removeprefix("data: "))["status"] for line in lines]
+    # approval.received, interrupt.resolved, node.completed, run.completed
+    waits = ["waiting-approval"] * 3
+    assert statuses == [*waits, "running", "completed"]
+
+
 def test_idempotency_on_every_route_that_changes_something(host):
     def twice(path: str, body: dict, other: dict) -> None:
         headers = {"Idempotency-Key": f"twice {path}"}

@@ -344,6 +344,29 @@ def test_an_openwop_run_is_played_from_its_tape_with_its_child_and_its_answers(t
         assert pairs(host.events(run))
 
 
+def test_what_an_openwop_run_lacks_is_asked_live_where_that_was_chosen(tmp_path):
+    node = {"id": "n", "typeId": "core.ai.callPrompt", "config": {"prompt": "About {{topic}}."}}
+    node["inputs"] = {"topic": {"type": "variable", "variableName": "topic"}}
+    with Host(tmp_path / "home", workflows=put(tmp_path / "flows", flow("asking", [node]))) as host:
+        host.engine.model = model = Counting(host.engine.model)
+        run = host.start("asking", inputs={"topic": "rain"})
+        host.until(run, "completed")
+        for topic, miss, status, asked in (
+            ("rain", "error", "completed", 1),
+            ("snow", "error", "failed", 1),
+            ("snow", "live", "completed", 2),
+        ):
+            tape = {"run": run, "by": "match", "miss": miss}
+            body = {"program": "asking", "inputs": {"topic": topic}, "tape": tape}
+            again = host.http.post("/api/hosts/openwop/runs", json=body).json()["run"]
+            host.until(again, status)
+            assert model.asked == asked
+            lines = [r.line for r in host.home.journal.records(run=("openwop", again))]
+            (told,) = [json.loads(each)["data"] for each in lines if b'"label":"tape"' in each]
+            assert told["divergences"] == (topic == "snow")
+            assert len(told["unconsumed"]) == (topic == "snow")
+
+
 def test_a_run_of_another_dialect_answers_on_any_stage(tmp_path):
     id = run_id()
     with (

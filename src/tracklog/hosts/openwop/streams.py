@@ -1,12 +1,13 @@
 """A run as a stream: which events each mode sends, and how they are sent."""
 
 import asyncio
+import time
 from collections.abc import Callable
 
 import orjson
 from starlette.types import Receive, Send
 
-from tracklog.hosts.openwop.runlog import RunLog
+from tracklog.hosts.openwop.runlog import RunLog, Snapshot
 
 KEEPALIVE = 15.0
 MODES = ("values", "updates", "messages", "debug")
@@ -60,7 +61,7 @@ class Stream:
         """With a `buffer` so many seconds are sent at once."""
         self._send, self._log = send, log
         self._modes, self._types, self._buffer = modes, types, buffer
-        self._states = modes == ("values",)
+        self._states, self._state = modes == ("values",), Snapshot()
         self._waiting: list[bytes] = []
         self._at = 0
 
@@ -72,15 +73,17 @@ class Stream:
         await self._send({"type": "http.response.start", "status": 200, "headers": head})
         log, self._at = self._log, after + 1
         if self._states:
-            await self._put(self._snapshot(len(log.lines) - 1))
-            self._at = max(self._at, len(log.lines))
+            self._at = len(log.lines)
+            for event in log.events[: self._at]:
+                self._state.apply(event)
+            await self._put(self._snapshot(self._at - 1))
         gone = asyncio.ensure_future(_gone(receive))
         try:
             while not gone.done():
                 urgent = await self._tell() or stopping()
                 if self._waiting:
                     if not urgent:
-                        await asyncio.wait({gone}, timeout=self._buffer)
+                        await self._gather(gone, stopping)
                     await self._put(_frame("batch", self._at - 1, _array(self._waiting)))
                     self._waiting = []
                 if stopping() or (log.ended and self._at >= len(log.lines)):
@@ -91,6 +94,14 @@ class Stream:
             gone.cancel()
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
+    async def _gather(self, gone: "asyncio.Future[None]", stopping: Callable[[], bool]) -> None:
+        """Holds what comes, until time is up or something comes that must not be held."""
+        until = time.monotonic() + self._buffer
+        while (left := until - time.monotonic()) > 0 and not gone.done() and not stopping():
+            await self._is_more(gone, left)
+            if await self._tell():
+                return
+
     async def _tell(self) -> bool:
         """Sends or holds what is new; whether it must not be held."""
         log, frames, urgent = self._log, [], self._log.ended
@@ -98,10 +109,12 @@ class Stream:
             self._at += 1
             kind = event["type"]
             urgent = urgent or kind == "node.suspended"
+            if self._states:
+                self._state.apply(event)
             if not wanted(kind, self._modes, self._types):
                 continue
             if self._states:
-                frames = [self._snapshot(self._at - 1)]
+                frames.append(self._snapshot(self._at - 1))
             elif self._buffer:
                 self._waiting.append(line)
             else:
@@ -110,17 +123,19 @@ class Stream:
             await self._put(b"".join(frames))
         return urgent
 
-    async def _is_more(self, gone: "asyncio.Future[None]") -> bool:
+    async def _is_more(self, gone: "asyncio.Future[None]", seconds: float = KEEPALIVE) -> bool:
         """Whether something happened before the client should hear that we are still there."""
         before = len(self._log.lines)
-        news = asyncio.ensure_future(self._log.wait(KEEPALIVE))
+        news = asyncio.ensure_future(self._log.wait(seconds))
         await asyncio.wait({news, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not news.done():
             news.cancel()
         return gone.done() or len(self._log.lines) > before or self._log.ended
 
     def _snapshot(self, number: int) -> bytes:
-        return _frame("state.snapshot", number, orjson.dumps(self._log.told()))
+        cancelling = self._log.cancel is not None
+        told = self._state.told(self._log.name, cancelling=cancelling)
+        return _frame("state.snapshot", number, orjson.dumps(told))
 
     async def _put(self, body: bytes) -> None:
         await self._send({"type": "http.response.body", "body": body, "more_body": True})
