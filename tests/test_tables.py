@@ -222,6 +222,15 @@ def test_times_are_told_as_a_person_would(seconds, word):
     assert _table.ago(seconds) == word
 
 
+@pytest.mark.parametrize(
+    ("dollars", "told"),
+    [(None, "-"), (0, "0.00"), (1234.5, "1,234.50"), (0.005, "0.01"), (0.0032, "0.0032"),
+     (0.000039, "0.000039"), (0.00001, "0.000010")],
+)  # fmt: skip  # a table
+def test_money_is_told_without_exponents(dollars, told):
+    assert _table.money(dollars) == told
+
+
 def test_times_are_exact_in_json(home):
     row = orjson.loads(piped(home, [["runs", "--json"]])["runs --json"].splitlines()[0])
     assert row["last_received"].endswith("Z")

@@ -6,6 +6,7 @@ It knows the shapes of dialects, folds and indexes, and no particular one.
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
+from functools import partial
 from hashlib import sha256
 from operator import itemgetter
 from pathlib import Path
@@ -44,6 +45,7 @@ _REST = "rest:"
 """Beside the folds: the runs of which something is amiss if nothing more comes."""
 _SUMS = "sums:"
 """Before a fold's name: what its states of all runs come to."""
+_PAGE = 1000  # states that are read at once
 _MOMENT = 2000  # events of a run between two of them
 
 
@@ -138,13 +140,9 @@ class Indexer:
 
     def states(self, fold: str, prefix: str = "") -> Iterator[tuple[str, Any]]:
         """The states of a fold by key, those whose key begins so."""
-        plug, after = self._fold(fold), ""
-        while page := self._page(fold, prefix, after):
-            for key, state in page:
-                yield key, thaw(plug, key, state)
-            after = page[-1][0]
-            if not after:
-                return
+        plug = self._fold(fold)
+        for key, state in self._paged(fold, prefix, ""):
+            yield key, thaw(plug, key, state)
 
     def newest(self, fold: str, limit: int = 50) -> list[tuple[str, Any]]:
         """The states of a listed fold that changed last, the newest first."""
@@ -164,11 +162,8 @@ class Indexer:
     ) -> Iterator[tuple[str, dict[str, int]]]:
         """What a fold's states of all runs come to, in rows by key, those behind `after`."""
         self._fold(fold)
-        while page := self._page(_SUMS + fold, prefix, after):
-            yield from ((key, orjson.loads(row)) for key, row in page)
-            after = page[-1][0]
-            if not after:
-                return
+        for key, row in self._paged(_SUMS + fold, prefix, after):
+            yield key, orjson.loads(row)
 
     def summed(self, fold: str, keys: Iterable[str]) -> dict[str, dict[str, int]]:
         """Some of those rows, by key."""
@@ -248,8 +243,15 @@ class Indexer:
             )
         return self.folds[name]
 
-    def _page(self, fold: str, prefix: str, after: str) -> list[tuple[str, bytes]]:
-        return self._asked(lambda: self.index.states(fold, prefix=prefix, after=after))
+    def _paged(self, fold: str, prefix: str, after: str) -> Iterator[tuple[str, bytes]]:
+        """States page by page, so that few are held at once."""
+        more = True
+        while more:
+            states = partial(self.index.states, fold, prefix=prefix, after=after, limit=_PAGE)
+            page = self._asked(states)
+            yield from page
+            more = len(page) == _PAGE
+            after = page[-1][0] if page else ""
 
     def _asked(self, ask: Callable[[], T]) -> T:
         try:

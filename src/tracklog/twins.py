@@ -7,7 +7,7 @@ of two tellings the one that tells more is counted, so that none is counted twic
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from tracklog.folds import aliases, costs, rows_of, run_of, tree
+from tracklog.folds import aliases, costs, tree
 from tracklog.index import Indexer
 from tracklog.kin import kin, spends
 
@@ -60,10 +60,9 @@ def _shared(index: Indexer, among: Iterable[str] | None) -> list[list[str]]:
     if among is None:
         rows = (row for _, row in index.sums("aliases"))
     else:
-        asked = set(among)  # and whoever began them: a sub-run has no name that both sides know
-        asked |= kin(index, asked).keys()
-        own = (index.states("aliases", rows_of(*run_of(run))) for run in asked)
-        names = {name for states in own for _, state in states for name in aliases.sums("", state)}
+        # And whoever began them: a sub-run has no name that both sides know.
+        asked = kin(index, among).values()
+        names = {aliases.name(*known) for state in asked for known in state.aliases}
         rows = index.summed("aliases", names).values()
     named = map(sorted, rows)
     return [keys for keys in named if len({key.partition(":")[0] for key in keys}) > 1]

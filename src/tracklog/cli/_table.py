@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from math import floor, log10
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -207,7 +208,9 @@ def money(value: float | None) -> str:
     """Dollars: cents, or as small as they are."""
     if value is None:
         return "-"
-    return f"{value:,.2f}" if value == 0 or abs(value) >= 0.005 else f"{value:.2g}"
+    if value == 0 or abs(value) >= 0.005:
+        return f"{value:,.2f}"
+    return f"{value:.{1 - floor(log10(abs(value)))}f}"  # its first two digits
 
 
 def cost(row: dict[str, Any]) -> str:

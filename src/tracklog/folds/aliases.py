@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from tracklog.fact import Linked
 from tracklog.folds import MARK, Fold, Sums, Told, row_key, text_of
@@ -33,7 +34,12 @@ def step(state: State, told: Told, fact: Linked) -> State:
 
 def sums(_key: str, state: State) -> Sums:
     """The runs by each name, and the system in which it is theirs."""
-    return {f"{state.alias}{MARK}{state.system}": {f"{state.family}:{state.run}": 1}}
+    return {name(state.system, state.alias): {f"{state.family}:{state.run}": 1}}
+
+
+def name(system: Any, alias: Any) -> str:
+    """The key of a name that runs have in a system."""
+    return f"{text_of(alias)}{MARK}{text_of(system)}"
 
 
 def answer(states: Iterable[State]) -> dict[str, list[tuple[str, str]]]:
