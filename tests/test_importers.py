@@ -878,9 +878,16 @@ def test_a_source_that_vanished_is_said_to_be_gone_once_and_what_it_told_is_kept
     gone = of(bodies, "Noted", label="source-gone")
     assert [(body["run"], body["data"]["path"]) for body in gone] == [(SESSION, str(path))]
     assert prompts(home) == ["one"]
+    home.index.catch_up()
+    [row] = answers.runs(home.index, "2026-05-05T10:00:00.000Z")
+    assert row["source_gone"]
+    assert row["silent_seconds"] > 3000  # a note on its file is no sign of life
     three(tmp_path, "one", "two")
     Importing(home).bring([path])
     assert prompts(home) == ["one", "two"]
+    home.index.catch_up()
+    [row] = answers.runs(home.index, "2026-05-05T10:00:00.000Z")
+    assert row["source_gone"] is None
 
 
 def test_a_cache_that_is_ahead_of_its_journal_is_not_believed(tmp_path):

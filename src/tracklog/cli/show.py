@@ -84,6 +84,8 @@ def _told(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         yield "tools", calls
     if row.get("aliases"):
         yield "known as", row["aliases"]
+    if row["source_gone"]:
+        yield "source", f"gone since {row['source_gone'][:10]}; what it told is kept here"
     if row.get("same_as"):
         yield "same as", f"{row['same_as']}, which tells more and is counted"
     if row["questions"]:

@@ -94,9 +94,12 @@ class State:
     """The last spend that has neither key nor group: it can be told again in its own record only."""
     sums: dict[str, int] = field(default_factory=dict)
     """What all such spends before it come to."""
+    source_gone: str | None = None
+    """When it was seen that the file that told of it is not there any more."""
 
 
 def step(state: State, told: Told, fact: Fact) -> State:
+    alive, last_at = state.alive, state.last_at
     _heard(state, told, fact)
     if fact.copied is True:
         return state
@@ -124,6 +127,9 @@ def step(state: State, told: Told, fact: Fact) -> State:
             state.task = short(said_in(fact.blocks, typed=True)) or None
         case Noted(label="title"):
             state.title = short(fact.text) or state.title
+        case Noted(label="source-gone"):  # told of its file: no sign of life
+            state.alive, state.last_at = alive or told.received, last_at
+            state.source_gone = told.received
     return state
 
 
@@ -132,6 +138,7 @@ def _heard(state: State, told: Told, fact: Fact) -> None:
         state.family, state.run = told.family, told.run
         state.first_seq, state.first_received = told.seq, told.received
     state.last_seq, state.last_received = told.seq, told.received
+    state.source_gone = None
     if told.dialect not in state.dialects:
         state.dialects = sorted([*state.dialects, told.dialect])
     at, received = moment(told.at), moment(told.received)
@@ -270,6 +277,7 @@ def row(state: State, now: str, lost_after: float = LOST_AFTER) -> dict[str, Any
         "first_at": state.first_at,
         "last_at": state.last_at,
         "skew_ms": state.skew_ms,
+        "source_gone": state.source_gone,
     }
 
 
