@@ -631,7 +631,7 @@ def test_interrupted_it_says_so_on_record(tmp_path):
     process.stdout.readline()
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
-    assert process.returncode == 0, err
+    assert process.returncode == 130, err
     assert "user_stop" in out
     with Home(tmp_path, readonly=True) as home:
         assert kept(home)[-1]["payload"]["reason"] == "user_stop"

@@ -48,7 +48,11 @@ def command() -> None:
     """
 
 
-@command.command()
+@command.command(
+    epilog="""\b
+Exit code: 0 it was played to its end, 1 it left the tape, 2 it cannot be played, 130 Ctrl-C, or
+somebody stopped it.""",
+)
 @click.argument("scenario", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @_home.home_option
 @click.option("--seed", metavar="TEXT", help="Another seed than the scenario's.")
@@ -123,6 +127,8 @@ def play(
             put(opened, run_key, tapes.LABEL, {"source": tape, **report})
             if say_report(report):
                 sys.exit(1)
+        if (conductor.state.finished or {}).get("reason") == "user_stop":
+            sys.exit(130)
 
 
 @command.command()
