@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import orjson
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tracklog import answers, prices
 from tracklog.errors import TracklogError
 from tracklog.home import Home
+from tracklog.importing import Importing
 
 M = 10**6
 
@@ -165,3 +167,27 @@ def test_the_command_line_marks_what_was_computed(home):
     row = orjson.loads(done.stdout)
     assert (row["cost_usd"], row["computed_usd"]) == (None, 11.25)
     assert done.stderr == ""
+
+
+SAMPLES = Path(__file__).parent / "samples" / "importers"
+BY_HAND = {
+    "claude/real_full_session.jsonl": (1_223 * 3 + 21_565 * 3.75 + 185_540 * 0.3 + 833 * 15, 10),
+    "codex/rollout-2025-09-25T15-12-14-019982b8-3422-79e0-8b3b-05abaf4f3c3e.jsonl": (
+        (536_834 - 472_320) * 1.25 + 472_320 * 0.125 + 6_654 * 10, 35,
+    ),
+    "gemini/session-2025-10-29T10-36-453aa339.json": (
+        (21_694 - 4_029) * 1.25 + 4_029 * 0.31 + 563 * 10, 4,
+    ),
+}  # fmt: skip
+"""What a conversation cost, from its tokens and the list of its day, and how many calls it took."""
+
+
+@pytest.mark.parametrize("file", BY_HAND)
+def test_an_imported_conversation_costs_what_it_does_by_hand(file, home):
+    Importing(home).bring([SAMPLES / file])
+    home.index.catch_up()
+    [row] = answers.costs(home.index, "all", prices.load())
+    cost, calls = BY_HAND[file]
+    assert row["computed_usd"] == pytest.approx(cost / M)
+    assert row["calls"] == calls
+    assert row["lower_bound"] == file.startswith("claude")

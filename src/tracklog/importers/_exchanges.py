@@ -83,7 +83,7 @@ def spent_fact(reply: Reply, key: str, name: str) -> Spent | None:
     usage = reply.meta.get("usage")
     if not usage:
         return None
-    return Spent(key=key, provider=name, model=word(reply.meta.get("model")), usage=usage)
+    return Spent(key=key, provider=name, model=word(reply.meta.get("model")), usage=usage, calls=1)
 
 
 class Chains:

@@ -243,6 +243,7 @@ class CopilotReader(Reader):
                 key=id or f"{self.tell.run}/{self._key}",
                 model=model,
                 usage={"output_tokens": output},
+                calls=1,
                 group=self._group,
                 bound="lower",
                 agent=self._agent,

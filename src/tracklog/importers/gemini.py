@@ -241,7 +241,8 @@ def _facts(value: dict[str, Any], id: str, kind: str) -> list[_Told]:
     for place, call in enumerate(calls):
         facts += _call(call, f"{id}/{place}", at)
     if spent := message_tokens(value.get("tokens")):
-        facts.append(_Told(Spent(key=id, provider="gcp.gemini", model=model, usage=spent), at))
+        cost = Spent(key=id, provider="gcp.gemini", model=model, usage=spent, calls=1)
+        facts.append(_Told(cost, at))
     return facts
 
 
