@@ -439,6 +439,51 @@ def test_the_command_line_runs_an_example_into_the_journal(world):
     assert not list((world.home / "hosts" / "workflow").iterdir())
 
 
+SPOKEN = {
+    "claude": [
+        {"type": "system", "subtype": "init", "session_id": "s", "model": "m"},
+        {"type": "assistant", "message": {"id": "1", "content": [{"type": "text", "text": "Yes."}]}},
+        {"type": "result", "subtype": "success", "is_error": False, "result": "Yes."},
+    ],
+    "codex": [
+        {"type": "thread.started", "thread_id": "t"},
+        {"type": "item.completed", "item": {"id": "i", "type": "agent_message", "text": "Yes."}},
+        {"type": "turn.completed", "usage": {"input_tokens": 1, "output_tokens": 1}},
+    ],
+    "gemini": [
+        {"type": "init", "session_id": "s", "model": "m"},
+        {"type": "message", "role": "assistant", "content": "Yes.", "delta": True},
+        {"type": "result", "status": "success", "stats": {"input_tokens": 1, "output_tokens": 1}},
+    ],
+    "copilot": [
+        {"type": "session.start", "data": {"sessionId": "s", "copilotVersion": "1"}},
+        {"type": "assistant.message", "data": {"messageId": "1", "content": "Yes."}},
+        {"type": "result", "sessionId": "s", "exitCode": 0},
+    ],
+}  # fmt: skip
+"""What the command line of each provider prints."""
+
+
+@pytest.mark.requirement("AWF-22", "AWF-38")
+@pytest.mark.parametrize("name", SPOKEN)
+def test_each_providers_own_command_line_is_asked_and_understood(world, monkeypatch, name):
+    programs = world.folder / "bin"
+    programs.mkdir()
+    (programs / "said").write_text("".join(json.dumps(line) + "\n" for line in SPOKEN[name]))
+    program = programs / name
+    program.write_text(f'#!/bin/sh\nfor word; do echo "$word"; done > {programs}/asked\n'
+                       f"cat {programs}/said\n")  # fmt: skip
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    path = world.flow("one", f"- {{name: ask, kind: agent, prompt: Well, agent: {{provider: {name}}}}}")  # fmt: skip
+    outcome, *_ = world.run(path)
+    assert outcome.status == "ok", outcome
+    assert "Well" in (programs / "asked").read_text().splitlines()
+    said = [e["payload"] for e in world.events() if e["type"] == "message.assistant"]
+    assert [block.get("text") for each in said for block in each["blocks"]] == ["Yes."]
+    assert (said[-1]["provider"], said[-1]["status"]) == (name, "ok")
+
+
 @pytest.mark.requirement("AWF-68", "AWF-69")
 def test_from_the_command_line_too_nobody_sees_whether_a_run_is_recorded(world):
     path = three_levels(world)

@@ -235,7 +235,7 @@ provider = Provider(
     compat=compat,
     aliases=("github_copilot",),
     programs=("copilot",),
-    template=("copilot", "-p", "{{prompt}}", "--output-format=json"),
+    template=("copilot", "-p", "{{prompt}}", "--output-format=json", "--silent"),
     opens=lambda body: body.get("type") == "session.start",
     prompt=lambda arguments: option(arguments, "-p", "--prompt"),
 )
