@@ -13,18 +13,22 @@ test("every page", async ({ page, browser }) => {
   await collector.start("demo");
   const runs = (await (await fetch(`${collector.url}/api/runs?limit=1000`)).json()) as { run: string; title: string | null }[];
   const review = runs.find((run) => run.title === "review")?.run ?? "";
+  const { records } = (await (await fetch(`${collector.url}/api/runs/kahn/release-2-4-1/story`)).json()) as { records: { seq: number }[] };
+  const seq = records[9]?.seq ?? 0;
   const pages: Record<string, string> = {
     fleet: "#/",
     inbox: "#/inbox",
     search: "#/search?q=cat",
     transcript: `#/run/awf/${review}`,
-    record: "#/run/kahn/release-2-4-1?seq=1850",
-    timeline: "#/run/kahn/release-2-4-1?view=timeline",
+    record: `#/run/kahn/release-2-4-1?seq=${seq}`,
+    timeline: "#/run/openwop/newsletter-45?view=timeline",
+    ralph: "#/run/kahn/rocky-018",
     lifecycle: "#/run/kahn/coder-01?view=lifecycle",
     findings: "#/run/kahn/docs-in-a-hurry?view=findings",
     tree: `#/run/awf/${review}?view=tree`,
     stage: "#/run/fishbowl/kitchen-1?view=stage",
     picture: "#/run/tracklog/conversation-1",
+    missing: "#/run/kahn/nobody",
     diff: "#/diff?a=tracklog:conversation-1&b=tracklog:conversation-2",
   };
   for (const theme of ["light", "dark"] as const)
