@@ -23,6 +23,7 @@ from tracklog.fact import FACTS, Called, Fact, Noted, Said
 from tracklog.folds import Fold, Told, conversation, row_key, run_key
 from tracklog.home import Home
 from tracklog.index import Indexer
+from tracklog.intake import Intake
 from tracklog.journal import Entry, Journal
 from tracklog.replay import history, replay
 from tracklog.spoken import marked, spoken, terms
@@ -191,6 +192,28 @@ def test_an_index_that_grew_equals_one_that_was_rebuilt(tmp_path_factory, events
     assert grown.rebuild() == []
     assert whole(grown) == whole(rest)
     grown.close()
+
+
+KNOWN = [event for event in EVENTS if event.id is not None]
+"""Those whose identity says that they were heard before."""
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.sampled_from(KNOWN), min_size=1, max_size=60), st.randoms(use_true_random=False))
+def test_a_duplicate_counts_once(events, random):
+    """Whenever it comes again, and however often."""
+    again = list(events)
+    for event in random.sample(events, len(events) // 2 + 1):
+        again.insert(random.randint(again.index(event) + 1, len(again)), event)
+    indexes = []
+    for told in (events, again):
+        journal = Journal(registry.store("memory:"), lambda: 1_777_777_777.0)
+        intake = Intake(journal, DIALECTS)
+        for event in told:
+            intake.admit([event.line], event.dialect)
+        indexes.append(indexed(journal, folds=ALL))
+        assert indexes[-1].catch_up() == []
+    assert whole(indexes[0]) == whole(indexes[1])
 
 
 @settings(max_examples=30, deadline=None)
