@@ -450,7 +450,8 @@ def test_soak_kills_at_random_moments_lose_and_double_nothing(tmp_path):
     nodes = [mock(f"m{n}", {"mockReasoning": True}, agentId="core.m") for n in range(5)]
     nodes += [{"id": "d", "typeId": "core.delay", "config": {"delayMs": 50}}]
     chain = [(a["id"], b["id"]) for a, b in pairwise(nodes)]
-    folder = put(tmp_path / "flows", flow("conformance-long", nodes, chain))
+    patient = {"timeout": 600_000}  # the time in which no host lives counts, too
+    folder = put(tmp_path / "flows", flow("conformance-long", nodes, chain, settings=patient))
     home = tmp_path / "home"
     runs: list[str] = []
     for round_ in range(2 * SOAK):
@@ -466,6 +467,7 @@ def test_soak_kills_at_random_moments_lose_and_double_nothing(tmp_path):
         host.end()
     with Process(home, "--workflows", str(folder[0])) as host:
         for run in runs:
-            assert host.until(run, seconds=60)["status"] == "completed"
+            snapshot = host.until(run, seconds=60)
+            assert snapshot["status"] == "completed", snapshot.get("error")
     with Home(home, readonly=True) as left:
         check_events(written(left))
