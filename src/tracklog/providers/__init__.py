@@ -9,60 +9,75 @@ To write another: a file here that ends with `provider = Provider(...)`, whose `
 one object after the other and tells a `Reply` what was said.
 """
 
-import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
-from hashlib import sha256
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, Literal, NamedTuple, Protocol
 
-import orjson
+from tracklog.providers._reply import Reply, Report, Status
+from tracklog.providers._values import (
+    BROKEN,
+    Body,
+    WrongType,
+    added,
+    count,
+    dumped,
+    foreign,
+    input_of,
+    is_text,
+    items,
+    obj,
+    only,
+    option,
+    parse,
+    plain,
+    text,
+    type_of,
+    usage,
+    word,
+)
 
-Body = dict[str, Any]
+__all__ = [
+    "BROKEN",
+    "LINE_CAP",
+    "Body",
+    "Normalised",
+    "Normaliser",
+    "Profile",
+    "Provider",
+    "Reading",
+    "Reply",
+    "Report",
+    "Status",
+    "WrongType",
+    "added",
+    "count",
+    "dumped",
+    "foreign",
+    "input_of",
+    "is_text",
+    "items",
+    "normalise",
+    "obj",
+    "only",
+    "option",
+    "parse",
+    "plain",
+    "provider",
+    "provider_of",
+    "provider_that_opens",
+    "providers",
+    "text",
+    "type_of",
+    "usage",
+    "word",
+]
+
 Profile = Literal["full", "compat"]
-Status = Literal["ok", "error", "timeout", "killed", "format_error"]
-
 LINE_CAP = 64 << 20
 """A longer line is skipped and counted."""
-CHUNK = 64 << 10
-"""So much of a line that was not understood is kept."""
-DIGITS = bytes(48 if chr(byte) in "0123456789" else 32 for byte in range(256))
-LONG_NUMBER = b"0" * 19
-"""Where orjson might round an integer, and the standard library does not; digits read as 0."""
-
-
-@dataclass(slots=True)
-class Report:
-    """What became of the lines."""
-
-    lines: int = 0
-    recognised: int = 0
-    unrecognised: Counter[str] = field(default_factory=Counter)
-    """Lines and elements that nobody knows here, by their type; each is kept as a stream block."""
-    malformed: int = 0
-    oversized: int = 0
-    nul: int = 0
-    """Lines with raw NUL bytes."""
-    partial: int = 0
-    """Blocks whose stream ended before they did."""
-    unknown_provider: str | None = None
-
-    def told(self) -> Body:
-        """What is not zero, as it stands in a message."""
-        counts = {
-            "lines": self.lines,
-            "recognised": self.recognised,
-            "unrecognised": dict(self.unrecognised),
-            "malformed": self.malformed,
-            "oversized": self.oversized,
-            "nul": self.nul,
-            "partial": self.partial,
-            "unknown_provider": self.unknown_provider,
-        }
-        return {key: value for key, value in counts.items() if value}
 
 
 class Normalised(NamedTuple):
@@ -110,245 +125,6 @@ class Provider:
     """Whether the original's mapping reads lines with raw NUL bytes."""
     whole: bool = False
     """Whether server-sent events and one body over many lines are read, too."""
-
-
-def text(value: Any) -> str | None:
-    """A string; anything else costs the field."""
-    return value if isinstance(value, str) else None
-
-
-def word(value: Any) -> str | None:
-    """A string that says something."""
-    return value if isinstance(value, str) and value else None
-
-
-def obj(value: Any) -> Body:
-    """An object; anything else is an empty one."""
-    return value if isinstance(value, dict) else {}
-
-
-def items(value: Any) -> list[Any]:
-    """A list; anything else is an empty one."""
-    return value if isinstance(value, list) else []
-
-
-def count(value: Any) -> int | None:
-    """A whole number that is not negative, as large as JSON readers agree on; one in a string, too."""
-    if type(value) is int:
-        return value if 0 <= value < 2**53 else None
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
-        return count(int(value))
-    return count(int(value)) if isinstance(value, float) and value.is_integer() else None
-
-
-def is_text(value: Any) -> bool:
-    """Whether a value is text, in its place or lifted out into a blob."""
-    return isinstance(value, str) or (isinstance(value, dict) and "$blob" in value)
-
-
-def foreign(kind: str, value: Any) -> Body:
-    """An element of a type that blocks do not have: whole, under the source's own word."""
-    return {"type": "stream", "provider_type": kind, "chunk": value}
-
-
-def input_of(value: Any) -> Any:
-    """A tool's input in one form: an object where there is one, also inside a string."""
-    if isinstance(value, str) and value.lstrip()[:1] == "{":
-        found = parse(value.encode("utf-8", "surrogatepass"))
-        return found if isinstance(found, dict) else value
-    return value
-
-
-def usage(raw: Any, **counts: int | None) -> Body:
-    """The common keys of a usage, without what is not known; the provider's own under `raw`."""
-    known: Body = {key: value for key, value in counts.items() if value is not None}
-    if "total_tokens" not in known and known.keys() & {"input_tokens", "output_tokens"}:
-        known["total_tokens"] = known.get("input_tokens", 0) + known.get("output_tokens", 0)
-    return known | {"raw": raw} if known and raw else known
-
-
-def added(one: Body, other: Body) -> Body:
-    """Two usages together."""
-    both = {**one, **other}
-    for key in one.keys() & other.keys() - {"raw"}:
-        both[key] = one[key] + other[key]
-    return both
-
-
-def parse(line: bytes) -> Any:
-    """The JSON value of a line, exact; `BROKEN` where there is none."""
-    try:
-        if LONG_NUMBER not in line.translate(DIGITS):
-            return orjson.loads(line)
-    except orjson.JSONDecodeError:
-        pass  # a lone surrogate is none of its concern; the standard library reads it
-    try:
-        return json.loads(line.decode("utf-8", "strict"), parse_constant=str)
-    except (ValueError, RecursionError):
-        return BROKEN
-
-
-BROKEN = object()
-
-
-def raw_chunk(line: bytes) -> Body:
-    """The beginning of what was not understood, and what was cut off."""
-    if len(line) <= CHUNK:
-        return {"chunk": line.decode("utf-8", "replace")}
-    mark = {"key": "chunk", "bytes": len(line), "sha256": sha256(line).hexdigest()}
-    return {"chunk": line[:CHUNK].decode("utf-8", "ignore"), "truncated": mark}
-
-
-def dumped(value: Any) -> bytes:
-    """A value as JSON again, whatever it holds."""
-    try:
-        return orjson.dumps(value)
-    except TypeError:
-        return json.dumps(value).encode()
-
-
-class Reply:
-    """An agent's reply while it is heard: blocks in the order of the stream, each told once."""
-
-    def __init__(self, report: Report | None = None) -> None:
-        self.blocks: list[Body] = []
-        self.meta: Body = {}
-        self.report = report or Report()
-        self.turn = 0
-        self.errors: list[str] = []
-        self.status: Status = "ok"
-        self.answer: str | None = None
-        """What the provider calls its answer, for a stream without any block."""
-        self.keep_partials = False
-        self._uses: dict[str, Body] = {}
-        self._results: dict[str, Body] = {}
-        self._names: dict[str, str] = {}
-        self._synthetic = 0
-        self._settled = 0
-        self._news: list[Body] = []
-
-    def add(self, type: str, own: Body, **extras: Any) -> Body:
-        """One more block; extras that are None are left out."""
-        block = {"type": type, "fidelity": "agent_emitted", **own, "turn": self.turn}
-        block |= {key: value for key, value in extras.items() if value is not None}
-        self.blocks.append(block)
-        if extras.get("partial"):
-            self.report.partial += 1
-        return block
-
-    def text(self, said: Any, **extras: Any) -> Body | None:
-        """Empty text is no block."""
-        return self.add("text", {"text": said}, **extras) if word(said) else None
-
-    def thinking(self, thought: str | None, *, opaque: Any = None, **extras: Any) -> Body:
-        """Reasoning; what only its provider can read stays opaque."""
-        own = {} if thought is None and opaque is not None else {"thinking": thought or ""}
-        return self.add("thinking", own, opaque=opaque, **extras)
-
-    def call(self, id: str | None, name: str | None, input: Any, **extras: Any) -> Body:
-        """A tool call; a second report of one call completes the first."""
-        known = self._uses.get(id) if id else None
-        if known is not None:
-            _complete(known, name, input, extras)
-            return known
-        flagged = None if id else True
-        id = id or self._new_id()
-        own = {"tool_name": name or "", "tool_id": id, "tool_input": input_of(input)}
-        block = self.add("tool_use", own, tool_id_synthetic=flagged, **extras)
-        self._uses[id] = block
-        if id not in self._names:
-            self._news.append(block)
-        self._names[id] = name or self._names.get(id, "")
-        return block
-
-    def result(self, id: str | None, content: Any, **extras: Any) -> Body:
-        """A tool's result; a second report of one call is merged into the first."""
-        known = self._results.get(id) if id else None
-        if known is not None:
-            if content is not None and not known["tool_content"]:
-                known["tool_content"] = content
-            known |= {key: value for key, value in extras.items() if value is not None}
-            return known
-        flagged = None if id else True
-        id = id or self._new_id()
-        own = {"tool_id": id, "tool_content": content}
-        name = extras.pop("tool_name", None) or self._names.get(id) or None
-        block = self.add("tool_result", own, tool_name=name, tool_id_synthetic=flagged, **extras)
-        self._results[id] = block
-        self._news.append(block)
-        return block
-
-    def has_called(self, id: str) -> bool:
-        """Whether that call was told before."""
-        return id in self._names
-
-    def holds(self, block: Body) -> bool:
-        """Whether a block may still grow: it was not given away."""
-        return any(block is each for each in self.blocks)
-
-    def stream(self, raw: bytes, provider_type: str, **extras: Any) -> None:
-        """What was not understood, kept as it is."""
-        self.add("stream", raw_chunk(raw), provider_type=provider_type, **extras)
-
-    def unknown(self, element: Any, **extras: Any) -> None:
-        """An element of a line that nobody knows here."""
-        name = type_of(element)
-        self.report.unrecognised[name] += 1
-        self.stream(dumped(element), name, **extras)
-
-    def partial(self, element: Any, provider_type: str) -> None:
-        """A piece of something that will be told whole; kept only if that was asked for."""
-        if self.keep_partials:
-            self.stream(dumped(element), provider_type, partial=True)
-
-    def fail(self, message: Any, status: Status | None = "error") -> None:
-        """Something went wrong, in the provider's words."""
-        self.errors.append(message if isinstance(message, str) else dumped(message).decode())
-        if status and self.status == "ok":
-            self.status = status
-
-    def note(self, **said: Any) -> None:
-        """What is known of the whole reply; None says nothing."""
-        self.meta |= {key: value for key, value in said.items() if value is not None}
-
-    def settle(self) -> None:
-        """What was told so far will not change any more."""
-        self._settled = len(self.blocks)
-
-    def take(self) -> list[Body]:
-        """The settled blocks, given away; they are not kept here any longer."""
-        taken, self.blocks = self.blocks[: self._settled], self.blocks[self._settled :]
-        self._settled = 0
-        gone = set(map(id, taken))
-        for known in (self._uses, self._results):
-            for key in [key for key, block in known.items() if id(block) in gone]:
-                del known[key]  # a late report of it is a block of its own
-        return taken
-
-    def news(self) -> list[Body]:
-        """The calls and results that were told since the last time."""
-        news, self._news = self._news, []
-        return news
-
-    def _new_id(self) -> str:
-        self._synthetic += 1
-        return f"syn-{self._synthetic}"
-
-
-def _complete(known: Body, name: str | None, input: Any, extras: Body) -> None:
-    if name and not known["tool_name"]:
-        known["tool_name"] = name
-    if known["tool_input"] is None or (known.get("partial") and not extras.get("partial")):
-        known["tool_input"] = input_of(input)
-        known.pop("partial", None)
-    for key, value in extras.items():
-        if value is not None:
-            known.setdefault(key, value)
-
-
-def type_of(element: Any) -> str:
-    """What an object calls itself."""
-    return (word(element.get("type")) if isinstance(element, dict) else None) or "untyped"
 
 
 class Normaliser:
@@ -520,7 +296,7 @@ def normalise(
 @cache
 def providers() -> tuple[Provider, ...]:
     """Every provider, by name: the folder is the registry."""
-    names = sorted(module.name for module in iter_modules(__path__))
+    names = sorted(each.name for each in iter_modules(__path__) if each.name[0] != "_")
     return tuple(import_module(f"{__name__}.{name}").provider for name in names)
 
 
@@ -542,34 +318,3 @@ def provider_that_opens(line: bytes) -> Provider | None:
     if not isinstance(body, dict):
         return None
     return next((each for each in providers() if each.opens(body)), None)
-
-
-def option(arguments: Sequence[str], *names: str) -> str | None:
-    """The value that stands behind one of some options."""
-    for place, word in enumerate(arguments):
-        name, equals, value = word.partition("=")
-        if name in names and equals:
-            return value
-        following = arguments[place + 1 : place + 2]
-        if word in names and following and not following[0].startswith("-"):
-            return following[0]
-    return None
-
-
-class WrongType(Exception):
-    """A known field has another type than the original reads."""
-
-
-def only(body: Mapping[str, Any], key: str, kind: type, default: Any = None) -> Any:
-    """A field as the original reads it: null is absent, another type drops the line."""
-    value = body.get(key)
-    if value is None:
-        return default
-    if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
-        raise WrongType(key)
-    return value
-
-
-def plain(type: str, **own: Any) -> Body:
-    """A block as the original writes it: no extras."""
-    return {"type": type, "fidelity": "agent_emitted", **own}
