@@ -380,7 +380,7 @@ ROUTES: tuple[Route, ...] = (
             flag("brief", "Without the text."),
             _limit(default=20),
         ),
-        rows="What `tracklog search --json` prints.",
+        rows="What `tracklog search --json` prints, and the `title` of the run.",
         answers={404: "There is no such dialect."},
     ),
     _get(
