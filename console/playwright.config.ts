@@ -7,7 +7,7 @@ export default defineConfig({
   testDir: "browser",
   testMatch: process.env.SCREENSHOTS ? "*.shots.ts" : "*.test.ts",
   outputDir: process.env.PLAYWRIGHT_OUTPUT ?? "node_modules/.browser",
-  fullyParallel: false,
+  fullyParallel: true, // each test has a collector of its own
   workers: 2,
   timeout: 120_000, // a machine may be busy; nothing waits so long that goes well
   expect: { timeout: 30_000 },

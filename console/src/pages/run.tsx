@@ -1,6 +1,6 @@
 /** One run: what happened, when, why, and what the state was at any moment. */
 
-import { useCallback, useMemo, useRef } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { runPath, type Brief, type Finding } from "../lib/api";
 import { useBook, type Book } from "../lib/book";
 import { keyOf, useLooked } from "../lib/inbox";
@@ -21,6 +21,7 @@ const VIEWS = ["transcript", "timeline", "stage", "lifecycle", "findings", "tree
 type View = (typeof VIEWS)[number];
 const ILLEGAL = "illegal-transition";
 const LISTED = 1000; // findings
+const PATIENCE = 1000; // milliseconds
 const STAGED = ["world", "belief", "note"]; // what is said on a stage, and nowhere else
 
 const choose = (seq: number) => setQuery({ seq: seq ? String(seq) : "" });
@@ -37,9 +38,10 @@ export default function RunPage() {
   const found = useAnswer<Finding[]>(`/api/findings?limit=10000&run=${encodeURIComponent(key)}`, { family, run });
   const findings = useMemo(() => found.data ?? [], [found.data]);
   const shown = useLast(summary.data);
-  // What goes on is opened at its end, what is over at its beginning.
-  const opened = useRef<number | null>(null);
-  if (shown) opened.current ??= shown.ended || at ? 0 : shown.last_seq;
+  // What goes on is opened at its end, what is over at its beginning, a link at its record.
+  const opened = useRef<number | null>(seq ? 0 : null);
+  const patient = usePatience();
+  if (shown || !patient) opened.current ??= !shown || shown.ended || at ? 0 : shown.last_seq;
   const read = useBook(family, run, opened.current === null ? null : seq || opened.current);
   const { book, version, reading, trouble } = read;
   const place = useRef<number | null>(null);
@@ -84,6 +86,16 @@ export default function RunPage() {
       </div>
     </div>
   );
+}
+
+/** Whether it is too early to go on without an answer; an index may have much to catch up with. */
+function usePatience(): boolean {
+  const [patient, setPatient] = useState(true);
+  useEffect(() => {
+    const timer = setTimeout(() => setPatient(false), PATIENCE);
+    return () => clearTimeout(timer);
+  }, []);
+  return patient;
 }
 
 function Tabs({ views, view, findings }: { views: readonly View[]; view: View; findings: number }) {
