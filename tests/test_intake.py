@@ -114,6 +114,18 @@ def test_a_restarted_numbering_is_kept_where_the_dialect_says_so(journal):
     assert words(verdicts) == [("accepted", 1), ("accepted", 2), ("duplicate", 1)]
 
 
+def test_what_was_kept_under_a_known_identity_is_known_too(journal):
+    """In one list, in the next one, and to a door that finds it in the journal."""
+    lines = [message(1), message(1, "again"), message(1, "again")]
+    kept = [("accepted", 1), ("accepted", 2), ("duplicate", 2)]
+    intake = intake_of(journal)
+    assert words(intake.admit(lines)) == kept
+    told = [message(1, "again"), message(1), message(1, "third")]
+    assert words(intake.admit(told)) == [("duplicate", 2), ("duplicate", 1), ("accepted", 3)]
+    again = [message(1, "third"), message(1, "again"), message(1)]
+    assert words(intake_of(journal).admit(again)) == [("duplicate", n) for n in (3, 2, 1)]
+
+
 def test_a_native_line_from_a_moved_source_is_the_same_line(journal):
     body = {"id": "1", "run": "r", "fact": "Noted", "label": "x"}
     lines = [

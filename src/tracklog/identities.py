@@ -170,16 +170,21 @@ class Identities:
         new_places: list[int] = []
         fresh.append((known, new_ids, new_places))
         for n in places:
-            id = events[n].id
-            if id is None:
+            event = events[n]
+            if event.id is None:
                 continue
-            name = hash(id)
+            name = hash(event.id)
             if name in known:
-                decided[n] = self._compare(events[n], known[name], events[:n])
-            else:
-                known[name] = PENDING
-                new_ids.append(name)
-                new_places.append(n)
+                decided[n] = self._compare(event, known[name], events[:n])
+                if decided[n] is not None:
+                    continue
+                name = self._variant(event)
+                if name in known:
+                    decided[n] = Known(known[name])
+                    continue
+            known[name] = PENDING
+            new_ids.append(name)
+            new_places.append(n)
 
     def settle(
         self, events: Sequence[Event], decided: list[Outcome | None], fresh: Fresh, seqs: range
@@ -232,11 +237,20 @@ class Identities:
         return still_new
 
     def _first(self, event: Event, events: Sequence[Event], settled: list[Outcome]) -> int:
-        """The number of the first of these events that has this one's identity."""
-        for other, outcome in zip(events, settled, strict=True):
-            if isinstance(outcome, int) and _same(event, other):
-                return outcome
-        raise AssertionError("a pending identity stands in the same list")
+        """The number of the first of these events that has this one's identity, and its content."""
+        named = [
+            (other, outcome)
+            for other, outcome in zip(events, settled, strict=True)
+            if isinstance(outcome, int) and _same(event, other)
+        ]
+        for other, number in named:
+            if self._variant(other) == self._variant(event):
+                return number
+        return named[0][1]  # it was redacted on its way in: a pending identity is in the same list
+
+    def _variant(self, event: Event) -> int:
+        """The name of an event that was kept though its identity was heard before."""
+        return hash((event.id, digest(self._dialects[event.dialect], event.body)))
 
     def _compare(self, event: Event, seq: int, before: Sequence[Event]) -> Outcome | None:
         dialect = self._dialects[event.dialect]
@@ -292,8 +306,12 @@ class Identities:
     def _note(self, dialect: Dialect, record: Record, known: Heard) -> None:
         if record.dialect == dialect.name and record.line:
             heard = understood(dialect, record.line)
-            id = heard and heard.id
-            if id is not None and known.get(name := hash(id), PENDING) == PENDING:
+            if heard is None or heard.id is None:
+                return
+            name = hash(heard.id)
+            if known.get(name, PENDING) != PENDING:
+                name = self._variant(heard)
+            if known.get(name, PENDING) == PENDING:
                 known[name] = record.seq
 
     def _absorb(self, first: int) -> None:

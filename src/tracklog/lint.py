@@ -43,6 +43,8 @@ class Lint:
         self._dialects = {dialect.name: dialect for dialect in dialects}
         self._states: dict[tuple[str, str, str], Any] = {}
         self._heard: dict[tuple[str, str, str], dict[str, bytes]] = {}
+        self._others: set[tuple[tuple[str, str, str], str, bytes]] = set()
+        """What else was heard under an identity that was known."""
         self._where: dict[tuple[str, str], str] = {}
         """The run in which an identity was heard first, where it should stand in one only."""
 
@@ -54,12 +56,14 @@ class Lint:
         if event.id is not None and dialect.policy.identity != "none":
             heard = self._heard.setdefault(key, {})
             seen, now = heard.get(event.id), digest(dialect, event.body)
-            if seen == now:
+            other = (key, event.id, now)
+            if seen == now or other in self._others:
                 yield Finding("duplicate", f"{event.id} was heard before, the same", "info")
                 return  # told twice, counted once
             if seen is not None:
                 message = f"{event.id} was heard before with another line"
                 yield Finding(dialect.policy.reused, message, "error")
+                self._others.add(other)
             else:
                 heard[event.id] = now
                 yield from self._elsewhere(dialect, event.id, event.run)
