@@ -304,6 +304,7 @@ def test_agents_of_a_stage_hear_each_other(home):
 
 def test_an_erased_record_is_no_obstacle(home):
     record(home, told(1, said("Go", "user")), told(2, said("secret")), told(3, said("on")))
+    assert back(home, 3)[0][0] == (2, "order")  # nothing of it is remembered
     home.erase("r1", 2, reason="leaked", by="mara")
     home.index.catch_up()
     assert why(home, "tracklog:r1", 2).record.kind == "erased"
@@ -321,9 +322,9 @@ def test_what_a_newer_mapping_told_again_is_no_cause_any_more(home):
         home,
         mapped(1, 1, said("Go", "user")),
         mapped(2, 1, said("old words")),
-        mapped(1, 2, said("Go", "user")),
-        mapped(2, 2, said("new words")),
     )
+    assert back(home, 2) == ([(1, "order")], "prompt")
+    record(home, mapped(1, 2, said("Go", "user")), mapped(2, 2, said("new words")))
     assert back(home, 4) == ([(3, "order")], "prompt")
     answer = why(home, "tracklog:r1", 2)
     assert "counts no more" in answer.unseen[0].message
@@ -382,6 +383,34 @@ def test_whatever_led_to_a_record_has_it_among_what_it_caused(tmp_path_factory, 
                 cause = answer.back[-1]
                 onward = why(home, f"tracklog:{cause.run}", cause.seq).forward
                 assert seq in {step.seq for step in onward}
+
+
+@settings(max_examples=40, deadline=None)
+@given(LINES, st.data())
+def test_a_run_that_was_asked_about_while_it_grew_is_told_like_any_other(
+    tmp_path_factory, lines, data
+):
+    place = tmp_path_factory.mktemp("grown") / "home"
+    with Home(place, durability="os") as home:
+        for n, (fact, run, cause) in enumerate(lines):
+            named = {} if cause is None else {"cause": f"{run}-{cause}"}
+            record(home, told(n, fact, run, **named))
+            if data.draw(st.booleans()):
+                why(home, f"tracklog:{run}", n + 1)
+        with Home(place, readonly=True) as fresh:
+            for seq, (_, run, _) in enumerate(lines, 1):
+                key = f"tracklog:{run}"
+                assert why(home, key, seq) == why(fresh, key, seq)
+
+
+def test_of_a_long_way_the_two_ends_are_told_if_asked(home):
+    record(home, *(told(n, said(f"{n}", agent=f"a{n % 2}")) for n in range(1, 12)))
+    whole = why(home, "tracklog:r1", 11)
+    assert (len(whole.back), whole.left_out) == (10, {"back": 0, "forward": 0})
+    some = why(home, "tracklog:r1", 11, most=5)
+    assert some.back == [*whole.back[:3], *whole.back[-2:]]
+    assert some.left_out == {"back": 5, "forward": 0}
+    assert why(home, "tracklog:r1", 1, most=4).left_out == {"back": 0, "forward": 6}
 
 
 @pytest.mark.parametrize("sample", samples.of("good"), ids=samples.name_of)

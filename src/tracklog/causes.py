@@ -4,7 +4,8 @@ Causes are read from facts: ids of causes, of tool calls and of questions, hando
 nothing says it, an agent acts upon what it was told last, and that is said to be by order only.
 """
 
-from collections import deque
+import threading
+from collections import OrderedDict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -20,12 +21,14 @@ from tracklog.fact import (
     Ended,
     Fact,
     Linked,
+    Noted,
     Returned,
     Said,
 )
 from tracklog.folds import Told, call_name, said_in, text_of, word
 from tracklog.folds import tree as tree_fold
-from tracklog.frame import Record
+from tracklog.frame import Record, Run
+from tracklog.journal import Journal
 from tracklog.replay import Tellings, event_of, facts_of, names_of, told_of
 
 How = Literal[
@@ -38,6 +41,8 @@ RANKS: Mapping[How, int] = {
     "handoff": 6, "sub-run": 7, "order": 8,
 }  # fmt: skip  # one row
 LAST_RESORT = 9
+MOST_KEPT = 60_000
+"""Records of stories that are kept to be read on: two kilobytes each."""
 MOST_HEARD = 32
 """What an agent was told at once, at most: of more, the last are taken for the causes."""
 
@@ -72,9 +77,16 @@ class Node:
     """Something began with it: a cause of all that is in it, and the nearest of nothing."""
     ties: list[Tie] = field(default_factory=list)
     names: list[tuple[How, str]] = field(default_factory=list)
-    """Causes by name, to be looked up when the whole run is known."""
+    """Causes by name, to be looked up when they are asked for."""
     called: list[str] = field(default_factory=list)
     """What it goes by itself."""
+
+
+class _Resolved(NamedTuple):
+    """What a record's causes came to."""
+
+    ties: list[Tie]
+    missing: list[tuple[How, str]]
 
 
 @dataclass(slots=True)
@@ -92,15 +104,9 @@ class _Thread:
 class Story:
     """The records of one run and what ties them together."""
 
-    def __init__(
-        self,
-        records: Iterable[Record],
-        dialects: Mapping[str, Dialect],
-        over: Collection[int] = (),
-    ) -> None:
-        """The records that are `over` count no more; if it shows that there are others, `over`
-        names them all, and the story is to be told again.
-        """
+    def __init__(self, dialects: Mapping[str, Dialect], over: Collection[int] = ()) -> None:
+        """The records that are `over` count no more."""
+        self.over = over
         self.nodes: dict[int, Node] = {}
         self.called: dict[str, list[int]] = {}
         """The records that tell of a call, by every id of it."""
@@ -118,35 +124,59 @@ class Story:
         self._began = 0
         self._steps: set[str] = set()
         self.unseen: dict[int, list[Unseen]] = {}
-        self.missing: dict[int, list[tuple[How, str]]] = {}
-        """Causes that a record names and that are not in this run."""
+        self._dialects = dialects
         self._tellings = Tellings()
+        self._erasures = 0
+        self._settled: dict[int, _Resolved] = {}
+        self._loose: dict[int, _Resolved] = {}
+        """Of those that name a cause: what comes later may be what they name."""
+
+    def hear(self, records: Iterable[Record]) -> bool:
+        """Takes the next records in; whether what was told before still stands.
+
+        If not, something was erased, or other records count no more: it is to be told anew.
+        """
+        known, erasures = bool(self.nodes), self._erasures
         for record in records:
-            self._hear(record, dialects, over)
-        self.over = self._tellings.over()
+            self._hear(record)
+        self._loose.clear()
         if self.nodes:
             self.nodes[next(iter(self.nodes))].entry = True
-        for seq, node in self.nodes.items():
-            self._resolve(seq, node)
+        erased = known and self._erasures > erasures
+        return not erased and self._tellings.over() == set(self.over)
+
+    def told_anew(self, records: Iterable[Record]) -> "Story":
+        """The same run, once more from its first record, without those that count no more."""
+        story = Story(self._dialects, self._tellings.over())
+        story.hear(records)
+        return story
+
+    def ties(self, seq: int) -> list[Tie]:
+        """What caused a record, as far as this run tells, the most telling first."""
+        return self._resolved(seq).ties
+
+    def missing(self, seq: int) -> list[tuple[How, str]]:
+        """Causes that a record names and that are not in this run."""
+        return self._resolved(seq).missing
 
     def call(self, id: str) -> int | None:
         """The record of a call, by its id."""
         return self.place("call", f"={id}", 0)
 
-    def _hear(self, record: Record, dialects: Mapping[str, Dialect], over: Collection[int]) -> None:
-        event = event_of(record, dialects)
+    def _hear(self, record: Record) -> None:
+        event = event_of(record, self._dialects)
         if not isinstance(event, Event):
             kind = "erased" if record.erased is not None else "not understood"
             told = Told(*record[:2], *record[3:5], None, kind, None, None, record.dialect)
             self.nodes[record.seq] = Node(told, None)
             return
-        dialect = dialects[record.dialect]
+        dialect = self._dialects[record.dialect]
         facts = facts_of(dialect, event)[0]
         told = told_of(record, event)
         agent = next((each.agent for each in facts if each.agent is not None), event.actor)
         node = self.nodes[record.seq] = Node(told, word(agent))
         self._tellings.hear(record.seq, dialect, event)
-        if record.seq in over:
+        if record.seq in self.over:
             said = "it counts no more: it was told again later, or taken back"
             self.unseen[record.seq] = [Unseen(record.seq, said)]
             return
@@ -230,6 +260,9 @@ class Story:
                     self._begin(seq, node, fact)
             case Ended():
                 self._end(seq, node, fact)
+            case Noted(label="erasure"):
+                self._erasures += 1
+                self._follow(seq, node, fact)
             case _:
                 self._follow(seq, node, fact)
 
@@ -354,18 +387,26 @@ class Story:
         if child is not None and fact.kind == "sub-run":
             self.children.setdefault(child, seq)
 
-    def _resolve(self, seq: int, node: Node) -> None:
+    def _resolved(self, seq: int) -> "_Resolved":
+        known = self._settled.get(seq) or self._loose.get(seq)
+        if known is None:
+            node = self.nodes[seq]
+            known = self._resolve(seq, node)
+            (self._loose if node.names else self._settled)[seq] = known
+        return known
+
+    def _resolve(self, seq: int, node: Node) -> "_Resolved":
         """Names become places; what was named and not seen is noted."""
         if node.prompt and not node.start:
-            node.ties, node.names = [], []  # a person began something new here
-            return
+            return _Resolved([], [])  # a person began something new here
+        ties, missing = list(node.ties), []
         for how, name in node.names:
             place = self.place(how, name, seq)
             if place is not None and place != seq:
-                node.ties.append(Tie(place, how))
+                ties.append(Tie(place, how))
             elif place is None and how not in ("message", "about"):
-                self.missing.setdefault(seq, []).append((how, name))
-        node.ties = self._ranked(seq, node.ties)
+                missing.append((how, name))
+        return _Resolved(self._ranked(seq, ties), missing)
 
     def place(self, how: How, name: str, seq: int) -> int | None:
         """The record of this run that another names, by its kind of tie."""
@@ -421,3 +462,26 @@ def _ids(told: Told, fact: Called) -> Iterator[str]:
     yield call_name(told, fact)
     if fact.provider_call_id is not None:
         yield f"={text_of(fact.provider_call_id)}"
+
+
+class Stories:
+    """The runs that were asked about last, read on from where they were; `lock` is held meanwhile."""
+
+    def __init__(self, journal: Journal, dialects: Mapping[str, Dialect]) -> None:
+        self._journal, self._dialects = journal, dialects
+        self._kept: OrderedDict[Run, Story] = OrderedDict()
+        self.lock = threading.Lock()
+
+    def tell(self, run: Run) -> Story:
+        """A run up to its last record."""
+        story = self._kept.pop(run, None)
+        if story is None or next(iter(story.nodes)) < self._journal.first:
+            story = Story(self._dialects)
+        after = next(reversed(story.nodes), 0)
+        if not story.hear(self._journal.records(after, run)):
+            story = story.told_anew(self._journal.records(run=run))
+        if 0 < len(story.nodes) <= MOST_KEPT:
+            self._kept[run] = story
+            while sum(len(each.nodes) for each in self._kept.values()) > MOST_KEPT:
+                self._kept.popitem(last=False)
+        return story

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from tracklog import registry
 from tracklog.blobs import Blobs
+from tracklog.causes import Stories
 from tracklog.check import understood
 from tracklog.dialects import Dialect
 from tracklog.dialects import tracklog as native
@@ -95,6 +96,11 @@ class Home:
             opened = registry.index("sqlite::memory:")
         folds = registry.folds() if self._folds is None else self._folds
         return Indexer(self.journal, opened, self.dialects.values(), folds)
+
+    @cached_property
+    def stories(self) -> Stories:
+        """What ties the records of a run together, of the runs that were asked about last."""
+        return Stories(self.journal, self.dialects)
 
     def runs(self) -> set[Run]:
         """Every run of which something is kept."""

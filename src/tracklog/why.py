@@ -55,15 +55,20 @@ class Why:
     unseen: list[Unseen]
     forward: list[Step]
     """All that it caused, in the order of the journal, sub-runs included."""
+    left_out: dict[str, int]
+    """How many steps in the middle of a way, `back` or `forward`, were left out as asked."""
 
 
-def why(home: Home, key: str, seq: int) -> Why:
-    """From a record of a run back to the prompt that caused it, and on to what it caused."""
-    with unswept():
-        return _why(_Web(home), key, seq)
+def why(home: Home, key: str, seq: int, most: int | None = None) -> Why:
+    """From a record of a run back to the prompt that caused it, and on to what it caused.
+
+    Of a way with more than `most` steps its two ends are told.
+    """
+    with home.stories.lock, unswept():
+        return _why(_Web(home), key, seq, most)
 
 
-def _why(web: "_Web", key: str, seq: int) -> Why:
+def _why(web: "_Web", key: str, seq: int, most: int | None) -> Why:
     story = web.story(key)
     if seq not in story.nodes:
         family, run = run_of(key)
@@ -72,6 +77,7 @@ def _why(web: "_Web", key: str, seq: int) -> Why:
     path, ends = web.back(seq)
     unseen = [note for each in (seq, *(cause for cause, _, _ in path)) for note in web.unseen(each)]
     onward = sorted(web.forward(seq))
+    left_out = {"back": _cut(path, most), "forward": _cut(onward, most)}
     said = web.words({seq, *(each[0] for each in path), *(each[0] for each in onward)})
     return Why(
         record=web.step(seq, said),
@@ -79,7 +85,17 @@ def _why(web: "_Web", key: str, seq: int) -> Why:
         ends="unseen" if unseen and ends == "start" else ends,
         unseen=unseen,
         forward=[web.step(effect, said, how, of) for effect, how, of in onward],
+        left_out=left_out,
     )
+
+
+def _cut(way: "list[_Way]", most: int | None) -> int:
+    """Takes the middle out of a way that is too long; how many steps these were."""
+    if most is None or len(way) <= most:
+        return 0
+    begin, end = (most + 1) // 2, len(way) - most // 2
+    del way[begin:end]
+    return end - begin
 
 
 _Way = tuple[int, How, int]
@@ -101,10 +117,7 @@ class _Web:
 
     def story(self, key: str) -> Story:
         if key not in self._stories:
-            journal, dialects, run = self.home.journal, self.home.dialects, run_of(key)
-            story = Story(journal.records(run=run), dialects)
-            if story.over:
-                story = Story(journal.records(run=run), dialects, story.over)
+            story = self.home.stories.tell(run_of(key))
             self._stories[key] = story
             self._of.update(dict.fromkeys(story.nodes, key))
         return self._stories[key]
@@ -141,7 +154,7 @@ class _Web:
         story = self._stories[key]
         found = list(story.unseen.get(seq, ()))
         elsewhere = {(tie.how, name) for tie, name in self._elsewhere(seq)}
-        for how, name in story.missing.get(seq, ()):
+        for how, name in story.missing(seq):
             if (how, name) not in elsewhere:
                 found.append(Unseen(seq, f"its {how} {name.lstrip('=#')!r} was not seen"))
         parent = self._parent(key) if story.nodes[seq].entry else None
@@ -152,9 +165,9 @@ class _Web:
     def causes(self, seq: int) -> list[Tie]:
         """What caused a record, the most telling first; in another run, if its own began there."""
         key = self._of[seq]
-        node = self._stories[key].nodes[seq]
-        ties = [*(tie for tie, _ in self._elsewhere(seq)), *node.ties]
-        if node.entry and (parent := self._parent(key)) is not None:
+        story = self._stories[key]
+        ties = [*(tie for tie, _ in self._elsewhere(seq)), *story.ties(seq)]
+        if story.nodes[seq].entry and (parent := self._parent(key)) is not None:
             place = self._place_in(parent, key)
             if place is not None:
                 ties.append(Tie(place, "sub-run"))
@@ -224,7 +237,7 @@ class _Web:
         """
         if seq not in self._found:
             key = self._of[seq]
-            missing = self._stories[key].missing.get(seq, ())
+            missing = self._stories[key].missing(seq)
             ways = ((how, name, self._far_place(key, how, name, seq)) for how, name in missing)
             self._found[seq] = [(Tie(at, how), name) for how, name, at in ways if at is not None]
         return self._found[seq]

@@ -21,11 +21,13 @@ interface Why {
   record: Step & { at: string | null; received: string };
   back: Step[];
   forward: Step[];
+  left_out: { back: number; forward: number };
   ends: string;
   unseen: { seq: number; message: string }[];
 }
 
 const MOST = 100_000; // characters that are shown; copying takes all of them
+const STEPS = 30; // of a way that are shown
 const EVENT = ',"event":';
 
 /** The event's own bytes, cut out of the frame; nothing is written anew. */
@@ -53,7 +55,7 @@ function useRaw(run: string, seq: number) {
 export function Detail({ family, run, seq, close }: { family: string; run: string; seq: number; close: () => void }) {
   const key = `${family}:${run}`;
   const raw = useRaw(key, seq);
-  const why = useAnswer<Why>(`/api/why?run=${encodeURIComponent(key)}&seq=${seq}`, "never");
+  const why = useAnswer<Why>(`/api/why?run=${encodeURIComponent(key)}&seq=${seq}&limit=${STEPS}`, "never");
   const [copied, setCopied] = useState(false);
   useEffect(() => setCopied(false), [seq]);
   const copy = async () => {
@@ -72,13 +74,13 @@ export function Detail({ family, run, seq, close }: { family: string; run: strin
       {why.trouble && <Sorry trouble={why.trouble} />}
       {why.data && (
         <>
-          <Chain title="Because of" steps={[...why.data.back].reverse()} />
+          <Chain title="Because of" steps={[...why.data.back].reverse()} left={why.data.left_out.back} />
           {why.data.unseen.map((each) => (
             <p key={each.seq} className="waiting small">
               {inert(each.message)}
             </p>
           ))}
-          <Chain title="What came of it" steps={why.data.forward} />
+          <Chain title="What came of it" steps={why.data.forward} left={why.data.left_out.forward} />
         </>
       )}
       <div className="row">
@@ -94,9 +96,9 @@ export function Detail({ family, run, seq, close }: { family: string; run: strin
   );
 }
 
-function Chain({ title, steps }: { title: string; steps: readonly Step[] }) {
+function Chain({ title, steps, left }: { title: string; steps: readonly Step[]; left: number }) {
   if (!steps.length) return null;
-  const shown = steps.length > 30 ? [...steps.slice(0, 15), null, ...steps.slice(-15)] : steps;
+  const shown = left ? [...steps.slice(0, STEPS / 2), null, ...steps.slice(STEPS / 2)] : steps;
   return (
     <section>
       <h3>{title}</h3>
@@ -112,7 +114,7 @@ function Chain({ title, steps }: { title: string; steps: readonly Step[] }) {
             </li>
           ) : (
             <li key={`gap-${n}`} className="soft">
-              {steps.length - 30} more
+              {left} more
             </li>
           ),
         )}

@@ -207,7 +207,8 @@ async def search(collector: "Collector", call: "Call") -> Response:
 
 async def why(collector: "Collector", call: "Call") -> Response:
     home, run, seq = collector.home, call.given["run"], call.given["seq"]
-    return await _told(collector, lambda _: why_of(home, ":".join(home.run(run)), seq))
+    most = call.given["limit"]
+    return await _told(collector, lambda _: why_of(home, ":".join(home.run(run)), seq, most))
 
 
 async def diff(collector: "Collector", call: "Call") -> Response:

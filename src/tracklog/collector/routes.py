@@ -390,6 +390,7 @@ ROUTES: tuple[Route, ...] = (
         params=(
             words("run", "The run, or `family:run`.", required=True),
             whole("seq", "The record.", least=1, required=True),
+            whole("limit", "Of a longer way so many steps, its two ends; else all.", least=2),
         ),
         answers={404: "There is no such run, or no such record in it."},
     ),
