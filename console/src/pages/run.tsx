@@ -1,6 +1,6 @@
 /** One run: what happened, when, why, and what the state was at any moment. */
 
-import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import { runPath, type Brief, type Finding } from "../lib/api";
 import { useBook, type Book } from "../lib/book";
 import { keyOf, useLooked } from "../lib/inbox";
@@ -33,6 +33,7 @@ export default function RunPage() {
   const seq = Number(query.get("seq") ?? 0);
   const at = Number(query.get("at") ?? 0);
   const view = (query.get("view") ?? "transcript") as View;
+  const drawn = useDeferredValue(view); // the tab answers at once, what it shows follows
   const key = `${family}:${run}`;
   const summary = useAnswer<Shown>(runPath(family, run, at ? `?at=${at}` : ""), at ? "never" : { family, run });
   const found = useAnswer<Finding[]>(`/api/findings?limit=10000&run=${encodeURIComponent(key)}`, { family, run });
@@ -70,17 +71,17 @@ export default function RunPage() {
       </div>
       {trouble && <Sorry trouble={trouble} />}
       <div className={seq ? "view split" : "view"}>
-        <div id="view" role="tabpanel" aria-labelledby={`tab-${view}`}>
-          {view === "transcript" && opened.current !== null && (
+        <div id="view" role="tabpanel" aria-labelledby={`tab-${drawn}`}>
+          {drawn === "transcript" && opened.current !== null && (
             <Transcript key={key} where={where} read={read} findings={findings} seq={seq} at={at} opened={opened.current} place={place} />
           )}
-          {view === "timeline" && (
+          {drawn === "timeline" && (
             <Timeline book={book} version={version} over={at > 0 || shown?.ended !== false} chosen={seq} reading={place.current ?? opened.current ?? 0} at={at} choose={choose} />
           )}
-          {view === "stage" && <Stage read={read} shown={shown} at={at} choose={choose} />}
-          {view === "lifecycle" && <LifecycleView book={book} version={version} findings={findings} />}
-          {view === "findings" && <Findings findings={findings} />}
-          {view === "tree" && <Tree family={family} run={run} />}
+          {drawn === "stage" && <Stage read={read} shown={shown} at={at} choose={choose} />}
+          {drawn === "lifecycle" && <LifecycleView book={book} version={version} findings={findings} />}
+          {drawn === "findings" && <Findings findings={findings} />}
+          {drawn === "tree" && <Tree family={family} run={run} />}
         </div>
         {seq > 0 && <Detail family={family} run={run} seq={seq} close={() => choose(0)} />}
       </div>
