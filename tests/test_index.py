@@ -1,7 +1,9 @@
 """The index: a cache that says the same however often it was interrupted, deleted or rebuilt."""
 
+import contextlib
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -192,6 +194,16 @@ def test_an_index_that_grew_equals_one_that_was_rebuilt(tmp_path_factory, events
     assert grown.rebuild() == []
     assert whole(grown) == whole(rest)
     grown.close()
+
+
+def test_the_newest_are_found_and_not_looked_for(tmp_path):
+    index = indexed(memory_journal(), tmp_path / "index.db", ALL)
+    index.catch_up()
+    index.close()
+    ask = "SELECT key FROM states WHERE fold = 'runs' ORDER BY seq DESC, key DESC LIMIT 5"
+    with contextlib.closing(sqlite3.connect(tmp_path / "index.db")) as opened:
+        ((*_, plan),) = opened.execute(f"EXPLAIN QUERY PLAN {ask}")
+    assert "newest runs" in plan
 
 
 KNOWN = [event for event in EVENTS if event.id is not None]

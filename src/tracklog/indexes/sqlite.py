@@ -115,7 +115,9 @@ class SqliteIndex:
                 writer.execute(_view(fold, names))
             for fold in listed:
                 name = _quoted(f"newest {fold}")
-                writer.execute(f"CREATE INDEX {name} ON states(seq) WHERE fold = {_literal(fold)}")
+                # The fold stands in it once more, or the primary key would be taken instead.
+                of = f"states(fold, seq, key) WHERE fold = {_literal(fold)}"
+                writer.execute(f"CREATE INDEX {name} ON {of}")
             writer.executemany("INSERT INTO meta VALUES(?, ?)", notes.items())
             writer.execute(f"PRAGMA user_version = {_FORMAT}")
         with self._mutex, _told(self.path):
