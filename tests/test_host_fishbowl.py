@@ -849,8 +849,9 @@ def test_what_cannot_be_played_is_refused_at_load(tmp_path, cast, changes, said)
 def test_what_is_no_scenario_is_told_and_never_a_traceback(tmp_path, written):
     path = tmp_path / "play.yaml"
     path.write_text(written)
-    with pytest.raises(BadScenario, match=r"play\.yaml"):
+    with pytest.raises(BadScenario, match=r"play\.yaml") as caught:
         load(path)
+    assert ("is empty" in str(caught.value)) == (not written)
 
 
 @pytest.mark.parametrize("name", ["accused", "correct", "no_contest", "text", "_tokens"])

@@ -386,6 +386,9 @@ def test_every_fault_of_a_flow_is_told_at_load_with_its_place(world):
     path.write_text("name: [\n")
     with pytest.raises(BadFlow, match=r"bad\.yaml:2:1: no YAML"):
         read(path)
+    path.write_text("")
+    with pytest.raises(BadFlow, match=r"bad\.yaml: is empty"):
+        read(path)
 
 
 def test_what_is_filled_into_a_shell_line_is_never_a_command(world):

@@ -128,7 +128,9 @@ def load(path: Path) -> Scenario:
     except ValidationError as error:
         for fault in error.errors():
             if not source.is_missing(fault["loc"]):
-                source.fault(fault["loc"], fault["msg"])
+                empty = not fault["loc"] and fault["input"] is None
+                said = "is empty: keys with values belong here" if empty else fault["msg"]
+                source.fault(fault["loc"], said)
         raise BadScenario(source.faults) from None
     for loc, message in check(scenario):
         source.fault(loc, message)

@@ -287,6 +287,8 @@ def _words(error: Any) -> str:
             return "is missing"
         case "extra_forbidden":
             return "is no key that is known here"
+        case "model_type" | "dataclass_type" if error["input"] is None:
+            return "is empty: keys with values belong here"
         case _:
             shown = str(error["input"])
             shown = shown if len(shown) < 60 else f"{shown[:57]}…"
