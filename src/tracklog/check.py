@@ -1,10 +1,10 @@
 """The check at the door: from bytes to an event, or to every reason why not."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import repeat
-from operator import call
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import orjson
 from jsonschema_rs import Draft202012Validator
@@ -28,6 +28,8 @@ class CheckAll(Protocol):
 
 
 Judge = Callable[[Body], bool]
+JudgeAll = Callable[[list[Body]], bool]
+_J = TypeVar("_J", Judge, JudgeAll)
 
 
 class Verdict(NamedTuple):
@@ -113,7 +115,7 @@ def checker(dialect: Dialect) -> Check:
         try:
             body = loads(line)
             run, kind, at, id, actor, cause, other = read(body)
-            valid = judges.get(kind) or judge_of(kind, judges)
+            valid = judges.get(kind) or judge_of(kind, judges, _judge)
             if valid(body) and 13 not in line:
                 said = (name, other or family, run, kind, at, id, actor, cause, body, line, ())
                 return new(Event, said)
@@ -128,14 +130,25 @@ def batch_checker(dialect: Dialect) -> CheckAll:
     """The same for many lines: all at once while they are good, else each alone."""
     validators, check_line = _Validators(dialect), checker(dialect)
     name, family, read = dialect.name, dialect.family, dialect.read
-    loads, judge_of, new = orjson.loads, validators.judge_of, tuple.__new__
-    judges: dict[str, Judge] = {}
-    judge_for = judges.__getitem__
+    loads, new = orjson.loads, tuple.__new__
+    judges: dict[str, JudgeAll] = {}
+
+    def all_valid(kinds: Iterable[str], bodies: Iterable[Body]) -> bool:
+        alike: dict[str, list[Body]] = defaultdict(list)
+        for kind, body in zip(kinds, bodies, strict=True):
+            alike[kind].append(body)
+        return all(
+            (judges.get(kind) or validators.judge_of(kind, judges, _judge_all))(them)
+            for kind, them in alike.items()
+        )
 
     def check_lines(
         lines: Sequence[bytes], written: Sequence[Body | None] | None = None
     ) -> list[Event | Refusal]:
-        # No loop of our own touches a line here: that is a tenth of the whole way in.
+        # No loop of our own reads a line here, and each kind is judged at one go: an eighth of
+        # the whole way in.
+        if written is None and len(lines) == 1:
+            return [check_line(lines[0])]
         try:
             if written is None:
                 bodies = list(map(loads, lines))
@@ -143,9 +156,7 @@ def batch_checker(dialect: Dialect) -> CheckAll:
                 pairs = zip(written, lines, strict=True)
                 bodies = [loads(line) if body is None else body for body, line in pairs]
             runs, kinds, ats, ids, actors, causes, others = zip(*map(read, bodies), strict=True)
-            for kind in set(kinds).difference(judges):
-                judge_of(kind, judges)
-            if all(map(call, map(judge_for, kinds), bodies)) and 13 not in b"".join(lines):
+            if all_valid(kinds, bodies) and 13 not in b"".join(lines):
                 families = [other or family for other in others] if any(others) else repeat(family)
                 envelopes = (families, runs, kinds, ats, ids, actors, causes)
                 said = zip(repeat(name), *envelopes, bodies, lines, repeat(()))
@@ -240,6 +251,22 @@ def _compiled(shape: type[Shape]) -> tuple[Draft202012Validator, dict[str, Any]]
     return Draft202012Validator(schema, validate_formats=True), schema
 
 
+def _judge(shape: type[Shape]) -> Judge:
+    return _compiled(shape)[0].is_valid
+
+
+@cache
+def _judge_all(shape: type[Shape]) -> JudgeAll:
+    """The same for a list of bodies: one way into the engine for all of them."""
+    schema = dict(_compiled(shape)[1])
+    shared = {"$defs": schema.pop("$defs", {})}
+    return Draft202012Validator({"items": schema} | shared, validate_formats=True).is_valid
+
+
+def _never(_: object) -> bool:
+    return False
+
+
 class _Validators:
     """What judges the kinds of one dialect."""
 
@@ -247,11 +274,13 @@ class _Validators:
         self.dialect = dialect
         self.open = dialect.policy.kinds == "open"
 
-    def judge_of(self, kind: Any, judges: dict[str, Judge]) -> Judge:
-        """Whether a body of that kind is valid; remembered among the judges."""
+    def judge_of(
+        self, kind: Any, judges: dict[str, _J], compiled: Callable[[type[Shape]], _J]
+    ) -> _J:
+        """What says whether bodies of that kind are valid; remembered among the judges."""
         if not self.open and kind not in self.dialect.kinds:
-            return lambda _: False
-        judge = _compiled(self.dialect.kinds.get(kind, self.dialect.frame))[0].is_valid
+            return _never
+        judge = compiled(self.dialect.kinds.get(kind, self.dialect.frame))
         if len(judges) < KINDS_KEPT:
             judges[kind] = judge
         return judge

@@ -186,12 +186,10 @@ class Intake:
             if batch is not None and (known := self.marks.place(_named(batch))):
                 return _again(known.through, known.seq, len(events), batch)
             decided, fresh = self._identities.decide(events, stretches)
-            new = [n for n, known in enumerate(decided) if known is None]
-            entries = events if len(new) == len(events) else [events[n] for n in new]
-            sent = (_named(batch), len(new)) if batch else mark
-            taken = {place: redacted[n] for place, n in enumerate(new) if n in redacted}
+            entries, taken = _new(events, decided, redacted)
+            sent = (_named(batch), len(entries)) if batch else mark
             try:
-                if len(new) < len(events):
+                if len(entries) < len(events):
                     self._put_aside(
                         (events[n].line, outcome)
                         for n, outcome in enumerate(decided)
@@ -220,6 +218,17 @@ class Intake:
             for event in events
             for fact in self._dialects[event.dialect].facts(event)
         )
+
+
+def _new(
+    events: list[Event], decided: list[Outcome | None], redacted: dict[int, Sequence[str]]
+) -> tuple[list[Event], dict[int, Sequence[str]]]:
+    """The events that are to be appended, and what was taken out of which of them."""
+    if not any(decided):
+        return events, redacted
+    new = [n for n, known in enumerate(decided) if known is None]
+    taken = {place: redacted[n] for place, n in enumerate(new) if n in redacted}
+    return [events[n] for n in new], taken
 
 
 def _named(batch: str) -> str:
