@@ -166,7 +166,7 @@ class TestSqliteMemory(IndexSuite):
 def many_moments():
     """Past states are kept every few events, so that short journals have some."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tracklog.index._MOMENT", 3)
+        patch.setattr("tracklog.folding._MOMENT", 3)
         yield
 
 
@@ -296,8 +296,8 @@ def test_little_memory_changes_nothing(events):
     journal = memory_journal()
     roomy, cramped = indexed(journal, folds=ALL), indexed(journal, folds=ALL)
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("_STATES", "_WATCHED", "_BATCH_BYTES"):
-            patch.setattr(f"tracklog.index.{name}", 0)
+        for name in ("folding._STATES", "folding._WATCHED", "index._BATCH_BYTES"):
+            patch.setattr(f"tracklog.{name}", 0)
         patch.setattr("tracklog.index._BATCH", 7)
         journal.append(events)
         cramped.catch_up()
