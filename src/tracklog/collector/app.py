@@ -1,5 +1,6 @@
 """The collector as an ASGI application: each request is found, guarded, read and answered."""
 
+import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -109,6 +110,14 @@ class Collector:
                 logs.say("error", error.message, route=path, hint=error.hint)
         except ClientGone:
             return
+        except asyncio.CancelledError:  # the server stops, and waited long enough
+            late = Trouble(
+                503,
+                "the server is stopping",
+                "ask again in a while",
+                headers={"Retry-After": "1", "Connection": "close"},
+            )
+            response = otlp.refused(scope["path"], headers, late)
         except Exception as error:  # noqa: BLE001  # the client is told, the log says where
             logs.say_failure("a request failed", error, route=path, method=scope["method"])
             ours = Trouble(500, "something went wrong here", "the server's log says what")

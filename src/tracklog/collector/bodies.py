@@ -34,6 +34,10 @@ class Held:
             )
         self.now += size
 
+    def give_back(self, pieces: list[bytes]) -> None:
+        self.now -= sum(map(len, pieces))
+        pieces.clear()
+
 
 async def read(receive: "Receive", headers: dict[bytes, bytes], held: Held) -> bytes:
     """The body of a request; the caller gives back to `held` what is its size."""
@@ -71,10 +75,10 @@ async def read(receive: "Receive", headers: dict[bytes, bytes], held: Held) -> b
 async def _gathered(
     receive: "Receive", message: "object", headers: dict[bytes, bytes], held: Held
 ) -> bytes:
-    """The pieces of a body, put together; what is too large is read to its end and dropped."""
+    """The pieces of a body, put together; what is not taken is read to its end and dropped."""
     limit = held.limits.body
     declared = headers.get(b"content-length", b"0")
-    fits = not declared.isdigit() or int(declared) <= limit
+    trouble = _too_large(limit) if declared.isdigit() and int(declared) > limit else None
     pieces: list[bytes] = []
     size = 0
     try:
@@ -85,21 +89,23 @@ async def _gathered(
             piece = message.get("body", b"")
             size += len(piece)
             if size > limit:
-                fits = False
-            if fits:
-                held.take(len(piece))
-                pieces.append(piece)
-            elif pieces:
-                held.now -= sum(map(len, pieces))
-                pieces.clear()
+                trouble = _too_large(limit)
+            if trouble is None:
+                try:
+                    held.take(len(piece))
+                    pieces.append(piece)
+                except Trouble as full:
+                    trouble = full
+            if trouble is not None:
+                held.give_back(pieces)
             if not message.get("more_body", False) or size > _DRAINED * limit:
                 break
             message = await receive()
     except BaseException:
-        held.now -= sum(map(len, pieces))
+        held.give_back(pieces)
         raise
-    if not fits:
-        raise _too_large(limit)
+    if trouble is not None:
+        raise trouble
     return b"".join(pieces)
 
 

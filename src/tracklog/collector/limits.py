@@ -16,6 +16,10 @@ class Limits:
     held: int = 256 << 20
     """Of all request bodies that are in memory at once; who comes then is asked to come again."""
     connections: int = 4096
+    turned_away: int = 256
+    """Of connections over that, heard out as far as their header and told so; more are closed."""
+    turned_away_seconds: float = 2
+    """For that header to arrive, and for what is said to be read."""
     events_per_second: int = 0
     """Over all clients, with a burst of two seconds; 0 for as many as the disk takes."""
     header_seconds: float = 10
@@ -24,6 +28,8 @@ class Limits:
     """Between two pieces of a request's body."""
     body_seconds: float = 300
     """For a whole request to arrive."""
+    stopping_seconds: float = 3
+    """For a request that is arriving when the server is told to stop."""
     stalled_seconds: float = 30
     """That a watcher may leave its buffer full, before it is closed; it comes back and resumes."""
     heartbeat_seconds: float = 15

@@ -22,6 +22,8 @@ class Counts:
         self.began = time.time()
         self.verdicts: Counter[tuple[str, str]] = Counter()
         self.requests: Counter[tuple[str, str, int]] = Counter()
+        self.points = 0
+        """Of metrics that were sent here, and dropped."""
 
     def lines(self, dialect: str | None, verdicts: "list[Verdict]") -> None:
         of = dialect or "any"

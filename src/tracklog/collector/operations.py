@@ -37,6 +37,12 @@ async def metrics(collector: "Collector", call: "Call") -> Response:  # noqa: AR
     told = [
         Metric("lines_total", "counter", "Lines that came in over HTTP.", verdicts),
         Metric("requests_total", "counter", "Requests that were answered.", requests),
+        Metric(
+            "metric_points_dropped_total",
+            "counter",
+            "Data points of OTLP metrics, which are taken and not kept.",
+            [((), counts.points)],
+        ),
         Metric("streams", "gauge", "Watchers that are connected.", [((), hub.watching)]),
         Metric(
             "streams_closed_total", "counter", "Watchers that read nothing.", [((), hub.closed)]

@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import orjson
 from starlette.responses import Response
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tracklog.home import Home
     from tracklog.intake import Verdict
 
+T = TypeVar("T")
 Headers = Mapping[bytes, bytes]
 
 PROTOBUF, JSON = b"application/x-protobuf", b"application/json"
@@ -57,7 +58,9 @@ _TAIL = 20_000  # records in which a trace that still speaks is looked for
 _TOLD = 3  # refusals that are told in words
 _WORDS = 500  # characters of each
 _PACKED = 1024  # bytes of an answer that are worth packing
-_CODES = {400: 3, 401: 16, 403: 7, 404: 5, 405: 12, 413: 8, 415: 3, 421: 7, 429: 8, 503: 14}
+_CODES = {
+    400: 3, 401: 16, 403: 7, 404: 5, 405: 12, 413: 8, 415: 3, 421: 7, 429: 8, 431: 8, 503: 14,
+}  # fmt: skip  # one table
 """The codes of google.rpc.Status for ours."""
 _GZIP = re.compile(rb"(?:^|,)gzip(?:;q=(?!0(?:\.0*)?(?:,|$))[^,]*)?(?:,|$)")
 """An `Accept-Encoding` that takes it: named, and not with a weight of 0."""
@@ -75,29 +78,46 @@ async def logs(collector: "Collector", call: "Call") -> Response:
 
 
 async def metrics(collector: "Collector", call: "Call") -> Response:
-    """Metrics: taken, because agents report errors otherwise, and dropped."""
-    return await _received(collector, call, None)
+    """Metrics: taken, because agents report errors otherwise, counted and dropped."""
+    points = await _read(collector, call, wire.points)
+    collector.counts.points += points or 0
+    as_json = _as_json(call.headers)
+    return _response(call.headers, 200, b"{}" if as_json else b"", as_json=as_json)
 
 
-async def _received(collector: "Collector", call: "Call", signal: wire.Signal | None) -> Response:
-    as_json = _kind(call.headers) != PROTOBUF
-    body = await bodies.read(call.receive, call.headers, collector.held)
-    try:
-        taken = Taken()
-        if body and signal is not None:
-            telemetry, expect = collector.telemetry, collector.rate.take
-            taken = await asyncio.get_running_loop().run_in_executor(
-                telemetry.door, telemetry.take, signal, body, as_json, expect
-            )
-    finally:
-        collector.held.now -= len(body)
+async def _received(collector: "Collector", call: "Call", signal: wire.Signal) -> Response:
+    telemetry, expect = collector.telemetry, collector.rate.take
+    taken = await _read(
+        collector, call, lambda body, as_json: telemetry.take(signal, body, as_json, expect)
+    )
+    taken = taken or Taken()
     if taken.verdicts:
         collector.hub.poke()
         collector.counts.lines(native.dialect.name, taken.verdicts)
-    said = b"{}" if as_json else b""
-    if signal is not None:
-        said = wire.partial_success(signal, taken.rejected, taken.message, as_json=as_json)
+    as_json = _as_json(call.headers)
+    said = wire.partial_success(signal, taken.rejected, taken.message, as_json=as_json)
     return _response(call.headers, 200, said, as_json=as_json)
+
+
+async def _read(collector: "Collector", call: "Call", read: Callable[[bytes, bool], T]) -> T | None:
+    """What a function, in a thread, makes of the body; an empty one holds nothing."""
+    body = await bodies.read(call.receive, call.headers, collector.held)
+    try:
+        if not body:
+            return None
+        return await asyncio.get_running_loop().run_in_executor(
+            collector.telemetry.door, read, body, _as_json(call.headers)
+        )
+    except wire.Undecodable as error:
+        hint = "send an OTLP request as its content type says"
+        raise Trouble(400, str(error), hint) from None
+    finally:
+        collector.held.now -= len(body)
+
+
+def _as_json(headers: Headers) -> bool:
+    """Whether the answer is JSON, as the request is; who says neither is told in JSON."""
+    return _kind(headers) != PROTOBUF
 
 
 def _kind(headers: Headers) -> bytes:
@@ -112,8 +132,7 @@ def refused(path: str, headers: Headers, trouble: Trouble) -> Response:
 
 def _failed(headers: Headers, trouble: Trouble) -> Response:
     """A Status, in the type of the request."""
-    kind = _kind(headers)
-    as_json = kind != PROTOBUF
+    kind, as_json = _kind(headers), _as_json(headers)
     # Who speaks gRPC is told how not to.
     hint = _SPEAK if trouble.status == 415 and kind not in TYPES else trouble.hint
     words = f"{trouble.message}: {hint}" if hint else trouble.message
@@ -163,20 +182,16 @@ class Telemetry:
         as_json: bool,
         expect: Callable[[int], None] = lambda _: None,
     ) -> Taken:
-        """Admits what a body holds; raises `Trouble` where nothing of it can be read or kept.
+        """Admits what a body holds; raises `Undecodable` or, where it cannot be kept, `Trouble`.
 
         `expect` is told how many items there are, and may raise before any of them is taken.
         """
         document = None
-        try:
-            if as_json:
-                document = wire.parsed(body)
-                found = [*wire.from_document(signal, document)]
-            else:
-                found = [*wire.from_protobuf(signal, body)]
-        except wire.Undecodable as error:
-            hint = "send an OTLP request as its content type says"
-            raise Trouble(400, str(error), hint) from None
+        if as_json:
+            document = wire.parsed(body)
+            found = [*wire.from_document(signal, document)]
+        else:
+            found = [*wire.from_protobuf(signal, body)]
         expect(len(found))
         items = [each for each in found if isinstance(each, wire.Item)]
         refused = [each for each in found if isinstance(each, wire.Refused)]

@@ -7,86 +7,173 @@ watchers share are handed to their sockets without being copied for each.
 import asyncio
 from collections.abc import Callable
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from tracklog.collector import otlp
 from tracklog.collector.limits import Limits
+from tracklog.collector.metrics import Counts
 from tracklog.collector.trouble import Trouble
 
 EXTENSION = "tracklog.connection"
+_HEARD_OUT = 8 << 10  # bytes of a header, of a connection that is turned away
+_DROPPED = 1 << 20  # bytes that are read and dropped after a refusal, so that it is heard
 
 
 class Connection(HttpToolsProtocol):
     """Knows since when it waits for the rest of a request, and how large its header is."""
 
     limits = Limits()
-    """Those of the server; a server sets them on a class of its own."""
+    """Those of the server; a server sets what is its own on a class of its own."""
+    counts = Counts()
+    surplus: "set[Connection]" = set()  # noqa: RUF012  # shared by the connections of a server
+    """Those over the limit: let in as far as their header, to be told to come again."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.began = self.heard = self.loop.time()
-        self.in_header, self.in_body = True, False
+        self.in_header, self.in_body, self.refused = True, False, False
         self.fed = 0
+        self.url, self.headers = b"", []
         self.on_lost: Callable[[], None] | None = None
-        if len(self.connections) > self.limits.connections:
-            self.refuse(503, "there are too many connections", "come again in a second")
+        if len(self.connections) - len(self.surplus) > self.limits.connections:
+            self.surplus.add(self)
+            if len(self.surplus) > self.limits.turned_away:
+                transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self.surplus.discard(self)
         if self.on_lost is not None:
             self.on_lost()
 
     def data_received(self, data: bytes) -> None:
+        if self.refused:
+            self.fed += len(data)
+            if self.fed > _DROPPED:
+                self.transport.abort()
+            return
         self.heard = self.loop.time()
-        if self.in_header:
-            if not self.fed:
-                self.began = self.heard
+        if not self.in_body:
+            self._begin()
             self.fed += len(data)
         super().data_received(data)
-        if self.in_header and self.fed > self.limits.header and not self.transport.is_closing():
-            limit = f"send at most {self.limits.header:,} bytes of it"
-            self.refuse(431, "the header is too large", limit)
+        if self.in_header and not self.transport.is_closing():
+            if self.fed > self.limits.header:
+                limit = f"send at most {self.limits.header:,} bytes of it"
+                self.refuse(431, "the header is too large", limit)
+            elif self.fed > _HEARD_OUT and self in self.surplus:
+                self._turn_away()
+
+    def _begin(self) -> None:
+        """The first bytes of a request, or of what comes in its place."""
+        if not self.in_header:
+            self.in_header, self.began = True, self.heard
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.in_header = True
+        self._begin()
         self.scope["extensions"] = {EXTENSION: self}  # type: ignore[dict-item]  # ours
 
     def on_headers_complete(self) -> None:
+        if self in self.surplus:
+            self._turn_away()
+            return
         self.in_header, self.in_body, self.fed = False, True, 0
         super().on_headers_complete()
 
+    def on_body(self, body: bytes) -> None:
+        if not self.refused:
+            super().on_body(body)
+
     def on_message_complete(self) -> None:
-        self.in_body = False
-        super().on_message_complete()
+        if not self.refused:
+            self.in_body = False
+            super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.in_header:  # of the next request, which could not be answered until now
+            self.began = self.loop.time()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # uvicorn's words
+        self.refuse(400, "this is no HTTP request", "send one that is whole, as HTTP/1.1 has it")
+
+    def shutdown(self) -> None:
+        """What has arrived is answered; what is on its way gets a moment."""
+        if self.in_header and self.fed:
+            self._stop()
+        elif self.refused:
+            self.transport.close()
+        else:
+            super().shutdown()
+            if self.in_body:
+                self.loop.call_later(self.limits.stopping_seconds, self._stop)
+
+    def _stop(self) -> None:
+        if self.in_header or self.in_body:
+            self.refuse(503, "the server is stopping", "send it again in a while")
 
     def refuse(self, status: int, why: str, hint: str) -> None:
-        """Answers what no route hears of, and closes."""
-        path = "" if self.in_header else self.scope["path"]
+        """Answers what no route hears of; what still comes is dropped until the client has read it.
+
+        A socket that is closed with bytes unread is reset, and the answer is lost with it.
+        """
+        if self.refused or self.transport.is_closing():
+            return
+        self.refused, self.began, self.fed = True, self.loop.time(), 0
+        cycle = self.cycle
+        if cycle is not None and not (self.in_header and cycle.response_complete):
+            if cycle.response_started:
+                self.transport.abort()
+                return
+            cycle.disconnected = True
+            cycle.message_event.set()
+        path = self._path()
         if status == 408 and path in otlp.PATHS:
             status = 503  # the one code for it that exporters send again for
-        trouble = Trouble(status, why, hint, headers={"Retry-After": "1", "Connection": "close"})
-        said = otlp.refused(path, {} if self.in_header else dict(self.headers), trouble)
+        self.counts.requests["none", "refused", status] += 1
+        headers = {"Connection": "close"}
+        if status in (408, 503):
+            headers["Retry-After"] = "1"
+        said = otlp.refused(path, dict(self.headers), Trouble(status, why, hint, headers=headers))
         head = b"".join(b"%b: %b\r\n" % pair for pair in said.raw_headers)
         self.transport.write(STATUS_LINE[status] + head + b"\r\n" + bytes(said.body))
-        self.transport.close()
+        self.transport.write_eof()
+        self.flow.resume_reading()
+
+    def _turn_away(self) -> None:
+        self.refuse(503, "there are too many connections", "come again in a second")
+
+    def _path(self) -> str:
+        """What is asked for, as far as that was said."""
+        try:
+            return (httptools.parse_url(self.url).path or b"").decode("latin-1")
+        except httptools.HttpParserError:
+            return ""
 
     def grow_old(self, now: float) -> None:
         """Closes a connection whose request does not arrive; the server calls it now and then."""
         if self.transport.is_closing():
             return
-        if self.in_header and (self.fed or self.cycle is None):
-            if now - self.began > self.limits.header_seconds:
+        age = now - self.began
+        if self.refused:
+            if age > self.limits.turned_away_seconds:
+                self.transport.abort()
+        elif self in self.surplus:
+            if age > self.limits.turned_away_seconds:
+                self._turn_away()
+        elif self.in_header:
+            answered = self.cycle is None or self.cycle.response_complete
+            if answered and age > self.limits.header_seconds:
                 self.refuse(408, "the header did not arrive in time", "send it at once")
         elif self.in_body and not self.flow.read_paused:
             silent = now - self.heard > self.limits.silent_seconds
-            if silent or now - self.began > self.limits.body_seconds:
-                if self.cycle is None or not self.cycle.response_started:
-                    self.refuse(408, "the body did not arrive in time", "send it again, at once")
-                else:
-                    self.transport.abort()
+            if silent or age > self.limits.body_seconds:
+                self.refuse(408, "the body did not arrive in time", "send it again, at once")
 
 
-def connections_with(limits: Limits) -> type[Connection]:
-    """The protocol of a server that has these limits."""
-    return type("Connection", (Connection,), {"limits": limits})
+def connections_with(limits: Limits, counts: Counts) -> type[Connection]:
+    """The protocol of a server that has these limits, and counts what it refuses."""
+    own = {"limits": limits, "counts": counts, "surplus": set()}
+    return type("Connection", (Connection,), own)

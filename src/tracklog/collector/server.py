@@ -96,7 +96,7 @@ def serve(
     _allow_files()
     logs.take_over()
     options: dict[str, Any] = {
-        "http": connections_with(collector.limits),
+        "http": connections_with(collector.limits, collector.counts),
         "ws": "none",
         "loop": "uvloop",
         "lifespan": "off",

@@ -39,6 +39,14 @@ def from_protobuf(signal: Signal, body: bytes) -> Iterator[Item | Refused]:
                     yield Refused(pointer + bad.pointer, bad.message, bad.hint)
 
 
+def metrics_of(body: bytes) -> Message:
+    """The points of a request for metrics, empty each; raises `Undecodable`."""
+    try:
+        return _read(_SHAPES["Metrics"], body, 0, len(body), {})
+    except BadItem as bad:
+        raise Undecodable(bad.message) from None
+
+
 def _pieces(data: bytes, number: int) -> list[bytes]:
     """The messages of one field, each as it was sent."""
     wanted = _Shape({number << 3 | 2: _Field("pieces", many=True, read=bytes)})

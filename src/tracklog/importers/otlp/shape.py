@@ -147,6 +147,19 @@ SHAPES: Mapping[str, dict[int, Field]] = {
     ),
     "ArrayValue": _shape("1 values AnyValue*"),
     "KeyValueList": _shape("1 values KeyValue*"),
+    # Metrics are only counted: nothing is read of a point but that it is there.
+    "Metrics": _shape("1 resourceMetrics ResourceMetrics*"),
+    "ResourceMetrics": _shape("2 scopeMetrics ScopeMetrics*"),
+    "ScopeMetrics": _shape("2 metrics Metric*"),
+    "Metric": _shape(
+        "5 gauge Points",
+        "7 sum Points",
+        "9 histogram Points",
+        "10 exponentialHistogram Points",
+        "11 summary Points",
+    ),
+    "Points": _shape("1 dataPoints DataPoint*"),
+    "DataPoint": {},
 }
 ITEMS: Mapping[Signal, str] = {"traces": "Span", "logs": "LogRecord"}
 BY_KEY = {

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from tracklog.importers.otlp.protobuf import from_protobuf
+from tracklog.importers.otlp.protobuf import from_protobuf, metrics_of
 from tracklog.importers.otlp.shape import (
     BY_KEY,
     DEEPEST,
@@ -32,7 +32,7 @@ from tracklog.importers.otlp.shape import (
 __all__ = [
     "DEEPEST", "KEYS", "Item", "Refused", "Signal", "Undecodable", "advice", "attributes",
     "from_document", "from_json", "from_protobuf", "not_numbers", "parsed", "partial_success",
-    "plain", "status",
+    "plain", "points", "status",
 ]  # fmt: skip  # what the others read by
 
 
@@ -81,6 +81,27 @@ def from_document(signal: Signal, document: Any) -> Iterator[Item | Refused]:
                     yield Item(signal, pointer, resource, scope, checked(signal, found))
                 except BadItem as bad:
                     yield Refused(pointer + bad.pointer, bad.message, bad.hint)
+
+
+def points(body: bytes, as_json: bool) -> int:
+    """How many data points a request for metrics holds; raises `Undecodable`."""
+    found = _metrics_in(parsed(body)) if as_json else metrics_of(body)
+    return sum(
+        len(kind.get("dataPoints", ()))
+        for resource in found.get("resourceMetrics", ())
+        for scope in resource.get("scopeMetrics", ())
+        for metric in scope.get("metrics", ())
+        for kind in metric.values()
+    )
+
+
+def _metrics_in(document: Any) -> Message:
+    if not isinstance(document, dict):
+        raise Undecodable("the body is no JSON object")
+    try:
+        return _normal("Metrics", document, "", 0)
+    except BadItem as bad:
+        raise Undecodable(f"{bad.pointer}: {bad.message}; {bad.hint}") from None
 
 
 def _members(holder: Any, key: str, where: str) -> list[tuple[int, Any]]:

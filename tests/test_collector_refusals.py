@@ -1,0 +1,289 @@
+"""What an exporter is told by a collector that has no room, no time or no use for what it sends."""
+
+import threading
+from collections.abc import Iterator
+
+import orjson
+import pytest
+from google.protobuf import json_format
+from google.rpc.status_pb2 import Status
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+)
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+
+from collecting import Collector, collector, eventually, start
+
+PROTOBUF, JSON = "application/x-protobuf", "application/json"
+UNAVAILABLE, EXHAUSTED, INVALID = 14, 8, 3
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[Collector]:
+    limits = {"header": 16_384, "header_seconds": 1, "silent_seconds": 1}
+    with collector(tmp_path_factory.mktemp("home"), limits=limits) as made:
+        yield made
+
+
+FULL = {"connections": 2, "turned_away": 3, "turned_away_seconds": 1, "header_seconds": 60}
+"""Room for two; three more are heard out."""
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory) -> Iterator[Collector]:
+    with collector(tmp_path_factory.mktemp("home"), limits=FULL) as made, greet(made), greet(made):
+        yield made
+
+
+def greet(server: Collector):
+    """A connection that was answered once."""
+    made = server.raw()
+    made.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    answer = b""
+    while not answer.endswith(b"}\n"):
+        answer += made.recv(1000)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    return made
+
+
+def heard(socket) -> bytes:
+    """All that comes until the other end closes."""
+    found = b""
+    while read := socket.recv(1 << 16):
+        found += read
+    return found
+
+
+def asked(server, *sent: bytes) -> tuple[int, dict[bytes, bytes], bytes]:
+    """What is answered to bytes that are sent: the status, the headers and the body."""
+    with server.raw() as rude:
+        for piece in sent:
+            rude.sendall(piece)
+        answer = heard(rude)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    top, *lines = head.split(b"\r\n")
+    headers = {name.lower(): value for name, _, value in (line.partition(b": ") for line in lines)}
+    assert int(headers[b"content-length"]) == len(body)
+    assert headers[b"connection"] == b"close"
+    return int(top.split()[1]), headers, body
+
+
+def head(kind: str, path: str = "/v1/traces", more: str = "") -> bytes:
+    lines = f"Host: localhost\r\nContent-Type: {kind}\r\nAccept: */*\r\n{more}"
+    return f"POST {path} HTTP/1.1\r\n{lines}".encode()
+
+
+def counted(server: Collector, name: str) -> int:
+    """What /metrics says of it; 0 where it says nothing."""
+    lines = server.get("/metrics").text.splitlines()
+    return sum(int(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} "))
+
+
+def check_status(headers, body: bytes, kind: str, code: int, words: str) -> None:
+    assert headers[b"content-type"] == kind.encode()
+    if kind == PROTOBUF:
+        said = Status.FromString(body)
+        assert (said.code, words in said.message) == (code, True)
+    else:
+        said = orjson.loads(body)
+        assert said.keys() == {"code", "message"}
+        assert (said["code"], words in said["message"]) == (code, True)
+
+
+@pytest.mark.parametrize("kind", [PROTOBUF, JSON])
+@pytest.mark.parametrize("path", ["/v1/traces", "/v1/logs?x=1", "http://localhost/v1/metrics"])
+def test_an_exporter_for_whom_there_is_no_room_is_told_so_as_a_status(full, kind, path):
+    sent = head(kind, path, "Content-Length: 200000\r\n\r\n") + b"x" * 200_000
+    status, headers, body = asked(full, sent)
+    assert (status, headers[b"retry-after"]) == (503, b"1")
+    check_status(headers, body, kind, UNAVAILABLE, "too many connections")
+
+
+def test_whoever_else_finds_no_room_is_told_so_as_everywhere(full):
+    status, headers, body = asked(full, b"GET /api/runs HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert (status, headers[b"retry-after"]) == (503, b"1")
+    assert orjson.loads(body).keys() == {"error", "hint"}
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"", b"POST /v1/tra", head(JSON) + b"X: " + b"y" * 9000],
+    ids=["nothing", "half a line", "a long header"],
+)
+def test_whoever_is_turned_away_is_not_waited_for(full, sent):
+    status, headers, body = asked(full, sent)
+    assert (status, headers[b"retry-after"]) == (503, b"1")
+    assert b"too many connections" in body
+
+
+def test_of_those_for_whom_there_is_no_room_only_so_many_are_heard_out(full):
+    many = [full.raw() for _ in range(9)]
+    answers = [heard(each) for each in many]
+    for each in many:
+        each.close()
+    told = [answer for answer in answers if answer]
+    assert 1 <= len(told) <= FULL["turned_away"]
+    assert all(answer.startswith(b"HTTP/1.1 503 ") for answer in told)
+
+
+def test_there_is_room_again_when_others_have_left(tmp_path):
+    with collector(tmp_path, limits={"connections": 1, "turned_away_seconds": 60}) as server:
+        first, second = server.raw(), server.raw()
+        first.close()
+        assert eventually(lambda: server.get("/healthz").status_code == 200)  # `second` waits on
+        second.close()
+
+
+def test_the_sdk_tries_again_until_there_is_room(tmp_path):
+    """The real exporter is turned away, and delivers once others have left."""
+    with collector(tmp_path, limits=FULL) as server:
+        exporter = OTLPSpanExporter(f"{server.url}/v1/traces", timeout=60)
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(exporter))
+        end = provider.get_tracer("t").start_span("step").end
+        sending = threading.Thread(target=end)
+        refused = 'tracklog_requests_total{method="none",route="refused",status="503"}'
+        with greet(server):
+            assert counted(server, refused) == 0
+            sending.start()
+            assert eventually(lambda: counted(server, refused))
+            assert server.get("/api/events").json()["last"] == 0
+        sending.join(60)
+        provider.shutdown()
+        assert "Began" in {each["event"]["fact"] for each in frames(server)}
+
+
+def frames(server: Collector) -> list[dict]:
+    return server.get("/api/events").json()["events"]
+
+
+@pytest.mark.parametrize("kind", [PROTOBUF, JSON])
+def test_a_header_that_is_too_large_is_a_status_for_an_exporter(server, kind):
+    status, headers, body = asked(server, head(kind, more="X: ") + b"y" * 100_000)
+    assert status == 431
+    assert b"retry-after" not in headers  # it would be as large again
+    check_status(headers, body, kind, EXHAUSTED, "the header is too large")
+
+
+@pytest.mark.parametrize("kind", [PROTOBUF, JSON])
+def test_a_header_that_does_not_end_is_a_status_for_an_exporter(server, kind):
+    status, headers, body = asked(server, head(kind))
+    assert (status, headers[b"retry-after"]) == (503, b"1")
+    check_status(headers, body, kind, UNAVAILABLE, "did not arrive in time")
+
+
+@pytest.mark.parametrize("kind", [PROTOBUF, JSON])
+def test_what_is_no_http_is_a_status_for_an_exporter(server, kind):
+    status, headers, body = asked(server, head(kind, more="\x00: x\r\n\r\n"))
+    assert status == 400
+    check_status(headers, body, kind, INVALID, "no HTTP request")
+
+
+@pytest.mark.parametrize("begun", [b"\r\n", b"POST /v1/traces HT"])
+def test_a_second_request_that_does_not_end_is_cut_off_as_the_first_is(server, begun):
+    with greet(server) as rude:
+        rude.sendall(begun)
+        answer = heard(rude)
+    assert answer.startswith((b"HTTP/1.1 408 ", b"HTTP/1.1 503 "))
+
+
+def test_the_header_of_a_second_request_is_measured_too(server):
+    with greet(server) as rude:
+        rude.sendall(b"GET / HTTP/1.1\r\nX: " + b"y" * 60_000)
+        assert heard(rude).startswith(b"HTTP/1.1 431 ")
+
+
+def test_a_header_begun_during_an_answer_does_not_cut_the_answer_off(server):
+    server.post([start("pipelined")])
+    with server.raw() as rude:
+        rude.sendall(
+            b"GET /api/inbox/nobody/answer?wait=3&run=kahn:pipelined HTTP/1.1\r\n"
+            b"Host: localhost\r\n\r\nGET /"
+        )
+        answer = heard(rude)
+    assert answer.startswith(b"HTTP/1.1 204 ")
+    assert b"HTTP/1.1 408 " in answer  # and then the second is not waited for
+
+
+@pytest.mark.parametrize("path", ["/v1/traces", "/api/events"])
+def test_too_much_at_once_is_heard_by_whoever_is_still_sending(tmp_path, path):
+    """What is not taken is read to its end: a socket closed before that would lose the answer."""
+    with collector(tmp_path, limits={"held": 100_000}) as server:
+        more = "Content-Length: 8000000\r\nConnection: close\r\n\r\n"
+        status, headers, body = asked(server, head(JSON, path, more), b" " * 8_000_000)
+        assert (status, headers[b"retry-after"]) == (429, b"1")
+        assert b"too much" in body
+        assert "tracklog_held_bytes 0" in server.get("/metrics").text
+
+
+def points(server: Collector) -> int:
+    return counted(server, "tracklog_metric_points_dropped_total")
+
+
+KINDS = ("gauge", "sum", "histogram", "exponentialHistogram", "summary")
+
+
+def metrics(*counts: int) -> dict:
+    """A request with a metric of each kind, which has so many points."""
+    made = [
+        {"name": kind, kind: {"dataPoints": [{"timeUnixNano": "1"}] * count}}
+        for kind, count in zip(KINDS, counts, strict=True)
+    ]
+    return {"resourceMetrics": [{"scopeMetrics": [{"metrics": made}, {}]}, {"unknown": 1}]}
+
+
+def send(server: Collector, body: bytes, kind: str):
+    return server.http.post("/v1/metrics", content=body, headers={"Content-Type": kind})
+
+
+def as_protobuf(document: dict) -> bytes:
+    message = ExportMetricsServiceRequest()
+    json_format.ParseDict(document, message, ignore_unknown_fields=True)
+    return message.SerializeToString()
+
+
+@pytest.mark.parametrize("kind", [PROTOBUF, JSON])
+def test_the_points_of_metrics_are_counted_and_dropped(server, kind):
+    before, last = points(server), server.get("/api/events").json()["last"]
+    document = metrics(1, 2, 3, 4, 0)
+    body = orjson.dumps(document) if kind == JSON else as_protobuf(document)
+    answer = send(server, body, kind)
+    assert (answer.status_code, answer.content) == (200, b"{}" if kind == JSON else b"")
+    assert points(server) == before + 10
+    assert server.get("/api/events").json()["last"] == last
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (PROTOBUF, b"\x0a\xff"),
+        (PROTOBUF, as_protobuf(metrics(1, 1, 1, 1, 1))[:-1]),
+        (JSON, b"{"),
+        (JSON, b"[]"),
+        (JSON, b'{"resourceMetrics":{}}'),
+        (JSON, b'{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"sum":{"dataPoints":7}}]}]}]}'),
+    ],
+)
+def test_metrics_that_cannot_be_read_are_a_400_with_a_status(server, kind, body):
+    before = points(server)
+    answer = send(server, body, kind)
+    assert answer.status_code == 400
+    head = {name.lower(): value for name, value in answer.headers.raw}
+    check_status(head, answer.content, kind, INVALID, "content type")
+    assert points(server) == before
+
+
+def test_the_sdk_exports_metrics_and_they_are_counted(server):
+    before = points(server)
+    exporter = OTLPMetricExporter(f"{server.url}/v1/metrics")
+    provider = MeterProvider([PeriodicExportingMetricReader(exporter)])
+    counter = provider.get_meter("t").create_counter("calls")
+    for tool in ("read", "write", "read"):
+        counter.add(1, {"tool": tool})
+    provider.shutdown()
+    assert points(server) == before + 2
