@@ -16,8 +16,9 @@ from tracklog.importers.otlp import genai, wire
 from tracklog.importers.otlp.account import Account
 from tracklog.importers.otlp.logs import record_of, tell_log
 from tracklog.importers.otlp.memory import Memory
+from tracklog.importers.otlp.ours import facts_in
 from tracklog.importers.otlp.spans import place_span, tell_span
-from tracklog.importers.otlp.view import Log, Span, spelled, views_of
+from tracklog.importers.otlp.view import Log, Span, views_of
 
 WRITER = "otlp"
 MAPPING = "1"
@@ -34,9 +35,8 @@ def tell_items(
     `place` is where the items were read from.
     """
     views = views_of(items)
-    for each in sorted(views, key=_start):
-        if each.trace and each.keys:
-            memory.bind(each.trace, _keyed(each))
+    for each in sorted((each for each in views if each.trace and each.keys), key=_start):
+        memory.bind(each.trace, _keyed(each))
     for each in views:
         before = len(teller.lines)
         run = _run(each, memory)
@@ -73,21 +73,22 @@ def _run(each: Span | Log, memory: Memory) -> str:
 def _span(account: Account, span: Span, memory: Memory, place: dict[str, Any]) -> None:
     own = f"{span.trace}/{span.item.body['spanId']}"
     copy = span.record != own
-    if account.is_known(span.record) or account.is_known(f"{own} late"):
+    if account.is_known(span.record) or (copy and account.is_known(f"{own} late")):
         return
     if span.pending and span.record in account.past.records:
         # What it announces is told already, and is not to be opened again.
         account.begin(record=f"{own} late", place=place, bare=False)
-        account.say(Noted(label="pending", kind=span.name), at=spelled(span.start))
+        account.say(Noted(label="pending", kind=span.name), at=span.began)
         return
     told = genai.generation(span.attrs, [each.name for each in span.happenings])
     account.begin(record=span.record, place=place, bare=False, copy=copy, generation=told)
     nested = bool(span.parent) and memory.traces.get(span.trace) == account.run
     call = tell_span(account, span, nested=nested)
-    if account.kept not in account.past.records.get(span.record, ()):
+    # A span of ours may be made of nothing: what was in it has spans of its own.
+    if facts_in(span) != [] and account.kept not in account.past.records.get(span.record, ()):
         note = Noted(label="copy", kind=span.name, text="all of it was told by another span")
-        account.say(note, at=spelled(span.start), extra=account.rest())
-    _name(account, span, spelled(span.start))
+        account.say(note, at=span.began, extra=account.rest())
+    _name(account, span, span.began)
     place_span(account, span, memory, call)
 
 

@@ -2,19 +2,19 @@
 
 import binascii
 from base64 import b64decode
-from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
-from dataclasses import replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from tracklog.dialects import tracklog as native
-from tracklog.fact import Called, Fact, Fidelity, Linked, Noted, Returned, Role, Said
+from tracklog.event import Body
+from tracklog.fact import Called, Fact, Fidelity, Linked, Noted, Returned, Said
 from tracklog.importers import Teller
-from tracklog.importers.otlp.genai import Message, parse
+from tracklog.importers.otlp.genai import parse
 from tracklog.importers.otlp.memory import (
     CALLED,
     HISTORY,
@@ -25,25 +25,24 @@ from tracklog.importers.otlp.memory import (
     asked_key,
     digest,
 )
+from tracklog.importers.otlp.messages import ROLES, Message
 from tracklog.importers.otlp.view import Log, Span, text
 
-ROLES: dict[str, Role] = {
-    "user": "user",
-    "human": "user",
-    "assistant": "assistant",
-    "model": "assistant",
-    "ai": "assistant",
-    "system": "system",
-    "developer": "system",
-    "tool": "world",
-    "function": "world",
-    "world": "world",
-    "note": "note",
-    "thought": "thought",
-    "belief": "belief",
-}
 PRIVATE = ("user.", "enduser.")
 """Attributes about persons, which stay in the raw item."""
+
+
+class Used(NamedTuple):
+    """Attributes that a line tells in its own words."""
+
+    names: frozenset[str]
+    prefixes: tuple[str, ...] = ()
+
+    def __or__(self, other: "Used") -> "Used":
+        return Used(self.names | other.names, self.prefixes + other.prefixes)
+
+
+NOTHING = Used(frozenset())
 
 
 class Account:
@@ -57,13 +56,13 @@ class Account:
         """The item, as it is kept."""
         self.raw = self.kept = ""
         """The hash of the item, and of what is kept of it: another one if something was redacted."""
-        self._seen: Counter[str] = Counter()
+        self._seen: dict[str, int] = {}
         self._open: list[str] = []
         """Calls without an id that did not return, in order."""
         self.n = 0
         self.corrects = False
         """Something else was told under the same key, and counts no more: so all is told again."""
-        self.who: dict[str, Any] = {}
+        self.who: dict[str, str] = {}
         """The agent and the step, where they are known."""
         self._origin: dict[str, Any] = {}
         self._k = 0
@@ -72,9 +71,10 @@ class Account:
         """Whether the item was told before, to the byte."""
         if not self.raw:
             self.content = self.view.item.raw()
-            self.raw = sha256(self.content).hexdigest()
-            kept = self.teller.lift.blob(self.content, "application/json")
-            self.kept = kept["$blob"]["sha256"]
+            kept = self.teller.lift.blob(self.content, "application/json")["$blob"]
+            self.kept = self.raw = kept["sha256"]
+            if "redacted" in kept:
+                self.raw = sha256(self.content).hexdigest()
         return record is not None and self.kept in self.past.records.get(record, ())
 
     def begin(
@@ -108,7 +108,7 @@ class Account:
 
     def say(
         self,
-        fact: Fact,
+        fact: Fact | Body,
         *,
         at: str | None,
         told: bool = True,
@@ -117,18 +117,22 @@ class Account:
         cause: str | None = None,
         extra: dict[str, Any] | None = None,
         fidelity: Fidelity | None = None,
+        digest: str | None = None,
+        **more: Any,
     ) -> None:
         """Tells a fact that is known, unless it is not to be `told`, as it was before.
 
-        Either way the next one has the next number.
+        Either way the next one has the next number. It may be spelled already, as on its line.
+        `digest` is that of the fact, where it was made, and `more` are fields of it.
         """
         place, self.n = self.n, self.n + 1
         if not known or not (told or self.corrects):
             return
         clock = clock if at else None
-        said = native.body_of(fact)
-        who = {key: value for key, value in self.who.items() if value is not None}
-        body = {"fact": said["fact"], **who, **said}
+        said = native.body_of(fact) if isinstance(fact, Fact) else fact
+        body = {"fact": said["fact"], **self.who, **said}
+        if more:
+            body |= {key: value for key, value in more.items() if value is not None}
         self.teller.tell(
             body,
             at=at,
@@ -140,7 +144,22 @@ class Account:
             n=place,
         )
         origin = {**self._origin, "clock": clock} if clock else self._origin
-        self.past.hear(body, origin, extra)
+        self.past.hear(body, origin, extra, digest)
+
+    def name(self, agent: str | None, step: str | None) -> None:
+        """Who is told of, and in which step, as far as it is known."""
+        both = {"agent": agent, "step": step}
+        self.who = {key: value for key, value in both.items() if value is not None}
+
+    @contextmanager
+    def under(self, record: str) -> Iterator[None]:
+        """What is told meanwhile has this key at its source, not the item's."""
+        before = self._origin
+        self._origin = {**before, "record": record}
+        self.teller.about_hash(self.raw, self._origin, self._k)
+        yield
+        self._origin = before
+        self.teller.about_hash(self.raw, before, self._k)
 
     def line_id(self) -> str:
         """The id of the line that is told next."""
@@ -172,36 +191,43 @@ class Account:
 
     def alias(self, system: str, name: str, at: str | None) -> None:
         """Tells another name of the run, once."""
-        known = f"alias {system} {name}"
-        fact = Linked(kind="alias", system=system, alias=name)
-        self.say(fact, at=at, told=self.past.is_new(known))
+        if self.corrects or self.past.is_new(f"alias {system} {name}"):
+            self.say(Linked(kind="alias", system=system, alias=name), at=at)
+        else:
+            self.n += 1
 
     def lifted(self, value: Any) -> Any:
         return self.teller.lift.value(value)
 
-    def rest(self, *used: str) -> dict[str, Any]:
+    def rest(self, used: Used = NOTHING) -> dict[str, Any]:
         """The attributes that are told nowhere else; those about persons are left out."""
-        told = used + PRIVATE
-        return {
+        attrs = self.view.attrs
+        prefixes = used.prefixes + PRIVATE
+        found = {
             key: self.lifted(value)
-            for key, value in self.view.attrs.items()
-            if value is not None and not key.startswith(told)
+            for key, value in attrs.items()
+            if key not in used.names and value is not None and not key.startswith(prefixes)
         }
+        if "user.id" in attrs and "openinference.span.kind" in attrs:
+            found["user.id"] = attrs["user.id"]  # there it is what a program chose to call someone
+        return found
 
     def input(self, messages: list[Message], at: str | None) -> str | None:
         """Tells what is new of the history that a model was given; the digest of its last fact."""
-        facts = [fact for message in messages for fact in self.facts(message)]
-        digests = [_digest(fact) for fact in facts]
+        told = [(message, fact) for message in messages for fact in self.facts(message)]
+        digests = [_digest(fact) for _, fact in told]
         news = self.past.news(digests)
         chain = sha256()
-        for fact, known, new in zip(facts, digests, news, strict=True):
+        for (message, fact), known, new in zip(told, digests, news, strict=True):
             chain.update(known.encode())
+            id, beside = None, None
             if isinstance(fact, Said):
-                fact = replace(fact, message_id=f"{HISTORY}{chain.hexdigest()[:24]}")  # noqa: PLW2901
+                id, beside = f"{HISTORY}{chain.hexdigest()[:24]}", message.beside
             elif isinstance(fact, Called | Returned):
                 new = new and self.is_new_call(fact)  # noqa: PLW2901
             # Nobody says when it was said: not later than the call began.
-            self.say(fact, at=at, clock="request", told=new)
+            self.say(fact, at=at, clock="request", told=new, extra=beside, digest=known,
+                     message_id=id)  # fmt: skip  # one call
         return digests[-1] if digests else None
 
     def output(
@@ -221,14 +247,16 @@ class Account:
             reason = message.finish or (reasons[place] if place < len(reasons) else None)
             id = f"{key}/{place}" if place else key
             for fact in self.facts(message, "assistant"):
-                told, more = True, extra
+                told, beside, known = True, extra, _digest(fact)
+                more: dict[str, Any] = {}
                 if isinstance(fact, Said):
                     told = not self.past.messages.keys() & {id, self._answer(place)}
-                    told = told and not self.past.was_heard_after(last, _digest(fact))
-                    fact = replace(fact, message_id=id, model=model, stop_reason=reason)  # noqa: PLW2901
+                    told = told and not self.past.was_heard_after(last, known)
+                    more = {"message_id": id, "model": model, "stop_reason": reason}
+                    beside = {**(extra or {}), **message.beside}
                 elif isinstance(fact, Called | Returned):
-                    told, more = self.is_new_call(fact), {**(extra or {}), "message_id": id}
-                self.say(fact, at=at, clock=clock, told=told, extra=more)
+                    told, beside = self.is_new_call(fact), {**(extra or {}), "message_id": id}
+                self.say(fact, at=at, clock=clock, told=told, extra=beside, digest=known, **more)
                 extra = None
             self.past.messages |= {id: 1, self._answer(place): 1}
 
@@ -254,14 +282,17 @@ class Account:
         self, messages: list[Message], at: str | None, default: str, clock: str | None = "request"
     ) -> None:
         """Tells of messages that somebody repeats only what was never told."""
-        for fact in [each for message in messages for each in self.facts(message, default)]:
+        told = [(message, fact) for message in messages for fact in self.facts(message, default)]
+        for message, fact in told:
             known = _digest(fact)
-            told = known not in self.past.said
+            new = known not in self.past.said
+            id, beside = None, None
             if isinstance(fact, Said):
                 id = f"{HISTORY}{sha256(f'{self.record} {known}'.encode()).hexdigest()[:24]}"
-                self.say(replace(fact, message_id=id), at=at, clock=clock, told=told)
+                beside = message.beside
             elif isinstance(fact, Called | Returned):
-                self.say(fact, at=at, clock=clock, told=told and self.is_new_call(fact))
+                new = new and self.is_new_call(fact)
+            self.say(fact, at=at, clock=clock, told=new, extra=beside, digest=known, message_id=id)
 
     def is_new_call(self, fact: Called | Returned) -> bool:
         mask = CALLED if isinstance(fact, Called) else RETURNED
@@ -277,9 +308,9 @@ class Account:
                 blocks.append(found)
             elif found is not None:
                 others.append(found)
-        role = ROLES.get(message.role.lower() if message.role else default)
         if blocks or not others:
-            yield Said(role=role or "note", blocks=tuple(blocks))
+            role = message.role.lower() if message.role else default
+            yield Said(role=ROLES.get(role, "note"), blocks=tuple(blocks))
         yield from others
 
     def _part(self, part: Any, place: int) -> dict[str, Any] | Fact | None:
@@ -320,7 +351,7 @@ class Account:
     def _made_up(self, tool: str, put: Any) -> str:
         """The id of a call that has none: the same whenever its history is told again."""
         asked = asked_key(tool, put)
-        self._seen[asked] += 1
+        self._seen[asked] = self._seen.get(asked, 0) + 1
         self._open.append(f"{asked}/{self._seen[asked]}")
         return self._open[-1]
 
@@ -351,4 +382,7 @@ def _stream(kind: str, chunk: Any) -> dict[str, Any]:
 
 
 def _digest(fact: Fact) -> str:
-    return digest(type(fact).__name__, native.body_of(fact))
+    if isinstance(fact, Said):
+        return digest("Said", {"role": fact.role, "blocks": fact.blocks})
+    assert isinstance(fact, Called | Returned)
+    return digest(type(fact).__name__, {"call_id": fact.call_id})

@@ -4,6 +4,7 @@ Their numbers and booleans may be text; what they withhold is told as withheld.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from tracklog.fact import Began, Called, Decided, Fact, Noted, Returned, Said, Spent
@@ -85,12 +86,10 @@ def tell_event(
     if told is None and severe:
         return False
     key = copied_key(name, attrs) if agent == "codex" else None
-    if key is not None:
-        # A log and a trace copy of one event both arrive.
-        if key in account.past.records or not account.past.is_new(f"event {key}"):
-            return True
-        account.past.names[f"event {key}"] = 1
-    (told or _noted_as(None))(Heard(account, name, attrs, at, clock, cause))
+    # A log and a trace copy of one event both arrive, and have one key.
+    if key is None or key not in account.past.records:
+        with account.under(key) if key else nullcontext():
+            (told or _noted_as(None))(Heard(account, name, attrs, at, clock, cause))
     return True
 
 
@@ -158,6 +157,7 @@ def _codex_streamed(heard: Heard) -> None:
     tokens = _tokens(
         input_tokens=heard.count("input_token_count"),
         cached_tokens=heard.count("cached_token_count"),
+        cache_write_tokens=heard.count("cache_write_token_count"),
         output_tokens=heard.count("output_token_count"),
         reasoning_tokens=heard.count("reasoning_token_count"),
         total_tokens=heard.count("tool_token_count"),
@@ -215,6 +215,7 @@ def _spent(
 _COUNTS = (
     "input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens",
     "input_token_count", "output_token_count", "cached_token_count", "reasoning_token_count",
+    "cache_write_token_count",
     "tool_token_count", "thoughts_token_count", "cached_content_token_count", "total_token_count",
 )  # fmt: skip  # one row
 

@@ -3,15 +3,18 @@
 from typing import Any
 
 from tracklog.fact import Noted
-from tracklog.importers.otlp import genai
-from tracklog.importers.otlp.account import Account
+from tracklog.importers.otlp import genai, messages
+from tracklog.importers.otlp.account import Account, Used
 from tracklog.importers.otlp.agents import GEMINI, copied_key, gemini_key, tell_event
-from tracklog.importers.otlp.spans import DETAILS, decided, dropped, spent
-from tracklog.importers.otlp.view import RUN_KEYS, Log, text
+from tracklog.importers.otlp.inference import DETAILS, KEYS, PAYLOAD, USED, cut_short, spent
+from tracklog.importers.otlp.judging import decided
+from tracklog.importers.otlp.spans import tell_dropped
+from tracklog.importers.otlp.view import Attrs, Log, text
 from tracklog.importers.otlp.wire import not_numbers
 
 ERROR = 17
 """The severity from which on a record tells of an error."""
+RAISED = ("exception.type", "exception.message", "exception.stacktrace")
 
 
 def record_of(log: Log) -> str | None:
@@ -29,7 +32,7 @@ def tell_log(account: Account, log: Log) -> None:
     """Tells of a log record."""
     attrs = log.attrs
     agent = genai.pick(attrs, "agent") or log.service
-    account.who = {"agent": agent, "step": genai.pick(attrs, "node")}
+    account.name(agent, genai.pick(attrs, "node"))
     if log.name in genai.OLD_EVENTS:
         _old(account, log)
     elif log.name == DETAILS:
@@ -43,21 +46,19 @@ def tell_log(account: Account, log: Log) -> None:
     ):
         label = "error" if log.severity >= ERROR else log.name or "log"
         account.say(_noted(account, log, label), at=log.at, clock=log.clock)
-    if cut := dropped(log.item.body):
-        account.find(
-            "dropped", f"the producer dropped {cut} parts of {log.name!r}", log.at, count=cut
-        )
+    tell_dropped(account, log.at)
     if not_numbers(account.content):
         account.find("not-a-number", "a number that JSON has none for is kept as its name", log.at)
 
 
 def _noted(account: Account, log: Log, label: str) -> Noted:
     """Kept under its own name, with all it says."""
-    data: dict[str, Any] = account.rest(*RUN_KEYS)
-    if log.body is not None and log.body != log.name:
-        data = {"body": account.lifted(log.body), "attributes": data} if data else {
-            "body": account.lifted(log.body)
-        }  # fmt: skip
+    attributes = account.rest(KEYS)
+    data: dict[str, Any] = {key: attributes.pop(key) for key in RAISED if key in attributes}
+    if log.body is not None:
+        data["body"] = account.lifted(log.body)
+    if attributes:
+        data["attributes"] = attributes
     if severity := text(log.item.body.get("severityText")):
         data["severity"] = severity
     words = text(log.attrs.get("exception.message")) or text(log.body)
@@ -67,7 +68,7 @@ def _noted(account: Account, log: Log, label: str) -> Noted:
 
 def _old(account: Account, log: Log) -> None:
     """One message of generation A; all of a history are told again with every call."""
-    message = genai.old_message(log.name, log.attrs, log.body)
+    message = messages.old_message(log.name, log.attrs, log.body)
     if message is None:
         account.say(_noted(account, log, log.name), at=log.at, clock=log.clock)
     elif log.name == "gen_ai.choice":
@@ -80,8 +81,8 @@ def _old(account: Account, log: Log) -> None:
 
 def _details(account: Account, log: Log) -> None:
     """The whole of a model call, told as an event."""
-    attrs = {**(log.body if isinstance(log.body, dict) else {}), **log.attrs}
-    talk = genai.talk(attrs)
+    attrs = Attrs({**(log.body if isinstance(log.body, dict) else {}), **log.attrs})
+    talk = messages.talk(attrs)
     response = genai.pick(attrs, "response")
     key = response or log.cause or account.raw[:32]
     asked, answered = genai.pick(attrs, "asked"), genai.pick(attrs, "answered")
@@ -91,9 +92,16 @@ def _details(account: Account, log: Log) -> None:
     account.output(talk.output, key, log.at, last, answered or asked, reasons, log.clock)
     gemini = log.tool == "gemini"
     spend = gemini_key(attrs) if gemini else None
-    used = ("event.", *RUN_KEYS)
-    group = GEMINI if gemini else None
-    spent(account, attrs, spend or key, log.at, log.clock, used, group, whole=gemini)
-    for name in talk.cut:
-        words = f"{name} is no whole JSON: a limit cut it"
-        account.find("cut-attribute", words, log.at, attribute=name)
+    extra = account.rest(USED | PAYLOAD | Used(frozenset(), ("event.",)))
+    spent(
+        account,
+        attrs,
+        genai.usage(attrs),
+        spend or key,
+        at=log.at,
+        clock=log.clock,
+        extra=extra,
+        group=GEMINI if gemini else None,
+        whole=gemini,
+    )
+    cut_short(account, talk.cut, log.at)

@@ -11,6 +11,8 @@ from typing import Any
 
 import orjson
 
+from tracklog.importers import count
+
 RUNS = 1000
 TRACES = 100_000
 SPANS = 100_000
@@ -79,8 +81,12 @@ class Past:
         body: Mapping[str, Any],
         origin: Mapping[str, Any],
         extra: Mapping[str, Any] | None = None,
+        known: str | None = None,
     ) -> None:
-        """Remembers a line: what it tells, where that is from, and what it has beside."""
+        """Remembers a line: what it tells, where that is from, and what it has beside.
+
+        `known` is its digest, where it was made.
+        """
         kind, record = body["fact"], origin.get("record")
         if isinstance(record, str) and "raw" in origin:
             contents = self.records.setdefault(record, [])
@@ -88,7 +94,7 @@ class Past:
                 contents.append(origin["raw"])
         match kind:
             case "Said" | "Called" | "Returned":
-                self._conversed(kind, body, origin, extra or {})
+                self._conversed(known or digest(kind, body), body, origin, extra or {})
             case "Linked" if body["kind"] == "alias":
                 self.names[f"alias {body['system']} {body['alias']}"] = 1
             case "Linked":
@@ -96,7 +102,7 @@ class Past:
             case "Spent":
                 usage = body.get("usage") or {}
                 trace = record.partition("/")[0] if isinstance(record, str) else ""
-                amounts = [usage.get("input_tokens", 0), usage.get("output_tokens", 0)]
+                amounts = [count(usage.get(key)) or 0 for key in ("input_tokens", "output_tokens")]
                 self.spends[body["key"]] = [trace, *amounts]
             case "Noted":
                 self.names[f"{body['label']} {body.get('kind')}"] = 1
@@ -109,12 +115,12 @@ class Past:
 
     def _conversed(
         self,
-        kind: str,
+        known: str,
         body: Mapping[str, Any],
         origin: Mapping[str, Any],
         extra: Mapping[str, Any],
     ) -> None:
-        known = digest(kind, body)
+        kind = body["fact"]
         self.said.append(known)
         self._often[known] += 1
         if len(self.said) > FACTS:
@@ -149,14 +155,14 @@ class Past:
         to that end, new is what was not told as often as it stands there.
         """
         start, end = self._overlap(told)
-        seen = Counter[str]()
+        seen: dict[str, int] = {}
         found = []
         for place, each in enumerate(told):
-            seen[each] += 1
+            seen[each] = seen.get(each, 0) + 1
             if end and place >= start:
                 found.append(place >= end)
             else:
-                found.append(seen[each] > self._often[each])
+                found.append(seen[each] > self._often.get(each, 0))
         return found
 
     def _overlap(self, told: list[str]) -> tuple[int, int]:

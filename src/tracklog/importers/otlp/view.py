@@ -24,8 +24,25 @@ AGENTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "copilot": ("copilot.", ("github-copilot", "copilot")),
 }
 """The agents that are known by what their events or their services are called."""
+_BY_EVENT = {prefix.rstrip("."): tool for tool, (prefix, _) in AGENTS.items()}
+_RUN_KEYS = frozenset(RUN_KEYS)
 
 NO_SPAN = "0" * 16
+
+
+class Attrs(dict[str, Any]):
+    """Attributes by name; whole families of names are asked for by how they begin."""
+
+    __slots__ = ("names",)
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        super().__init__(given)
+        self.names = "\n".join(("", *self))
+        """All of them, each behind a newline."""
+
+    def has(self, prefix: str) -> bool:
+        """Whether a name begins so."""
+        return f"\n{prefix}" in self.names
 
 
 @dataclass(slots=True)
@@ -34,8 +51,7 @@ class Happening:
 
     name: str
     at: str | None
-    attrs: dict[str, Any]
-    dropped: int = 0
+    attrs: Attrs
 
 
 @dataclass(slots=True)
@@ -43,9 +59,8 @@ class View:
     """What spans and log records have in common."""
 
     item: Item
-    attrs: dict[str, Any]
-    resource: dict[str, Any]
-    scope: str
+    attrs: Attrs
+    resource: Mapping[str, Any]
     trace: str
     """Empty for a log record outside of any trace."""
     tool: str = "otlp"
@@ -55,6 +70,8 @@ class View:
 
     def __post_init__(self) -> None:
         self.keys = []
+        if _RUN_KEYS.isdisjoint(self.attrs) and _RUN_KEYS.isdisjoint(self.resource):
+            return
         for key in RUN_KEYS:
             value = self.attrs.get(key, self.resource.get(key))
             if isinstance(value, int) and not isinstance(value, bool):
@@ -92,21 +109,29 @@ class Span(View):
     start: int = 0
     """In nanoseconds since 1970; 0 where it is not known."""
     end: int = 0
-    kind: int = 0
+    began: str | None = None
+    ended: str | None = None
+    """The same as lines have it."""
     pending: bool = False
     failed: bool = False
     succeeded: bool = False
     """It says so itself."""
     status_message: str = ""
     happenings: list[Happening] = field(default_factory=list)
+    record: str = field(init=False)
+    """What it is known by."""
+    cause: str | None = field(init=False)
+    """What its parent is known by."""
 
-    @property
-    def record(self) -> str:
-        return f"{self.trace}/{self.id}"
-
-    @property
-    def cause(self) -> str | None:
-        return f"{self.trace}/{self.parent}" if self.parent else None
+    def __post_init__(self) -> None:
+        View.__post_init__(self)
+        if self.attrs.get("logfire.span_type") == "pending_span" and self.parent:
+            # It stands for the span that is its parent; that one's parent is told apart.
+            above = text(self.attrs.get("logfire.pending_parent_id")) or NO_SPAN
+            self.id, self.parent = self.parent, "" if above == NO_SPAN else above
+            self.pending = True
+        self.record = f"{self.trace}/{self.id}"
+        self.cause = f"{self.trace}/{self.parent}" if self.parent else None
 
     @property
     def seconds(self) -> float | None:
@@ -135,67 +160,73 @@ def views_of(items: Iterable[Item]) -> list[Span | Log]:
     """What each item says of itself; a resource that many have is read once."""
     found: list[Span | Log] = []
     last: Mapping[str, Any] | None = None
-    resource: dict[str, Any] = {}
+    resource: Mapping[str, Any] = {}
+    tool = "otlp"
     for item in items:
         if item.resource is not last:
             last = item.resource
             resource = attributes(last.get("resource", {}).get("attributes"))
+            tool = _tool(resource)
         each = span(item, resource) if item.signal == "traces" else log(item, resource)
-        each.tool = _tool(each)
+        named = text(each.attrs.get("event.name")) or each.name
+        each.tool = _BY_EVENT.get(named.partition(".")[0]) or _BY_EVENT.get(
+            each.name.partition(".")[0], tool
+        )
         found.append(each)
     return found
 
 
-def span(item: Item, resource: dict[str, Any]) -> Span:
+def _tool(resource: Mapping[str, Any]) -> str:
+    service = (text(resource.get("service.name")) or "").lower()
+    return next(
+        (tool for tool, (_, services) in AGENTS.items() if service.startswith(services)), "otlp"
+    )
+
+
+def span(item: Item, resource: Mapping[str, Any]) -> Span:
     body = item.body
-    attrs = attributes(body.get("attributes"))
+    attrs = Attrs(attributes(body.get("attributes")))
     status = body.get("status", {})
-    found = Span(
+    start, end = int(body.get("startTimeUnixNano", 0)), int(body.get("endTimeUnixNano", 0))
+    # Our own exporter gives what is open an end, because others need one, and says so.
+    is_open = attrs.get("tracklog.unfinished") is True or attrs.get("tracklog.dangling") is True
+    return Span(
         item,
         attrs,
         resource,
-        item.scope.get("scope", {}).get("name", ""),
         body["traceId"],
         name=body.get("name", ""),
         id=body["spanId"],
         parent=body.get("parentSpanId", ""),
-        start=int(body.get("startTimeUnixNano", 0)),
-        end=int(body.get("endTimeUnixNano", 0)),
-        kind=body.get("kind", 0),
+        start=start,
+        end=end,
+        began=spelled(start),
+        ended=spelled(end),
+        pending=not end or is_open,
         failed=status.get("code") == 2,
         succeeded=status.get("code") == 1,
         status_message=status.get("message", ""),
-        happenings=[
-            Happening(
-                each.get("name", ""),
-                spelled(int(each.get("timeUnixNano", 0))),
-                attributes(each.get("attributes")),
-                each.get("droppedAttributesCount", 0),
-            )
-            for each in body.get("events", ())
-        ],
+        happenings=[_happening(each) for each in body.get("events", ())],
     )
-    if attrs.get("logfire.span_type") == "pending_span" and found.parent:
-        # It stands for the span that is its parent; that one's parent is told apart.
-        above = text(attrs.get("logfire.pending_parent_id")) or NO_SPAN
-        found.id, found.parent = found.parent, "" if above == NO_SPAN else above
-        found.pending = True
-    # Our own exporter gives what is open an end, because others need one, and says so.
-    is_open = attrs.get("tracklog.unfinished") is True or attrs.get("tracklog.dangling") is True
-    found.pending = found.pending or not found.end or is_open
-    return found
 
 
-def log(item: Item, resource: dict[str, Any]) -> Log:
+def _happening(given: Mapping[str, Any]) -> Happening:
+    return Happening(
+        given.get("name", ""),
+        spelled(int(given.get("timeUnixNano", 0))),
+        Attrs(attributes(given.get("attributes"))),
+    )
+
+
+def log(item: Item, resource: Mapping[str, Any]) -> Log:
     body = item.body
-    attrs = attributes(body.get("attributes"))
+    attrs = Attrs(attributes(body.get("attributes")))
     time, observed = (int(body.get(key, 0)) for key in ("timeUnixNano", "observedTimeUnixNano"))
     said = plain(body.get("body"))
     return Log(
         item,
         attrs,
         resource,
-        item.scope.get("scope", {}).get("name", ""),
         body.get("traceId", ""),
         name=_event_name(body, attrs, said),
         at=spelled(time or observed),
@@ -224,15 +255,6 @@ def _is_word(part: str) -> bool:
     return (
         part.isascii() and part.replace("_", "").replace("-", "").isalnum() and part == part.lower()
     )
-
-
-def _tool(found: Span | Log) -> str:
-    service = (text(found.resource.get("service.name")) or "").lower()
-    name = text(found.attrs.get("event.name")) or found.name
-    for tool, (prefix, services) in AGENTS.items():
-        if name.startswith(prefix) or found.name.startswith(prefix) or service.startswith(services):
-            return tool
-    return "otlp"
 
 
 def spelled(nanoseconds: int) -> str | None:
