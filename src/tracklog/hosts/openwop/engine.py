@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import threading
 import time
 import uuid
 from collections import OrderedDict
@@ -10,12 +9,9 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import orjson
-
 from tracklog.collector import logs
-from tracklog.disk import Disk, write_file
 from tracklog.errors import Overtaken, TracklogError
-from tracklog.frame import Record, stamp
+from tracklog.frame import stamp
 from tracklog.home import Home
 from tracklog.hosts import Leases
 from tracklog.hosts._notes import note
@@ -24,20 +20,13 @@ from tracklog.hosts.openwop.definitions import Definition
 from tracklog.hosts.openwop.ends import BadAnswer
 from tracklog.hosts.openwop.execution import Answer, Execution
 from tracklog.hosts.openwop.forks import beginning, forked, node_start, started
+from tracklog.hosts.openwop.hearing import Hearing
 from tracklog.hosts.openwop.instance import instance_of
 from tracklog.hosts.openwop.models import model_of
 from tracklog.hosts.openwop.nodes import supervising
 from tracklog.hosts.openwop.redaction import Redactor
 from tracklog.hosts.openwop.requests import Request, Requests
-from tracklog.hosts.openwop.runlog import (
-    CANCEL,
-    FAMILY,
-    REQUEST,
-    TERMINAL,
-    RunLog,
-    line_of,
-    new_event,
-)
+from tracklog.hosts.openwop.runlog import CANCEL, FAMILY, RunLog, line_of, new_event
 from tracklog.hosts.openwop.settings import ENGINE, Settings
 from tracklog.hosts.openwop.taping import tape_for
 from tracklog.hosts.openwop.tools import Hooks
@@ -49,8 +38,6 @@ KEPT = 2000
 SWEEP = 1.0
 """Seconds after which a run whose host died is taken over by another that lives."""
 _THREADS = 64  # runs whose events are written, and so synced, together
-LISTEN = 0.1
-"""Seconds that a stop waits for the listener, at most."""
 DAY = 86_400.0
 
 
@@ -82,42 +69,38 @@ class Engine:
         self.model = model_of(settings)
         self.leases = Leases(home.path)
         self.instance = instance_of(home.path)
-        self.stopping = self._alone = False
+        self.stopping = False
         self.requests = Requests(self)
+        self.hearing = Hearing(home, self.instance, self.requests)
         self.tapes: dict[str, Tape] = {}
         """Of the runs that are played from one."""
         self._logs: OrderedDict[str, RunLog] = OrderedDict()
         self._running: dict[str, tuple[Execution | None, asyncio.Task[None]]] = {}
-        self._open: set[str] = set()
-        """Runs of ours that have not ended."""
         self._quiet: set[str] = set()
-        """Those of them that wait for a person."""
-        self._cursor = 0
-        self._reading = threading.Lock()
-        self._cache = home.path / "hosts" / "openwop.cache"
+        """Open runs that wait for a person."""
         self._sweeper: asyncio.Task[None] | None = None
-        self._listener: threading.Thread | None = None
         self._inline = home.store.durability == "os"
         self._door = ThreadPoolExecutor(_THREADS, "openwop-door")
-
-    # Life.
 
     async def start(self, *, alone: bool = False) -> None:
         """Takes up every run that was left unfinished and that nobody else works on.
 
         Who is `alone` carries out what it begins itself, and leaves the rest to other hosts.
         """
-        self._loop = asyncio.get_running_loop()
-        self._alone = alone
+        loop = asyncio.get_running_loop()
         if alone:
-            self._cursor = self.home.journal.last
+            self.hearing.skip()
         else:
-            self._load()
-            await asyncio.to_thread(self.catch_up)
+            self.hearing.load()
+            await asyncio.to_thread(self.hearing.catch_up)
             self._sweep()
             self._sweeper = asyncio.create_task(self._sweep_on())
-        self._listener = threading.Thread(target=self._listen, name="openwop", daemon=True)
-        self._listener.start()
+
+        def tell(runs: set[str]) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is gone
+                loop.call_soon_threadsafe(self.heard, runs)
+
+        self.hearing.listen(tell)
 
     async def stop(self) -> None:
         """Lets go of every run where it is; whoever starts next goes on there."""
@@ -129,78 +112,18 @@ class Engine:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._listener is not None:
-            await asyncio.to_thread(self._listener.join, 5)
+        await asyncio.to_thread(self.hearing.stop)
         await self.model.close()
         self._door.shutdown()
-        if not self._alone:
-            self._save()
+        self.hearing.save()
         self.leases.close()
-
-    def _load(self) -> None:
-        try:
-            said = orjson.loads(self._cache.read_bytes())
-            if said["instance"] == self.instance and said["cursor"] <= self.home.journal.last:
-                self._cursor, self._open = said["cursor"], set(said["open"])
-                self.requests.load(said["requests"])
-        except (OSError, ValueError, KeyError, TypeError):
-            self._cursor, self._open = 0, set()  # a cache: it is made again from the journal
-
-    def _save(self) -> None:
-        said = {"instance": self.instance, "cursor": self._cursor, "open": sorted(self._open)}
-        said["requests"] = self.requests.dump()
-        with contextlib.suppress(OSError):
-            write_file(Disk(), self._cache, orjson.dumps(said))
-
-    # Listening: what we and other processes write.
-
-    def catch_up(self) -> set[str]:
-        """Reads what is new in the journal; the runs that it is about."""
-        heard: set[str] = set()
-        with self._reading:
-            while records := self.home.journal.read(self._cursor, 10_000):
-                for record in records:
-                    if record.family == FAMILY and record.line:
-                        heard.add(record.run)
-                        self._take_in(record)
-                self._cursor = records[-1].seq
-        return heard
-
-    def _take_in(self, record: Record) -> None:
-        line = record.line
-        if record.dialect == FAMILY:
-            if b'"type":"run.' not in line:
-                return
-            event = orjson.loads(line)
-            if event["type"] == "run.started":
-                if not self._alone and event.get("host", {}).get("instance") == self.instance:
-                    self._open.add(record.run)
-            elif event["type"] in TERMINAL:
-                self._open.discard(record.run)
-                self._quiet.discard(record.run)
-        elif REQUEST.encode() in line:
-            self.requests.hear(orjson.loads(line))
-
-    def _listen(self) -> None:
-        while not self.stopping:
-            try:
-                if not self.home.journal.wait(self._cursor, LISTEN):
-                    continue
-                heard = self.catch_up()
-            except Exception as error:  # noqa: BLE001  # said, and tried again
-                if not self.stopping:
-                    logs.say_failure("the journal could not be read", error)
-                    time.sleep(1)
-                continue
-            if heard and not self.stopping:
-                with contextlib.suppress(RuntimeError):  # the loop is gone
-                    self._loop.call_soon_threadsafe(self.heard, heard)
 
     def heard(self, runs: Iterable[str]) -> None:
         """Tells whoever follows these runs that there is more."""
+        self._quiet &= self.hearing.open
         for name in runs:
             log = self._logs.get(name)
-            if log is None and name in self._open:
+            if log is None and name in self.hearing.open:
                 log = self.log(name)
             if log is not None:
                 log.refresh(self.home.journal)
@@ -216,7 +139,7 @@ class Engine:
         if log.cancel is not None and running is not None:
             if running[0] is not None:
                 running[0].stop.set()
-        elif running is None and log.name in self._open and (log.cancel or log.answers):
+        elif running is None and log.name in self.hearing.open and (log.cancel or log.answers):
             self._quiet.discard(log.name)
             self._take_up(log.name)
 
@@ -230,7 +153,7 @@ class Engine:
             self.requests.forget(self.clock() - DAY)
 
     def _sweep(self) -> None:
-        for name in sorted(self._open - self._quiet - self._running.keys()):
+        for name in sorted(self.hearing.open - self._quiet - self._running.keys()):
             try:
                 self._take_up(name)
             except Newer:
@@ -246,7 +169,7 @@ class Engine:
             return False
         log.refresh(self.home.journal)
         if not log.events or log.ended:
-            self._open.discard(name)
+            self.hearing.open.discard(name)
             self.leases.release(log.run)
             return False
         if answer is None and log.answers and log.snapshot.interrupt is not None:
@@ -267,8 +190,6 @@ class Engine:
                 return Answer(asked["nodeId"], value, by, told=True)
         log.answers.clear()
         return None
-
-    # Runs.
 
     def log(self, name: str) -> RunLog:
         """A run by its name; it may be empty."""
@@ -318,7 +239,7 @@ class Engine:
         log.refresh(self.home.journal)
         if log.events:  # it was begun before, and not ended
             self.leases.release(log.run)
-            self._open.add(name)
+            self.hearing.open.add(name)
             self._take_up(name)
             return self.log(name)
         self._logs[name] = log
@@ -344,7 +265,7 @@ class Engine:
             self._logs.pop(name, None)
             self.leases.release(log.run)
             raise
-        self._open.add(name)
+        self.hearing.open.add(name)
         self._go(log, live=live)
         return log
 
@@ -422,7 +343,7 @@ class Engine:
             if answer.told:
                 logs.say("warning", "an answer does not fit", run=log.name, why=str(failure))
         if log.ended:
-            self._open.discard(log.name)
+            self.hearing.open.discard(log.name)
             self.tapes.pop(log.name, None)
         elif failure is None or isinstance(failure, BadAnswer):
             self._quiet.add(log.name)
@@ -452,7 +373,7 @@ class Engine:
             definition = self.workflows.known[workflow]
             return await self.create(definition, inputs, {}, parent, name=name)
         if not log.ended:
-            self._open.add(name)
+            self.hearing.open.add(name)
         return log
 
     async def end_of(self, log: RunLog) -> None:
@@ -474,7 +395,7 @@ class Engine:
         self._act(log)
         until = self.monotonic() + 2
         while not log.ended and self.monotonic() < until and not self.stopping:
-            if name in self._open and name not in self._running:
+            if name in self.hearing.open and name not in self._running:
                 self._take_up(name)
             await log.wait(0.1)
         return log
@@ -549,11 +470,9 @@ class Engine:
         if log.ended:
             self.leases.release(log.run)
         else:
-            self._open.add(name)
+            self.hearing.open.add(name)
             self._go(log)
         return log, start
-
-    # Writing.
 
     def now(self, log: RunLog) -> str:
         """The time; never before the run's last event."""

@@ -262,7 +262,7 @@ class App:
         body = _sha(call.body)
         requests = self.engine.requests
         async with requests.alone(key):
-            self.engine.heard(await asyncio.to_thread(self.engine.catch_up))
+            self.engine.heard(await asyncio.to_thread(self.engine.hearing.catch_up))
             known = requests.find(key)
             if known is not None:
                 if known["body"] != body:

@@ -1,0 +1,106 @@
+"""What the journal says of this host's runs, whoever wrote it: which are open, what was asked."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+
+import orjson
+
+from tracklog.collector import logs
+from tracklog.disk import Disk, write_file
+from tracklog.frame import Record
+from tracklog.home import Home
+from tracklog.hosts.openwop.requests import Requests
+from tracklog.hosts.openwop.runlog import FAMILY, REQUEST, TERMINAL
+
+LISTEN = 0.1
+"""Seconds that a stop waits for the listener, at most."""
+
+
+class Hearing:
+    """Reads the journal on; where it is, and what it knows by then, outlives the process."""
+
+    def __init__(self, home: Home, instance: str, requests: Requests) -> None:
+        self.open: set[str] = set()
+        """Runs of ours that have not ended."""
+        self._home, self._instance, self._requests = home, instance, requests
+        self._cache = home.path / "hosts" / "openwop.cache"
+        self._cursor = 0
+        self._reading = threading.Lock()
+        self._own_only = self._stopping = False
+        self._listener: threading.Thread | None = None
+
+    def skip(self) -> None:
+        """Takes up nothing: what is in the journal by now, and what others begin, is theirs."""
+        self._own_only = True
+        self._cursor = self._home.journal.last
+
+    def listen(self, tell: Callable[[set[str]], None]) -> None:
+        """Tells, from a thread of its own, of which runs there is more."""
+        self._listener = threading.Thread(
+            target=self._listen, args=(tell,), name="openwop", daemon=True
+        )
+        self._listener.start()
+
+    def stop(self) -> None:
+        self._stopping = True
+        if self._listener is not None:
+            self._listener.join(5)
+
+    def load(self) -> None:
+        try:
+            said = orjson.loads(self._cache.read_bytes())
+            if said["instance"] == self._instance and said["cursor"] <= self._home.journal.last:
+                self._cursor, self.open = said["cursor"], set(said["open"])
+                self._requests.load(said["requests"])
+        except (OSError, ValueError, KeyError, TypeError):
+            self._cursor, self.open = 0, set()  # a cache: it is made again from the journal
+
+    def save(self) -> None:
+        if self._own_only:
+            return
+        said = {"instance": self._instance, "cursor": self._cursor, "open": sorted(self.open)}
+        said["requests"] = self._requests.dump()
+        with contextlib.suppress(OSError):
+            write_file(Disk(), self._cache, orjson.dumps(said))
+
+    def catch_up(self) -> set[str]:
+        """Reads what is new in the journal; the runs that it is about."""
+        heard: set[str] = set()
+        with self._reading:
+            while records := self._home.journal.read(self._cursor, 10_000):
+                for record in records:
+                    if record.family == FAMILY and record.line:
+                        heard.add(record.run)
+                        self._take_in(record)
+                self._cursor = records[-1].seq
+        return heard
+
+    def _take_in(self, record: Record) -> None:
+        line = record.line
+        if record.dialect == FAMILY:
+            if b'"type":"run.' not in line:
+                return
+            event = orjson.loads(line)
+            if event["type"] == "run.started":
+                if not self._own_only and event.get("host", {}).get("instance") == self._instance:
+                    self.open.add(record.run)
+            elif event["type"] in TERMINAL:
+                self.open.discard(record.run)
+        elif REQUEST.encode() in line:
+            self._requests.hear(orjson.loads(line))
+
+    def _listen(self, tell: Callable[[set[str]], None]) -> None:
+        while not self._stopping:
+            try:
+                if not self._home.journal.wait(self._cursor, LISTEN):
+                    continue
+                heard = self.catch_up()
+            except Exception as error:  # noqa: BLE001  # said, and tried again
+                if not self._stopping:
+                    logs.say_failure("the journal could not be read", error)
+                    time.sleep(1)
+                continue
+            if heard and not self._stopping:
+                tell(heard)
