@@ -11,7 +11,21 @@ from tracklog.check import checker, understand
 from tracklog.dialects import tracklog as native
 from tracklog.event import Event
 from tracklog.export import flight
-from tracklog.fact import FACTS, Fidelity, LinkKind, Phase, Role, What
+from tracklog.fact import (
+    FACTS,
+    Began,
+    Called,
+    Decided,
+    Ended,
+    Fidelity,
+    LinkKind,
+    Phase,
+    Returned,
+    Role,
+    Said,
+    Spent,
+    What,
+)
 from tracklog.frame import Record
 from tracklog.intake import Intake
 from tracklog.journal import Journal
@@ -81,18 +95,60 @@ def facts_of(recorded):
     ]
 
 
+def text(words, role="assistant", **more):
+    return Said(role=role, blocks=({"type": "text", "text": words},), **more)
+
+
+A_TALK = [
+    Began(what="run", agent="coder", task="Fix it", model="m-1", software={"name": "demo"}),
+    text("Please fix it.", "user"),
+    Said(
+        role="assistant",
+        agent="coder",
+        model="m-1",
+        stop_reason="tool_use",
+        message_id="msg-1",
+        blocks=(
+            {"type": "thinking", "thinking": "Read first."},
+            {"type": "text", "text": "I look."},
+        ),
+    ),
+    Called(agent="coder", tool="read", call_id="call_1", input={"path": "a.py"}),
+    Called(agent="coder", tool="shell", call_id="call_2", input="ls"),
+    Spent(
+        agent="coder",
+        key="msg-1",
+        provider="anthropic",
+        model="m-1",
+        usage={"input_tokens": 100, "output_tokens": 20, "cached_tokens": 40},
+        cost_usd=0.25,
+    ),
+    Returned(agent="coder", call_id="call_2", ok=False, error="no such command"),
+    text("Done.", agent="coder", model="m-1", message_id="msg-2"),
+    Returned(agent="coder", call_id="call_1", ok=True, output="x = 1", seconds=0.5),
+    Decided(name="tests", verdict="pass", passed=True, score=0.9, about="call_1"),
+    Ended(what="run", outcome="converged", passed=True, seconds=3.0),
+]
+
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12) | st.sampled_from(
     ["coder", "read", "call_1", "step.a", "<b>&\"'", "a\nb", "x" * 200, "ünï", "#"]
 )
+lifted = st.builds(
+    lambda letter, kind: {
+        "$blob": {"sha256": letter * 64, "bytes": 9, "media_type": kind, "preview": "so it began"}
+    },
+    st.sampled_from("ab0"),
+    st.sampled_from(["text/plain", "image/png", "application/json"]),
+)
 values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | names,
+    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | names | lifted,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
     max_leaves=6,
 )
 numbers = st.integers(0, 10**6) | st.floats(0, 1e6)
 blocks = st.one_of(
-    names.map(lambda text: {"type": "text", "text": text}),
-    names.map(lambda text: {"type": "thinking", "thinking": text}),
+    (names | lifted).map(lambda text: {"type": "text", "text": text}),
+    names.map(lambda text: {"type": "thinking", "thinking": text, "signature": "c2lnbg=="}),
     names.map(lambda text: {"type": "command", "command": text}),
     values.map(lambda chunk: {"type": "stream", "chunk": chunk, "provider_type": "image"}),
     st.just({"type": "thinking", "opaque": "AAECAw=="}),
@@ -119,6 +175,10 @@ OF: dict[str, st.SearchStrategy[Any]] = {
     "confidence": st.floats(0, 1),
     "threshold": st.floats(0, 1),
     "call_id": st.sampled_from(["c1", "c2", "c3"]),
+    "provider_call_id": st.sampled_from(["c2", "p1"]),
+    "parent_call_id": st.sampled_from(["c1", "c3"]),
+    "message_id": st.sampled_from(["m1", "m2", "id-1"]),
+    "about": st.sampled_from(["c1", "m1", "id-0", "nobody"]),
     "question_id": st.sampled_from(["q1", "q2"]),
     "key": st.sampled_from(["k1", "k2", "m1"]),
     "step": st.sampled_from(["0", "1", "2", "build", "build.test", "build#1"]),
@@ -145,6 +205,14 @@ def _strategy(kind):
 facts = st.one_of([_strategy(kind) for kind in FACTS])
 
 
+BESIDE: dict[str, st.SearchStrategy[Any]] = {
+    "cause": st.sampled_from(["id-0", "elsewhere"]),
+    "extra": st.dictionaries(st.sampled_from(["seen", "by the way"]), values, min_size=1),
+    "nobody knows": names,
+}
+"""What a line may say that no fact tells."""
+
+
 @st.composite
 def generated(draw, most: int = 12):
     """A native run of facts that the door takes."""
@@ -153,7 +221,8 @@ def generated(draw, most: int = 12):
     for n, fact in enumerate(draw(st.lists(facts, min_size=1, max_size=most))):
         at = draw(st.sampled_from([None, f"2026-05-05T09:00:{n:02}Z", "2026-05-05T08:00:00.5Z"]))
         origin = {"writer": "test", "fidelity": fact.fidelity}
-        line = native.line(fact, id=f"id-{n}", run="run 7", at=at, origin=origin)
+        more = draw(st.fixed_dictionaries({}, optional=BESIDE))
+        line = native.line(fact, id=f"id-{n}", run="run 7", at=at, origin=origin, **more)
         if isinstance(DOORS["tracklog"](line), Event):
             lines.append(line)
     return records(lines, "tracklog")

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 import sampling as samples
 from flying import (
+    A_TALK,
     DIALECTS,
     FLIGHTS,
     RUN,
@@ -28,6 +29,7 @@ from flying import (
     generated,
     records,
     sample,
+    text,
     told,
 )
 from soaking import SOAK
@@ -36,11 +38,8 @@ from tracklog.cli import tracklog
 from tracklog.dialects import tracklog as native
 from tracklog.errors import UnknownName
 from tracklog.export import export, flight, losses
-from tracklog.exporters import plain
 from tracklog.exporters.otel.spans import span_id, trace_id
 from tracklog.fact import (
-    Answered,
-    Asked,
     Began,
     Called,
     Decided,
@@ -54,6 +53,7 @@ from tracklog.fact import (
 )
 from tracklog.frame import Erased, Record
 from tracklog.testing import ExporterSuite, told_by
+from watching import check_stream
 
 NAMES = registry.exporter_names()
 ROOT = Path(__file__).parents[1]
@@ -67,42 +67,6 @@ def written(flight, name, **options) -> bytes:
 def one(*facts, **more):
     """The flight of some facts."""
     return flights(told(*facts, **more))[0]
-
-
-def text(words, role="assistant", **more):
-    return Said(role=role, blocks=({"type": "text", "text": words},), **more)
-
-
-A_TALK = [
-    Began(what="run", agent="coder", task="Fix it", model="m-1", software={"name": "demo"}),
-    text("Please fix it.", "user"),
-    Said(
-        role="assistant",
-        agent="coder",
-        model="m-1",
-        stop_reason="tool_use",
-        message_id="msg-1",
-        blocks=(
-            {"type": "thinking", "thinking": "Read first."},
-            {"type": "text", "text": "I look."},
-        ),
-    ),
-    Called(agent="coder", tool="read", call_id="call_1", input={"path": "a.py"}),
-    Called(agent="coder", tool="shell", call_id="call_2", input="ls"),
-    Spent(
-        agent="coder",
-        key="msg-1",
-        provider="anthropic",
-        model="m-1",
-        usage={"input_tokens": 100, "output_tokens": 20, "cached_tokens": 40},
-        cost_usd=0.25,
-    ),
-    Returned(agent="coder", call_id="call_2", ok=False, error="no such command"),
-    text("Done.", agent="coder", model="m-1", message_id="msg-2"),
-    Returned(agent="coder", call_id="call_1", ok=True, output="x = 1", seconds=0.5),
-    Decided(name="tests", verdict="pass", passed=True, score=0.9, about="call_1"),
-    Ended(what="run", outcome="converged", passed=True, seconds=3.0),
-]
 
 
 @pytest.mark.parametrize("path", FLIGHTS, ids=samples.name_of)
@@ -790,325 +754,6 @@ def test_a_trajectory_is_read_back_by_our_importer(tmp_path):
     assert [f.tool for f in heard if isinstance(f, Called)] == ["read", "shell"]
     assert {f.output for f in heard if isinstance(f, Returned)} >= {"x = 1"}
     assert [f.cost_usd for f in heard if isinstance(f, Spent)] == [0.25]
-
-
-EVERYTHING = [
-    Began(
-        what="run",
-        agent="coder",
-        task="Fix it",
-        model="m-1",
-        software={"name": "demo", "version": "1"},
-        host="h",
-        cwd="/w",
-        git={"branch": "b"},
-    ),
-    Said(role="user", blocks=({"type": "text", "text": "Please."},), message_id="u1"),
-    Said(role="system", blocks=({"type": "text", "text": "Be good."},)),
-    Said(
-        role="assistant",
-        agent="coder",
-        step="s1",
-        model="m-1",
-        stop_reason="tool_use",
-        message_id="msg-1",
-        to="bob",
-        blocks=(
-            {"type": "thinking", "thinking": "Hm", "signature": "SIG=="},
-            {"type": "text", "text": "I look."},
-            {"type": "stream", "provider_type": "x", "chunk": {"a": 1}},
-        ),
-    ),
-    Called(
-        agent="coder",
-        step="s1",
-        tool="read",
-        call_id="c1",
-        input={"p": 1},
-        tool_server="srv",
-        provider_call_id="pc1",
-    ),
-    Called(agent="coder", step="s1", tool="shell", call_id="c2", input="ls", by_provider=True),
-    Spent(
-        agent="coder",
-        step="s1",
-        key="msg-1",
-        provider="anthropic",
-        model="m-1",
-        usage={
-            "input_tokens": 100,
-            "output_tokens": 20,
-            "cached_tokens": 40,
-            "reasoning_tokens": 5,
-        },
-        cost_usd=0.25,
-        calls=1,
-    ),
-    Returned(
-        agent="coder",
-        step="s1",
-        call_id="c2",
-        tool="shell",
-        ok=False,
-        error={"m": "no"},
-        exit_code=3,
-        status="err",
-    ),
-    Returned(agent="coder", step="s1", call_id="c1", ok=True, output={"x": [1]}, seconds=0.5),
-    Said(role="thought", agent="coder", blocks=({"type": "text", "text": "so"},)),
-    Said(role="belief", agent="coder", blocks=({"type": "text", "text": "it is"},), to="ann"),
-    Said(role="world", blocks=({"type": "text", "text": "rain"},)),
-    Said(role="note", blocks=({"type": "text", "text": "n"},), injected=True),
-    Said(role="assistant", agent="coder", blocks=({"type": "thinking", "opaque": "ENC"},)),
-    Moved(agent="coder", from_="a", to="b", phase="waiting", reason="r"),
-    Decided(
-        name="tests",
-        verdict="pass",
-        passed=True,
-        score=0.9,
-        about="c1",
-        by="j",
-        confidence=0.7,
-        reason="ok",
-        evidence={"e": 1},
-    ),
-    Decided(name="sc", score=0.9),
-    Asked(
-        question_id="q1",
-        text="Which?",
-        what="clarification",
-        options=("a", "b"),
-        schema={"type": "string"},
-        expires="2026-11-16T07:00:00Z",
-    ),
-    Answered(question_id="q1", answer={"a": 1}, by="ada"),
-    Linked(kind="handoff", from_="a", to="b", reason="x", context={"k": 1}),
-    Linked(kind="related", other="zz"),
-    Noted(label="compaction", data={"trigger": "auto", "before": 10, "after": 2}),
-    Noted(label="model-change", kind="k", text="t", data={"from": "a", "to": "b"}),
-    Began(what="step", step="s2", agent="coder"),
-    Ended(what="step", step="s2", passed=True, outcome="done", score=0.5),
-    Ended(
-        what="run",
-        outcome="converged",
-        passed=True,
-        score=0.8,
-        seconds=3.0,
-        exit_code=0,
-        reason="fine",
-    ),
-]
-
-
-def says(fact):
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in plain(fact).items()
-    }
-
-
-@pytest.mark.parametrize("name", ["agui", "atif", "cloudevents", "otel"])
-def test_what_is_kept_or_carried_through_a_format_is_there_when_it_is_read_back(name, tmp_path):
-    exporter = registry.exporter(name)
-    path = tmp_path / f"run{exporter.suffix}"
-    options = {"content": "yes"} if name == "otel" else {}
-    path.write_bytes(written(one(*EVERYTHING), name, **options))
-    lines, _, _ = told_by(registry.importer({"otel": "otlp"}.get(name, name)), path)
-    back = [says(fact) | {"": type(fact)} for fact in facts_of(records(lines, "tracklog"))]
-    fates = exporter.fates(exporter.chosen(options))
-    for fact in EVERYTHING:
-        if name == "otel" and isinstance(fact, Said) and fact.role != "assistant":
-            continue  # a turn is one message there, and what it was given has no name
-        wanted = {
-            key: value
-            for key, value in says(fact).items()
-            if fates.get(f"{type(fact).__name__}.{key}") in ("kept", "carried")
-        } | {"": type(fact)}
-        assert any(all(each.get(key) == value for key, value in wanted.items()) for each in back), (
-            wanted
-        )
-
-
-# agui
-
-
-def events_of(stream: bytes) -> list[dict[str, Any]]:
-    frames = stream.decode().split("\n\n")
-    assert frames.pop() == ""
-    found = []
-    for frame in frames:
-        id, line = frame.split("\n")
-        assert re.fullmatch(r"id: \d+", id)
-        found.append(json.loads(line.removeprefix("data: ")))
-    return found
-
-
-FIELDS = {
-    "RUN_STARTED": {"threadId", "runId"},
-    "RUN_FINISHED": {"threadId", "runId"},
-    "RUN_ERROR": {"message"},
-    "STEP_STARTED": {"stepName"},
-    "STEP_FINISHED": {"stepName"},
-    "TEXT_MESSAGE_START": {"messageId", "role"},
-    "TEXT_MESSAGE_CONTENT": {"messageId", "delta"},
-    "TEXT_MESSAGE_END": {"messageId"},
-    "TOOL_CALL_START": {"toolCallId", "toolCallName"},
-    "TOOL_CALL_ARGS": {"toolCallId", "delta"},
-    "TOOL_CALL_END": {"toolCallId"},
-    "TOOL_CALL_RESULT": {"messageId", "toolCallId", "content"},
-    "STATE_SNAPSHOT": {"snapshot"},
-    "MESSAGES_SNAPSHOT": {"messages"},
-    "REASONING_START": {"messageId"},
-    "REASONING_END": {"messageId"},
-    "REASONING_MESSAGE_START": {"messageId", "role"},
-    "REASONING_MESSAGE_CONTENT": {"messageId", "delta"},
-    "REASONING_MESSAGE_END": {"messageId"},
-    "REASONING_ENCRYPTED_VALUE": {"subtype", "entityId", "encryptedValue"},
-    "RAW": {"event"},
-    "CUSTOM": {"name", "value"},
-}
-OPENS = {
-    "TEXT_MESSAGE_START": "messageId",
-    "TOOL_CALL_START": "toolCallId",
-    "STEP_STARTED": "stepName",
-    "REASONING_START": "messageId",
-    "REASONING_MESSAGE_START": "messageId",
-}
-INSIDE = {
-    "TEXT_MESSAGE_CONTENT": "TEXT_MESSAGE_START",
-    "TEXT_MESSAGE_END": "TEXT_MESSAGE_START",
-    "TOOL_CALL_ARGS": "TOOL_CALL_START",
-    "TOOL_CALL_END": "TOOL_CALL_START",
-    "STEP_FINISHED": "STEP_STARTED",
-    "REASONING_MESSAGE_CONTENT": "REASONING_MESSAGE_START",
-    "REASONING_MESSAGE_END": "REASONING_MESSAGE_START",
-    "REASONING_END": "REASONING_START",
-}
-
-
-def check_stream(stream: bytes):
-    """What the official client enforces."""
-    running, opened = False, set()
-    for event in events_of(stream):
-        kind = event["type"]
-        assert FIELDS[kind] <= event.keys(), event
-        assert not [key for key, value in event.items() if value is None]
-        assert isinstance(event["timestamp"], int)
-        if kind == "RUN_STARTED":
-            assert not running
-            running = True
-        else:
-            assert running, event
-        if kind in OPENS:
-            key = (kind, event[OPENS[kind]])
-            assert key not in opened
-            opened.add(key)
-        if kind in INSIDE:
-            start = INSIDE[kind]
-            key = (start, event[OPENS[start]])
-            assert key in opened
-            if kind.endswith(("_END", "_FINISHED")):
-                opened.discard(key)
-        if kind.endswith(("_CONTENT", "_ARGS")):
-            assert event["delta"]
-        if kind in ("RUN_FINISHED", "RUN_ERROR"):
-            assert kind == "RUN_ERROR" or not opened
-            running = False
-            opened.clear()
-        for usage in event.get("usage", []):
-            amounts = [v for k, v in usage.items() if k.endswith("Tokens")]
-            assert all(type(amount) is int and amount >= 0 for amount in amounts)
-
-
-def stream(flight, **options):
-    out = written(flight, "agui", **options)
-    check_stream(out)
-    return events_of(out)
-
-
-def test_a_talk_is_a_legal_stream():
-    events = stream(one(*A_TALK))
-    kinds = [event["type"] for event in events]
-    assert kinds[0] == "RUN_STARTED"
-    assert kinds[-1] == "RUN_FINISHED"
-    assert events[0]["threadId"] == events[0]["runId"] == RUN
-    start = kinds.index("TOOL_CALL_START")
-    assert kinds[start : start + 3] == ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"]
-    assert events[start + 1]["delta"] == '{"path":"a.py"}'
-    thought = kinds.index("REASONING_START")
-    assert kinds[thought : thought + 5] == [
-        "REASONING_START",
-        "REASONING_MESSAGE_START",
-        "REASONING_MESSAGE_CONTENT",
-        "REASONING_MESSAGE_END",
-        "REASONING_END",
-    ]
-    assert events[-1]["outcome"] == {"type": "success"}
-    (usage,) = events[-1]["usage"]
-    assert usage == {
-        "provider": "anthropic",
-        "model": "m-1",
-        "inputTokens": 100,
-        "outputTokens": 20,
-        "totalTokens": 120,
-        "cachedInputTokens": 40,
-    }
-
-
-def test_a_failed_run_closes_what_is_open_and_ends_with_its_error():
-    events = stream(
-        one(
-            Began(what="run"),
-            Began(what="step", step="build"),
-            Ended(what="run", outcome="failed", passed=False, error="disk full"),
-        )
-    )
-    assert [event["type"] for event in events[-2:]] == ["STEP_FINISHED", "RUN_ERROR"]
-    assert events[-1]["message"] == "disk full"
-
-
-def test_a_question_interrupts_the_run_and_its_answer_resumes_it():
-    facts = [
-        Began(what="run"),
-        text("hello", agent="a"),
-        Asked(question_id="q1", text="Which port?", what="clarification"),
-        Answered(question_id="q1", answer="8080"),
-        Ended(what="run", passed=True),
-    ]
-    events = stream(one(*facts))
-    kinds = [event["type"] for event in events]
-    asked = kinds.index("RUN_FINISHED")
-    assert kinds[asked - 2 : asked] == ["STATE_SNAPSHOT", "MESSAGES_SNAPSHOT"]
-    assert [message["content"] for message in events[asked - 1]["messages"]] == ["hello"]
-    (interrupt,) = events[asked]["outcome"]["interrupts"]
-    assert (interrupt["id"], interrupt["message"]) == ("q1", "Which port?")
-    resumed = events[asked + 1]
-    assert resumed["type"] == "RUN_STARTED"
-    assert resumed["threadId"] == events[0]["threadId"]
-    assert resumed["input"]["resume"][0]["interruptId"] == "q1"
-    assert resumed["input"]["resume"][0]["payload"] == "8080"
-
-
-def test_the_raw_copy_is_the_line():
-    recorded = told(*A_TALK)
-    raws = [e for e in stream(flights(recorded)[0], raw="yes") if e["type"] == "RAW"]
-    assert [event["event"] for event in raws] == [json.loads(r.line) for r in recorded]
-    assert {event["source"] for event in raws} == {"tracklog"}
-
-
-def test_a_stream_is_read_back_by_our_importer(tmp_path):
-    path = tmp_path / "run.sse"
-    path.write_bytes(written(one(*A_TALK), "agui"))
-    lines, _, _ = told_by(registry.importer("agui"), path)
-    heard = facts_of(records(lines, "tracklog"))
-    words = [block.get("text") for f in heard if isinstance(f, Said) for block in f.blocks]
-    assert [each for each in words if each] == ["Please fix it.", "I look.", "Done."]
-    assert [(f.tool, f.call_id) for f in heard if isinstance(f, Called)] == [
-        ("read", "call_1"),
-        ("shell", "call_2"),
-    ]
-    assert {f.call_id: f.output for f in heard if isinstance(f, Returned)}["call_1"] == "x = 1"
-    assert [f.what for f in heard if isinstance(f, Ended)] == ["run"]
 
 
 # cloudevents

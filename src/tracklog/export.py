@@ -22,8 +22,13 @@ from tracklog.frame import Record, Run
 from tracklog.home import Home
 from tracklog.loss import Report
 from tracklog.replay import event_of, facts_of, failure, told_of
+from tracklog.untold import Untold
 from tracklog.verify import head
 
+CONVERSATIONS = (
+    "gen_ai.conversation.id", "session.id", "conversation.id", "thread.id", "threadId",
+)  # fmt: skip  # one row
+"""What sources call the conversation that a run is a part of, the strongest first."""
 Records = Callable[[Run], Iterable[Record]]
 """The records of a run from the first on, as often as they are asked for."""
 
@@ -92,6 +97,21 @@ def _sub_runs(links: tree_fold.Links, heard: Mapping[str, tree_fold.State]) -> t
     }
 
 
+def root_of(run: Run, states: Mapping[str, tree_fold.State]) -> Run:
+    """The run at the top of the tree that a run stands in."""
+    return _root(":".join(run), _sub_runs(tree_fold.links(states)[1], states))
+
+
+def conversation_of(run: Run, root: Run, states: Mapping[str, tree_fold.State]) -> str | None:
+    """What the run is a part of elsewhere, or the run at the top is, by the strongest name."""
+    for key in dict.fromkeys((":".join(run), ":".join(root))):
+        known = dict(reversed(states[key].aliases)) if key in states else {}
+        for system in CONVERSATIONS:
+            if known.get(system):
+                return str(known[system])
+    return None
+
+
 def _root(key: str, parents: tree_fold.Links) -> Run:
     seen = {key}
     while above := [parent for parent in parents.get(key, {}) if parent not in seen]:
@@ -118,7 +138,7 @@ def _flight(
             one = _flight(run_of(child), root, records, dialects, states, children, parents, seen)
             below.append(replace(one, parent=run, call=_call(states, key, child)))
     above = next(iter(parents.get(key, {})), None)
-    survey = _Survey(run, dialects)
+    survey = Survey(run, dialects)
     for record in records(run):
         survey.hear(record)
     counted = survey.counted()
@@ -126,7 +146,9 @@ def _flight(
         family=run[0],
         run=run[1],
         root=root,
+        conversation=conversation_of(run, root, states),
         heard=lambda: hear(records(run), dialects, counted),
+        untold=_untold(dialects),
         summary=survey.summary(),
         opening=survey.opening,
         spends=tuple(counted.values()),
@@ -140,6 +162,17 @@ def _flight(
         call=_call(states, above, key) if above else None,
         below=tuple(below),
     )
+
+
+def _untold(dialects: Mapping[str, Dialect]) -> Callable[[Event], Iterator[str]]:
+    known: dict[str, Untold] = {}
+
+    def untold(event: Event) -> Iterator[str]:
+        if event.dialect not in known:
+            known[event.dialect] = Untold(dialects[event.dialect])
+        return known[event.dialect](event)
+
+    return untold
 
 
 def _call(states: Mapping[str, tree_fold.State], parent: str, child: str) -> str | None:
@@ -212,7 +245,7 @@ class _Rules:
             yield from self.dialects[name].rest(state)
 
 
-class _Survey:
+class Survey:
     """What has to be known of a run before its first line is written."""
 
     def __init__(self, run: Run, dialects: Mapping[str, Dialect]) -> None:
@@ -274,6 +307,10 @@ class _Survey:
             )
             for each in costs_fold.counted(self.spends.values())
         }
+
+    @property
+    def ended(self) -> bool:
+        return runs_fold.ended_ms(self.state) is not None
 
     def summary(self) -> dict[str, Any]:
         return runs_fold.row(self.state, self.state.last_received)

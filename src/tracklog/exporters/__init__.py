@@ -3,6 +3,7 @@
 To write another: a file here that ends with `exporter = Exporter(...)`.
 Its `write` is a pure function of a flight: exporting twice gives the same bytes.
 Its `fates` say what becomes of each field of each fact; a test holds them to it.
+What it has no words for rides along, as `carried` tells a fact, for its importer to tell again.
 The folder is the registry; an outside package offers its `Exporter` under `tracklog.exporters`.
 What several formats need to agree on stands here: times, texts, copies of a call, a model's turns.
 """
@@ -13,13 +14,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import orjson
 
 from tracklog.errors import UnknownName
 from tracklog.event import Event, Finding
-from tracklog.fact import Block, Called, Fact, Returned, Said, Spent
+from tracklog.fact import (
+    FACTS,
+    Answered,
+    Block,
+    Called,
+    Decided,
+    Fact,
+    Moved,
+    Returned,
+    Said,
+    Spent,
+)
 from tracklog.frame import Record, Run
 from tracklog.loss import Fate, Report
 
@@ -76,6 +88,8 @@ class Flight:
     run: str
     root: Run
     """The run at the top of its tree; itself where no parent is known."""
+    conversation: str | None = None
+    """What the run, or the one at the top, is a part of elsewhere, as its source names that."""
     heard: Callable[[], Iterator[Heard]]
     """Its records from the first on; may be asked for more than once."""
     summary: Mapping[str, Any]
@@ -92,6 +106,8 @@ class Flight:
     """What decisions in it are about, by the names they have for it."""
     asks: bool = False
     """Whether a person is asked in it."""
+    untold: Callable[[Event], Iterable[str]] = lambda _event: ()
+    """The places of an event that none of its facts tells."""
     trace: str | None = None
     """Its trace id where it came in with one."""
     own: tuple[str, str, str | None] | None = None
@@ -123,6 +139,22 @@ class Option:
 Options = Mapping[str, str]
 
 
+class Follower(Protocol):
+    """Writes a run that goes on, as server-sent events."""
+
+    def hear(self, heard: Heard, *, ended: bool) -> bytes:
+        """What a record says; `ended` where the run seems to have ended with it."""
+
+    def join(self, cursor: int) -> bytes:
+        """What one who comes late has to know of what was heard up to here."""
+
+    def gap(self, after: int, next: int) -> bytes:
+        """That what lies between is not kept any more."""
+
+    def end(self, cursor: int) -> bytes:
+        """What is left to be said once the run has ended."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exporter:
     """The shape of an exporter."""
@@ -134,13 +166,16 @@ class Exporter:
     """What the name of a file in this format ends with."""
     write: Callable[[Flight, Options], Iterator[bytes]]
     fates: Callable[[Options], Mapping[str, Fate]]
-    """What becomes of each field, as `Fact.field`; what is not listed is dropped."""
+    """What becomes of each field, as `Fact.field`, of the `at`, `id`, `cause` and `family` of an
+    event, and of the `rest` that no fact tells; what is not listed is dropped."""
     cut: Callable[[Heard, Options], bool] = lambda _heard, _options: False
     """Whether a record does not fit, so that only its place is told."""
     synthesised: Callable[[Flight, Options], Iterable[str]] = lambda _flight, _options: ()
     """What the format asks for and the flight does not say, so that something stands in for it."""
     proof: Literal["none", "beside", "inside"] = "none"
     """Whether the run is proven first: for a proof beside what is written, or to say so in it."""
+    follow: Callable[[Callable[[], Flight], Options], Follower] | None = None
+    """How it is written while it goes on, from what is known of the flight at each moment."""
     options: Mapping[str, Option] = field(default_factory=dict)
     media_types: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Other media types, by the option and the choice that ask for them."""
@@ -171,14 +206,34 @@ class Exporter:
                 if heard.event is None and heard.record.line:
                     report.add(heard.kind, "line", fates.get("unreadable", "dropped"))
                 cut = self.cut(heard, options)
-                for fact in heard.facts:
-                    for name in (f"{type(fact).__name__}.{name}" for name in plain(fact)):
-                        report.add(
-                            heard.kind, name, "dropped" if cut else fates.get(name, "dropped")
-                        )
+                for name, fate in _fates(each, heard, fates):
+                    report.add(heard.kind, name, "dropped" if cut else fate)
             for name in self.synthesised(each, options):
                 report.add(each.family, name, "synthesised")
         return report
+
+
+def _fates(flight: Flight, heard: Heard, fates: Mapping[str, Fate]) -> Iterator[tuple[str, Fate]]:
+    """What becomes of each field of an event, by what becomes of its kind."""
+    for fact in heard.facts:
+        kind, said = type(fact).__name__, plain(fact)
+        told = carried(heard, fact) if fates.get(f"{kind}.copied") == "carried" else {}
+        for name in said:
+            fate = fates.get(f"{kind}.{name}", "dropped")
+            is_new = name == "call_id" and told.get(name, said[name]) != said[name]
+            yield f"{kind}.{name}", "synthesised" if is_new else fate
+        for name in told.keys() - said.keys() - {"fact", "at"}:
+            if told[name] is not None:
+                yield f"{kind}.{name}", "synthesised"
+    if (event := heard.event) is None:
+        return
+    said = {"at": event.at, "id": event.id, "cause": event.cause}
+    said["family"] = event.family if event.family != event.dialect else None
+    for name, value in said.items():
+        if value is not None:
+            yield name, fates.get(name, "dropped")
+    for pointer in flight.untold(event):
+        yield pointer, fates.get("rest", "dropped")
 
 
 def every(fate: Fate, facts: tuple[type[Fact], ...]) -> dict[str, Fate]:
@@ -186,6 +241,12 @@ def every(fate: Fate, facts: tuple[type[Fact], ...]) -> dict[str, Fate]:
     return {
         f"{fact.__name__}.{item.name.rstrip('_')}": fate for fact in facts for item in fields(fact)
     }
+
+
+def whole_lines(fate: Fate) -> dict[str, Fate]:
+    """One fate for all that the lines of a run say, and for those that nobody can read."""
+    names = ("at", "id", "cause", "family", "rest", "unreadable")
+    return every(fate, FACTS) | dict.fromkeys(names, fate)
 
 
 def some(fate: Fate, fact: type[Fact], names: str) -> dict[str, Fate]:
@@ -201,6 +262,26 @@ def plain(fact: Fact) -> dict[str, Any]:
         if value is not None and (item.default is MISSING or value != item.default):
             said[item.name.rstrip("_")] = value
     return said
+
+
+def carried(heard: Heard, fact: Fact) -> dict[str, Any]:
+    """A fact as it rides through a format: all that it says and when, as on a native line."""
+    at = utc(heard.event.at) if heard.event else None
+    told = {"fact": type(fact).__name__} | ({"at": at} if at else {}) | plain(fact)
+    # What a line must have, and a fact may lack.
+    match fact:
+        case Called(synthetic_id=True) | Returned(synthetic_id=True):
+            told["call_id"] = call_name(heard, fact)
+            del told["synthetic_id"]
+        case Spent(key=None):
+            told["key"] = heard.identity
+        case Moved(from_=None):
+            told["from"] = "unknown"
+        case Answered():
+            told.setdefault("answer", None)
+        case Decided(score=None):
+            told.setdefault("verdict", None)
+    return told
 
 
 def dumps(value: Any) -> bytes:
@@ -284,7 +365,7 @@ class Calls:
 
     def called(self, heard: Heard, fact: Called) -> str | None:
         """The name of a call that is heard for the first time; None for a copy."""
-        name = self.name(heard, fact)
+        name = call_name(heard, fact)
         provider = fact.provider_call_id
         known = self._names.get(name) or (self._names.get(provider) if provider else None)
         for each in filter(None, (name, provider)):
@@ -293,15 +374,16 @@ class Calls:
 
     def returned(self, heard: Heard, fact: Returned) -> str | None:
         """The name of a call that returns for the first time; None for a copy."""
-        name = self._names.get(given := self.name(heard, fact), given)
+        name = self._names.get(given := call_name(heard, fact), given)
         if name in self._returned:
             return None
         self._returned.add(name)
         return name
 
-    def name(self, heard: Heard, fact: Called | Returned) -> str:
-        """The call's own id; one that was made up means something in its record only."""
-        return f"{fact.call_id}#{heard.seq}" if fact.synthetic_id is True else str(fact.call_id)
+
+def call_name(heard: Heard, fact: Called | Returned) -> str:
+    """The call's own id; one that was made up means something in its record only."""
+    return f"{fact.call_id}#{heard.seq}" if fact.synthetic_id is True else str(fact.call_id)
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from tracklog.exporters import (
     Turns,
     blob_of,
     blob_path,
+    carried,
     dumps,
     every,
     plain,
@@ -23,22 +24,7 @@ from tracklog.exporters import (
     text_of,
     words_of,
 )
-from tracklog.fact import (
-    Answered,
-    Asked,
-    Began,
-    Block,
-    Called,
-    Decided,
-    Ended,
-    Fact,
-    Linked,
-    Moved,
-    Noted,
-    Returned,
-    Said,
-    Spent,
-)
+from tracklog.fact import FACTS, Began, Block, Called, Fact, Linked, Noted, Returned, Said, Spent
 from tracklog.loss import Fate
 
 VERSION = "ATIF-v1.7"
@@ -55,7 +41,8 @@ def _trajectory(flight: Flight) -> dict[str, Any]:
     steps = _Steps(flight)
     for heard in flight.heard():
         for place, fact in enumerate(heard.facts):
-            steps.tell(heard, place, fact)
+            borne = steps.tell(heard, place, fact)["extra"]["tracklog"]["facts"]
+            borne.append(carried(heard, fact))
     below = [_trajectory(child) for child in flight.below]
     opening = flight.opening
     software = opening.get("software") or {}
@@ -67,9 +54,6 @@ def _trajectory(flight: Flight) -> dict[str, Any]:
     }
     if opening.get("model"):
         agent["model_name"] = str(opening["model"])
-    more = {key: opening[key] for key in ("software", "host", "cwd", "git") if key in opening}
-    if more:
-        agent["extra"] = {"tracklog": more}
     own = _metrics(flight.spends)
     told: dict[str, Any] = {
         "schema_version": VERSION,
@@ -137,67 +121,52 @@ class _Steps:
         self.turned: dict[int, tuple[Turn, Step]] = {}
         self.owner: dict[str, Step] = {}
         """The step that made a call."""
-        self.said: dict[int, list[Said]] = {}
-        """What was said in each step."""
         self.children = {child.call: child for child in flight.below if child.call}
 
-    def tell(self, heard: Heard, place: int, fact: Fact) -> None:
+    def tell(self, heard: Heard, place: int, fact: Fact) -> Step:
+        """Makes of a fact what it is there; the step that bears it."""
         match fact:
             case Said(role=role) if role in VOICES:
-                self._say(heard, fact)
+                return self._say(heard, fact)
             case Said():
                 self.turns.interrupted(fact)
-                self._hear(heard, fact)
+                return self._hear(heard, fact)
             case Called():
-                self._call(heard, fact)
+                return self._call(heard, fact)
             case Returned():
-                self._return(heard, fact)
+                return self._return(heard, fact)
             case Spent() if place in heard.spends:
-                self._spend(heard, fact, heard.spends[place])
+                return self._spend(heard, fact, heard.spends[place])
             case Spent():
-                pass  # told before, or counted elsewhere
-            case Began(what="run") if plain(fact).keys() <= {"what", "task", "agent", "model"}:
-                if fact.task and not self.steps:
-                    self._system(heard, fact)
-            case _:
-                self._system(heard, fact)
+                return self._beside(heard)  # told before, or counted elsewhere
+        return self._system(heard, fact)
 
     def numbered(self) -> list[Step]:
         """The steps with their numbers; a trajectory has at least one."""
-        for step in self.steps:
-            said = self.said.get(id(step), [])
-            rest = [
-                {key: each for key, each in plain(fact).items() if key in SAID} for fact in said
-            ]
-            if len(said) != 1 or list(said[0].blocks) != _blocks(step):
-                for fact, told in zip(said, rest, strict=True):
-                    told["blocks"] = [dict(block) for block in fact.blocks]
-            if len(said) == 1 and ROLES[step["source"]] == said[0].role:
-                del rest[0]["role"]
-            if any(rest):
-                step["extra"]["tracklog"]["said"] = rest
-        steps = self.steps or [{"source": "system", "message": ""}]
-        return [{"step_id": number, **step} for number, step in enumerate(steps, 1)]
+        empty = {"source": "system", "message": "", "extra": {"tracklog": {"facts": []}}}
+        return [{"step_id": n, **step} for n, step in enumerate(self.steps or [empty], 1)]
 
-    def _new(self, heard: Heard, source: str, **extra: Any) -> Step:
-        told = {"seq": heard.seq, "dialect": heard.record.dialect}
-        told |= {key: value for key, value in extra.items() if value is not None}
-        step: Step = {"timestamp": heard.at, "source": source, "message": ""}
-        if heard.event is None or heard.event.at is None:
-            del step["timestamp"]
-        self.steps.append(step | {"extra": {"tracklog": told}})
-        return self.steps[-1]
+    def _new(self, heard: Heard, source: str) -> Step:
+        told = {"seq": heard.seq, "dialect": heard.record.dialect, "facts": []}
+        step: Step = {"source": source, "message": "", "extra": {"tracklog": told}}
+        if heard.event is not None and heard.event.at is not None:
+            step = {"timestamp": heard.at, **step}
+        self.steps.append(step)
+        return step
+
+    def _beside(self, heard: Heard) -> Step:
+        """The step that bears what is told again, and is not shown again."""
+        return self.steps[-1] if self.steps else self._new(heard, "system")
 
     def _of(self, heard: Heard, turn: Turn) -> Step:
         """The step of a model's turn."""
         if id(turn) not in self.turned:
-            step = self._new(heard, "agent", agent=turn.agent, step=turn.step)
+            step = self._new(heard, "agent")
             self.turned[id(turn)] = turn, step
         return self.turned[id(turn)][1]
 
-    def _say(self, heard: Heard, fact: Said) -> None:
+    def _say(self, heard: Heard, fact: Said) -> Step:
         step = self._of(heard, self.turns.said(heard, fact))
-        self.said.setdefault(id(step), []).append(fact)
         for block in fact.blocks:
             thought = fact.role == "thought" or block.get("type") == "thinking"
             words = words_of(block)
@@ -216,11 +185,10 @@ class _Steps:
             step["model_name"] = str(fact.model)
         if fact.copied:
             step["is_copied_context"] = True
+        return step
 
-    def _hear(self, heard: Heard, fact: Said) -> None:
-        source = "user" if fact.role == "user" else "system"
-        step = self._new(heard, source, agent=fact.agent, step=fact.step)
-        self.said[id(step)] = [fact]
+    def _hear(self, heard: Heard, fact: Said) -> Step:
+        step = self._new(heard, "user" if fact.role == "user" else "system")
         images = [image for block in fact.blocks if (image := _image(block)) is not None]
         words = [words_of(block) for block in fact.blocks if _image(block) is None]
         step["message"] = "\n\n".join(filter(None, words))
@@ -228,74 +196,61 @@ class _Steps:
             step["message"] = [{"type": "text", "text": each} for each in words if each] + images
         if fact.copied:
             step["is_copied_context"] = True
+        return step
 
-    def _call(self, heard: Heard, fact: Called) -> None:
+    def _call(self, heard: Heard, fact: Called) -> Step:
         name = self.calls.called(heard, fact)
         if name is None:
-            return
+            return self._beside(heard)
         step = self._of(heard, self.turns.called(heard, fact, name))
         call: Step = {"tool_call_id": name, "function_name": str(fact.tool)}
-        told = {key: value for key, value in plain(fact).items() if key not in CALL}
-        extra: dict[str, Any] = {}
         if isinstance(fact.input, Mapping):
             call["arguments"] = dict(fact.input)
         elif fact.input is None:
-            call["arguments"] = {}
-            extra["arguments_form"] = "none"
+            call |= {"arguments": {}, "extra": {"arguments_form": "none"}}
         else:
-            call["arguments"] = {"value": fact.input}
-            extra["arguments_form"] = "value"
-        if told:
-            extra["tracklog"] = told
-        if extra:
-            call["extra"] = extra
+            call |= {"arguments": {"value": fact.input}, "extra": {"arguments_form": "value"}}
         step.setdefault("tool_calls", []).append(call)
         self.owner[name] = step
+        return step
 
-    def _return(self, heard: Heard, fact: Returned) -> None:
+    def _return(self, heard: Heard, fact: Returned) -> Step:
         self.turns.interrupted(fact)
         name = self.calls.returned(heard, fact)
         if name is None:
-            return
-        told = {key: value for key, value in plain(fact).items() if key not in RETURN}
-        told |= {"seq": heard.seq, "at": heard.at}
+            return self._beside(heard)
         content = "" if fact.output is None else text_of(fact.output)
-        if not isinstance(fact.output, str):
-            told["output"] = fact.output
-        if blob_of(fact.output):
-            content = str((blob_of(fact.output) or {}).get("preview") or "")
+        if lifted := blob_of(fact.output):
+            content = str(lifted.get("preview") or "")
         result: Step = {"content": content or ("" if fact.error is None else text_of(fact.error))}
         step = self.owner.get(name)
-        if step is not None:
+        if step is None:
+            step = self._new(heard, "system")
+        else:
             result = {"source_call_id": name, **result}
             if child := self.children.get(fact.call_id):
                 ref = {"trajectory_id": child.run, "session_id": child.root[1]}
                 result["subagent_trajectory_ref"] = [ref]
-        else:
-            told["call_id"] = fact.call_id
-            step = self._new(heard, "system", agent=fact.agent, step=fact.step)
-        result["extra"] = {"tracklog": told}
         step.setdefault("observation", {"results": []})["results"].append(result)
+        return step
 
-    def _spend(self, heard: Heard, fact: Spent, spend: Spend) -> None:
+    def _spend(self, heard: Heard, fact: Spent, spend: Spend) -> Step:
         if not (spend.model or spend.amounts.keys() & {"input_tokens", "output_tokens"}):
-            self._system(heard, fact)
-            return
+            return self._system(heard, fact)
         turn = self.turns.spent(heard, fact, spend)
         step = self._of(heard, turn)
-        step["extra"]["tracklog"].setdefault("spent", []).append(plain(fact))
         step["metrics"] = _metrics(turn.spends)
         calls = [each.calls if each.calls is not None else 1 for each in turn.spends]
         if sum(calls):
             step["llm_call_count"] = sum(calls)
         if spend.model:
             step.setdefault("model_name", str(spend.model))
+        return step
 
-    def _system(self, heard: Heard, fact: Fact) -> None:
+    def _system(self, heard: Heard, fact: Fact) -> Step:
         """What is neither said nor called, as a step of its own."""
-        told = {key: value for key, value in plain(fact).items() if key not in ("seq", "dialect")}
-        step = self._new(heard, "system", fact=type(fact).__name__, **told)
-        step["message"] = _sentence(fact, told)
+        step = self._new(heard, "system")
+        step["message"] = _sentence(fact)
         if isinstance(fact, Noted) and fact.label == "compaction":
             change = fact.data if isinstance(fact.data, Mapping) else {}
             step["extra"]["context_management"] = {
@@ -304,6 +259,7 @@ class _Steps:
             }
         if isinstance(fact, Linked) and fact.kind == "sub-run" and fact.child is not None:
             self._refer(step, fact)
+        return step
 
     def _refer(self, step: Step, fact: Linked) -> None:
         """A sub-run that no call began is referred to where it was linked."""
@@ -315,8 +271,9 @@ class _Steps:
                 step["observation"] = {"results": [result]}
 
 
-def _sentence(fact: Fact, told: Mapping[str, Any]) -> str:
+def _sentence(fact: Fact) -> str:
     """What happened, in a few words of the source where it has any."""
+    told = plain(fact)
     subject = told.get("step") or told.get("agent") or told.get("what")
     keys = ("task", "text", "to", "outcome", "verdict", "answer", "reason", "label", "kind")
     words = next((told[key] for key in keys if told.get(key) is not None), None)
@@ -324,12 +281,7 @@ def _sentence(fact: Fact, told: Mapping[str, Any]) -> str:
     return head if words is None else f"{head}: {text_of(words)}"
 
 
-SAID = ("role", "agent", "step", "message_id", "to", "stop_reason", "injected", "fidelity")
-ROLES = {"user": "user", "agent": "assistant", "system": "system"}
-"""Who speaks in a step, where nothing else is said."""
 CHANGES = ("compaction", "pruning", "injection")
-CALL = ("tool", "call_id", "input")
-RETURN = ("call_id", "output")
 
 
 def _joined(before: str, words: str) -> str:
@@ -345,24 +297,17 @@ def _image(block: Block) -> dict[str, Any] | None:
     return {"type": "image", "source": source}
 
 
-def _blocks(step: Step) -> list[Block]:
-    """What a reader makes of a step's words, if nothing else is said."""
-    thought, words = step.get("reasoning_content"), step["message"]
-    found: list[Block] = [{"type": "thinking", "thinking": thought}] if thought else []
-    return found + ([{"type": "text", "text": words}] if words else [])
-
-
 def fates(_options: Options) -> dict[str, Fate]:
-    return (
-        every("carried", (Ended, Moved, Decided, Asked, Answered, Linked, Noted, Called, Returned))
-        | every("carried", (Said, Began, Spent))
-        | some("kept", Began, "task model agent")
+    """Each step carries the facts that it was made of; what the format has words for is kept."""
+    told = every("carried", FACTS) | (
+        some("kept", Began, "model agent")
         | some("kept", Called, "tool call_id input")
         | some("kept", Returned, "call_id output")
         | some("kept", Said, "role blocks model copied")
         | some("kept", Spent, "model usage cost_usd calls")
-        | {"sub-run": "kept"}
+        | {"at": "kept", "sub-run": "kept"}
     )
+    return {name: fate for name, fate in told.items() if not name.endswith(".synthetic_id")}
 
 
 def synthesised(flight: Flight, _options: Options) -> Iterator[str]:

@@ -15,11 +15,10 @@ from tracklog.exporters import (
     Option,
     Options,
     dumps,
-    every,
     span_of,
     utc,
+    whole_lines,
 )
-from tracklog.fact import FACTS
 from tracklog.loss import Fate
 
 FORWARDED = 65536
@@ -109,7 +108,7 @@ def _text(value: str) -> str:
 
 
 def fates(_options: Options) -> dict[str, Fate]:
-    return every("kept", FACTS) | {"unreadable": "kept"}
+    return whole_lines("kept")
 
 
 exporter = Exporter(

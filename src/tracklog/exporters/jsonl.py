@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from tracklog.exporters import Exporter, Flight, Option, Options, every
-from tracklog.fact import FACTS
+from tracklog.exporters import Exporter, Flight, Option, Options, whole_lines
 from tracklog.frame import head
 from tracklog.loss import Fate
 
@@ -23,7 +22,7 @@ def write(flight: Flight, options: Options) -> Iterator[bytes]:
 
 
 def fates(_options: Options) -> dict[str, Fate]:
-    return every("kept", FACTS) | {"unreadable": "kept"}
+    return whole_lines("kept")
 
 
 exporter = Exporter(

@@ -1,7 +1,6 @@
 """ATIF: trajectories of agents, v1.x."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,7 +8,7 @@ import orjson
 
 from tracklog.fact import Began, Called, Fact, Linked, Noted, Returned, Role, Said, Spent
 from tracklog.importers import Form, Importer, Raw, Reader, count, moment, run_id, unquoted, word
-from tracklog.importers._spoken import carried, is_run, restored
+from tracklog.importers._carried import Carried, carried
 
 NAME = "atif"
 ROLES: dict[str, Role] = {"user": "user", "agent": "assistant", "system": "system"}
@@ -65,7 +64,8 @@ class AtifReader(Reader):
         steps = value["steps"]
         times = [moment(step.get("timestamp")) for step in steps if isinstance(step, dict)]
         first = next((at for at in times if at), None)
-        self._open(told, steps, run, parent, first)
+        ours = "mapping" in _ours(value)
+        self._open(told, run, parent, first, ours=ours)
         spent: dict[str, int] = {}
         at: str | None = None
         for place, step in enumerate(steps):
@@ -76,12 +76,14 @@ class AtifReader(Reader):
                 child = _native(each)
                 below = self._trajectory(raw, each, run_id(NAME, child) if child else run, run)
                 whole = {k: whole.get(k, 0) + below.whole.get(k, 0) for k in whole | below.whole}
-        self._totals(raw, value.get("final_metrics"), run, _Sum(spent, whole), at)
+        if not ours:  # what its steps carry says what it took, and more exactly
+            self._totals(raw, value.get("final_metrics"), run, _Sum(spent, whole), at)
         return _Sum(spent, whole)
 
     def _open(
-        self, told: dict[str, Any], steps: list[Any], run: str, parent: str, at: str | None
+        self, told: dict[str, Any], run: str, parent: str, at: str | None, *, ours: bool
     ) -> None:
+        """Tells how it began, and what it is called; one of ours tells its beginning in a step."""
         agent = told.get("agent")
         agent = agent if isinstance(agent, dict) else {}
         name, version = word(agent.get("name")), word(agent.get("version"))
@@ -93,21 +95,18 @@ class AtifReader(Reader):
         began = Began(
             what="run", agent=name, software=software, model=word(agent.get("model_name"))
         )
-        began = restored(began, _ours(agent))
-        # One of our own exports tells the whole beginning in a step.
-        began = next((each for each in map(_carried, steps) if isinstance(each, Began)
-                      and is_run(each)), began)  # fmt: skip  # one thing
         clock = "first step" if at else None
 
         def tell(fact: Fact, extra: dict[str, Any] | None = None) -> None:
             self.tell.tell(fact, run=run, at=at, extra=extra, clock=clock)
 
-        tell(began, extra or None)
+        if not ours:
+            tell(began, extra or None)
         for key in ("trajectory_id", "session_id"):
             # A session's name is that of its root, though its sub-agents repeat it.
             if (alias := word(told.get(key))) and not (parent and key == "session_id"):
                 tell(Linked(kind="alias", system=NAME, alias=alias))
-        if parent:
+        if parent and not ours:
             tell(Linked(kind="sub-run", parent=parent))
         if ref := told.get("continued_trajectory_ref"):
             inner = ref.get("trajectory_id") if isinstance(ref, dict) else ref
@@ -130,6 +129,10 @@ class AtifReader(Reader):
         step = self.tell.about(raw, key=f"{native}/{step_id}")
         self.tell.report.mapped["step"] += 1
         own = moment(step.get("timestamp"))
+        if (ours := _carried(step)) is not None:
+            for each in ours:
+                each.tell(self.tell, run=run)
+            return own
         clock = "previous" if own is None and before else None
         for fact, extra in _facts(step, native, step_id, run):
             self.tell.tell(fact, run=run, at=own or before, extra=extra, clock=clock)
@@ -187,11 +190,6 @@ def _facts(step: dict[str, Any], native: str, step_id: Any, run: str) -> Iterato
     common: dict[str, Any] = {"step": name, "copied": copied}
     model = word(step.get("model_name"))
     source = word(step.get("source")) or "system"
-    ours = _carried(step) if source == "system" else None
-    if ours is not None:
-        if not (isinstance(ours, Began) and is_run(ours)):  # that is told by the whole
-            yield replace(ours, copied=copied), _rest(step, (*STEP, "extra"))
-        return
     blocks = [*_thought(step.get("reasoning_content")), *_parts(step.get("message"))]
     said = Said(
         role=ROLES.get(source, "world"),
@@ -200,9 +198,7 @@ def _facts(step: dict[str, Any], native: str, step_id: Any, run: str) -> Iterato
         model=model,
         **common,
     )
-    told = _ours(step)
-    for each in _listed(told.get("said")) or [None]:
-        yield restored(said, each), _rest(step, STEP)
+    yield said, _rest(step, STEP)
     extra = step.get("extra")
     change = extra.get("context_management") if isinstance(extra, dict) else None
     if isinstance(change, dict):
@@ -214,10 +210,6 @@ def _facts(step: dict[str, Any], native: str, step_id: Any, run: str) -> Iterato
     results = observed.get("results") if isinstance(observed, dict) else None
     for result in _listed(results):
         yield from _returned(result, common, run)
-    spends = [carried("spent", each) for each in _listed(told.get("spent"))]
-    if spends and all(spends):
-        yield from ((replace(each, copied=copied), None) for each in spends if each)
-        return
     metrics = step.get("metrics")
     if isinstance(metrics, dict) and (usage := _usage(metrics)) is not None:
         cost = metrics.get("cost_usd")
@@ -232,11 +224,13 @@ def _facts(step: dict[str, Any], native: str, step_id: Any, run: str) -> Iterato
         yield spent, None
 
 
-def _carried(step: dict[str, Any]) -> Fact | None:
-    """A fact of ours that has no step of its own."""
-    told = _ours(step)
-    name = word(told.get("fact"))
-    return carried(name, told) if name else None
+def _carried(step: dict[str, Any]) -> list[Carried] | None:
+    """The facts that a step of one of our exports was made of; None for the steps of others."""
+    facts = _ours(step).get("facts")
+    if not isinstance(facts, list):
+        return None
+    found = [each for each in map(carried, facts) if each is not None]
+    return found if len(found) == len(facts) else None
 
 
 def _ours(holder: Any) -> dict[str, Any]:
@@ -255,14 +249,13 @@ def _called(call: Any, synthetic: str, common: dict[str, Any]) -> Fact:
         given = None
     elif form == "value" and isinstance(given, dict) and given.keys() == {"value"}:
         given = given["value"]
-    called = Called(
+    return Called(
         tool=word(told.get("function_name")) or "unknown",
         call_id=id or synthetic,
         input=given,
         synthetic_id=id is None,
         **common,
     )
-    return restored(called, _ours(told))
 
 
 def _returned(result: Any, common: dict[str, Any], run: str) -> Iterator[Told]:
@@ -274,10 +267,7 @@ def _returned(result: Any, common: dict[str, Any], run: str) -> Iterator[Told]:
         yield Said(role="world", blocks=tuple(_parts(content)), **common), _rest(told, RESULT)
     else:
         ok = not failed if isinstance(failed, bool) else None
-        ours = _ours(told)
-        output = ours.get("output") if "output" in ours else content
-        returned = Returned(call_id=id, ok=ok, output=output, **common)
-        yield restored(returned, ours), _rest(told, RESULT)
+        yield Returned(call_id=id, ok=ok, output=content, **common), _rest(told, RESULT)
     for ref in _listed(told.get("subagent_trajectory_ref")):
         named = ref if isinstance(ref, dict) else {}
         child = word(named.get("trajectory_id"))

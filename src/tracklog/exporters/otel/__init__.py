@@ -7,21 +7,9 @@ from collections.abc import Iterator
 
 from tracklog.exporters import Exporter, Flight, Option, Options, every, some
 from tracklog.exporters.otel.encoding import Encoding, Json, Protobuf
-from tracklog.exporters.otel.spans import Span, SpansOf, Values, span_id, trace_id
-from tracklog.fact import (
-    Answered,
-    Asked,
-    Began,
-    Called,
-    Decided,
-    Ended,
-    Linked,
-    Moved,
-    Noted,
-    Returned,
-    Said,
-    Spent,
-)
+from tracklog.exporters.otel.spans import Span, Values, span_id, trace_id
+from tracklog.exporters.otel.tree import CONTENT, SpansOf
+from tracklog.fact import FACTS, Began, Called, Decided, Ended, Returned, Said, Spent
 from tracklog.loss import Fate
 
 SCHEMA_URLS = {
@@ -80,32 +68,23 @@ def _resource(flight: Flight) -> Values:
 
 
 def fates(options: Options) -> dict[str, Fate]:
-    content: Fate = "kept" if options["content"] == "yes" else "dropped"
-    events = every("carried", (Moved, Decided, Asked, Answered, Linked, Noted))
-    return (
-        events
-        | some("carried", Noted, "kind label text")
-        | dict.fromkeys(("Noted.data", "Answered.answer", "Decided.evidence"), _or(content))
-        | dict.fromkeys(("Linked.context", "Began.task"), _or(content))
+    """Each span carries the facts that it was made of; what the conventions have words for is kept."""
+    told = every("carried", FACTS) | (
+        some("kept", Began, "what agent step host model")
+        | some("kept", Ended, "what agent step passed")
+        | some("kept", Called, "tool call_id agent step input")
+        | some("kept", Returned, "call_id ok output")
+        | some("kept", Said, "role blocks agent step model stop_reason")
         | some("kept", Decided, "name score verdict reason")
-        | some("kept", Began, "what agent step host model")
-        | some("carried", Began, "software cwd git counts fidelity")
-        | every("carried", (Ended,))
-        | some("kept", Ended, "what passed")
-        | every("carried", (Called,))
-        | some("kept", Called, "tool call_id")
-        | every("carried", (Returned,))
-        | some("kept", Returned, "call_id ok")
-        | dict.fromkeys(("Called.input", "Returned.output", "Said.blocks", "Said.role"), content)
-        | some("kept", Said, "agent step model stop_reason message_id fidelity")
-        | some("kept", Spent, "agent step provider model usage fidelity")
-        | some("carried", Spent, "cost_usd calls")
-        | {"sub-run": "kept"}
+        | some("kept", Spent, "agent step provider model usage")
+        | {"at": "kept", "sub-run": "kept"}
     )
-
-
-def _or(content: Fate) -> Fate:
-    return "carried" if content == "kept" else "dropped"
+    hidden = set() if options["content"] == "yes" else CONTENT
+    return {
+        name: fate
+        for name, fate in told.items()
+        if name.partition(".")[2] not in {"synthetic_id", *hidden}
+    }
 
 
 def synthesised(flight: Flight, options: Options) -> Iterator[str]:

@@ -1,0 +1,142 @@
+"""There and back: what a report calls kept or carried is restored, what it calls dropped is not,
+and nothing is there that it does not call synthesised.
+"""
+
+from typing import NamedTuple
+
+import orjson
+import pytest
+from hypothesis import given, settings
+
+from flying import DIALECTS, FLIGHTS, generated, records, runs_of, sample
+from soaking import SOAK
+from tracklog import registry
+from tracklog.check import understand
+from tracklog.export import export, flight, losses
+from tracklog.exporters import plain, utc
+from tracklog.importers import Teller
+from tracklog.importers.otlp import tell_items, wire
+from tracklog.importers.otlp.memory import Memory
+from tracklog.testing import told_by
+
+
+class Way(NamedTuple):
+    """A format with the options that a run goes through it with."""
+
+    format: str
+    options: dict[str, str]
+    importer: str
+
+    def __str__(self):
+        return " ".join([self.format, *self.options.values()])
+
+
+CONTENT = {"content": "yes"}
+WAYS = [
+    Way("otel", {"generation": "1.41"}, "otlp"),
+    Way("otel", {"generation": "1.41", **CONTENT}, "otlp"),
+    Way("otel", {"generation": "1.42", **CONTENT}, "otlp"),
+    Way("otel", {"generation": "1.41", **CONTENT, "encoding": "protobuf"}, "otlp"),
+    Way("otel", {"generation": "1.42", **CONTENT, "encoding": "protobuf"}, "otlp"),
+    Way("atif", {}, "atif"),
+]
+EMPTY = (None, "", [])
+"""What may stand where something that must be there was dropped."""
+
+
+def written(each, format, options=None) -> bytes:
+    return b"".join(export(each, format, options))
+
+
+def read_back(way: Way, content: bytes, folder) -> list[bytes]:
+    """The lines that our importer makes of what our exporter wrote."""
+    if way.options.get("encoding") == "protobuf":
+        teller = Teller("otlp", "1", "")
+        items = list(wire.from_protobuf("traces", content))
+        assert all(isinstance(each, wire.Item) for each in items)
+        list(tell_items(items, teller, Memory()))
+        return teller.take()
+    path = folder / f"run{registry.exporter(way.format).suffix}"
+    path.write_bytes(content)
+    return told_by(registry.importer(way.importer), path)[0]
+
+
+def said_by(fact, at) -> dict:
+    """What a fact says, as JSON, under the names that a report has for it."""
+    name = type(fact).__name__
+    said = {f"{name}.{key}": value for key, value in plain(fact).items()}
+    said |= {"at": at} if at else {}
+    return {"fact": name, **orjson.loads(orjson.dumps(said, default=list))}
+
+
+def heard(recorded) -> list[dict]:
+    found = []
+    for record in recorded:
+        event = understand(DIALECTS[record.dialect], record.line)
+        facts = DIALECTS[record.dialect].facts(event)
+        found += [said_by(fact, utc(event.at)) for fact in facts]
+    return found
+
+
+class Wanted(NamedTuple):
+    """What has to be there of a fact, and what else may be."""
+
+    said: dict
+    may: frozenset[str]
+
+    def is_told_by(self, fact: dict) -> bool:
+        more = {key for key in fact.keys() - self.said.keys() if fact[key] not in EMPTY}
+        return self.said.items() <= fact.items() and more <= self.may
+
+
+def wanted(record, way: Way) -> list[Wanted]:
+    """What the report on a record alone says that will be read back of it."""
+    alone = flight((record.family, record.run), lambda _: [record], DIALECTS)
+    fates: dict[str, set[str]] = {}
+    for _, name, fate in losses(alone, way.format, way.options).counts:
+        fates.setdefault(name, set()).add(fate)
+    found = []
+    for fact in heard([record]):
+        assert fact.keys() - {"fact"} <= fates.keys(), "the report leaves nothing out"
+        restored = {name for name in fates if fates[name] <= {"kept", "carried"}} | {"fact"}
+        made_up = {name for name in fates if "synthesised" in fates[name]}
+        said = {name: value for name, value in fact.items() if name in restored}
+        found.append(Wanted(said, frozenset(made_up)))
+    return found
+
+
+def is_name(fact: dict) -> bool:
+    """Whether it is one of the names that a run has elsewhere; those follow a rule."""
+    return fact.get("Linked.kind") == "alias"
+
+
+def check(way: Way, recorded, folder) -> None:
+    """The law, for the records of one run."""
+    (run, *_) = runs_of(recorded)
+    own = [record for record in recorded if (record.family, record.run) == run]
+    made = flight(run, lambda _: own, DIALECTS)
+    back = records(read_back(way, written(made, way.format, way.options), folder), "tracklog")
+    assert len({record.run for record in back}) == 1
+    rest = heard(back)
+    for record in own:
+        for each in wanted(record, way):
+            found = next((fact for fact in rest if each.is_told_by(fact)), None)
+            near = [fact for fact in rest if fact["fact"] == each.said["fact"]]
+            assert found is not None, f"{each}\nis none of\n{near}"
+            rest.remove(found)
+    assert [fact for fact in rest if not is_name(fact)] == []
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@settings(max_examples=25 * SOAK)
+@given(recorded=generated())
+def test_what_is_kept_or_carried_through_a_format_is_restored_and_nothing_else(
+    way, recorded, tmp_path_factory
+):
+    check(way, recorded, tmp_path_factory.getbasetemp())
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_every_sample_goes_through_a_format_and_back(way, tmp_path):
+    for path in FLIGHTS:
+        check(way, sample(path), tmp_path)
