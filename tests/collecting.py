@@ -125,10 +125,12 @@ def collector(home: Path, *arguments: str, **options: Any) -> Iterator[Collector
 class Events:
     """Reads a stream of server-sent events from a raw socket, as they come."""
 
-    def __init__(self, server: Collector, query: str = "", **headers: str) -> None:
+    def __init__(
+        self, server: Collector, query: str = "", *, path: str = "/api/stream", **headers: str
+    ) -> None:
         self.socket = server.raw()
         lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
-        head = f"GET /api/stream{query} HTTP/1.1\r\nHost: 127.0.0.1\r\n{lines}\r\n"
+        head = f"GET {path}{query} HTTP/1.1\r\nHost: 127.0.0.1\r\n{lines}\r\n"
         self.socket.sendall(head.encode())
         self._raw = b""
         self.head = self._until(b"\r\n\r\n")

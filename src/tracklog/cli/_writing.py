@@ -17,11 +17,13 @@ SHOWN = 40
 """How many rows of a report are shown to a person."""
 
 
-def put(parts: Iterable[bytes], path: Path | None) -> None:
-    """Writes the parts; a file gets its name when it is complete."""
+def put(parts: Iterable[bytes], path: Path | None, *, at_once: bool = False) -> None:
+    """Writes the parts, each at once if asked; a file gets its name when it is complete."""
     if path is None:
         for part in parts:
             sys.stdout.buffer.write(part)
+            if at_once:
+                sys.stdout.buffer.flush()
         sys.stdout.buffer.flush()
         return
     unfinished = path.with_name(path.name + ".part")

@@ -36,6 +36,7 @@ Examples:
   tracklog export jsonl agent-coder-1 -o run.jsonl      (with run.jsonl.proof.json beside it)
   tracklog export otel agent-coder-1 -O content=yes | \\
     curl -H 'Content-Type: application/json' --data-binary @- localhost:4318/v1/traces
+  tracklog export agui agent-coder-1 --follow           (as it goes on, until it ends)
 \b
 Exit code: 0 written, 1 something would be lost and --strict was given, 2 usage or I/O.""",
 )
@@ -44,6 +45,7 @@ Exit code: 0 written, 1 something would be lost and --strict was given, 2 usage 
 @_home.home_option
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
 @click.option("-O", "--option", "options", multiple=True, metavar="NAME=VALUE")
+@click.option("-f", "--follow", is_flag=True, help="Go on as records come, until the run ends.")
 @click.option("--strict", is_flag=True, help="Write nothing if anything is dropped or made up.")
 @click.option("--report", is_flag=True, help="Tell what becomes of each field.")
 @click.option("--json", "as_json", is_flag=True, help="The report as one JSON object.")
@@ -54,6 +56,7 @@ def command(
     home: Path,
     output: Path | None,
     options: tuple[str, ...],
+    follow: bool,
     strict: bool,
     report: bool,
     as_json: bool,
@@ -66,10 +69,17 @@ def command(
     """
     from tracklog import registry  # noqa: PLC0415  # slow to import
     from tracklog.export import flight_now  # noqa: PLC0415
+    from tracklog.live import live_of  # noqa: PLC0415
 
     exporter = registry.exporter(format)
     chosen = exporter.chosen(dict(map(_pair, options)))
+    if follow and (output or strict or report or as_json):
+        raise click.UsageError("--follow writes to standard output, before anything can be judged")
     with _home.asking(home) as opened:
+        if follow:
+            live = live_of(opened, opened.run(run), exporter, chosen)
+            _writing.put(live.follow(), None, at_once=True)
+            return
         prove = exporter.proof != "none" and not no_proof
         flight = flight_now(opened, opened.run(run), prove=prove)
         losses = exporter.losses(flight, chosen) if strict or report or as_json else None

@@ -34,10 +34,10 @@ async def export(collector: "Collector", call: "Call") -> Response:
     home, given = collector.home, call.given
     run = (call.names["family"], call.names["run"])
     exporter = registry.exporter(call.names["format"])
-    chosen = exporter.chosen(dict(_pairs(given["option"])))
+    chosen = exporter.chosen(options_of(call))
 
     def prepare() -> "tuple[Flight, Report | None]":
-        flight = flight_now(home, _here(home, run), prove=exporter.proof == "inside")
+        flight = flight_now(home, here(home, run), prove=exporter.proof == "inside")
         wanted = given["report"] or given["strict"]
         return flight, exporter.losses(flight, chosen) if wanted else None
 
@@ -61,7 +61,7 @@ async def proof(collector: "Collector", call: "Call") -> Response:
     home, run = collector.home, (call.names["family"], call.names["run"])
 
     def prove() -> Any:
-        told = proofs.prove(home.path, _here(home, run))
+        told = proofs.prove(home.path, here(home, run))
         return _checked(home, run, told) if call.given["check"] else told
 
     return json_response(await collector.desk.run(prove))
@@ -140,10 +140,16 @@ def _heard(
             refused.append({"line": number, "verdict": "refused", "problems": said})
 
 
-def _here(home: "Home", run: Run) -> Run:
+def here(home: "Home", run: Run) -> Run:
+    """The run; refused where nothing of it is kept."""
     if not home.journal.read(0, 1, run):
         raise Trouble(404, f"there is no run {':'.join(run)!r} here", "GET /api/runs lists them")
     return run
+
+
+def options_of(call: "Call") -> dict[str, str]:
+    """What was chosen about a format."""
+    return dict(_pairs(call.given["option"]))
 
 
 def _pairs(said: str | None) -> Iterator[tuple[str, str]]:

@@ -78,6 +78,7 @@ _LOST = Param(
     most=10**9,
     default=LOST_AFTER,
 )
+_OPTION = words("option", "NAME=VALUE of the format, several cut apart by commas.")
 _STRICT = flag("strict", "Only if nothing is lost.")
 _limit = partial(whole, "limit", "At most so many.", least=1, most=10_000)
 
@@ -161,8 +162,8 @@ ROUTES: tuple[Route, ...] = (
     ),
     _telemetry(
         "metrics",
-        "Take the metrics of an OTLP request and drop them. Agents that send them with the rest "
-        "would report errors otherwise.",
+        "Take the metrics of an OTLP request, count their points in `/metrics` and drop them. "
+        "Agents that send them with the rest would report errors otherwise.",
         otlp.metrics,
     ),
     _get(
@@ -410,12 +411,28 @@ ROUTES: tuple[Route, ...] = (
         exchange.export,
         "A run in someone else's format. The same bytes whenever it is asked for.",
         params=(
-            words("option", "NAME=VALUE of the format, several cut apart by commas."),
+            _OPTION,
             _STRICT,
             flag("report", "What becomes of each field, instead."),
         ),
         gives="*/*",
         answers={404: "There is no such format or run.", 409: "Something would be lost."},
+    ),
+    _get(
+        "/api/export/{format}/{family}/{run}/live",
+        stream.live,
+        "Watch a run live, in someone else's format. Server-sent events: what has to be known of "
+        "what was, then what comes, until the run ends. The `id` is the number of the record that "
+        "was told whole; `Last-Event-ID` (or `after`) joins behind it, `after=0` tells all from "
+        "the beginning, and without either it begins now. What is not kept any more is told as a "
+        "gap {after, next}; heartbeats are comments.",
+        params=(_OPTION, AFTER),
+        gives="text/event-stream",
+        answers={
+            204: "The run has ended, and its end lies before the cursor: do not come again.",
+            404: "There is no such run or format, or one that cannot be followed.",
+        },
+        waits=True,
     ),
     _get(
         "/api/runs/{family}/{run}/proof",

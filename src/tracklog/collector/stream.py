@@ -2,23 +2,27 @@
 
 One reader, the hub, reads what is new once, writes it down once, and hands the same bytes to all
 who are abreast. Who lags is left out, reads for itself from the journal, and joins again.
+Who follows one run in someone else's format always reads for itself, when the hub has news of it.
 The writer knows nothing of any of them.
 """
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
+from starlette.responses import Response
 
-from tracklog import frame
+from tracklog import frame, registry
 from tracklog.check import understood
+from tracklog.collector.exchange import here, options_of
 from tracklog.collector.protocol import EXTENSION, Connection
 from tracklog.collector.trouble import Trouble
 from tracklog.errors import NoSuchRun
 from tracklog.frame import Record, Run, seq_of
+from tracklog.live import Live, live_of
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
@@ -159,6 +163,32 @@ class Hub:
         finally:
             self.watching -= 1
             self._leave(watcher)
+
+    async def attend(self, watcher: Watcher, live: Live) -> None:
+        """What comes of a run, written for this watcher alone, until it ends or one of us leaves."""
+        self.watching += 1
+        try:
+            with self.news_of(live.run[1]) as watcher.left:
+                while not (watcher.gone or self.stopping or live.over):
+                    watcher.left.clear()
+                    said = await asyncio.to_thread(live.read_on)
+                    if said is None:
+                        await self._news(watcher)
+                        continue
+                    watcher.tell(said)
+                    if not watcher.gone:
+                        await watcher.drain(self.limits.stalled_seconds)
+                        self.closed += watcher.gone
+        finally:
+            self.watching -= 1
+
+    async def _news(self, watcher: Watcher) -> None:
+        """Until the watcher has something to look at; now and then it is told that we live."""
+        try:
+            async with asyncio.timeout(self.limits.heartbeat_seconds):
+                await watcher.left.wait()
+        except TimeoutError:
+            watcher.tell(comment(self.home.journal.last))
 
     @contextlib.contextmanager
     def news_of(self, *runs: str) -> Iterator[asyncio.Event]:
@@ -341,6 +371,11 @@ def heartbeat(cursor: int, first: int, last: int) -> bytes:
     return said % (cursor, first, max(cursor, last))
 
 
+def comment(last: int) -> bytes:
+    """The same for one whose format has no event for it."""
+    return b": heartbeat, the journal ends at %d\n\n" % last
+
+
 def gap(after: int, first: int) -> bytes:
     """What is behind `after` is not kept any more; the next record is `first`."""
     said = orjson.dumps({"after": after, "next": first})
@@ -349,32 +384,61 @@ def gap(after: int, first: int) -> bytes:
 
 async def stream(collector: "Collector", call: "Call") -> None:
     """Replays from the cursor that is asked for, then tells what comes."""
-    connection: Connection | None = call.scope.get("extensions", {}).get(EXTENSION)
-    assert connection is not None, "streams are served by our own protocol"
     hub, journal, given = collector.hub, collector.home.journal, call.given
     asked = await asyncio.to_thread(
         wanted, collector.home, given["run"], given["dialect"], given["kind"]
     )
     last = journal.last
     after = _cursor(call)
-    begin = b"retry: 1000\n\n"
+    begin = b""
     if after is None:
         after = last
     elif after > last:
         # Another home stands here, or one that lost its end: the watcher must not wait for ever.
-        begin += b"event: reset\nid: %d\ndata: %b\n\n" % (
+        begin = b"event: reset\nid: %d\ndata: %b\n\n" % (
             last,
             orjson.dumps({"after": after, "last": last}),
         )
         after = last
+    begin += heartbeat(after, journal.first, last)
+    await _tell(call, Watcher(_connection(call), asked, after), begin, hub.serve)
+
+
+async def live(collector: "Collector", call: "Call") -> Response | None:
+    """A run in someone else's format: what was up to the cursor, then what comes, until it ends."""
+    home, run = collector.home, (call.names["family"], call.names["run"])
+    exporter = registry.exporter(call.names["format"])
+    chosen, after = exporter.chosen(options_of(call)), _cursor(call)
+
+    def join() -> tuple[Live, bytes]:
+        found = live_of(home, here(home, run), exporter, chosen)
+        return found, found.join(after)
+
+    followed, begin = await collector.desk.ask(join)
+    if after is not None and await collector.desk.run(lambda: followed.heard_all):
+        return Response(status_code=204)  # a browser comes again after anything else
+    watcher = Watcher(_connection(call), ALL, followed.cursor)
+    begin = comment(home.journal.last) + begin
+    await _tell(call, watcher, begin, lambda watcher: collector.hub.attend(watcher, followed))
+    return None
+
+
+async def _tell(
+    call: "Call", watcher: Watcher, begin: bytes, serve: Callable[[Watcher], Awaitable[None]]
+) -> None:
     await call.send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
     if call.scope["method"] != "HEAD":
-        watcher = Watcher(connection, asked, after)
-        watcher.tell(begin + heartbeat(after, journal.first, last))
-        await hub.serve(watcher)
+        watcher.tell(b"retry: 1000\n\n" + begin)
+        await serve(watcher)
         if watcher.gone:
             return
     await call.send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _connection(call: "Call") -> Connection:
+    connection: Connection | None = call.scope.get("extensions", {}).get(EXTENSION)
+    assert connection is not None, "streams are served by our own protocol"
+    return connection
 
 
 def _cursor(call: "Call") -> int | None:

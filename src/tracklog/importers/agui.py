@@ -36,6 +36,8 @@ from tracklog.importers._spoken import carried, restored
 from tracklog.providers import input_of
 
 NAME = "agui"
+THREAD = "threadId"
+"""Under this name a run is known by the conversation that it is a part of."""
 ROLES: dict[str, Role] = {"developer": "system", "system": "system", "user": "user"}
 BASE = ("type", "timestamp", "rawEvent")
 KNOWN = {
@@ -68,7 +70,7 @@ KNOWN = {
     "THINKING_TEXT_MESSAGE_END": (),
 }
 MORE = "more"
-"""What an export of ours says of an event that is part of something told before."""
+"""What an export of ours says of an event that tells nothing new."""
 NOTED = (
     "STATE_SNAPSHOT", "STATE_DELTA", "ACTIVITY_SNAPSHOT", "ACTIVITY_DELTA", "RAW", "CUSTOM",
 )  # fmt: skip  # one row
@@ -134,10 +136,11 @@ class AguiReader(Reader):
         native = word(value.get("runId")) or self.source.path.stem
         self.state["run"] = run_id(NAME, native)
         self.state["native"] = native
-        self._tell(restored(Began(what="run"), self._ours), self._rest)
-        for alias in dict.fromkeys((native, word(value.get("threadId")))):
-            if alias:
-                self._tell(Linked(kind="alias", system=NAME, alias=alias))
+        if self._ours != MORE:
+            self._tell(restored(Began(what="run"), self._ours), self._rest)
+            for system, alias in ((NAME, native), (THREAD, word(value.get("threadId")))):
+                if alias:
+                    self._tell(Linked(kind="alias", system=system, alias=alias))
         if parent := word(value.get("parentRunId")):
             self._tell(Linked(kind="branch", parent=run_id(NAME, parent)))
         given = value.get("input")
@@ -146,8 +149,10 @@ class AguiReader(Reader):
             if isinstance(answer, dict) and (id := word(answer.get("interruptId"))):
                 asked = self.state.get("asked", {}).pop(id, None) or self._run
                 ours, said = _parted(answer)
-                told = said.get("payload", said)
+                told = said.get("payload", None if self._ours == MORE else said)
                 self._tell(restored(Answered(question_id=id, answer=told), ours), run=asked)
+        if self._ours == MORE:
+            return  # the rest of it is what the events before it said
         self._snapshot(given)
         rest = {key: given[key] for key in given if key not in ("resume", "messages", "threadId")}
         if rest.keys() - {"runId"}:
@@ -155,6 +160,8 @@ class AguiReader(Reader):
 
     def _finished(self, value: dict[str, Any]) -> None:
         self._close_all(partial=True)
+        if self._ours == MORE:
+            return
         self._spend(value.get("usage"))
         outcome = value.get("outcome")
         outcome = outcome if isinstance(outcome, dict) else {}
@@ -171,7 +178,10 @@ class AguiReader(Reader):
     def _ask(self, interrupt: dict[str, Any]) -> None:
         ours, interrupt = _parted(interrupt)
         id = word(interrupt.get("id")) or "interrupt"
-        self.state.setdefault("asked", {})[id] = self._run
+        pending = self.state.setdefault("asked", {})
+        if pending.get(id) == self._run:
+            return  # it still waits, and is told again beside another
+        pending[id] = self._run
         asked = Asked(
             question_id=id,
             text=word(interrupt.get("message")) or word(interrupt.get("reason")),
@@ -188,6 +198,8 @@ class AguiReader(Reader):
 
     def _failed(self, value: dict[str, Any]) -> None:
         self._close_all(partial=True)
+        if self._ours == MORE:
+            return
         self._spend(value.get("usage"))
         ended = Ended(
             what="run",
@@ -224,11 +236,13 @@ class AguiReader(Reader):
 
     def _step_began(self, value: dict[str, Any]) -> None:
         began = Began(what="step", step=word(value.get("stepName")))
-        self._tell(restored(began, self._ours), self._rest)
+        if self._ours != MORE:
+            self._tell(restored(began, self._ours), self._rest)
 
     def _step_ended(self, value: dict[str, Any]) -> None:
         ended = Ended(what="step", step=word(value.get("stepName")))
-        self._tell(restored(ended, self._ours), self._rest)
+        if self._ours != MORE:
+            self._tell(restored(ended, self._ours), self._rest)
 
     def _open(self, kind: str, id: str, value: dict[str, Any], *, chunk: bool = False) -> Any:
         """Something that is told when its end comes; of the event that began it."""
@@ -500,7 +514,7 @@ def recognise(path: Path, head: bytes) -> float:  # noqa: ARG001  # the shape
 importer = Importer(
     name=NAME,
     about="AG-UI: the events of runs, as SSE, JSON lines or one array.",
-    mapping="1",
+    mapping="2",
     reader=AguiReader,
     recognise=recognise,
     form=form,
