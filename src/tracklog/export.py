@@ -31,6 +31,8 @@ CONVERSATIONS = (
 """What sources call the conversation that a run is a part of, the strongest first."""
 Records = Callable[[Run], Iterable[Record]]
 """The records of a run from the first on, as often as they are asked for."""
+Tree = Mapping[str, tree_fold.State]
+"""What is known of how runs belong together, by run."""
 
 
 def export(
@@ -79,7 +81,7 @@ def flight(
     run: Run,
     records: Records,
     dialects: Mapping[str, Dialect],
-    tree: Mapping[str, tree_fold.State] | None = None,
+    tree: Tree | None = None,
 ) -> Flight:
     """A run and the runs below it, as far as the tree knows them."""
     states = tree or {}
@@ -88,7 +90,7 @@ def flight(
     return _flight(run, root, records, dialects, states, children, parents, {":".join(run)})
 
 
-def _sub_runs(links: tree_fold.Links, heard: Mapping[str, tree_fold.State]) -> tree_fold.Links:
+def _sub_runs(links: tree_fold.Links, heard: Tree) -> tree_fold.Links:
     """The links between runs that were heard, one of which is part of the other."""
     return {
         key: {other: kind for other, kind in ends.items() if kind == "sub-run" and other in heard}
@@ -97,12 +99,12 @@ def _sub_runs(links: tree_fold.Links, heard: Mapping[str, tree_fold.State]) -> t
     }
 
 
-def root_of(run: Run, states: Mapping[str, tree_fold.State]) -> Run:
+def root_of(run: Run, states: Tree) -> Run:
     """The run at the top of the tree that a run stands in."""
     return _root(":".join(run), _sub_runs(tree_fold.links(states)[1], states))
 
 
-def conversation_of(run: Run, root: Run, states: Mapping[str, tree_fold.State]) -> str | None:
+def conversation_of(run: Run, root: Run, states: Tree) -> str | None:
     """What the run is a part of elsewhere, or the run at the top is, by the strongest name."""
     for key in dict.fromkeys((":".join(run), ":".join(root))):
         known = dict(reversed(states[key].aliases)) if key in states else {}
@@ -125,7 +127,7 @@ def _flight(
     root: Run,
     records: Records,
     dialects: Mapping[str, Dialect],
-    states: Mapping[str, tree_fold.State],
+    states: Tree,
     children: tree_fold.Links,
     parents: tree_fold.Links,
     seen: set[str],
@@ -175,7 +177,7 @@ def _untold(dialects: Mapping[str, Dialect]) -> Callable[[Event], Iterator[str]]
     return untold
 
 
-def _call(states: Mapping[str, tree_fold.State], parent: str, child: str) -> str | None:
+def _call(states: Tree, parent: str, child: str) -> str | None:
     """The call with which a run began another, whichever of the two told it."""
     resolve = tree_fold.resolver(states)
     for key, end, other in ((parent, "child", child), (child, "parent", parent)):

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping
 from tracklog import registry
 from tracklog.dialects import Dialect
 from tracklog.errors import UnknownName
-from tracklog.export import Survey, conversation_of, hear, root_of
+from tracklog.export import Survey, Tree, conversation_of, hear, root_of
 from tracklog.exporters import Exporter, Flight, Options
-from tracklog.folds.tree import State as Branches
 from tracklog.frame import Record, Run
 from tracklog.home import Home
 from tracklog.journal import Journal
@@ -35,7 +34,7 @@ class Live:
         run: Run,
         journal: Journal,
         dialects: Mapping[str, Dialect],
-        tree: Mapping[str, Branches],
+        tree: Tree,
         exporter: Exporter,
         options: Options,
     ) -> None:
