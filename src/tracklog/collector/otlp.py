@@ -210,7 +210,8 @@ class Telemetry:
         with self._turn:
             memory = self._remembered()
             contents: dict[str, bytes] = {}
-            teller = Teller(WRITER, MAPPING, "", put=self._into(contents))
+            put = _into(contents)
+            teller = Teller(WRITER, MAPPING, "", put=put, redact=self.home.redact)
             try:
                 told = list(tell_items(items, teller, memory))
                 # The blobs first: a line must not speak of what is not there.
@@ -237,6 +238,8 @@ class Telemetry:
         memory: Memory,
     ) -> list[wire.Refused]:
         """The items of which a line was refused; an item's verdict is the worst of its lines'."""
+        if not any(verdict.problems for verdict in verdicts):
+            return []
         left = iter(verdicts)
         found = []
         for item, run, count in told:
@@ -248,18 +251,6 @@ class Telemetry:
                 )
                 memory.forget(run)
         return found
-
-    def _into(self, contents: dict[str, bytes]) -> Callable[[bytes], str]:
-        """Collects what is to be kept, with secrets taken out where lines have them taken out."""
-
-        def put(content: bytes) -> str:
-            if self.home.redact is not None:
-                content, _ = self.home.redact(content)
-            name = hashed(content)
-            contents[name] = content
-            return name
-
-        return put
 
     def _remembered(self) -> Memory:
         if self._memory is None:
@@ -274,6 +265,17 @@ class Telemetry:
         """What was told of a run before, from its own lines."""
         of = (native.dialect.family, run)
         yield from _bodies(record.line for record in self.home.journal.records(run=of))
+
+
+def _into(contents: dict[str, bytes]) -> Callable[[bytes], str]:
+    """Collects what is to be kept."""
+
+    def put(content: bytes) -> str:
+        name = hashed(content)
+        contents[name] = content
+        return name
+
+    return put
 
 
 def _bodies(lines: Iterable[bytes]) -> Iterator[Mapping[str, Any]]:

@@ -52,10 +52,13 @@ class Account:
         self.teller, self.past, self.view, self.run = tell, past, view, run
         self.record: str | None = None
         """The item's own key."""
-        self.content = b""
+        self.content = view.item.raw()
         """The item, as it is kept."""
-        self.raw = self.kept = ""
+        blob = tell.lift.blob(self.content, "application/json")["$blob"]
+        self.kept = self.raw = blob["sha256"]
         """The hash of the item, and of what is kept of it: another one if something was redacted."""
+        if "redacted" in blob:
+            self.raw = sha256(self.content).hexdigest()
         self._seen: dict[str, int] = {}
         self._open: list[str] = []
         """Calls without an id that did not return, in order."""
@@ -69,12 +72,6 @@ class Account:
 
     def is_known(self, record: str | None) -> bool:
         """Whether the item was told before, to the byte."""
-        if not self.raw:
-            self.content = self.view.item.raw()
-            kept = self.teller.lift.blob(self.content, "application/json")["$blob"]
-            self.kept = self.raw = kept["sha256"]
-            if "redacted" in kept:
-                self.raw = sha256(self.content).hexdigest()
         return record is not None and self.kept in self.past.records.get(record, ())
 
     def begin(

@@ -97,22 +97,19 @@ OPERATIONS = {
 """What some call an operation that has another name."""
 TRACELOOP = {"workflow": "invoke_workflow", "agent": "invoke_agent", "tool": "execute_tool"}
 
-ONLY_A = frozenset((
-    "gen_ai.system", "gen_ai.usage.prompt_tokens", "gen_ai.usage.completion_tokens",
-    "gen_ai.prompt", "gen_ai.completion",
-))  # fmt: skip  # one row
-ONLY_B = frozenset({"gen_ai.usage.cache_creation.input_tokens"})
-ONLY_C = frozenset((
-    "gen_ai.usage.cache_write.input_tokens", "gen_ai.retrieval.top_k",
-    "gen_ai.usage.text.input_tokens", "gen_ai.usage.image.input_tokens",
-    "gen_ai.usage.audio.input_tokens", "gen_ai.usage.video.input_tokens",
-))  # fmt: skip  # one row
-B_AND_C = frozenset((
-    "gen_ai.provider.name", "gen_ai.system_instructions", "gen_ai.input.messages",
-    "gen_ai.output.messages", "gen_ai.tool.call.arguments", "gen_ai.tool.call.result",
-    "gen_ai.tool.definitions", "gen_ai.usage.cache_read.input_tokens",
-    "gen_ai.usage.reasoning.output_tokens",
-))  # fmt: skip  # one row
+GENERATIONS: Mapping[str, str] = {
+    **dict.fromkeys(("gen_ai.system", "gen_ai.usage.prompt_tokens",
+        "gen_ai.usage.completion_tokens", "gen_ai.prompt", "gen_ai.completion"), "A"),
+    "gen_ai.usage.cache_creation.input_tokens": "B",
+    **dict.fromkeys(("gen_ai.provider.name", "gen_ai.system_instructions", "gen_ai.input.messages",
+        "gen_ai.output.messages", "gen_ai.tool.call.arguments", "gen_ai.tool.call.result",
+        "gen_ai.tool.definitions", "gen_ai.usage.cache_read.input_tokens",
+        "gen_ai.usage.reasoning.output_tokens"), "B or C"),
+    **dict.fromkeys(("gen_ai.usage.cache_write.input_tokens", "gen_ai.retrieval.top_k",
+        "gen_ai.usage.text.input_tokens", "gen_ai.usage.image.input_tokens",
+        "gen_ai.usage.audio.input_tokens", "gen_ai.usage.video.input_tokens"), "C"),
+}  # fmt: skip  # a row each
+"""Which generation a name belongs to, where it does not belong to all."""
 
 
 def pick(attrs: Attrs, meaning: str) -> str | None:
@@ -156,17 +153,17 @@ def is_chain(attrs: Attrs) -> bool:
 
 def generation(attrs: Attrs, events: Iterable[str] = ()) -> str | None:
     """Which generation of the conventions this is: A, B, C, mixed; None where nothing tells."""
-    found = set()
-    flat = attrs.has("gen_ai.prompt.") or attrs.has("gen_ai.completion.")
-    if flat or not ONLY_A.isdisjoint(attrs) or any(_is_old_event(name) for name in events):
+    found = {GENERATIONS[name] for name in GENERATIONS.keys() & attrs.keys()}
+    if attrs.has("gen_ai.prompt.") or attrs.has("gen_ai.completion."):
         found.add("A")
-    if not ONLY_B.isdisjoint(attrs):
-        found.add("B")
+    if any(_is_old_event(name) for name in events):
+        found.add("A")
     named = str(attrs.get("gen_ai.operation.name"))
-    if named == "plan" or "memory" in named or not ONLY_C.isdisjoint(attrs):
+    if named == "plan" or "memory" in named:
         found.add("C")
-    if not found & {"B", "C"} and not B_AND_C.isdisjoint(attrs):
-        found.add("B")
+    if "B or C" in found:
+        found.remove("B or C")
+        found |= {"B"} if not found & {"B", "C"} else set()
     if len(found) > 1:
         return "mixed"
     if not found and (attrs.has("openinference.") or attrs.has("llm.")):

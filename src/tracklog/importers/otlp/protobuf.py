@@ -3,6 +3,7 @@
 import struct
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from tracklog.importers.otlp.shape import (
@@ -90,6 +91,7 @@ class _Field(NamedTuple):
     message: _Shape | None = None
 
 
+_SHORT = 80  # bytes of an attribute
 _TORN = ("it ends in the middle of a field", "send it again, whole")
 
 
@@ -122,7 +124,9 @@ def _read(shape: _Shape, data: bytes, at: int, end: int, found: Message, depth: 
             at = stop
             continue
         key, many, read, message = field
-        if message is not None:
+        if message is _PAIR and size < _SHORT and not depth:
+            part = _pair(data[at:stop])
+        elif message is not None:
             before = {} if many or key not in found else found[key]
             part = _read(message, data, at, stop, before, depth)
         else:
@@ -141,6 +145,12 @@ def _read(shape: _Shape, data: bytes, at: int, end: int, found: Message, depth: 
         else:
             found.pop(key, None)  # a default says nothing
     return found
+
+
+@lru_cache(4096)
+def _pair(data: bytes) -> Message:
+    """A short attribute: most of them are the same on many spans, and are read once."""
+    return _read(_PAIR, data, 0, len(data), {})
 
 
 def _width(data: bytes, wire: int, at: int, end: int) -> int:
@@ -222,3 +232,4 @@ def _shaped() -> dict[str, _Shape]:
 
 
 _SHAPES = _shaped()
+_PAIR = _SHAPES["KeyValue"]
