@@ -126,6 +126,30 @@ def test_time_travel_tells_what_was_known_then(home):
         assert row == whole
 
 
+@pytest.mark.parametrize("family", ["fishbowl", "kahn", "awf"])
+def test_the_stage_and_the_summary_of_a_past_moment_are_those_of_then(home, tmp_path, family):
+    """What `show --at` tells of a run's steps and stage, a journal that ends there tells now."""
+    short, told = ("summary", "stage"), 0
+    with Home(home, readonly=True) as opened, Home(tmp_path, durability="os") as growing:
+        opened.index.catch_up()
+        run = next(
+            each for each in sorted(opened.journal.runs()) if _has_short(opened, each, family)
+        )
+        for record in opened.journal.records(run=run):
+            growing.intake.admit([record.line], record.dialect)
+            growing.index.catch_up()
+            then = answers.show_at(opened, ":".join(run), record.seq)
+            now = answers.show(growing.index, ":".join(run), NOW)
+            same = ({name: row.get(name) for name in short} for row in (then, now))
+            assert next(same) == next(same)
+            told += any(then.get(name) for name in short)
+    assert told
+
+
+def _has_short(opened, run, family):
+    return run[0] == family and "summary" in answers.show(opened.index, ":".join(run), NOW)
+
+
 def test_a_moment_before_the_run_is_said_to_be_so(home):
     done = tracklog(home, "show", "agent-coder-2", "--at", 1)
     assert done.returncode == 2

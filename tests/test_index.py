@@ -27,7 +27,7 @@ from tracklog.home import Home
 from tracklog.index import Indexer
 from tracklog.intake import Intake
 from tracklog.journal import Entry, Journal
-from tracklog.replay import history, replay
+from tracklog.replay import history, replay, replay_all
 from tracklog.spoken import marked, spoken, terms
 from tracklog.testing import Clock, IndexSuite, memory_journal
 
@@ -255,13 +255,13 @@ def test_a_past_state_that_was_kept_leads_to_the_same_as_all_that_went_before(ev
     index.catch_up()
     until = data.draw(st.integers(1, len(events)))
     by_name = {dialect.name: dialect for dialect in DIALECTS}
-    fold = registry.fold("runs")
+    rewound = sorted((fold for fold in ALL if fold.rewound), key=lambda fold: fold.name != "runs")
     for run in journal.runs():
         key = ":".join(run)
-        whole = replay(fold, journal.records(run=run), by_name, until).get(key)
-        if (known := index.past("runs", run, until)) is not None:
-            tail = journal.records(known[0], run=run)
-            assert replay(fold, tail, by_name, until, {key: known[1]})[key] == whole
+        after, known = index.past([fold.name for fold in rewound], run, until)
+        begin = {name: {key: state} for name, state in known.items()}
+        tail = replay_all(rewound, journal.records(after, run=run), by_name, until, begin)
+        assert tail == replay_all(rewound, journal.records(run=run), by_name, until)
 
 
 @settings(max_examples=20, deadline=None)
@@ -282,11 +282,24 @@ def test_the_past_of_a_long_run_is_kept_every_so_often():
     index = indexed(journal, folds=ALL)
     index.catch_up()
     run = ("tracklog", "r1")
-    assert index.past("runs", run, 2) is None
-    assert [index.past("runs", run, seq)[0] for seq in (3, 5, 6, 99)] == [3, 3, 6, 9]
+    assert index.past(["runs"], run, 2) == (0, {})
+    assert [index.past(["runs"], run, seq)[0] for seq in (3, 5, 6, 99)] == [3, 3, 6, 9]
     journal.append([said("more", n=11)])
-    assert index.past("runs", run, 99) is None, "the index knows less than there is"
-    assert index.past("runs", run, 10)[0] == 9
+    assert index.past(["runs"], run, 99)[0] == 0, "the index knows less than there is"
+    assert index.past(["runs"], run, 10)[0] == 9
+
+
+def test_a_past_state_that_is_too_large_is_passed_over(monkeypatch):
+    journal = memory_journal()
+    journal.append([said("hello", n=n) for n in range(4)])
+    index = indexed(journal, folds=ALL)
+    index.catch_up()
+    monkeypatch.setattr("tracklog.batch._LARGE", 10)
+    journal.append([said("hello", n=n) for n in range(4, 8)])
+    index.catch_up()
+    place, then = index.past(["runs", "stage"], ("tracklog", "r1"), 7)
+    assert (place, then["runs"].last_seq) == (3, 3)
+    assert [words for _, words in then["stage"].visitors] == ["hello"] * 3
 
 
 @settings(max_examples=10, deadline=None)

@@ -3,7 +3,8 @@
 An answer is computed from what the folds keep; only words are read from the journal.
 """
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import chain
 from typing import Any
@@ -34,7 +35,7 @@ from tracklog.index import Indexer
 from tracklog.indexes import Answer, Found
 from tracklog.kin import count_once, kin, spends
 from tracklog.prices import Prices
-from tracklog.replay import replay
+from tracklog.replay import replay_all
 from tracklog.spoken import marked, terms
 from tracklog.story import story
 from tracklog.twins import untold
@@ -49,6 +50,8 @@ __all__ = [
 
 Row = dict[str, Any]
 
+_SHORT = ("steps", "leaderboard", "stage")
+"""The folds that tell a run in short."""
 LOOP = 3
 """The same call so many times is going round in circles."""
 DAY_MS = 86_400_000
@@ -116,44 +119,49 @@ def show(
         "loops": _looped(index, often, LOOP),
         "cost_with_sub_runs": spent[0] if spent else None,
         "same_as": untold(index, [key]).get(key),
-        **_in_short(index, key),
+        **_in_short({fold: index.state(fold, key) for fold in _SHORT}),
     }
 
 
-def _in_short(index: Indexer, key: str) -> Row:
+def _in_short(then: Mapping[str, Any]) -> Row:
     """Of a run with steps or with a cast its summary; and what one would see on the stage."""
-    steps, contest = index.state("steps", key), index.state("leaderboard", key)
+    steps, contest = then["steps"], then["leaderboard"]
     told: Row = {"summary": steps_fold.summary(steps)} if steps_fold.stepped(steps) else {}
     if leaderboard_fold.staged(contest):
         told["summary"] = told.get("summary", {}) | leaderboard_fold.summary(contest)
-        told["stage"] = stage_fold.answer(index.state("stage", key))
+        told["stage"] = stage_fold.answer(then["stage"])
     return told
 
 
 def show_at(home: Home, key: str, seq: int) -> Row:
     """The same run as it was at a record, folded anew from the journal.
 
-    Where the index kept an earlier state of a long run, only what followed is read.
+    Where the index kept earlier states of a long run, only what followed is read.
     """
-    fold, run = registry.fold("runs"), run_of(key)
-    known = home.index.past("runs", run, seq)
-    after, begin = (0, {}) if known is None else (known[0], {key: known[1]})
+    run, folds = run_of(key), [registry.fold(name) for name in ("runs", *_SHORT)]
+    after, known = home.index.past([fold.name for fold in folds], run, seq)
     records = list(home.journal.records(after, run=run, through=seq))
-    states = replay(fold, records, home.dialects, until=seq, begin=begin)
-    if key not in states:
+    begin = {name: {key: state} for name, state in known.items()}
+    states = replay_all(folds, records, home.dialects, until=seq, begin=begin)
+    then = {fold.name: states[fold.name].get(key) or fold.State() for fold in folds}
+    own = then["runs"]
+    if not own.run:
         raise NoSuchRecord(f"the run had not begun at record {seq}", "ask for a later one")
-    return runs_fold.row(
-        states[key], records[-1].received if records else states[key].last_received
-    )
+    now = records[-1].received if records else own.last_received
+    return {**runs_fold.row(own, now), **_in_short(then)}
 
 
 def tree(index: Indexer, root: str | None = None) -> list[tree_fold.Branch]:
     """The runs below one, or all of them: parents before children."""
-    states = dict(index.states("tree")) if root is None else kin(index, [root])
-    named = {other for state in states.values() for _, _, other, *_ in state.links}
     # Of a run that only ever called tools no state is kept, though it was heard.
-    known = index.load("runs", {*named, *([root] if root else ())} - states.keys())
-    return tree_fold.answer(states, root, known)
+    if root is None:
+        states = dict(index.states("tree"))
+        others = {key for key, _ in index.newest_kept("runs", sys.maxsize)}
+    else:
+        states = kin(index, [root])
+        others = {root} | {other for state in states.values() for _, _, other, *_ in state.links}
+    known = index.load("runs", others - states.keys())
+    return tree_fold.answer(states, root, {key: run.first_seq for key, run in known.items()})
 
 
 def agents(index: Indexer) -> list[Row]:

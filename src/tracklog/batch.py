@@ -14,6 +14,9 @@ from tracklog.replay import Retold, failure
 
 PAST = "past:"
 """Before a fold's name: what its states were at some moments, by run and record."""
+TOO_LARGE = b"null"
+"""In the place of a past state that is not worth its room."""
+_LARGE = 1 << 16  # bytes
 
 
 class Batch:
@@ -58,7 +61,8 @@ class Batch:
     def keep_past(self, name: tuple[str, str], told: Told, state: Any) -> None:
         if state is not None:
             key = f"{rows_of(told.family, told.run)}{told.seq:015}"
-            self.past[PAST + name[0], key] = freeze(name[1], state)
+            kept = freeze(name[1], state)
+            self.past[PAST + name[0], key] = kept if len(kept) <= _LARGE else TOO_LARGE
 
     def note_erasure(self, record: Record, noted: Any, through: int) -> None:
         """An erasure that was put on record after this index was begun concerns it."""

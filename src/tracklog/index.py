@@ -4,7 +4,7 @@ It knows the shapes of dialects, folds and indexes, and no particular one.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from hashlib import sha256
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 
 from tracklog import __version__
-from tracklog.batch import PAST
+from tracklog.batch import PAST, TOO_LARGE
 from tracklog.dialects import Dialect
 from tracklog.errors import IndexDamaged, IndexUnusable, UnknownName
 from tracklog.event import Finding
@@ -154,18 +154,28 @@ class Indexer:
         rows = self._asked(lambda: self.index.load([(SUMS + fold, key) for key in keys]))
         return {key: orjson.loads(row) for (_, key), row in rows.items()}
 
-    def past(self, fold: str, run: Run, seq: int) -> tuple[int, Any] | None:
-        """A record at `seq` or before it and a run's state then; None where none is kept."""
-        plug, rows = self._fold(fold), rows_of(*run)
+    def past(self, folds: Sequence[str], run: Run, seq: int) -> tuple[int, dict[str, Any]]:
+        """A record at `seq` or before it and a run's states then, by fold; 0 where none are kept.
+
+        The first fold is one that every run has a state of; another one that is left out had none.
+        """
+        key, rows = ":".join(run), rows_of(*run)
         try:
             if self._stale() is not None or self.index.cursor < min(seq, self.journal.last):
-                return None  # it may know less of the run than there is to know
-            kept = self.index.states(PAST + fold, prefix=rows, limit=10_000)
+                return 0, {}  # it may know less of the run than there is to know
+            every = self.index.states(PAST + folds[0], prefix=rows, limit=10_000)
+            for moment in reversed([name for name, _ in every if int(name[len(rows) :]) <= seq]):
+                kept = self.index.load((PAST + fold, moment) for fold in folds)
+                if TOO_LARGE not in kept.values():
+                    then = {
+                        fold: thaw(self._fold(fold), key, state)
+                        for fold in folds
+                        if (state := kept.get((PAST + fold, moment)))
+                    }
+                    return int(moment[len(rows) :]), then
         except IndexDamaged:
-            return None  # it is a cache
-        places = [(int(key[len(rows) :]), state) for key, state in kept]
-        found = [each for each in places if each[0] <= seq]
-        return (found[-1][0], thaw(plug, ":".join(run), found[-1][1])) if found else None
+            pass  # it is a cache
+        return 0, {}
 
     def findings(self, run: Run | None = None, limit: int = 1000) -> list[Found]:
         """The newest findings first, of one run if asked."""

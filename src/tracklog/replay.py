@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from tracklog.check import understand
 from tracklog.dialects import Dialect, Source
@@ -21,29 +21,44 @@ def replay(
     records: Iterable[Record],
     dialects: Mapping[str, Dialect],
     until: int | None = None,
-    begin: Mapping[str, S] = MappingProxyType({}),
 ) -> dict[str, S]:
     """The fold's states by key, as they were when record `until` had been heard, or at the end.
 
-    What was erased since, or is in a dialect that is not here, says nothing. The records may go on
-    from the states that `begin` has, of runs that were read once only.
+    What was erased since, or is in a dialect that is not here, says nothing.
+    """
+    return replay_all([fold], records, dialects, until)[fold.name]
+
+
+def replay_all(
+    folds: Collection[Fold[Any]],
+    records: Iterable[Record],
+    dialects: Mapping[str, Dialect],
+    until: int | None = None,
+    begin: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+) -> dict[str, dict[str, Any]]:
+    """The same for several folds at once, by the name of each.
+
+    The records may go on from the states that `begin` has, of runs that were read once only.
     """
     heard = [record for record in records if until is None or record.seq <= until]
     tellings: dict[Run, Retold] = defaultdict(Retold)
-    states, settled = _folded(fold, heard, dialects, tellings, dict(begin), hear=True)
-    return states if settled else _folded(fold, heard, dialects, tellings, {}, hear=False)[0]
+    states = {fold.name: dict(begin.get(fold.name, ())) for fold in folds}
+    if not _folded(folds, heard, dialects, tellings, states, hear=True):
+        states = {fold.name: {} for fold in folds}
+        _folded(folds, heard, dialects, tellings, states, hear=False)
+    return states
 
 
 def _folded(
-    fold: Fold[S],
+    folds: Collection[Fold[Any]],
     records: Iterable[Record],
     dialects: Mapping[str, Dialect],
     tellings: Mapping[Run, "Retold"],
-    states: dict[str, S],
+    states: dict[str, dict[str, Any]],
     *,
     hear: bool,
-) -> tuple[dict[str, S], bool]:
-    """The states, and whether no record made an earlier one read differently."""
+) -> bool:
+    """Brings the states on; whether no record made an earlier one read differently."""
     settled = True
     for record in records:
         event = event_of(record, dialects)
@@ -60,15 +75,19 @@ def _folded(
             if retold.is_back(record.seq, source):
                 told = told._replace(withdrawn=True)
         for fact in facts_of(dialect, event)[0]:
-            if not isinstance(fact, fold.facts):
-                continue
-            try:
-                key = fold.key(told, fact)
-                if key is not None:
-                    states[key] = fold.step(states.get(key) or fold.State(), told, fact)
-            except Exception:  # noqa: BLE001, S112  # the index has it as a finding
-                continue
-    return states, settled
+            for fold in folds:
+                if isinstance(fact, fold.facts):
+                    _step(fold, states[fold.name], told, fact)
+    return settled
+
+
+def _step(fold: Fold[S], states: dict[str, S], told: Told, fact: Fact) -> None:
+    try:
+        key = fold.key(told, fact)
+        if key is not None:
+            states[key] = fold.step(states.get(key) or fold.State(), told, fact)
+    except Exception:  # noqa: BLE001, S110  # the index has it as a finding
+        pass
 
 
 def history(

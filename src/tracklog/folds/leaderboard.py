@@ -139,4 +139,5 @@ fold = Fold(
     facts=(Began, Ended, Noted),
     key=key,
     step=step,
+    rewound=True,
 )

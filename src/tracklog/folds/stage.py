@@ -76,4 +76,5 @@ fold = Fold(
     facts=(Began, Said, Decided, Noted),
     key=lambda told, _: run_key(told),
     step=step,
+    rewound=True,
 )

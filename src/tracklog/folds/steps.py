@@ -154,4 +154,5 @@ fold = Fold(
     facts=(Began, Ended, Moved),
     key=key,
     step=step,
+    rewound=True,
 )
