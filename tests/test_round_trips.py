@@ -39,6 +39,7 @@ WAYS = [
     Way("otel", {"generation": "1.41", **CONTENT, "encoding": "protobuf"}, "otlp"),
     Way("otel", {"generation": "1.42", **CONTENT, "encoding": "protobuf"}, "otlp"),
     Way("atif", {}, "atif"),
+    Way("agui", {}, "agui"),
 ]
 EMPTY = (None, "", [])
 """What may stand where something that must be there was dropped."""

@@ -1,23 +1,10 @@
 """The blocks of a reply as facts: what was said, what was called, what came back, in order."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, replace
+from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any
 
-import orjson
-
-from tracklog.dialects import tracklog as native
-from tracklog.fact import (
-    FACTS,
-    Began,
-    Called,
-    Ended,
-    Fact,
-    Returned,
-    Role,
-    Said,
-)
+from tracklog.fact import Called, Fact, Returned, Role, Said
 
 PLACES = ("fidelity", "turn", "message_id")
 """What a block says about its place; a line has fields of its own for it."""
@@ -82,61 +69,3 @@ def returned(block: dict[str, Any], **common: Any) -> Returned:
         synthetic_id=block.get("tool_id_synthetic") is True,
         **common,
     )
-
-
-def carried(name: str, told: Mapping[str, Any]) -> Fact | None:
-    """A fact that one of our exports carried through a format that has no word for it.
-
-    None where it is none of ours, or would make no line.
-    """
-    kind = _CARRIED.get(name.lower())
-    if kind is None:
-        return None
-    try:
-        fact = kind(**_said(kind, told))
-    except TypeError:
-        return None  # it does not say what it must
-    return fact if _makes_a_line(fact) else None
-
-
-F = TypeVar("F", bound=Fact)
-
-
-def restored(fact: F, told: Any) -> F:
-    """A fact of a format's own words, with what one of our exports carried beside them."""
-    said = _said(type(fact), told) if isinstance(told, dict) else {}
-    whole = replace(fact, **said) if said else fact
-    return whole if not said or _makes_a_line(whole) else fact
-
-
-_CARRIED = {fact.__name__.lower(): fact for fact in FACTS if fact not in (Called, Returned)}
-"""By name; those that are left out have words of their own wherever they are told."""
-
-
-def _said(fact: type[Fact], told: Mapping[str, Any]) -> dict[str, Any]:
-    """What is told of a fact's fields."""
-    names = {each.name.rstrip("_"): each.name for each in fields(fact) if each.name != "fidelity"}
-    return {
-        names[key]: tuple(value) if isinstance(value, list) and key in _LISTS else value
-        for key, value in told.items()
-        if key in names and value is not None
-    }
-
-
-_LISTS = ("blocks", "options", "winning_models")
-
-
-def _makes_a_line(fact: Fact) -> bool:
-    """Whether the door would let it in; a file may say anything, and claim to be ours."""
-    origin = {"writer": "import", "fidelity": "reconstructed"}
-    body = {"id": "1", "run": "1", "origin": origin, **native.body_of(fact)}
-    try:
-        native.KINDS[type(fact).__name__].model_validate_json(orjson.dumps(body))
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def is_run(fact: Fact) -> bool:
-    """Whether a fact is the beginning or the end of a whole run."""
-    return isinstance(fact, Began | Ended) and fact.what == "run"

@@ -1,7 +1,6 @@
 """AG-UI: the events of runs, as SSE, as JSON lines, or as one array."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from tracklog.importers import (
     unquoted,
     word,
 )
-from tracklog.importers._spoken import carried, restored
+from tracklog.importers._carried import carried
 from tracklog.providers import input_of
 
 NAME = "agui"
@@ -71,9 +70,9 @@ KNOWN = {
 }
 MORE = "more"
 """What an export of ours says of an event that tells nothing new."""
-NOTED = (
-    "STATE_SNAPSHOT", "STATE_DELTA", "ACTIVITY_SNAPSHOT", "ACTIVITY_DELTA", "RAW", "CUSTOM",
-)  # fmt: skip  # one row
+OPENING = ("TEXT_MESSAGE_START", "REASONING_MESSAGE_START", "TOOL_CALL_START")
+ACTIVITY = "ACTIVITY_SNAPSHOT"
+NOTED = ("STATE_SNAPSHOT", "STATE_DELTA", ACTIVITY, "ACTIVITY_DELTA", "RAW", "CUSTOM")
 
 
 class AguiReader(Reader):
@@ -99,16 +98,15 @@ class AguiReader(Reader):
             self.tell.unknown("record", value)
             return
         self._at = moment(value.get("timestamp"))
-        self._ours, value = _parted(value)
+        ours, value = _parted(value)
+        self._told = ours is not None
         self._rest = {
             key: each for key, each in value.items() if key not in (*BASE, *KNOWN.get(kind, ()))
         }
         self._close_chunks(kind, value)
-        if kind == "CUSTOM" and (fact := _carried(value)) is not None:
+        if self._told:
             self.tell.report.mapped[kind] += 1
-            self._tell(fact)
-            if isinstance(fact, Spent):
-                self.state["spent"] = self._run
+            self._again(kind, value, ours)
         elif kind in NOTED:
             self.tell.report.mapped[kind] += 1
             text = word(value.get("name")) or word(value.get("activityType"))
@@ -132,15 +130,32 @@ class AguiReader(Reader):
         more.setdefault("run", self._run)
         self.tell.tell(fact, at=self._at, extra=extra or None, **more)
 
+    def _again(self, kind: str, value: dict[str, Any], ours: Any) -> None:
+        """An event of one of our exports: it carries a fact, or is more of one that was told."""
+        if kind == "RUN_STARTED":
+            self._enter(value)
+        if (fact := carried(ours)) is not None:
+            fact.tell(self.tell, run=self._run)
+        if kind == "RUN_STARTED" and ours != MORE and self.state.get("named") != self._run:
+            self.state["named"] = self._run
+            self._name(value)
+        elif kind in OPENING:  # what it begins is told already
+            MEANINGS[kind](self, value)
+
+    def _enter(self, value: dict[str, Any]) -> None:
+        self.state["native"] = word(value.get("runId")) or self.source.path.stem
+        self.state["run"] = run_id(NAME, self.state["native"])
+
+    def _name(self, value: dict[str, Any]) -> None:
+        names = ((NAME, self.state["native"]), (THREAD, word(value.get("threadId"))))
+        for system, alias in names:
+            if alias:
+                self._tell(Linked(kind="alias", system=system, alias=alias))
+
     def _began(self, value: dict[str, Any]) -> None:
-        native = word(value.get("runId")) or self.source.path.stem
-        self.state["run"] = run_id(NAME, native)
-        self.state["native"] = native
-        if self._ours != MORE:
-            self._tell(restored(Began(what="run"), self._ours), self._rest)
-            for system, alias in ((NAME, native), (THREAD, word(value.get("threadId")))):
-                if alias:
-                    self._tell(Linked(kind="alias", system=system, alias=alias))
+        self._enter(value)
+        self._tell(Began(what="run"), self._rest)
+        self._name(value)
         if parent := word(value.get("parentRunId")):
             self._tell(Linked(kind="branch", parent=run_id(NAME, parent)))
         given = value.get("input")
@@ -148,11 +163,8 @@ class AguiReader(Reader):
         for answer in _listed(given.get("resume")):
             if isinstance(answer, dict) and (id := word(answer.get("interruptId"))):
                 asked = self.state.get("asked", {}).pop(id, None) or self._run
-                ours, said = _parted(answer)
-                told = said.get("payload", None if self._ours == MORE else said)
-                self._tell(restored(Answered(question_id=id, answer=told), ours), run=asked)
-        if self._ours == MORE:
-            return  # the rest of it is what the events before it said
+                told = answer.get("payload", answer)
+                self._tell(Answered(question_id=id, answer=told), run=asked)
         self._snapshot(given)
         rest = {key: given[key] for key in given if key not in ("resume", "messages", "threadId")}
         if rest.keys() - {"runId"}:
@@ -160,8 +172,6 @@ class AguiReader(Reader):
 
     def _finished(self, value: dict[str, Any]) -> None:
         self._close_all(partial=True)
-        if self._ours == MORE:
-            return
         self._spend(value.get("usage"))
         outcome = value.get("outcome")
         outcome = outcome if isinstance(outcome, dict) else {}
@@ -173,10 +183,9 @@ class AguiReader(Reader):
         if value.get("result") is not None:
             self._rest["result"] = value["result"]
         ended = Ended(what="run", outcome=kind, passed=True if kind == "success" else None)
-        self._tell(restored(ended, self._ours), self._rest)
+        self._tell(ended, self._rest)
 
     def _ask(self, interrupt: dict[str, Any]) -> None:
-        ours, interrupt = _parted(interrupt)
         id = word(interrupt.get("id")) or "interrupt"
         pending = self.state.setdefault("asked", {})
         if pending.get(id) == self._run:
@@ -192,14 +201,12 @@ class AguiReader(Reader):
         )
         known = ("id", "reason", "message", "toolCallId", "responseSchema", "expiresAt")
         self._tell(
-            restored(asked, ours),
+            asked,
             {key: each for key, each in interrupt.items() if key not in known},
         )
 
     def _failed(self, value: dict[str, Any]) -> None:
         self._close_all(partial=True)
-        if self._ours == MORE:
-            return
         self._spend(value.get("usage"))
         ended = Ended(
             what="run",
@@ -207,15 +214,10 @@ class AguiReader(Reader):
             passed=False,
             error=value.get("message"),
         )
-        if isinstance(self._ours, dict) and "error" not in self._ours:
-            ended = replace(ended, error=None)  # the message is another word for it
-        self._tell(restored(ended, self._ours), self._rest)
+        self._tell(ended, self._rest)
 
     def _spend(self, usages: Any) -> None:
         told = [each for each in _listed(usages) if isinstance(each, dict)]
-        if told and self.state.get("spent") == self._run:  # one by one before: this is their sum
-            self._tell(Noted(label="totals", kind="usage", data=told))
-            return
         for place, each in enumerate(told):
             known = {
                 "input_tokens": count(each.get("inputTokens")),
@@ -235,14 +237,10 @@ class AguiReader(Reader):
             self._tell(spent)
 
     def _step_began(self, value: dict[str, Any]) -> None:
-        began = Began(what="step", step=word(value.get("stepName")))
-        if self._ours != MORE:
-            self._tell(restored(began, self._ours), self._rest)
+        self._tell(Began(what="step", step=word(value.get("stepName"))), self._rest)
 
     def _step_ended(self, value: dict[str, Any]) -> None:
-        ended = Ended(what="step", step=word(value.get("stepName")))
-        if self._ours != MORE:
-            self._tell(restored(ended, self._ours), self._rest)
+        self._tell(Ended(what="step", step=word(value.get("stepName"))), self._rest)
 
     def _open(self, kind: str, id: str, value: dict[str, Any], *, chunk: bool = False) -> Any:
         """Something that is told when its end comes; of the event that began it."""
@@ -252,6 +250,7 @@ class AguiReader(Reader):
             waiting[key] = {
                 "kind": kind,
                 "id": id,
+                "named": id in (value.get("messageId"), value.get("toolCallId")),
                 "at": self._at,
                 "run": self._run,
                 "mark": self.tell.mark(),
@@ -259,7 +258,7 @@ class AguiReader(Reader):
                 "parts": 0,
                 "chunk": chunk,
                 "extra": {},
-                "ours": self._ours,
+                "told": self._told,
             }
         known = waiting[key]
         for name in ("role", "name", "toolCallName", "parentMessageId", "title"):
@@ -276,7 +275,7 @@ class AguiReader(Reader):
 
     def _close(self, kind: str, id: str, *, partial: bool = False, whole: bool = True) -> None:
         known = self.state.get("open", {}).pop(f"{kind} {id}", None)
-        if known is None or known["ours"] == MORE:
+        if known is None or known["told"]:
             return
         here, at = self.tell.mark(), self._at if hasattr(self, "_at") else None
         raw = self.tell._raw  # what is told next is again of the record at hand
@@ -284,8 +283,7 @@ class AguiReader(Reader):
         self._at = known["at"]
         # What may still go on is told under a place of its own, by how far it came.
         place = 0 if whole else 1000 * known["parts"]
-        told = restored(_opened(known, partial), known["ours"])
-        self._tell(told, known["extra"], run=known["run"], n=place)
+        self._tell(_opened(known, partial), known["extra"], run=known["run"], n=place)
         self.tell.again(here)
         self.tell._raw, self._at = raw, at
 
@@ -314,9 +312,7 @@ class AguiReader(Reader):
         output = value.get("content")
         extra = self._rest | ({"messageId": value["messageId"]} if "messageId" in value else {})
         self._hear(word(value.get("messageId")))
-        if isinstance(self._ours, dict) and "output" in self._ours:
-            output = self._ours["output"]
-        self._tell(restored(Returned(call_id=call, ok=None, output=output), self._ours), extra)
+        self._tell(Returned(call_id=call, ok=None, output=output), extra)
 
     def _hear(self, id: str | None) -> None:
         if id:
@@ -339,8 +335,14 @@ class AguiReader(Reader):
             call = word(told.get("toolCallId")) or "unknown"
             self._tell(Returned(call_id=call, output=content, error=told.get("error")))
             return
-        thought = role == "reasoning"
-        blocks = [_block(each, thought) for each in _contents(content)]
+        if role == "activity":
+            text = word(told.get("activityType"))
+            self._tell(Noted(label=ACTIVITY, kind=ACTIVITY, text=text, data=told))
+            return
+        blocks = [_block(each, role == "reasoning") for each in _contents(content)]
+        if opaque := word(told.get("encryptedValue")):
+            self.tell.report.opaque["reasoning"] += 1
+            blocks.append({"type": "thinking", "opaque": opaque})
         calls = [each for each in _listed(told.get("toolCalls")) if isinstance(each, dict)]
         if blocks or not calls:
             said = Said(
@@ -370,12 +372,10 @@ class AguiReader(Reader):
 
     def _encrypted(self, value: dict[str, Any]) -> None:
         self.tell.report.opaque["reasoning"] += 1
-        if self._ours == MORE:
-            return
         block = {"type": "thinking", "opaque": value.get("encryptedValue")}
         extra = {key: value[key] for key in ("subtype", "entityId") if key in value} | self._rest
         said = Said(role="assistant", blocks=(block,), message_id=word(value.get("entityId")))
-        self._tell(restored(said, self._ours), extra)
+        self._tell(said, extra)
 
     def _mark_heard(self, kind: str, id: str) -> None:
         if kind == "call":
@@ -446,13 +446,15 @@ def _opened(known: dict[str, Any], partial: bool) -> Fact:
             tool=word(known.get("toolCallName")) or "unknown",
             call_id=id,
             input=input_of(text) if text else None,
+            synthetic_id=not known["named"],
         )
+    name = id if known["named"] else None
     if known["kind"] == "thought":
         block = {"type": "thinking", "thinking": text, **cut}
-        return Said(role="assistant", blocks=(block,), message_id=id)
+        return Said(role="assistant", blocks=(block,), message_id=name)
     role = ROLES.get(word(known.get("role")) or "assistant", "assistant")
     blocks = ({"type": "text", "text": text, **cut},) if text else ()
-    return Said(role=role, blocks=blocks, message_id=id, agent=word(known.get("name")))
+    return Said(role=role, blocks=blocks, message_id=name, agent=word(known.get("name")))
 
 
 def _key(event: dict[str, Any]) -> str | None:
@@ -460,13 +462,6 @@ def _key(event: dict[str, Any]) -> str | None:
         if found := word(event.get(key)):
             return found
     return None
-
-
-def _carried(event: dict[str, Any]) -> Fact | None:
-    """A fact of ours that has no event of its own."""
-    ours, dot, name = (word(event.get("name")) or "").partition(".")
-    told = event.get("value")
-    return carried(name, told) if ours == "tracklog" and dot and isinstance(told, dict) else None
 
 
 def _parted(value: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

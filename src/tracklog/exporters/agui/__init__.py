@@ -2,7 +2,16 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from tracklog.exporters import Exporter, Flight, Heard, Option, Options, dumps, every, some
+from tracklog.exporters import (
+    Exporter,
+    Flight,
+    Heard,
+    Option,
+    Options,
+    dumps,
+    every,
+    some,
+)
 from tracklog.exporters.agui.stream import Event, Stream
 from tracklog.fact import FACTS, Began, Called, Returned, Said
 from tracklog.loss import Fate
@@ -56,15 +65,16 @@ def _frames(events: Iterable[Event], number: int | None) -> bytes:
 
 
 def fates(options: Options) -> dict[str, Fate]:
+    """An event carries the fact that it was made of; what the format has words for is kept."""
     raw: Fate = "carried" if options["raw"] == "yes" else "dropped"
-    return (
-        every("carried", FACTS)
-        | {"unreadable": raw}
-        | some("kept", Began, "what step")
+    told = every("carried", FACTS) | (
+        some("kept", Began, "what step")
         | some("kept", Returned, "call_id output")
         | some("kept", Called, "tool call_id input")
         | some("kept", Said, "role blocks agent")
+        | {"at": "kept", "unreadable": raw}
     )
+    return {name: fate for name, fate in told.items() if not name.endswith(".synthetic_id")}
 
 
 exporter = Exporter(

@@ -5,7 +5,17 @@ from typing import Any
 
 import orjson
 
-from tracklog.exporters import MAPPING, VOICES, Calls, Flight, Heard, nanoseconds, plain, text_of
+from tracklog.exporters import (
+    MAPPING,
+    VOICES,
+    Calls,
+    Flight,
+    Heard,
+    carried,
+    nanoseconds,
+    plain,
+    text_of,
+)
 from tracklog.exporters import words_of as words
 from tracklog.exporters.agui.messages import Messages
 from tracklog.fact import Answered, Asked, Began, Called, Ended, Fact, Moved, Returned, Said
@@ -15,6 +25,8 @@ SPEAKERS = {"user": "user", "system": "system", "world": "developer", "note": "d
 """The roles of a message that no model speaks."""
 MORE = {"tracklog": "more"}
 """Beside an event that tells nothing new: it is part of something told before, or made way for it."""
+WITHIN = ("_CONTENT", "_ARGS", "_END")
+"""Events that belong to the one that began something."""
 TOKENS = {
     "input_tokens": "inputTokens",
     "output_tokens": "outputTokens",
@@ -56,7 +68,7 @@ class Stream:
             yield self._event("RAW", event=event, source=heard.record.dialect)
         for place, fact in enumerate(heard.facts):
             name = heard.identity if place == 0 else f"{heard.identity}.{place}"
-            yield from self._tell(heard, fact, name)
+            yield from _marked(self._tell(heard, fact, name), carried(heard, fact))
 
     def join(self) -> Iterator[Event]:
         """What one who comes late has to know before it hears what comes."""
@@ -79,34 +91,30 @@ class Stream:
     def end(self) -> Iterator[Event]:
         """A run whose agents have all ended has ended, too; one of which more came, once more."""
         if self.open:
-            yield from self._finish(self.now().summary, MORE if self.ended else None)
+            yield from _marked(self._finish(self.now().summary))
 
     def _event(self, type: str, **said: Any) -> Event:
         return {"type": type, "timestamp": self.stamp, **_known(said)}
 
-    def _started(self, began: Fact | None = None, **more: Any) -> Event:
-        told = {"mapping": MAPPING, **(_beside(began, "what") if began else {})}
-        return self._event("RUN_STARTED", **self.names, metadata={"tracklog": told}, **more)
+    def _started(self, **more: Any) -> Event:
+        mapping = {"tracklog": {"mapping": MAPPING}}
+        return self._event("RUN_STARTED", **self.names, metadata=mapping, **more)
 
-    def _begin(self, began: Fact | None = None) -> Iterator[Event]:
+    def _begin(self) -> Iterator[Event]:
         if not self.open:
-            again, self.begun, self.open = self.begun and began is None, True, True
-            yield self._again() if again else self._started(began)
+            self.begun = self.open = True
+            yield self._started()
             yield from self._go_on()
-
-    def _again(self, **more: Any) -> Event:
-        """That it goes on, though it was closed."""
-        return self._event("RUN_STARTED", **self.names, metadata=MORE, **more)
 
     def _go_on(self) -> Iterator[Event]:
         """The steps that a question interrupted."""
         for step in self.steps:
-            yield self._event("STEP_STARTED", stepName=step, metadata=MORE)
+            yield self._event("STEP_STARTED", stepName=step)
 
     def _pause(self) -> Iterator[Event]:
         """What is open cannot stay so while the run is closed."""
         for step in reversed(self.steps):
-            yield self._event("STEP_FINISHED", stepName=step, metadata=MORE)
+            yield self._event("STEP_FINISHED", stepName=step)
 
     def _close(self, event: Event) -> Event:
         self.open, self.closed = False, event
@@ -118,10 +126,10 @@ class Stream:
         if isinstance(fact, Answered) and own and self._awaits(fact):
             yield from self._resume(fact)
             return
-        if isinstance(fact, Began) and own and fact.what == "run" and not self.open:
-            yield from self._begin(fact)
-            return
+        is_open = self.open
         yield from self._begin()
+        if isinstance(fact, Began) and own and fact.what == "run" and not is_open:
+            return
         match fact:
             case Said():
                 yield from self._say(fact, name)
@@ -131,15 +139,12 @@ class Stream:
                 yield from self._return(heard, fact, name)
             case Began(what="step", step=str(step)) if own and step not in self.steps:
                 self.steps.append(step)
-                more = _metadata(fact, "what step")
-                yield self._event("STEP_STARTED", stepName=step, metadata=more)
+                yield self._event("STEP_STARTED", stepName=step)
             case Ended(what="step", step=str(step)) if own and step in self.steps:
                 self.steps.remove(step)
-                more = _metadata(fact, "what step")
-                yield self._event("STEP_FINISHED", stepName=step, metadata=more)
+                yield self._event("STEP_FINISHED", stepName=step)
             case Ended(what="run") if own:
-                more = _metadata(fact, "what")
-                yield from self._finish({**plain(fact), "passed": fact.passed}, more)
+                yield from self._finish({**plain(fact), "passed": fact.passed})
             case Asked() if own:
                 yield from self._ask(fact)
             case _:
@@ -153,10 +158,7 @@ class Stream:
             self.state[fact.agent or fact.step or "run"] = fact.to
 
     def _say(self, fact: Said, name: str) -> Iterator[Event]:
-        """The words, and what else is known of them beside the first; the rest say they are more."""
         thought = fact.role == "thought"
-        more = _metadata(fact, "" if _odd(fact) else "role blocks")
-        also = MORE if _odd(fact) else more
         spoken = "\n\n".join(
             said for block in fact.blocks if (said := words(block)) and _aloud(block, thought)
         )
@@ -167,37 +169,28 @@ class Stream:
         entity = name
         if thoughts:
             entity = f"{name}.reasoning"
-            yield from self._reason(entity, thoughts, more)
-            more = also
+            yield from self._reason(entity, thoughts)
         if spoken:
-            yield self._event(
-                "TEXT_MESSAGE_START", messageId=name, role=role, name=fact.agent, metadata=more
-            )
-            more = also
+            yield self._event("TEXT_MESSAGE_START", messageId=name, role=role, name=fact.agent)
             yield self._event("TEXT_MESSAGE_CONTENT", messageId=name, delta=spoken)
             yield self._event("TEXT_MESSAGE_END", messageId=name)
             self.messages.said(name, role, spoken, fact.agent)
         self.speaking = name if spoken and role == "assistant" else None
-        for block in fact.blocks:
-            if "opaque" in block:
-                sealed = text_of(block["opaque"])
-                yield self._event(
-                    "REASONING_ENCRYPTED_VALUE",
-                    subtype="message",
-                    entityId=entity,
-                    encryptedValue=sealed,
-                    metadata=more,
-                )
-                more = also
-                self.messages.sealed(entity, sealed)
-        if more is not also:  # it says nothing that there are words for
+        opaque = [text_of(block["opaque"]) for block in fact.blocks if "opaque" in block]
+        for sealed in opaque:
+            yield self._event(
+                "REASONING_ENCRYPTED_VALUE",
+                subtype="message",
+                entityId=entity,
+                encryptedValue=sealed,
+            )
+            self.messages.sealed(entity, sealed)
+        if not (thoughts or spoken or opaque):  # it says nothing that there are words for
             yield from self._custom(fact)
 
-    def _reason(self, name: str, thoughts: str, more: Event | None) -> Iterator[Event]:
+    def _reason(self, name: str, thoughts: str) -> Iterator[Event]:
         yield self._event("REASONING_START", messageId=name)
-        yield self._event(
-            "REASONING_MESSAGE_START", messageId=name, role="reasoning", metadata=more
-        )
+        yield self._event("REASONING_MESSAGE_START", messageId=name, role="reasoning")
         yield self._event("REASONING_MESSAGE_CONTENT", messageId=name, delta=thoughts)
         yield self._event("REASONING_MESSAGE_END", messageId=name)
         yield self._event("REASONING_END", messageId=name)
@@ -209,15 +202,12 @@ class Stream:
             yield from self._custom(fact)  # a copy: shown, not counted
             return
         given = "" if fact.input is None else text_of(fact.input)
-        # A text that is no JSON reads as the text it is; one that is would read as what it says.
-        told = "tool call_id" if isinstance(fact.input, str) else "tool call_id input"
         self.speaking = self.speaking or name
         yield self._event(
             "TOOL_CALL_START",
             toolCallId=call,
             toolCallName=fact.tool,
             parentMessageId=self.speaking,
-            metadata=_metadata(fact, told),
         )
         if given:
             yield self._event("TOOL_CALL_ARGS", toolCallId=call, delta=given)
@@ -231,16 +221,8 @@ class Stream:
             return
         content = "" if fact.output is None else text_of(fact.output)
         content = content or ("" if fact.error is None else text_of(fact.error))
-        more = _beside(fact, "call_id output")
-        if not isinstance(fact.output, str):
-            more["output"] = fact.output  # the content is how it reads, or an error
         yield self._event(
-            "TOOL_CALL_RESULT",
-            messageId=name,
-            toolCallId=call,
-            content=content,
-            role="tool",
-            metadata={"tracklog": more} if more else None,
+            "TOOL_CALL_RESULT", messageId=name, toolCallId=call, content=content, role="tool"
         )
         self.speaking = None
         self.messages.returned(name, call, content)
@@ -254,7 +236,6 @@ class Stream:
             "toolCallId": fact.call_id,
             "responseSchema": fact.schema if isinstance(fact.schema, Mapping) else None,
             "expiresAt": fact.expires,
-            "metadata": _metadata(fact, "question_id text what call_id expires"),
         }
         self.asked[fact.question_id] = _known(interrupt)
         yield from self._pause()
@@ -271,12 +252,11 @@ class Stream:
         self.asked.pop(fact.question_id, None)
         if self.open:
             yield from self._pause()
-            yield self._close(self._event("RUN_FINISHED", **self.names, metadata=MORE))
+            yield self._close(self._event("RUN_FINISHED", **self.names))
         answer = {
             "interruptId": fact.question_id,
             "status": "resolved",
             "payload": fact.answer,
-            "metadata": _metadata(fact, "question_id answer"),
         }
         given = {
             **self.names,
@@ -288,16 +268,16 @@ class Stream:
             "resume": [_known(answer)],
         }
         self.open = True
-        yield self._again(input=given)
+        yield self._started(input=given)
         yield from self._go_on()
 
-    def _finish(self, ended: Mapping[str, Any], more: Event | None = None) -> Iterator[Event]:
+    def _finish(self, ended: Mapping[str, Any]) -> Iterator[Event]:
         yield from self._pause()
         self.steps.clear()
         self.asked.clear()
         usage = [] if self.ended else list(self._usage())
         self.ended = True
-        told = {"usage": usage or None, "metadata": more}
+        told = {"usage": usage or None}
         if ended.get("passed") is False:
             error = ended.get("error")
             outcome = text_of(ended.get("outcome") or "failed")
@@ -337,25 +317,15 @@ def _known(said: Event) -> Event:
     return {key: value for key, value in said.items() if value is not None}
 
 
-def _beside(fact: Fact, told: str) -> Event:
-    """What a fact says beside what its event does."""
-    return {key: value for key, value in plain(fact).items() if key not in told.split()}
-
-
-def _metadata(fact: Fact, told: str) -> Event | None:
-    """The same, where an event has room for it; None where that is nothing."""
-    rest = _beside(fact, told)
-    return {"tracklog": rest} if rest else None
-
-
-def _odd(fact: Said) -> bool:
-    """Whether the words alone do not say what was said: by whom, or in which blocks."""
-    kinds = [block.get("type") for block in fact.blocks]
-    plainly = all(
-        {"type", block.get("type")} == block.keys() and words(block) for block in fact.blocks
-    )
-    known = kinds in (["text"], ["thinking"], ["thinking", "text"])
-    return not (plainly and known and fact.role in ("user", "system", "assistant"))
+def _marked(events: Iterator[Event], fact: Mapping[str, Any] | None = None) -> Iterator[Event]:
+    """The events of a fact: the first of them carries it whole, the others say they are more of it."""
+    for event in events:
+        if not event["type"].endswith(WITHIN):
+            mapping = event.get("metadata", MORE)["tracklog"]
+            told = fact if mapping == "more" or fact is None else {**mapping, **fact}
+            event["metadata"] = MORE if told is None else {"tracklog": told}
+            fact = None
+        yield event
 
 
 def _aloud(block: Mapping[str, Any], thought: bool) -> bool:
