@@ -92,6 +92,15 @@ def test_a_batch_sent_again_under_its_key_is_kept_once(server, run, how):
     assert "key" in other.json()["hint"]
 
 
+@pytest.mark.parametrize("how", ["query", "header"])
+def test_a_batch_key_that_is_too_long_is_refused(server, run, how):
+    params = {"batch": "k" * 257} if how == "query" else {}
+    headers = {"Idempotency-Key": "k" * 257} if how == "header" else {}
+    answer = server.post([start(run)], params=params, headers=headers)
+    assert answer.status_code == 400
+    assert "256" in answer.json()["error"]
+
+
 def test_a_dialect_need_not_be_said(server, run):
     answer = server.http.post("/api/events", content=start(run), headers=NDJSON).json()
     assert answer["accepted"] == 1
@@ -252,6 +261,20 @@ def test_one_run_is_shown_as_the_command_line_shows_it(server, run):
     assert server.get(f"/api/runs/kahn/{run}/conversation").json() == []
     why = server.get("/api/why", params={"run": run, "seq": last}).json()
     assert [why] == told(server, "why", run, str(last))
+
+
+def test_a_run_that_never_was_had_no_past_either(server):
+    answer = server.get("/api/runs/kahn/nobody", params={"at": 1})
+    assert answer.status_code == 404
+    assert "there is no run" in answer.json()["error"]
+
+
+def test_a_run_of_which_little_is_known_stands_in_the_tree_of_all(server, run):
+    noted = began(run, fact="Noted", label="title", text="a name and nothing else")
+    assert server.post([noted], "tracklog").json()["accepted"] == 1
+    alone = server.get(f"/api/runs/tracklog/{run}/tree").json()
+    assert [branch["key"] for branch in alone] == [f"tracklog:{run}"]
+    assert alone[0] in server.get("/api/tree").json()
 
 
 def test_words_are_found(server, run):

@@ -62,6 +62,39 @@ def test_a_host_header_that_names_this_machine_is_taken(server, host):
     assert server.get("/healthz", headers={"Host": host}).status_code == 200
 
 
+def told(server, head: bytes) -> bytes:
+    """The answer to a request that no decent client would send."""
+    with server.raw() as rude:
+        rude.sendall(head + b"Connection: close\r\n\r\n")
+        return heard(rude)
+
+
+@pytest.mark.parametrize("others", [b"evil.example", b"127.0.0.1"])
+def test_two_host_headers_are_refused_whatever_they_name(server, others):
+    for first, second in ((b"localhost", others), (others, b"localhost")):
+        hosts = b"Host: %b\r\nHost: %b\r\n" % (first, second)
+        answer = told(server, b"GET /healthz HTTP/1.1\r\n" + hosts)
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert b"more than one Host" in answer
+
+
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        (b"http://localhost/healthz?", 200),
+        (b"http://[::1]:4318/healthz", 200),
+        (b"http://localhost", 200),
+        (b"http://evil.example/healthz", 421),
+        (b"http://localhost@evil.example/healthz", 421),
+        (b"localhost:4318", 400),
+    ],
+)
+def test_a_target_that_names_a_machine_stands_for_the_host_header(server, target, status):
+    answer = told(server, b"GET %b HTTP/1.1\r\nHost: localhost\r\n" % target)
+    said = int(answer.split()[1])
+    assert said == status or (target == b"http://localhost" and said == 503)  # no console is built
+
+
 @pytest.mark.parametrize(
     "headers",
     [

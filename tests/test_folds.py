@@ -537,7 +537,7 @@ def test_the_same_tool_with_the_same_arguments_is_a_loop():
     assert sorted(each["times"] for each in often.values()) == [2, 4], "what is called once is not"
 
 
-def branches(history, root=None, known=()):
+def branches(history, root=None, known=None):
     found = tree_.answer(play(tree_.fold, history), root, known)
     return [(branch.key, branch.depth, branch.missing, branch.again) for branch in found]
 
@@ -558,7 +558,7 @@ def test_a_tree_may_be_of_any_depth():
     history = [
         (told(n, f"r{n}"), Linked(kind="sub-run", parent=f"r{n - 1}")) for n in range(1, 3000)
     ]
-    found = branches(history, known=["f:r0"])
+    found = branches(history, known={"f:r0": 1})
     assert [depth for _, depth, _, _ in found] == list(range(3000))
     assert not any(missing for _, _, missing, _ in found)
 

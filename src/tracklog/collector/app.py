@@ -1,6 +1,7 @@
 """The collector as an ASGI application: each request is found, guarded, read and answered."""
 
 import asyncio
+import contextlib
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -94,6 +95,8 @@ class Collector:
             await send(message)
 
         try:
+            if len(headers) < len(scope["headers"]):
+                self.guard.check_single(scope["headers"])
             self.guard.check_host(headers)
             page = self._of_console(scope)
             if page is None:
@@ -127,7 +130,8 @@ class Collector:
             for name, value in SAFE.items():
                 response.headers.setdefault(name, value)
             response.headers.setdefault("Cache-Control", "no-store")
-            await response(scope, receive, send)
+            with contextlib.suppress(asyncio.CancelledError):  # nobody reads it, and we stop
+                await response(scope, receive, send)
         self.counts.requests[scope["method"][:10], path, status] += 1
 
     def _of_console(self, scope: Scope) -> Response | None:

@@ -58,6 +58,11 @@ class Guard:
         if len(self._known) < 1024:
             self._known.add(host)
 
+    def check_single(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Two Host headers: what stands before us may have looked at the other one."""
+        if [name for name, _ in headers].count(b"host") > 1:
+            raise Trouble(400, "there is more than one Host header", "send one")
+
     def check_origin(self, headers: Headers) -> None:
         """A page elsewhere must not write here."""
         origin = headers.get(b"origin")

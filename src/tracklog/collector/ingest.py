@@ -39,7 +39,7 @@ async def ingest(collector: "Collector", call: "Call") -> None:
     try:
         lines, blank = cut(body)
         collector.rate.take(len(lines))
-        key = call.given["batch"] or _header(call, b"idempotency-key")
+        key = _batch_key(call)
         if collector.inline and len(body) <= _INLINE:
             verdicts = collector.home.intake.admit(lines, dialect, batch=key)
         else:
@@ -124,11 +124,12 @@ def _pretty(body: bytes) -> str:
     return ""
 
 
-def _header(call: "Call", name: bytes) -> str | None:
-    value = call.headers.get(name, b"").decode("latin-1").strip()
-    if len(value) > 256:
+def _batch_key(call: "Call") -> str | None:
+    header = call.headers.get(b"idempotency-key", b"").decode("latin-1").strip()
+    key: str = call.given["batch"] or header
+    if len(key) > 256:
         raise Trouble(400, "the batch key is longer than 256 characters", "send a shorter one")
-    return value or None
+    return key or None
 
 
 async def _send(send: "Send", body: bytes) -> None:

@@ -31,7 +31,7 @@ class Limits:
     stopping_seconds: float = 3
     """For a request that is arriving when the server is told to stop."""
     stalled_seconds: float = 30
-    """That a watcher may leave its buffer full, before it is closed; it comes back and resumes."""
+    """That a client may read nothing of its answer; a watcher comes back and resumes."""
     heartbeat_seconds: float = 15
     wait_seconds: float = 60
     """That an answer may be waited for in one request."""

@@ -33,7 +33,7 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self.began = self.heard = self.loop.time()
         self.in_header, self.in_body, self.refused = True, False, False
-        self.fed = 0
+        self.fed = self.unsent = 0
         self.url, self.headers = b"", []
         self.on_lost: Callable[[], None] | None = None
         if len(self.connections) - len(self.surplus) > self.limits.connections:
@@ -79,8 +79,20 @@ class Connection(HttpToolsProtocol):
         if self in self.surplus:
             self._turn_away()
             return
+        if not self.url.startswith(b"/"):
+            self._take_authority()
+        super().on_headers_complete()  # which may find that it cannot be read
         self.in_header, self.in_body, self.fed = False, True, 0
-        super().on_headers_complete()
+
+    def _take_authority(self) -> None:
+        """Of a target with a scheme: it stands for the Host header, as RFC 9112 has it (3.2.2)."""
+        target = httptools.parse_url(self.url)
+        if target.host:
+            host = b"[%b]" % target.host if b":" in target.host else target.host
+            others = [pair for pair in self.headers if pair[0] != b"host"]
+            self.headers[:] = [*others, (b"host", host)]
+            query = b"?" + target.query if target.query else b""
+            self.url = (target.path or b"/") + query
 
     def on_body(self, body: bytes) -> None:
         if not self.refused:
@@ -97,14 +109,16 @@ class Connection(HttpToolsProtocol):
             self.began = self.loop.time()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # uvicorn's words
-        self.refuse(400, "this is no HTTP request", "send one that is whole, as HTTP/1.1 has it")
+        self.refuse(
+            400, "this is no HTTP request", "send a method, a path and headers as HTTP/1.1 has them"
+        )
 
     def shutdown(self) -> None:
         """What has arrived is answered; what is on its way gets a moment."""
-        if self.in_header and self.fed:
-            self._stop()
-        elif self.refused:
+        if self.refused:
             self.transport.close()
+        elif self.in_header and self.fed and self._is_answered():
+            self._stop()
         else:
             super().shutdown()
             if self.in_body:
@@ -121,14 +135,13 @@ class Connection(HttpToolsProtocol):
         """
         if self.refused or self.transport.is_closing():
             return
-        self.refused, self.began, self.fed = True, self.loop.time(), 0
-        cycle = self.cycle
-        if cycle is not None and not (self.in_header and cycle.response_complete):
-            if cycle.response_started:
+        self.refused, self.fed = True, 0
+        if not (self.in_header and self._is_answered()):
+            if self.cycle.response_started:
                 self.transport.abort()
                 return
-            cycle.disconnected = True
-            cycle.message_event.set()
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
         path = self._path()
         if status == 408 and path in otlp.PATHS:
             status = 503  # the one code for it that exporters send again for
@@ -141,6 +154,11 @@ class Connection(HttpToolsProtocol):
         self.transport.write(STATUS_LINE[status] + head + b"\r\n" + bytes(said.body))
         self.transport.write_eof()
         self.flow.resume_reading()
+        self.loop.call_later(self.limits.turned_away_seconds, self.transport.abort)
+
+    def _is_answered(self) -> bool:
+        """Whether nothing is under way but a header."""
+        return self.cycle is None or self.cycle.response_complete
 
     def _turn_away(self) -> None:
         self.refuse(503, "there are too many connections", "come again in a second")
@@ -154,23 +172,29 @@ class Connection(HttpToolsProtocol):
 
     def grow_old(self, now: float) -> None:
         """Closes a connection whose request does not arrive; the server calls it now and then."""
-        if self.transport.is_closing():
+        if self.refused or self.transport.is_closing():
             return
         age = now - self.began
-        if self.refused:
-            if age > self.limits.turned_away_seconds:
-                self.transport.abort()
-        elif self in self.surplus:
+        if self in self.surplus:
             if age > self.limits.turned_away_seconds:
                 self._turn_away()
         elif self.in_header:
-            answered = self.cycle is None or self.cycle.response_complete
-            if answered and age > self.limits.header_seconds:
+            if self._is_answered() and age > self.limits.header_seconds:
                 self.refuse(408, "the header did not arrive in time", "send it at once")
         elif self.in_body and not self.flow.read_paused:
             silent = now - self.heard > self.limits.silent_seconds
             if silent or age > self.limits.body_seconds:
                 self.refuse(408, "the body did not arrive in time", "send it again, at once")
+        elif self.on_lost is None:  # a watcher is looked after where it watches
+            self._check_is_read(now)
+
+    def _check_is_read(self, now: float) -> None:
+        """Closes a connection whose answer nobody reads."""
+        unsent = self.transport.get_write_buffer_size()
+        if unsent != self.unsent:
+            self.unsent, self.heard = unsent, now
+        elif unsent and now - self.heard > self.limits.stalled_seconds:
+            self.transport.abort()
 
 
 def connections_with(limits: Limits, counts: Counts) -> type[Connection]:

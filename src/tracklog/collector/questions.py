@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from tracklog import answers, frame, prices
 from tracklog.board import Wanted, around
+from tracklog.collector.exchange import here
 from tracklog.collector.stream import ALL, wanted
 from tracklog.collector.trouble import Trouble, json_response
 from tracklog.diff import diff as diff_of
@@ -65,7 +66,10 @@ async def show(collector: "Collector", call: "Call") -> Response:
     home, at, now = collector.home, call.given["at"], _now(collector)
     key, lost = f"{call.names['family']}:{call.names['run']}", call.given["lost_after"]
     if at is not None:
-        return json_response(await collector.desk.run(lambda: answers.show_at(home, key, at)))
+        run = (call.names["family"], call.names["run"])
+        return json_response(
+            await collector.desk.run(lambda: answers.show_at(home, ":".join(here(home, run)), at))
+        )
     return await _told(
         collector,
         lambda index: answers.show(index, _known(index, key), now, lost, prices.load(home.path)),

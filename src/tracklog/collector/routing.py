@@ -140,8 +140,9 @@ class Route:
         said = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
         unknown = sorted(said.keys() - {param.name for param in self.params})
         if unknown:
-            known = ", ".join(param.name for param in self.params) or "none"
-            raise Trouble(400, f"there is no parameter {unknown[0][:50]!r}", f"there is: {known}")
+            known = ", ".join(param.name for param in self.params)
+            hint = f"there is: {known}" if known else "leave it out: nothing is chosen here"
+            raise Trouble(400, f"there is no parameter {unknown[0][:50]!r}", hint)
         return {param.name: param.read(said.get(param.name)) for param in self.params}
 
 

@@ -1,6 +1,6 @@
 """Which runs and agents began which others?"""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,19 +84,19 @@ class Branch:
 
 
 def answer(
-    states: Mapping[str, State], root: str | None = None, known: Iterable[str] = ()
+    states: Mapping[str, State], root: str | None = None, known: Mapping[str, int] | None = None
 ) -> list[Branch]:
     """The tree below a run, or all trees: parents before children, in the order of the journal.
 
     A link counts whichever end told it. Cycles and second parents are cut, and said.
-    Runs of `known` are not missing, though no state is given for them.
+    Runs of `known` were heard too, first at that seq, though no state is given for them.
     """
     children, parents = links(states)
-    heard = {*states, *known}
+    heard = {**(known or {}), **{key: state.first_seq for key, state in states.items()}}
     if root is not None:
         roots = [resolver(states)(root)]
     else:
-        heard_first = sorted(states, key=lambda key: (states[key].first_seq, key))
+        heard_first = sorted(heard, key=lambda key: (heard[key], key))
         every = dict.fromkeys([*heard_first, *children])
         roots = [key for key in every if not parents.get(key)]
         reached = {branch.key for branch in _walk(roots, children, heard, states)}
@@ -110,7 +110,7 @@ def answer(
 def _walk(
     roots: list[str],
     children: Mapping[str, Mapping[str, str]],
-    heard: set[str],
+    heard: Mapping[str, int],
     states: Mapping[str, State],
 ) -> Iterator[Branch]:
     seen: set[str] = set()
