@@ -205,6 +205,58 @@ def test_the_last_scalar_wins_and_messages_are_merged():
     assert item.body["status"] == {"message": "why", "code": 2}
 
 
+@settings(max_examples=60)
+@given(spans, spans, attributes, attributes)
+def test_what_is_sent_in_two_pieces_is_merged_as_the_reference_merges_it(one, other, more, yet):
+    """Two encodings behind each other are one message: so says protobuf."""
+    halves = [
+        ExportTraceServiceRequest.FromString(
+            as_protobuf("traces", traces(each) | {})
+        ).resource_spans[0]
+        for each in (one, other)
+    ]
+    for half, pairs_of in zip(halves, (more, yet), strict=True):
+        json_format.ParseDict({"attributes": pairs_of}, half.resource)
+    pieces = b"".join(half.scope_spans[0].spans[0].SerializeToString() for half in halves)
+    around = b"".join(field(1, 2, half.resource.SerializeToString()) for half in halves)
+    merged = type(halves[0].scope_spans[0].spans[0]).FromString(pieces).SerializeToString()
+    resource = type(halves[0].resource).FromString(
+        b"".join(half.resource.SerializeToString() for half in halves)
+    )
+    sent = field(1, 2, around + field(2, 2, field(2, 2, pieces)))
+    whole = field(
+        1, 2, field(1, 2, resource.SerializeToString()) + field(2, 2, field(2, 2, merged))
+    )
+    assert [*wire.from_protobuf("traces", sent)] == [*wire.from_protobuf("traces", whole)]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "read"),
+    [
+        ((field(1, 2, b"text"), field(3, 0, varint(7))), 7),  # one member at a time
+        ((field(3, 0, varint(7)), field(1, 2, b"text")), "text"),
+        ((field(2, 0, varint(0)),), False),
+        ((field(3, 0, varint(0)),), 0),
+        ((field(1, 2, b""),), ""),
+        ((), None),
+        (
+            (
+                field(5, 2, field(1, 2, field(1, 2, b"a"))),
+                field(5, 2, field(1, 2, field(1, 2, b"b"))),
+            ),
+            ["a", "b"],
+        ),
+        ((field(8, 0, varint(1)), field(1, 2, b"x")), "x"),  # of profiles only
+        ((field(7, 2, b"\x00\xff"),), "AP8="),
+    ],
+)
+def test_of_the_members_of_a_value_the_last_one_counts(pieces, read):
+    attribute = field(1, 2, b"n") + field(2, 2, b"".join(pieces))
+    for given_bytes in (attribute, field(3, 0, varint(9)) + attribute):
+        (item,) = wire.from_protobuf("traces", in_request(IDS + field(9, 2, given_bytes)))
+        assert wire.attributes(item.body["attributes"]) == {"n": read}
+
+
 def test_a_negative_integer_is_a_varint_of_ten_bytes():
     negative = varint((1 << 64) - 5)
     assert len(negative) == 10
@@ -353,8 +405,30 @@ def test_json_is_read_by_its_rules():
 def test_an_empty_id_in_a_log_record_means_none():
     (item,) = wire.from_document("logs", logs({"traceId": "", "spanId": "", "body": value("x")}))
     assert "traceId" not in item.body
-    (bad,) = wire.from_document("logs", logs({"traceId": "0" * 32}))
-    assert isinstance(bad, wire.Refused)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"traceId": "0" * 32},
+        {"traceId": "abc"},
+        {"spanId": "0" * 16},
+        {"traceId": "ab" * 15},
+        {"severityNumber": "SEVERITY_NUMBER_INFO"},
+        {"body": {"doubleValue": "soon"}},
+    ],
+)
+def test_a_bad_log_record_is_refused_and_the_others_are_kept(bad):
+    refused, kept = wire.from_document("logs", logs(bad, {"body": value("x")}))
+    assert refused.pointer.startswith(f"/resourceLogs/0/scopeLogs/0/logRecords/0/{next(iter(bad))}")
+    assert refused.hint
+    assert kept.body == {"body": {"stringValue": "x"}}
+
+
+def test_the_name_of_an_enum_is_refused_with_the_hint_that_it_is_a_number():
+    (refused,) = wire.from_document("traces", traces(span(kind="SPAN_KIND_CLIENT")))
+    assert "SPAN_KIND_CLIENT" in refused.message
+    assert "integers" in refused.hint
 
 
 def test_half_a_character_costs_nobody_the_batch():

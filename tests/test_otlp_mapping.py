@@ -413,7 +413,7 @@ PARTS = [
 ]  # fmt: skip  # a row each
 
 
-@pytest.mark.parametrize("encoding", ["string", "structured", "event", "log", "body"])
+@pytest.mark.parametrize("encoding", ["string", "structured", "event", "log", "text", "body"])
 @pytest.mark.parametrize(("part", "expected"), PARTS)
 @pytest.mark.parametrize("side", ["input", "output"])
 def test_what_a_part_of_a_message_becomes(part, expected, encoding, side):
@@ -430,6 +430,9 @@ def test_what_a_part_of_a_message_becomes(part, expected, encoding, side):
             happened = {"name": details, "attributes": pairs(plain)}
             document = traces(inference({}, events=[happened]))
         case "log":
+            document = logs(record(details, plain, traceId=TRACE, spanId=RECORD[-16:]))
+        case "text":
+            plain[name] = json.dumps(messages)
             document = logs(record(details, plain, traceId=TRACE, spanId=RECORD[-16:]))
         case "body":
             document = logs(record(details, {}, plain, traceId=TRACE, spanId=RECORD[-16:]))
@@ -910,6 +913,15 @@ def test_of_two_vocabularies_on_one_span_one_counts_and_the_other_fills_holes():
 
 
 # Identity, time and place.
+
+
+def test_the_resource_says_who_and_where():
+    about = {"service.name": "fleet", "service.version": "3", "service.instance.id": "host-1"}
+    began = only(told(traces(span(1), **about)), "Began")
+    assert (began["agent"], began["host"]) == ("fleet", "host-1")
+    assert began["software"] == {"name": "fleet", "version": "3"}
+    unnamed = only(told(traces(span(1), **{"service.name": "unknown_service:node"})), "Began")
+    assert "agent" not in unnamed
 
 
 def test_a_pending_span_stands_for_the_real_one():
