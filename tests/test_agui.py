@@ -46,6 +46,7 @@ from tracklog.fact import (
     Spent,
 )
 from tracklog.home import Home
+from tracklog.importers import run_id
 from tracklog.intake import Intake
 from tracklog.journal import Journal
 from tracklog.live import Live
@@ -375,6 +376,378 @@ def test_a_thread_comes_back_as_the_thread_it_was(tmp_path):
     lines, _, _ = told_by(registry.importer("agui"), path)
     [imported] = flights(records(lines, "tracklog"))
     assert stream(imported)[0]["threadId"] == "th-1"
+
+
+# what comes in
+
+
+def read_in(events, folder):
+    """What our importer makes of events, as bodies of lines, and its report."""
+    path = folder / "events.jsonl"
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    lines, _, report = told_by(registry.importer("agui"), path)
+    return [json.loads(line) for line in lines], report
+
+
+def e(type, **said):
+    return {"type": type, **said}
+
+
+STARTED = e("RUN_STARTED", threadId="th", runId="r", timestamp=1_777_971_600_123)
+THOUGHT = {"fact": "Said", "role": "assistant", "blocks": [{"type": "thinking", "thinking": "hmm"}]}
+IN: dict[str, tuple[list, list]] = {
+    "a run begins": ([], []),
+    "a run branches from another": (
+        [e("RUN_STARTED", threadId="th", runId="r2", parentRunId="r")],
+        [
+            {"fact": "Began", "what": "run"},
+            {"fact": "Linked", "kind": "alias", "system": "agui", "alias": "r2"},
+            {"fact": "Linked", "kind": "alias", "system": "threadId", "alias": "th"},
+            {"fact": "Linked", "kind": "branch", "parent": run_id("agui", "r")},
+        ],
+    ),
+    "a run ends well": (
+        [e("RUN_FINISHED", threadId="th", runId="r", outcome={"type": "success"}, result={"a": 1})],
+        [
+            {
+                "fact": "Ended",
+                "what": "run",
+                "outcome": "success",
+                "passed": True,
+                "extra": {"result": {"a": 1}},
+            }
+        ],
+    ),
+    "a run ends, and nobody says how": (
+        [e("RUN_FINISHED", threadId="th", runId="r")],
+        [{"fact": "Ended", "what": "run"}],
+    ),
+    "a run fails": (
+        [e("RUN_ERROR", message="disk full", code="E1")],
+        [{"fact": "Ended", "what": "run", "outcome": "E1", "passed": False, "error": "disk full"}],
+    ),
+    "what a run took": (
+        [
+            e(
+                "RUN_FINISHED",
+                threadId="th",
+                runId="r",
+                usage=[{"provider": "p", "model": "m", "inputTokens": 3, "outputTokens": -1}],
+            )
+        ],
+        [
+            {
+                "fact": "Spent",
+                "key": "r",
+                "provider": "p",
+                "model": "m",
+                "usage": {
+                    "input_tokens": 3,
+                    "raw": {"provider": "p", "model": "m", "inputTokens": 3, "outputTokens": -1},
+                },
+            },
+            {"fact": "Ended", "what": "run"},
+        ],
+    ),
+    "steps": (
+        [e("STEP_STARTED", stepName="build"), e("STEP_FINISHED", stepName="build")],
+        [
+            {"fact": "Began", "what": "step", "step": "build"},
+            {"fact": "Ended", "what": "step", "step": "build"},
+        ],
+    ),
+    "a message in pieces": (
+        [
+            e("TEXT_MESSAGE_START", messageId="m", role="developer", name="ann"),
+            e("TEXT_MESSAGE_CONTENT", messageId="m", delta="Hel"),
+            e("TEXT_MESSAGE_CONTENT", messageId="m", delta="lo"),
+            e("TEXT_MESSAGE_END", messageId="m"),
+        ],
+        [
+            {
+                "fact": "Said",
+                "role": "system",
+                "agent": "ann",
+                "message_id": "m",
+                "blocks": [{"type": "text", "text": "Hello"}],
+            }
+        ],
+    ),
+    "a message without a role is a model's": (
+        [e("TEXT_MESSAGE_START", messageId="m"), e("TEXT_MESSAGE_END", messageId="m")],
+        [{"fact": "Said", "role": "assistant", "message_id": "m", "blocks": []}],
+    ),
+    "a message in chunks": (
+        [
+            e("TEXT_MESSAGE_CHUNK", messageId="m", role="user", delta="Hel"),
+            e("TEXT_MESSAGE_CHUNK", delta="lo"),
+            e("STEP_STARTED", stepName="s"),
+        ],
+        [
+            {
+                "fact": "Said",
+                "role": "user",
+                "message_id": "m",
+                "blocks": [{"type": "text", "text": "Hello"}],
+            },
+            {"fact": "Began", "what": "step", "step": "s"},
+        ],
+    ),
+    "a message that is cut off": (
+        [
+            e("TEXT_MESSAGE_START", messageId="m", role="assistant"),
+            e("TEXT_MESSAGE_CONTENT", messageId="m", delta="Hel"),
+        ],
+        [
+            {
+                "fact": "Said",
+                "role": "assistant",
+                "message_id": "m",
+                "blocks": [{"type": "text", "text": "Hel", "partial": True}],
+            }
+        ],
+    ),
+    "a call in pieces and its result": (
+        [
+            e("TOOL_CALL_START", toolCallId="c", toolCallName="ls", parentMessageId="m"),
+            e("TOOL_CALL_ARGS", toolCallId="c", delta='{"a"'),
+            e("TOOL_CALL_ARGS", toolCallId="c", delta=": 1}"),
+            e("TOOL_CALL_END", toolCallId="c"),
+            e("TOOL_CALL_RESULT", messageId="m2", toolCallId="c", content="x", role="tool"),
+        ],
+        [
+            {"fact": "Called", "tool": "ls", "call_id": "c", "input": {"a": 1}},
+            {"fact": "Returned", "call_id": "c", "output": "x", "extra": {"messageId": "m2"}},
+        ],
+    ),
+    "a call in chunks": (
+        [
+            e("TOOL_CALL_CHUNK", toolCallId="c", toolCallName="ls", delta='{"a"'),
+            e("TOOL_CALL_CHUNK", delta=": 1}"),
+            e("TOOL_CALL_RESULT", messageId="m2", toolCallId="c", content=""),
+        ],
+        [
+            {"fact": "Called", "tool": "ls", "call_id": "c", "input": {"a": 1}},
+            {"fact": "Returned", "call_id": "c", "output": "", "extra": {"messageId": "m2"}},
+        ],
+    ),
+    "reasoning": (
+        [
+            e("REASONING_START", messageId="t"),
+            e("REASONING_MESSAGE_START", messageId="t", role="reasoning"),
+            e("REASONING_MESSAGE_CONTENT", messageId="t", delta="h"),
+            e("REASONING_MESSAGE_CONTENT", messageId="t", delta="mm"),
+            e("REASONING_MESSAGE_END", messageId="t"),
+            e("REASONING_END", messageId="t"),
+        ],
+        [THOUGHT | {"message_id": "t"}],
+    ),
+    "reasoning in chunks": (
+        [
+            e("REASONING_MESSAGE_CHUNK", messageId="t", delta="h"),
+            e("REASONING_MESSAGE_CHUNK", messageId="t", delta="mm"),
+            e("RUN_ERROR", message="cancelled"),
+        ],
+        [
+            THOUGHT | {"message_id": "t"},
+            {"fact": "Ended", "what": "run", "passed": False, "error": "cancelled"},
+        ],
+    ),
+    "reasoning as it was once told": (
+        [
+            e("THINKING_START", title="Thinking"),
+            e("THINKING_TEXT_MESSAGE_START"),
+            e("THINKING_TEXT_MESSAGE_CONTENT", delta="hmm"),
+            e("THINKING_TEXT_MESSAGE_END"),
+            e("THINKING_END"),
+        ],
+        [THOUGHT],
+    ),
+    "reasoning that only the model can read": (
+        [
+            e(
+                "REASONING_ENCRYPTED_VALUE",
+                subtype="message",
+                entityId="m",
+                encryptedValue="AA EC+/==",
+            )
+        ],
+        [
+            {
+                "fact": "Said",
+                "role": "assistant",
+                "message_id": "m",
+                "blocks": [{"type": "thinking", "opaque": "AA EC+/=="}],
+                "extra": {"subtype": "message", "entityId": "m"},
+            }
+        ],
+    ),
+    "a question and its answer": (
+        [
+            e(
+                "RUN_FINISHED",
+                threadId="th",
+                runId="r",
+                outcome={
+                    "type": "interrupt",
+                    "interrupts": [
+                        {
+                            "id": "q",
+                            "reason": "approval",
+                            "message": "May I?",
+                            "toolCallId": "c",
+                            "responseSchema": {"type": "boolean"},
+                            "expiresAt": "2026-05-05T10:00:00Z",
+                        }
+                    ],
+                },
+            ),
+            e(
+                "RUN_STARTED",
+                threadId="th",
+                runId="r2",
+                input={"resume": [{"interruptId": "q", "status": "resolved", "payload": True}]},
+            ),
+        ],
+        [
+            {
+                "fact": "Asked",
+                "question_id": "q",
+                "text": "May I?",
+                "what": "approval",
+                "call_id": "c",
+                "schema": {"type": "boolean"},
+                "expires": "2026-05-05T10:00:00Z",
+            },
+            {"fact": "Began", "what": "run"},
+            {"fact": "Linked", "kind": "alias", "system": "agui", "alias": "r2"},
+            {"fact": "Linked", "kind": "alias", "system": "threadId", "alias": "th"},
+            {"fact": "Answered", "question_id": "q", "answer": True},
+        ],
+    ),
+    "of a snapshot what is new": (
+        [
+            e("TEXT_MESSAGE_START", messageId="m1", role="user"),
+            e("TEXT_MESSAGE_CONTENT", messageId="m1", delta="Hi"),
+            e("TEXT_MESSAGE_END", messageId="m1"),
+            e(
+                "MESSAGES_SNAPSHOT",
+                messages=[
+                    {"id": "m1", "role": "user", "content": "Hi"},
+                    {"id": "m2", "role": "system", "content": "Be brief."},
+                    {"id": "m3", "role": "reasoning", "content": "hmm", "encryptedValue": "AA=="},
+                    {
+                        "id": "m4",
+                        "role": "assistant",
+                        "content": "I look.",
+                        "toolCalls": [
+                            {
+                                "id": "c",
+                                "type": "function",
+                                "function": {"name": "ls", "arguments": "{}"},
+                            }
+                        ],
+                    },
+                    {"id": "m5", "role": "tool", "toolCallId": "c", "content": "x", "error": "no"},
+                    {"id": "m6", "role": "activity", "activityType": "PLAN", "content": {"a": 1}},
+                ],
+            ),
+            e("MESSAGES_SNAPSHOT", messages=[{"id": "m2", "role": "system", "content": "Be b"}]),
+        ],
+        [
+            {
+                "fact": "Said",
+                "role": "user",
+                "message_id": "m1",
+                "blocks": [{"type": "text", "text": "Hi"}],
+            },
+            {
+                "fact": "Said",
+                "role": "system",
+                "message_id": "m2",
+                "blocks": [{"type": "text", "text": "Be brief."}],
+            },
+            {
+                "fact": "Said",
+                "role": "assistant",
+                "message_id": "m3",
+                "blocks": [
+                    {"type": "thinking", "thinking": "hmm"},
+                    {"type": "thinking", "opaque": "AA=="},
+                ],
+            },
+            {
+                "fact": "Said",
+                "role": "assistant",
+                "message_id": "m4",
+                "blocks": [{"type": "text", "text": "I look."}],
+            },
+            {"fact": "Called", "tool": "ls", "call_id": "c", "input": {}},
+            {"fact": "Returned", "call_id": "c", "output": "x", "error": "no"},
+            {
+                "fact": "Noted",
+                "label": "ACTIVITY_SNAPSHOT",
+                "kind": "ACTIVITY_SNAPSHOT",
+                "text": "PLAN",
+                "data": {
+                    "id": "m6",
+                    "role": "activity",
+                    "activityType": "PLAN",
+                    "content": {"a": 1},
+                },
+            },
+        ],
+    ),
+} | {
+    type: (
+        [e(type, **said)],
+        [
+            {"fact": "Noted", "label": type, "kind": type, "data": said}
+            | ({"text": text} if text else {})
+        ],
+    )
+    for type, text, said in (
+        ("STATE_SNAPSHOT", None, {"snapshot": {"a": None}}),
+        ("STATE_DELTA", None, {"delta": [{"op": "remove", "path": "/a"}]}),
+        ("ACTIVITY_SNAPSHOT", "PLAN", {"messageId": "m", "activityType": "PLAN", "content": {}}),
+        ("ACTIVITY_DELTA", "PLAN", {"messageId": "m", "activityType": "PLAN", "patch": []}),
+        ("RAW", None, {"event": {"x": 1}, "source": "elsewhere"}),
+        ("CUSTOM", "hello", {"name": "hello", "value": None}),
+    )
+}
+FIRST = [
+    {"fact": "Began", "what": "run"},
+    {"fact": "Linked", "kind": "alias", "system": "agui", "alias": "r"},
+    {"fact": "Linked", "kind": "alias", "system": "threadId", "alias": "th"},
+]
+
+
+@pytest.mark.parametrize("row", IN)
+def test_events_are_told_as_these_facts(row, tmp_path):
+    events, facts = IN[row]
+    bodies, report = read_in([STARTED, *events], tmp_path)
+    assert not report.unknown
+    envelope = {"id", "run", "at", "origin"}
+    told = [{key: body[key] for key in body if key not in envelope} for body in bodies]
+    assert told == [*FIRST, *facts]
+    assert bodies[0]["at"] == "2026-05-05T09:00:00.123Z"
+    assert bodies[0]["origin"]["record"] == "r"
+    for body in bodies:
+        for name in ("message_id", "call_id"):
+            record = body["origin"].get("record")
+            assert name not in body or record in (
+                None,
+                body[name],
+                "r",
+                body.get("extra", {}).get("messageId"),
+            )
+
+
+def test_an_event_that_nobody_knows_is_kept_and_said(tmp_path):
+    bodies, report = read_in([STARTED, e("SOMETHING_NEW", value=1)], tmp_path)
+    assert report.unknown == {"SOMETHING_NEW": 1}
+    assert bodies[-1]["kind"] == "SOMETHING_NEW"
+    assert bodies[-1]["data"]["value"] == 1
 
 
 # while it goes on
