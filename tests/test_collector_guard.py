@@ -6,12 +6,15 @@ import stat
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
 
 from collecting import ENVIRONMENT, NDJSON, Collector, asks, collector, eventually, start, tool
+from tracklog.collector.limits import Limits
+from tracklog.collector.server import within
 from tracklog.home import Home
 
 TOKEN = "a-long-random-word-0123456789"
@@ -48,7 +51,7 @@ def serve(*arguments, **environment):
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:4318", "localhost.evil.example", ""]
+    "host", ["evil.example", "evil.example:4318", "localhost.evil.example", "", ":"]
 )
 def test_a_host_header_that_names_another_machine_is_refused(server, host):
     for path in ("/", "/api/runs", "/api/stream", "/healthz"):
@@ -224,6 +227,37 @@ def test_a_token_may_stand_in_a_file(tmp_path):
         assert server.get("/api/runs", headers=bearer).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        (None, "TRACKLOG_TOKEN_FILE must name a file"),
+        (b" \n", "the token is empty"),
+        (b"two\nlines\n", "no client can send"),
+        (b"\xff\xfe\x00", "no client can send"),
+        ("schl\u00fcssel".encode(), "no client can send"),
+    ],
+)
+def test_a_token_file_that_holds_no_token_is_said(tmp_path, content, word):
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_bytes(content)
+    refused = serve("--home", str(tmp_path / "home"), "--port", "0", TRACKLOG_TOKEN_FILE=str(file))
+    assert refused.returncode == 2
+    assert word in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_a_token_that_others_may_read_is_warned_of(tmp_path):
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    for mode, warned in ((0o644, True), (0o600, False)):
+        file.chmod(mode)
+        with collector(tmp_path / "home", TRACKLOG_TOKEN_FILE=str(file)) as server:
+            assert server.get("/api/runs").status_code == 401
+        said = [line for line in server.logs if line["level"] == "warning"]
+        assert [line["hint"] for line in said] == [f"chmod 600 {file}"] * warned
+
+
 def test_beyond_this_machine_a_token_is_needed(tmp_path):
     refused = serve("--home", str(tmp_path), "--host", "0.0.0.0", "--port", "0")
     assert refused.returncode == 2
@@ -240,8 +274,13 @@ def test_beyond_this_machine_a_token_is_needed(tmp_path):
 
 
 def test_another_name_for_this_machine_can_be_allowed(tmp_path):
-    with collector(tmp_path, "--allow-host", "recorder.example") as server:
-        assert server.get("/healthz", headers={"Host": "recorder.example:4318"}).status_code == 200
+    names = ("--allow-host", "recorder.example", "--allow-host", "Other.example:4318")
+    with collector(tmp_path, *names) as server:
+        for host in ("recorder.example:4318", "other.example"):
+            assert server.get("/healthz", headers={"Host": host}).status_code == 200
+    refused = serve("--home", str(tmp_path), "--port", "0", "--allow-host", "http://a.example/")
+    assert refused.returncode == 2
+    assert "--allow-host recorder.example" in refused.stderr
 
 
 def heard(socket) -> bytes:
@@ -349,6 +388,12 @@ def test_more_connections_than_the_limit_are_turned_away(tmp_path):
             each.close()
         assert 1 <= len(turned) <= 10
         assert eventually(lambda: server.get("/healthz").status_code == 200)
+
+
+@pytest.mark.parametrize(("files", "most"), [(1 << 20, 4096), (1024, 640), (100, 8)])
+def test_connections_leave_the_files_that_the_record_needs(files, most):
+    limits = within(Limits(), files)
+    assert limits == replace(Limits(), connections=most)
 
 
 def test_more_bytes_than_can_be_held_are_asked_to_come_again(tmp_path):

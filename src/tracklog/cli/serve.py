@@ -1,6 +1,7 @@
 """`tracklog serve`: the collector."""
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,9 @@ from tracklog.cli import _home
 from tracklog.errors import TracklogError
 
 if TYPE_CHECKING:
-    from tracklog.collector.app import Collector
-
-if TYPE_CHECKING:
     import socket
+
+    from tracklog.collector.app import Collector
 
 
 @click.command(
@@ -88,6 +88,11 @@ def command(
     from tracklog.collector.limits import Limits  # noqa: PLC0415
     from tracklog.home import Home  # noqa: PLC0415
 
+    for name in allow_host:
+        if "/" in name:
+            raise TracklogError(
+                f"{name!r} is not the name of a machine", "as in --allow-host recorder.example"
+            )
     token = token_for(host)
     options: dict[str, Any] = {"events_per_second": max_rate}
     options |= {"body": max_body} if max_body else {}
@@ -148,12 +153,34 @@ def _mount(collector: "Collector", word: str) -> None:
 def token_of() -> str | None:
     """From the environment or from a file, never from the arguments, which everybody can see."""
     path = os.environ.get("TRACKLOG_TOKEN_FILE")
-    token = os.environ.get("TRACKLOG_TOKEN")
-    if path:
-        token = Path(path).read_text().strip()
-    if token is not None and not token.strip():
+    token = _token_in(_home.expanded(Path(path))) if path else os.environ.get("TRACKLOG_TOKEN")
+    if token is None:
+        return None
+    token = token.strip()
+    if not token:
+        raise TracklogError("the token is empty", f"set {_A_TOKEN}, or unset it")
+    if not re.fullmatch(r"[!-~]+", token, re.ASCII):
         raise TracklogError(
-            "the token is empty",
-            "set TRACKLOG_TOKEN to a long random word, or unset it: `openssl rand -hex 32`",
+            "the token holds what no client can send: a blank, a line's end, or more than ASCII",
+            f"set {_A_TOKEN}",
         )
+    return token
+
+
+_A_TOKEN = "TRACKLOG_TOKEN to a long random word, as `openssl rand -hex 32` makes it"  # noqa: S105  # a hint
+
+
+def _token_in(path: Path) -> str:
+    from tracklog.collector import logs  # noqa: PLC0415  # slow to import
+
+    try:
+        token = path.read_text(errors="replace")
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise TracklogError(
+            f"the token cannot be read from {path}: {error.strerror or error}",
+            "TRACKLOG_TOKEN_FILE must name a file of yours with the token in it",
+        ) from None
+    if mode & 0o077:
+        logs.say("warning", "others may read the token", hint=f"chmod 600 {path}")
     return token

@@ -19,7 +19,7 @@ COOKIE = "tracklog"
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine reaches that address."""
-    if host == "localhost":
+    if host.lower() == "localhost":
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -32,7 +32,7 @@ class Guard:
 
     def __init__(self, token: str | None = None, hosts: Iterable[str] = ()) -> None:
         self._token = None if token is None else _digest(token)
-        self._hosts = {"localhost", socket.gethostname().lower(), *(h.lower() for h in hosts)}
+        self._hosts = {"localhost", socket.gethostname().lower(), *map(_name, hosts)}
         self._known: set[bytes] = set()
 
     @property
@@ -44,11 +44,7 @@ class Guard:
         host = headers.get(b"host", b"")
         if host in self._known:
             return
-        name = host.decode("latin-1").strip().lower()
-        if name.startswith("["):
-            name = name[1:].partition("]")[0]
-        else:
-            name = name.rpartition(":")[0] if ":" in name else name
+        name = _name(host.decode("latin-1"))
         if name not in self._hosts and not _is_address(name):
             raise Trouble(
                 421,
@@ -121,6 +117,16 @@ def _cookie(headers: Headers) -> str:
         if name == COOKIE and value.isascii():
             return value
     return ""
+
+
+def _name(host: str) -> str:
+    """A host without its port."""
+    host = host.strip().lower()
+    if _is_address(host):
+        return host
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.rpartition(":")[0] if ":" in host else host
 
 
 def _is_address(name: str) -> bool:

@@ -9,16 +9,19 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import uvicorn
 
 from tracklog.collector import logs
 from tracklog.collector.app import Collector
+from tracklog.collector.limits import Limits
 from tracklog.collector.protocol import Connection, connections_with
 from tracklog.errors import TracklogError
 
 _BACKLOG = 2048
+_FILES = 128  # of journal, index, blobs and hosts, besides the connections
 _TURN = 0.001  # seconds a thread that answers keeps the interpreter while the loop waits for it
 
 
@@ -93,10 +96,10 @@ def serve(
     collector: Collector, bound: socket.socket, ready: Callable[[], None] = lambda: None
 ) -> None:
     """Serves until it is told to stop; on return everything acknowledged is kept and closed."""
-    _allow_files()
+    limits = within(collector.limits, _allow_files())
     logs.take_over()
     options: dict[str, Any] = {
-        "http": connections_with(collector.limits, collector.counts),
+        "http": connections_with(limits, collector.counts),
         "ws": "none",
         "loop": "uvloop",
         "lifespan": "off",
@@ -127,9 +130,17 @@ def _settle() -> None:
     gc.set_threshold(20_000, 20, 20)  # a batch of lines alone makes hundreds of objects
 
 
-def _allow_files() -> None:
-    """As many connections as this user may have."""
+def within(limits: Limits, files: int) -> Limits:
+    """Those limits, with as many connections as leave files to keep the record in."""
+    room = files - _FILES - limits.turned_away
+    return replace(limits, connections=min(limits.connections, max(8, room)))
+
+
+def _allow_files() -> int:
+    """As many open files as this user may have."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return sys.maxsize if allowed == resource.RLIM_INFINITY else allowed
