@@ -7,13 +7,15 @@ from typing import NamedTuple
 import orjson
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from flying import DIALECTS, FLIGHTS, generated, records, runs_of, sample
+from flying import DIALECTS, FLIGHTS, flights, generated, records, runs_of, sample, told
 from soaking import SOAK
 from tracklog import registry
 from tracklog.check import understand
 from tracklog.export import export, flight, losses
 from tracklog.exporters import plain, utc
+from tracklog.fact import Spent
 from tracklog.importers import Teller
 from tracklog.importers.otlp import tell_items, wire
 from tracklog.importers.otlp.memory import Memory
@@ -137,7 +139,78 @@ def test_what_is_kept_or_carried_through_a_format_is_restored_and_nothing_else(
     check(way, recorded, tmp_path_factory.getbasetemp())
 
 
-@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("way", [WAYS[1], *WAYS[-2:]], ids=str)
 def test_every_sample_goes_through_a_format_and_back(way, tmp_path):
     for path in FLIGHTS:
         check(way, sample(path), tmp_path)
+
+
+@settings(max_examples=40 * SOAK)
+@given(recorded=generated(), mode=st.sampled_from(["batch", "structured"]))
+def test_cloud_events_and_plain_lines_bring_back_the_very_lines(recorded, mode, tmp_path_factory):
+    (made,) = flights(recorded)
+    lines = [record.line for record in recorded]
+    way = Way("cloudevents", {"mode": mode}, "cloudevents")
+    events = written(made, way.format, way.options)
+    assert read_back(way, events, tmp_path_factory.getbasetemp()) == lines
+    assert written(made, "jsonl").splitlines() == lines
+    for format in ("cloudevents", "jsonl"):
+        assert losses(made, format).lossless
+
+
+@settings(max_examples=40 * SOAK)
+@given(recorded=generated(), way=st.sampled_from(WAYS))
+def test_what_no_fact_tells_is_called_dropped_where_it_is_not_restored(recorded, way):
+    (made,) = flights(recorded)
+    counts = losses(made, way.format, way.options).counts
+    for record in recorded:
+        body = orjson.loads(record.line)
+        beside = [*body.keys() & {"id", "cause"}]
+        beside += [f"/extra/{key}" for key in body.get("extra", ())]
+        beside += ["/nobody knows"] * ("nobody knows" in body)
+        for name in beside:
+            told = {
+                fate
+                for kind, field, fate in counts
+                if kind == body["fact"] and (field == name or field.startswith(f"{name}/"))
+            }
+            assert told == {"dropped"}, name
+
+
+@settings(max_examples=40 * SOAK)
+@given(recorded=generated(), cut=st.integers(1, 12))
+def test_what_is_exported_again_later_has_the_ids_that_it_had(recorded, cut):
+    """So a receiver that knows a span by its id has it once, however often it is told."""
+    first, whole = flights(recorded[:cut])[0], flights(recorded)[0]
+    assert span_ids(first) <= span_ids(whole)
+    events = [orjson.loads(written(each, "cloudevents")) for each in (first, whole)]
+    assert events[1][: len(events[0])] == events[0]
+    for format in registry.exporter_names():
+        assert written(whole, format) == written(flights(recorded)[0], format)
+
+
+def spans_of(each) -> list[dict]:
+    (resource,) = orjson.loads(written(each, "otel"))["resourceSpans"]
+    return [span for scope in resource["scopeSpans"] for span in scope["spans"]]
+
+
+def span_ids(each) -> set[str]:
+    return {span["spanId"] for span in spans_of(each)}
+
+
+def test_a_spend_that_others_came_to_stand_for_is_told_again_as_nothing():
+    """Else whoever got it before would add it to them."""
+    spent = [
+        Spent(key="a", model="m", usage={"input_tokens": 7}, cost_usd=1.0, group="g"),
+        Spent(key="b", model="m", usage={"input_tokens": 9}, cost_usd=2.0, group="g", whole=True),
+    ]
+    before, after = flights(told(*spent[:1]))[0], flights(told(*spent))[0]
+    assert span_ids(before) < span_ids(after)
+    amounts = [
+        pair["value"]["intValue"]
+        for span in spans_of(after)
+        for pair in span["attributes"]
+        if pair["key"] == "gen_ai.usage.input_tokens"
+    ]
+    assert sorted(amounts) == ["0", "9"]
+    assert orjson.loads(written(after, "atif"))["final_metrics"]["total_cost_usd"] == 2.0

@@ -153,7 +153,7 @@ def _flight(
         untold=_untold(dialects),
         summary=survey.summary(),
         opening=survey.opening,
-        spends=tuple(counted.values()),
+        spends=tuple(spend for spend in counted.values() if spend.counts),
         findings=tuple(survey.rest()),
         stepped=survey.stepped,
         asks=survey.asks,
@@ -298,17 +298,17 @@ class Survey:
                 self.opening.setdefault(name, value)
 
     def counted(self) -> dict[str, Spend]:
-        return {
-            _spot(each.seq, each.key): Spend(
-                each.agent,
-                each.provider,
-                each.model,
-                each.calls,
-                {name: amount for name, amount in each.amounts.items() if name != "cost"},
-                each.amounts["cost"] / DOLLAR if "cost" in each.amounts else None,
-            )
-            for each in costs_fold.counted(self.spends.values())
-        }
+        """The spends by their place; those that others stand for are there, and take nothing."""
+        counted = costs_fold.counted(self.spends.values())
+        found = {_spot(each.seq, each.key): _spend(each) for each in counted}
+        keys = {each.key for each in counted}
+        for each in self.spends.values():
+            if each.key not in keys:
+                spend = _spend(each)
+                found[_spot(each.seq, each.key)] = spend._replace(
+                    calls=0, amounts=dict.fromkeys(spend.amounts, 0), cost_usd=None, counts=False
+                )
+        return found
 
     @property
     def ended(self) -> bool:
@@ -319,3 +319,14 @@ class Survey:
 
     def rest(self) -> Iterator[Finding]:
         return self.rules.rest()
+
+
+def _spend(each: costs_fold.State) -> Spend:
+    return Spend(
+        each.agent,
+        each.provider,
+        each.model,
+        each.calls,
+        {name: amount for name, amount in each.amounts.items() if name != "cost"},
+        each.amounts["cost"] / DOLLAR if "cost" in each.amounts else None,
+    )

@@ -109,5 +109,5 @@ class Live:
                 self.journal.records(run=self.run, through=last), self.dialects, counted
             ),
             summary=self._survey.summary(),
-            spends=tuple(counted.values()),
+            spends=tuple(spend for spend in counted.values() if spend.counts),
         )

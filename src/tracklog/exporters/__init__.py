@@ -40,7 +40,7 @@ MAPPING = "1"
 
 
 class Spend(NamedTuple):
-    """A spend that counts, at the place where it was heard first."""
+    """A spend at the place where it was heard first; it takes nothing where others stand for it."""
 
     agent: str | None
     provider: str | None
@@ -49,6 +49,7 @@ class Spend(NamedTuple):
     amounts: Mapping[str, int]
     """Tokens by kind; what is not known is absent."""
     cost_usd: float | None
+    counts: bool = True
 
 
 class Heard(NamedTuple):
@@ -64,7 +65,7 @@ class Heard(NamedTuple):
     names: tuple[str, ...] = ()
     """What other events may call it; among them its key at a foreign source."""
     spends: Mapping[int, Spend] = {}
-    """The spends that count here, by the place of their fact."""
+    """The spends that are heard here first, by the place of their fact."""
 
     @property
     def seq(self) -> int:

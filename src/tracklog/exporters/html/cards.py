@@ -102,7 +102,8 @@ def spend(heard: Heard, place: int, fact: Spent) -> str:
     if fact.cost_usd is not None:
         words.append(f"${fact.cost_usd:g}")
     words += filter(None, (fact.model, fact.provider))
-    note = "" if place in heard.spends else " (counted elsewhere)"
+    here = heard.spends.get(place)
+    note = "" if here is not None and here.counts else " (counted elsewhere)"
     return aside(fact, f"spent {text(' · '.join(words))}{note}", None)
 
 
