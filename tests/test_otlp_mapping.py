@@ -591,6 +591,49 @@ def test_events_of_generation_a_are_messages(form):
     assert of(lines, "Said")[-1]["stop_reason"] == "stop"
 
 
+@pytest.mark.parametrize("operation", ["invoke_agent", "invoke_workflow", None])
+def test_what_the_events_of_an_agent_repeat_is_said_once(operation):
+    happened = [
+        {"name": name, "attributes": pairs({"gen_ai.event.content": json.dumps(body)})}
+        for name, body in (OLD[1], OLD[4])
+    ]
+    named = {"gen_ai.operation.name": operation} if operation else {}
+    agent = span(1, "agent", {**named, "gen_ai.conversation.id": "talk"}, events=happened)
+    call = {"gen_ai.conversation.id": "talk"}
+    lines = told(traces(inference(call, events=happened)), traces(agent))
+    assert spoken(lines) == [("user", "u"), ("assistant", "done")]
+    assert spoken(told(traces(agent))) == [("user", "u"), ("assistant", "done")]
+    assert [line["label"] for line in of(told(traces(agent)), "Noted")] in ([], ["title"])
+
+
+@pytest.mark.parametrize("key", ["gen_ai.event.content", "message", "tool_calls"])
+@pytest.mark.parametrize("carrier", ["span", "log"])
+def test_an_event_of_generation_a_that_a_limit_cut_is_found(key, carrier):
+    cut = {key: '{"content":"Weather in Par'}
+    if carrier == "span":
+        happened = [{"name": "gen_ai.choice", "attributes": pairs(cut)}]
+        lines = told(traces(inference({}, events=happened)))
+    else:
+        lines = told(logs(record("gen_ai.choice", cut, traceId=TRACE, spanId=RECORD[-16:])))
+    assert findings(lines) == ["cut-attribute"]
+    assert "Weather in Par" in json.dumps(of(lines, "Said") or of(lines, "Called"))
+
+
+def test_an_event_in_a_span_tells_what_the_span_leaves_out():
+    details = "gen_ai.client.inference.operation.details"
+    known = {"gen_ai.response.id": "r", "gen_ai.usage.input_tokens": 5, "gen_ai.request.model": "m"}
+    said = {"gen_ai.output.messages": [message("assistant", "x")]}
+    happened = [{"name": details, "attributes": pairs(known | said)}]
+    for carrier in (inference({}, events=happened), span(2, "POST", {}, 1, events=happened)):
+        lines = told(traces(carrier))
+        spent = only(lines, "Spent")
+        assert (spent["key"], spent["model"], spent["usage"]) == ("r", "m", {"input_tokens": 5})
+        assert spoken(lines) == [("assistant", "x")]
+    both = told(traces(inference(known | said)), traces(span(3, "POST", {}, 1, events=happened)))
+    assert {line["key"] for line in of(both, "Spent")} == {"r"}
+    assert spoken(both) == [("assistant", "x")]
+
+
 @pytest.mark.parametrize("form", ["span", "complex", "content", "log"])
 @pytest.mark.parametrize("place", ["beside", "inside"])
 def test_the_calls_of_a_choice_stand_beside_its_message_or_inside(form, place):

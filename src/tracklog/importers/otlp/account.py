@@ -26,7 +26,7 @@ from tracklog.importers.otlp.memory import (
     digest,
 )
 from tracklog.importers.otlp.messages import ROLES, Message
-from tracklog.importers.otlp.view import Log, Span, text
+from tracklog.importers.otlp.view import Attrs, Log, Span, text
 
 PRIVATE = ("user.", "enduser.")
 """Attributes about persons, which stay in the raw item."""
@@ -196,9 +196,9 @@ class Account:
     def lifted(self, value: Any) -> Any:
         return self.teller.lift.value(value)
 
-    def rest(self, used: Used = NOTHING) -> dict[str, Any]:
+    def rest(self, used: Used = NOTHING, attrs: Attrs | None = None) -> dict[str, Any]:
         """The attributes that are told nowhere else; those about persons are left out."""
-        attrs = self.view.attrs
+        attrs = self.view.attrs if attrs is None else attrs
         prefixes = used.prefixes + PRIVATE
         found = {
             key: self.lifted(value)
@@ -247,7 +247,7 @@ class Account:
                 told, beside, known = True, extra, _digest(fact)
                 more: dict[str, Any] = {}
                 if isinstance(fact, Said):
-                    told = not self.past.messages.keys() & {id, self._answer(place)}
+                    told = not self.past.messages.keys() & {id, self.answer(place)}
                     told = told and not self.past.was_heard_after(last, known)
                     more = {"message_id": id, "model": model, "stop_reason": reason}
                     beside = {**(extra or {}), **message.beside}
@@ -255,16 +255,16 @@ class Account:
                     told, beside = self.is_new_call(fact), {**(extra or {}), "message_id": id}
                 self.say(fact, at=at, clock=clock, told=told, extra=beside, digest=known, **more)
                 extra = None
-            self.past.messages |= {id: 1, self._answer(place): 1}
+            self.past.messages |= {id: 1, self.answer(place): 1}
 
-    def _answer(self, place: int = 0) -> str:
+    def answer(self, place: int = 0) -> str:
         """What an answer is known by, whether the span or an event in it tells of it."""
         of = self.record if isinstance(self.view, Span) else self.view.cause
         return f"{of or self.raw[:32]}/{place}" if place else of or self.raw[:32]
 
     def is_answered(self, key: str) -> bool:
         """Whether what a model answered was told, by the span or by an event in it."""
-        return bool(self.past.messages.keys() & {key, self._answer()})
+        return bool(self.past.messages.keys() & {key, self.answer()})
 
     def call_id(self, tool: str, given: Any) -> str | None:
         """The id of the call that this is, where the item gives none.

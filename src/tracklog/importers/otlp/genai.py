@@ -156,7 +156,7 @@ def generation(attrs: Attrs, events: Iterable[str] = ()) -> str | None:
     found = {GENERATIONS[name] for name in GENERATIONS.keys() & attrs.keys()}
     if attrs.has("gen_ai.prompt.") or attrs.has("gen_ai.completion."):
         found.add("A")
-    if any(_is_old_event(name) for name in events):
+    if any(is_old_event(name) for name in events):
         found.add("A")
     named = str(attrs.get("gen_ai.operation.name"))
     if named == "plan" or "memory" in named:
@@ -171,7 +171,8 @@ def generation(attrs: Attrs, events: Iterable[str] = ()) -> str | None:
     return next(iter(found), None)
 
 
-def _is_old_event(name: str) -> bool:
+def is_old_event(name: str) -> bool:
+    """Whether an event tells what was said, as generation A has it."""
     return name in OLD_EVENTS or name.startswith("gen_ai.content.")
 
 

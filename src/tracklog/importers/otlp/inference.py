@@ -6,11 +6,12 @@ from typing import Any
 from tracklog.fact import Noted, Said, Spent
 from tracklog.importers.otlp import genai, messages
 from tracklog.importers.otlp.account import Account, Used
-from tracklog.importers.otlp.agents import GEMINI
-from tracklog.importers.otlp.view import RUN_KEYS, Attrs, Happening, Span, text
+from tracklog.importers.otlp.agents import GEMINI, gemini_key
+from tracklog.importers.otlp.view import RUN_KEYS, Attrs, Span, text
 
 KEYS = Used(frozenset(RUN_KEYS))
 PAYLOAD = Used(frozenset((*genai.INPUT, *genai.OUTPUT)))
+EVENT = Used(frozenset(), ("event.",))
 USED = KEYS | Used(
     frozenset((
         "gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions",
@@ -25,23 +26,26 @@ USED = KEYS | Used(
 )  # fmt: skip  # two rows
 
 
+DETAILS = "gen_ai.client.inference.operation.details"
+"""The event that tells the whole of a model call."""
+
+
 def tell_inference(account: Account, span: Span) -> None:
     """A model was called: what it was given, what it said, what it took."""
-    talk = messages.talk(span.attrs)
-    for happening in span.happenings:
-        _add(talk, happening)
     if span.pending:
         return
     start, end = span.began, span.ended
-    talk.input = talk.input or messages.payload(span.attrs, genai.INPUT, "user")
-    talk.output = talk.output or messages.payload(span.attrs, genai.OUTPUT, "assistant")
-    key = genai.pick(span.attrs, "response") or span.record
-    asked, answered = genai.pick(span.attrs, "asked"), genai.pick(span.attrs, "answered")
-    reasons = genai.finish_reasons(span.attrs)
+    attrs = _whole(span)
+    talk = heard_in(span, attrs)
+    talk.input = talk.input or messages.payload(attrs, genai.INPUT, "user")
+    talk.output = talk.output or messages.payload(attrs, genai.OUTPUT, "assistant")
+    key = genai.pick(attrs, "response") or span.record
+    asked, answered = genai.pick(attrs, "asked"), genai.pick(attrs, "answered")
+    reasons = genai.finish_reasons(attrs)
     account.again(talk.system, start, "system")
     last = account.input(talk.input, start)
     # What else is known of the request stands with the spend, or with the answer where none is told.
-    took, rest = genai.usage(span.attrs), account.rest(USED | PAYLOAD)
+    took, rest = genai.usage(attrs), account.rest(USED | PAYLOAD)
     extra = None if took else rest
     if talk.output:
         account.output(talk.output, key, end, last, answered or asked, reasons, extra=extra)
@@ -51,41 +55,73 @@ def tell_inference(account: Account, span: Span) -> None:
         said = Said(role="assistant", blocks=(), model=answered or asked, stop_reason=reason)
         told = not account.is_answered(key) and span.tool != "gemini"
         account.say(said, at=end, told=told, known=not span.failed, extra=extra)
-    _spent(account, span, took, rest)
+    _spent(account, span, attrs, took, rest)
     if span.failed:
         fact = Noted(label="error", kind=span.name, text=span.status_message, data=error_of(span))
         account.say(fact, at=end, cause=span.record)
     cut_short(account, talk.cut, end)
 
 
-def _add(talk: messages.Talk, happening: Happening) -> None:
-    """What an event of a span adds to what was said, as generation A told it."""
-    name, attrs = happening.name, happening.attrs
-    if name in genai.OLD_EVENTS:
-        message = messages.old_message(name, attrs, None)
-        if message is not None:
-            (talk.output if name == "gen_ai.choice" else talk.input).append(message)
-    elif name in ("gen_ai.content.prompt", "gen_ai.content.completion", DETAILS):
-        more = messages.talk(attrs)
-        talk.system += more.system if not talk.system else []
-        talk.input += more.input if not talk.input else []
-        talk.output += more.output if not talk.output else []
+def _whole(span: Span) -> Attrs:
+    """The attributes of a call; an event in it that tells them once more fills holes."""
+    found = [each.attrs for each in span.happenings if each.name == DETAILS]
+    return Attrs({**found[-1], **span.attrs}) if found else span.attrs
 
 
-DETAILS = "gen_ai.client.inference.operation.details"
+def heard_in(span: Span, attrs: Attrs) -> messages.Talk:
+    """What was said in a span, by its attributes or by events of generation A."""
+    talk = messages.talk(attrs)
+    for each in span.happenings:
+        if each.name in genai.OLD_EVENTS:
+            message = messages.old_message(each.name, each.attrs, None, talk.cut)
+            if message is not None:
+                (talk.output if each.name == "gen_ai.choice" else talk.input).append(message)
+        elif genai.is_old_event(each.name):
+            more = messages.talk(each.attrs)
+            talk.input += more.input if not talk.input else []
+            talk.output += more.output if not talk.output else []
+            talk.cut += more.cut
+    return talk
+
+
+def tell_details(account: Account, attrs: Attrs, at: str | None, clock: str | None = None) -> None:
+    """The whole of a model call, told as an event."""
+    talk = messages.talk(attrs)
+    key = genai.pick(attrs, "response") or account.answer()
+    asked, answered = genai.pick(attrs, "asked"), genai.pick(attrs, "answered")
+    account.again(talk.system, at, "system")
+    last = account.input(talk.input, at)
+    reasons = genai.finish_reasons(attrs)
+    account.output(talk.output, key, at, last, answered or asked, reasons, clock)
+    gemini = account.view.tool == "gemini"
+    spent(
+        account,
+        attrs,
+        genai.usage(attrs),
+        (gemini_key(attrs) if gemini else None) or key,
+        at=at,
+        clock=clock,
+        extra=account.rest(USED | PAYLOAD | EVENT, attrs),
+        group=GEMINI if gemini else None,
+        whole=gemini,
+    )
+    cut_short(account, talk.cut, at)
 
 
 def spent_in(account: Account, span: Span) -> None:
     """What a span says that it took."""
-    _spent(account, span, genai.usage(span.attrs), account.rest(USED | PAYLOAD))
+    took, rest = genai.usage(span.attrs), account.rest(USED | PAYLOAD)
+    _spent(account, span, span.attrs, took, rest)
 
 
-def _spent(account: Account, span: Span, took: genai.Usage, rest: dict[str, Any]) -> None:
+def _spent(
+    account: Account, span: Span, attrs: Attrs, took: genai.Usage, rest: dict[str, Any]
+) -> None:
     # The log events of this agent tell the same spends, and more exactly: where they are heard,
     # they stand for all that its spans tell.
     group = GEMINI if span.tool == "gemini" else None
-    key = genai.pick(span.attrs, "response") or span.record
-    spent(account, span.attrs, took, key, at=span.ended, group=group, extra=rest)
+    key = genai.pick(attrs, "response") or span.record
+    spent(account, attrs, took, key, at=span.ended, group=group, extra=rest)
 
 
 def spent(

@@ -4,9 +4,9 @@ from typing import Any
 
 from tracklog.fact import Noted
 from tracklog.importers.otlp import genai, messages
-from tracklog.importers.otlp.account import Account, Used
-from tracklog.importers.otlp.agents import GEMINI, copied_key, gemini_key, tell_event
-from tracklog.importers.otlp.inference import DETAILS, KEYS, PAYLOAD, USED, cut_short, spent
+from tracklog.importers.otlp.account import Account
+from tracklog.importers.otlp.agents import copied_key, tell_event
+from tracklog.importers.otlp.inference import DETAILS, KEYS, cut_short, tell_details
 from tracklog.importers.otlp.judging import decided
 from tracklog.importers.otlp.spans import tell_dropped
 from tracklog.importers.otlp.view import Attrs, Log, text
@@ -36,7 +36,8 @@ def tell_log(account: Account, log: Log) -> None:
     if log.name in genai.OLD_EVENTS:
         _old(account, log)
     elif log.name == DETAILS:
-        _details(account, log)
+        whole = Attrs({**(log.body if isinstance(log.body, dict) else {}), **attrs})
+        tell_details(account, whole, log.at, log.clock)
     elif log.name == "gen_ai.evaluation.result":
         decided(account, attrs, log.cause, log.at, log.clock)
     elif log.name == "gen_ai.client.operation.exception":
@@ -68,7 +69,8 @@ def _noted(account: Account, log: Log, label: str) -> Noted:
 
 def _old(account: Account, log: Log) -> None:
     """One message of generation A; all of a history are told again with every call."""
-    message = messages.old_message(log.name, log.attrs, log.body)
+    cut: list[str] = []
+    message = messages.old_message(log.name, log.attrs, log.body, cut)
     if message is None:
         account.say(_noted(account, log, log.name), at=log.at, clock=log.clock)
     elif log.name == "gen_ai.choice":
@@ -77,31 +79,4 @@ def _old(account: Account, log: Log) -> None:
         account.output([message], f"{key}/{index}" if index else key, log.at, clock=log.clock)
     else:
         account.again([message], log.at, genai.OLD_EVENTS[log.name], log.clock)
-
-
-def _details(account: Account, log: Log) -> None:
-    """The whole of a model call, told as an event."""
-    attrs = Attrs({**(log.body if isinstance(log.body, dict) else {}), **log.attrs})
-    talk = messages.talk(attrs)
-    response = genai.pick(attrs, "response")
-    key = response or log.cause or account.raw[:32]
-    asked, answered = genai.pick(attrs, "asked"), genai.pick(attrs, "answered")
-    account.again(talk.system, log.at, "system")
-    last = account.input(talk.input, log.at)
-    reasons = genai.finish_reasons(attrs)
-    account.output(talk.output, key, log.at, last, answered or asked, reasons, log.clock)
-    gemini = log.tool == "gemini"
-    spend = gemini_key(attrs) if gemini else None
-    extra = account.rest(USED | PAYLOAD | Used(frozenset(), ("event.",)))
-    spent(
-        account,
-        attrs,
-        genai.usage(attrs),
-        spend or key,
-        at=log.at,
-        clock=log.clock,
-        extra=extra,
-        group=GEMINI if gemini else None,
-        whole=gemini,
-    )
-    cut_short(account, talk.cut, log.at)
+    cut_short(account, cut, log.at)

@@ -142,7 +142,9 @@ def _content(given: Mapping[str, Any], role: str) -> list[Any]:
         id = text(given.get("tool_call_id")) or text(given.get("id"))
         return [{"type": "tool_call_response", "id": id, "response": content}]
     parts = content_parts(content)
-    calls = given.get("tool_calls")
+    calls = parse(given.get("tool_calls"))
+    if isinstance(calls, str) and calls:
+        return [*parts, {"type": "text", "content": calls}]  # cut by a limit
     return parts + [_call(each) for each in (calls if isinstance(calls, list) else [])]
 
 
@@ -284,25 +286,25 @@ def _listed(tree: dict[str, Any]) -> Any:
     return grown
 
 
-def old_message(name: str, attrs: Mapping[str, Any], body: Any) -> Message | None:
-    """The message of an event of generation A: in the body, or in attributes of the event."""
+def old_message(name: str, attrs: Mapping[str, Any], body: Any, cut: list[str]) -> Message | None:
+    """The message of an event of generation A: in the body, or in attributes of the event.
+
+    What is no whole JSON, though it should be, is added to `cut`.
+    """
     body = parse(body)
-    given = body if isinstance(body, dict) else None
-    if given is None:
-        content = attrs.get("gen_ai.event.content")
-        if isinstance(content, str):
-            try:
-                given = loads(content)
-            except ValueError:
-                given = {"content": content}
-        elif isinstance(content, dict):
-            given = content
-    if not isinstance(given, dict):
+    content = parse(attrs.get("gen_ai.event.content"))
+    if isinstance(body, dict):
+        given = body
+    elif isinstance(content, dict):
+        given = content
+    else:
         given = {key: attrs[key] for key in _OLD_KEYS if key in attrs}
-        if isinstance(body, str) and "content" not in given:
-            given["content"] = body
+        if isinstance(body or content, str) and "content" not in given:
+            given["content"] = body or content
         for key in ("message", "tool_calls"):
             given[key] = parse(given.get(key))
+            cut += [key] if is_json(given[key]) else []
+        cut += ["gen_ai.event.content"] if is_json(content) else []
     if name == "gen_ai.choice":
         inner = given.get("message")
         if not isinstance(inner, dict):

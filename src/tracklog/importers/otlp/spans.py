@@ -8,12 +8,15 @@ from tracklog.importers.otlp import genai, messages
 from tracklog.importers.otlp.account import Account, Used
 from tracklog.importers.otlp.agents import tell_event
 from tracklog.importers.otlp.inference import (
+    DETAILS,
     KEYS,
     PAYLOAD,
     USED,
     cut_short,
     error_of,
+    heard_in,
     spent_in,
+    tell_details,
     tell_inference,
 )
 from tracklog.importers.otlp.judging import decided, evaluated, judged
@@ -214,7 +217,7 @@ def _repeated(account: Account, span: Span, start: str | None, end: str | None) 
     """An agent or a workflow tells the words of its model calls once more, and their sum."""
     if span.pending:
         return
-    talk = messages.talk(span.attrs)
+    talk = heard_in(span, span.attrs)
     account.again([*talk.system, *talk.input], start, "user")
     account.again(talk.output, end, "assistant")
     _totals(account, span, end)
@@ -237,10 +240,11 @@ def _happened(account: Account, span: Span, does: str | None, what: What | None)
             account.say(fact, at=each.at, cause=span.record, told=told)
         elif each.name == "gen_ai.evaluation.result":
             decided(account, each.attrs, span.record, each.at)
-        elif does in genai.INFERENCE and (
-            each.name in genai.OLD_EVENTS or each.name.startswith("gen_ai.c")
-        ):
-            continue
+        elif each.name == DETAILS:
+            if does not in genai.INFERENCE:
+                tell_details(account, each.attrs, each.at)
+        elif genai.is_old_event(each.name) and (does in genai.INFERENCE or does not in CALLS):
+            continue  # what was said is told
         elif not tell_event(account, _event(each), each.attrs, each.at, span.record):
             fact = Noted(
                 label=each.name or "event", kind=each.name, data=account.lifted(each.attrs)
