@@ -516,8 +516,25 @@ IN: dict[str, tuple[list, list]] = {
             e("TOOL_CALL_RESULT", messageId="m2", toolCallId="c", content="x", role="tool"),
         ],
         [
-            {"fact": "Called", "tool": "ls", "call_id": "c", "input": {"a": 1}},
+            {
+                "fact": "Called",
+                "tool": "ls",
+                "call_id": "c",
+                "input": {"a": 1},
+                "extra": {"parentMessageId": "m"},
+            },
             {"fact": "Returned", "call_id": "c", "output": "x", "extra": {"messageId": "m2"}},
+        ],
+    ),
+    "what a source said itself, and what nobody knows": (
+        [e("STEP_STARTED", stepName="s", rawEvent={"x": 1}, new=2, metadata={"ag-ui": {}})],
+        [
+            {
+                "fact": "Began",
+                "what": "step",
+                "step": "s",
+                "extra": {"rawEvent": {"x": 1}, "new": 2, "metadata": {"ag-ui": {}}},
+            }
         ],
     ),
     "a call in chunks": (
@@ -555,13 +572,16 @@ IN: dict[str, tuple[list, list]] = {
     ),
     "reasoning as it was once told": (
         [
-            e("THINKING_START", title="Thinking"),
+            e("THINKING_START", title="Plan"),
             e("THINKING_TEXT_MESSAGE_START"),
             e("THINKING_TEXT_MESSAGE_CONTENT", delta="hmm"),
             e("THINKING_TEXT_MESSAGE_END"),
             e("THINKING_END"),
         ],
-        [THOUGHT],
+        [
+            {"fact": "Noted", "label": "THINKING_START", "kind": "THINKING_START", "text": "Plan"},
+            THOUGHT,
+        ],
     ),
     "reasoning that only the model can read": (
         [
@@ -627,9 +647,7 @@ IN: dict[str, tuple[list, list]] = {
     ),
     "of a snapshot what is new": (
         [
-            e("TEXT_MESSAGE_START", messageId="m1", role="user"),
-            e("TEXT_MESSAGE_CONTENT", messageId="m1", delta="Hi"),
-            e("TEXT_MESSAGE_END", messageId="m1"),
+            e("TEXT_MESSAGE_CHUNK", messageId="m1", role="user", delta="Hi"),
             e(
                 "MESSAGES_SNAPSHOT",
                 messages=[

@@ -12,7 +12,8 @@ import zstandard
 
 from tracklog import answers, registry
 from tracklog.home import Home
-from tracklog.importers import Reading, agui, cloudevents, copilot, gemini
+from tracklog.importers import Reading, cloudevents, copilot, gemini
+from tracklog.importers.agui import reader as agui
 from tracklog.importing import Importing
 
 SESSION = "cfa1e878-62b5-4e40-b281-bbf9b250d766"
