@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import stat
 import subprocess
 import sys
@@ -444,7 +445,8 @@ def test_a_stop_finishes_what_was_begun_and_every_log_line_is_json(tmp_path):
 
 def test_a_full_disk_is_503_and_nothing_is_acknowledged(tmp_path):
     """A limit on the size of files stands for the disk: what does not fit is not taken."""
-    script = "import resource,sys,os;resource.setrlimit(resource.RLIMIT_FSIZE,(20000,20000));"
+    script = "import resource,sys,os;"
+    script += "resource.setrlimit(resource.RLIMIT_FSIZE,(20000,resource.RLIM_INFINITY));"
     script += "import signal;signal.signal(signal.SIGXFSZ,signal.SIG_IGN);"
     script += "sys.argv=['tracklog','serve','--port','0','--home',sys.argv[1]];"
     script += "from tracklog.__main__ import main;main()"
@@ -470,6 +472,16 @@ def test_a_full_disk_is_503_and_nothing_is_acknowledged(tmp_path):
             assert answer.json()["hint"]
             assert acknowledged > 0
             assert client.get("/healthz").status_code == 200
+            runs = client.get("/api/runs")  # its index has no room either
+            assert (runs.status_code, runs.headers["retry-after"]) == (503, "5")
+            assert "disk" in runs.json()["hint"]
+            assert len(client.get("/api/events").json()["events"]) == acknowledged
+            if hasattr(resource, "prlimit"):
+                freed = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+                resource.prlimit(process.pid, resource.RLIMIT_FSIZE, freed)
+                again = client.post("/api/events/kahn-agent", content=body, headers=NDJSON)
+                acknowledged += again.json()["accepted"]
+                assert client.get("/api/runs").json()[0]["tool_calls"] == acknowledged
     finally:
         process.terminate()
         process.wait(20)

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 from tracklog.board import Board
-from tracklog.collector import logs
 
 if TYPE_CHECKING:
     from tracklog.home import Home
@@ -24,12 +23,18 @@ class Desk:
         self.board = Board()
         self._indexing = ThreadPoolExecutor(1, "index")
         self._asking = ThreadPoolExecutor(4, "ask")
-        self._now: asyncio.Task[None] | None = None
-        self._next: asyncio.Task[None] | None = None
+        self._now: asyncio.Task[Exception | None] | None = None
+        self._next: asyncio.Task[Exception | None] | None = None
 
     async def ask(self, question: Callable[[], T]) -> T:
-        """What a function says that reads the index, once that is up to date."""
-        await asyncio.wait({self._caught_up()}, timeout=PATIENCE)
+        """What a function says that reads the index, once that is up to date.
+
+        Where it cannot be brought up to date, nothing is said: it would be told as all there is.
+        """
+        catching_up = self._caught_up()
+        await asyncio.wait({catching_up}, timeout=PATIENCE)
+        if catching_up.done() and (failure := catching_up.result()) is not None:
+            raise failure
         return await self.run(question)
 
     async def run(self, question: Callable[[], T]) -> T:
@@ -40,7 +45,7 @@ class Desk:
         self._indexing.shutdown(cancel_futures=True)
         self._asking.shutdown(cancel_futures=True)
 
-    def _caught_up(self) -> "asyncio.Task[None]":
+    def _caught_up(self) -> "asyncio.Task[Exception | None]":
         """Done when everything is indexed that was recorded before this was asked."""
         loop = asyncio.get_running_loop()
         if self._now is None or self._now.done():
@@ -50,18 +55,19 @@ class Desk:
             self._next = loop.create_task(self._after(self._now))
         return self._next
 
-    async def _after(self, running: "asyncio.Task[None]") -> None:
+    async def _after(self, running: "asyncio.Task[Exception | None]") -> Exception | None:
         await asyncio.wait({running})
         self._now = asyncio.current_task()
         self._next = None
-        await self._catch_up()
+        return await self._catch_up()
 
-    async def _catch_up(self) -> None:
+    async def _catch_up(self) -> Exception | None:
         loop = asyncio.get_running_loop()
         try:
             await loop.run_in_executor(self._indexing, self._index)
-        except Exception as error:  # noqa: BLE001  # whoever asks is told what it finds
-            logs.say_failure("the index did not catch up", error)
+        except Exception as failure:  # noqa: BLE001  # whoever asks is told
+            return failure
+        return None
 
     def _index(self) -> None:
         self.home.index.catch_up()  # opened here, by the first who asks

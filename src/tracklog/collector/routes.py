@@ -51,7 +51,8 @@ _NOT_ADMITTED = {
     413: "The body is too large, measured unpacked; nothing of it was kept.",
     415: "The content type or the encoding is not taken here.",
     429: "Too much at once; `Retry-After` says when to come again.",
-    503: "The disk did not take it; nothing was acknowledged. Keep it and send it again.",
+    503: "The disk did not take it, there is no room for it, or the server is stopping; nothing "
+    "was acknowledged. Keep it and send it again; `Retry-After` says when.",
 }
 _BATCH = (
     words(
