@@ -409,13 +409,9 @@ async def live(collector: "Collector", call: "Call") -> Response | None:
     home, run = collector.home, (call.names["family"], call.names["run"])
     exporter = registry.exporter(call.names["format"])
     chosen, after = exporter.chosen(options_of(call)), _cursor(call)
-
-    def join() -> tuple[Live, bytes]:
-        found = live_of(home, here(home, run), exporter, chosen)
-        return found, found.join(after)
-
-    followed, begin = await collector.desk.ask(join)
-    if after is not None and await collector.desk.run(lambda: followed.heard_all):
+    followed = await collector.desk.ask(lambda: live_of(home, here(home, run), exporter, chosen))
+    begin = await asyncio.to_thread(followed.join, after)
+    if after is not None and await asyncio.to_thread(lambda: followed.heard_all):
         return Response(status_code=204)  # a browser comes again after anything else
     watcher = Watcher(_connection(call), ALL, followed.cursor)
     begin = comment(home.journal.last) + begin

@@ -78,8 +78,7 @@ class Stream:
         yield self._event("MESSAGES_SNAPSHOT", messages=self.messages.snapshot())
         yield self._event("STATE_SNAPSHOT", snapshot=dict(self.state))
         if self.open:
-            for step in self.steps:
-                yield self._event("STEP_STARTED", stepName=step)
+            yield from self._go_on()
         elif self.closed is not None:
             yield self.closed
 
@@ -107,7 +106,7 @@ class Stream:
             yield from self._go_on()
 
     def _go_on(self) -> Iterator[Event]:
-        """The steps that a question interrupted."""
+        """The steps that are open, told again where a run begins in the midst of them."""
         for step in self.steps:
             yield self._event("STEP_STARTED", stepName=step)
 
