@@ -1,7 +1,8 @@
 """OTLP: spans and log records of OpenTelemetry, sent or in files, as native lines.
 
-`wire` reads both encodings into one shape, `view` says what an item is, `genai` reads the
-vocabularies of model calls, `agents` those of agents, `spans` and `logs` tell what it means.
+`wire` reads both encodings into one shape, `view` says what an item is, `genai` and `messages` read
+the vocabularies of model calls, `agents` those of agents; `spans` and `logs` tell what it means, with
+`inference` for what a model did and `judging` for what somebody thought of it.
 """
 
 import re

@@ -11,7 +11,6 @@ from tracklog.importers.otlp.view import RUN_KEYS, Attrs, Span, text
 
 KEYS = Used(frozenset(RUN_KEYS))
 PAYLOAD = Used(frozenset((*genai.INPUT, *genai.OUTPUT)))
-EVENT = Used(frozenset(), ("event.",))
 USED = KEYS | Used(
     frozenset((
         "gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions",
@@ -24,6 +23,9 @@ USED = KEYS | Used(
         "session.evaluations.", "session.annotations.",
     ),
 )  # fmt: skip  # two rows
+"""What any line tells that is made of a span."""
+CALL = USED | PAYLOAD
+EVENT = CALL | Used(frozenset(), ("event.",))
 
 
 DETAILS = "gen_ai.client.inference.operation.details"
@@ -45,7 +47,7 @@ def tell_inference(account: Account, span: Span) -> None:
     account.again(talk.system, start, "system")
     last = account.input(talk.input, start)
     # What else is known of the request stands with the spend, or with the answer where none is told.
-    took, rest = genai.usage(attrs), account.rest(USED | PAYLOAD)
+    took, rest = genai.usage(attrs), account.rest(CALL)
     extra = None if took else rest
     if talk.output:
         account.output(talk.output, key, end, last, answered or asked, reasons, extra=extra)
@@ -101,7 +103,7 @@ def tell_details(account: Account, attrs: Attrs, at: str | None, clock: str | No
         (gemini_key(attrs) if gemini else None) or key,
         at=at,
         clock=clock,
-        extra=account.rest(USED | PAYLOAD | EVENT, attrs),
+        extra=account.rest(EVENT, attrs),
         group=GEMINI if gemini else None,
         whole=gemini,
     )
@@ -110,7 +112,7 @@ def tell_details(account: Account, attrs: Attrs, at: str | None, clock: str | No
 
 def spent_in(account: Account, span: Span) -> None:
     """What a span says that it took."""
-    took, rest = genai.usage(span.attrs), account.rest(USED | PAYLOAD)
+    took, rest = genai.usage(span.attrs), account.rest(CALL)
     _spent(account, span, span.attrs, took, rest)
 
 

@@ -10,11 +10,13 @@ from tracklog.importers.otlp.account import Account, Used
 from tracklog.importers.otlp.inference import USED
 from tracklog.importers.otlp.view import Span, text
 
+VERDICT = USED | Used(frozenset({"output.value"}))
+
 
 def judged(account: Account, span: Span, at: str | None) -> None:
     """A guardrail or an evaluator gave its verdict."""
     verdict = account.lifted(genai.parse(span.attrs.get("output.value")))
-    extra = account.rest(USED | Used(frozenset({"output.value"})))
+    extra = account.rest(VERDICT)
     fact = Decided(verdict=verdict, by=span.name or None, name=span.name or None, about=span.cause)
     if verdict is None:
         account.say(Noted(label="judge", kind=span.name, data=extra), at=at)

@@ -58,7 +58,7 @@ class Past:
     def __init__(self, kept: dict[str, Any]) -> None:
         self.said: list[str] = kept.setdefault("said", [])
         """The digests of all that was said, called and returned, in order."""
-        self._often = Counter(self.said)
+        self._often = dict(Counter(self.said))
         self.heard: dict[str, int] = kept.setdefault("heard", {})
         """Those that were told as the input of a call."""
         self.messages: dict[str, int] = kept.setdefault("messages", {})
@@ -122,10 +122,10 @@ class Past:
     ) -> None:
         kind = body["fact"]
         self.said.append(known)
-        self._often[known] += 1
+        self._often[known] = self._often.get(known, 0) + 1
         if len(self.said) > FACTS:
             del self.said[: FACTS // 2]
-            self._often = Counter(self.said)
+            self._often = dict(Counter(self.said))
         if kind == "Said":
             if id := body.get("message_id"):
                 self.messages[id] = 1

@@ -8,9 +8,9 @@ from tracklog.importers.otlp import genai, messages
 from tracklog.importers.otlp.account import Account, Used
 from tracklog.importers.otlp.agents import tell_event
 from tracklog.importers.otlp.inference import (
+    CALL,
     DETAILS,
     KEYS,
-    PAYLOAD,
     USED,
     cut_short,
     error_of,
@@ -25,9 +25,7 @@ from tracklog.importers.otlp.ours import facts_in, tell_ours
 from tracklog.importers.otlp.view import Happening, Span, text
 from tracklog.importers.otlp.wire import attributes, not_numbers
 
-TOOL = Used(
-    frozenset({"gen_ai.tool.name", "gen_ai.tool.call_id", *PAYLOAD.names}), ("gen_ai.tool.call.",)
-)
+TOOL = CALL | Used(frozenset({"gen_ai.tool.name", "gen_ai.tool.call_id"}), ("gen_ai.tool.call.",))
 CALLS = frozenset(("execute_tool", "judge", "create_agent", *genai.INFERENCE, *genai.LOOKUPS))
 """What is done within a step, and is none itself."""
 LINKS: tuple[LinkKind, ...] = ("sub-run", "fork", "resume", "branch", "related")
@@ -190,7 +188,7 @@ def _executed(
         tool_server=text(server) if "mcp.method.name" in attrs else None,
     )
     told = both_ends is None or account.is_new_call(called)
-    account.say(called, at=start, extra=account.rest(USED | TOOL), told=told)
+    account.say(called, at=start, extra=account.rest(TOOL), told=told)
     if genai.is_json(put):
         cut_short(account, ["gen_ai.tool.call.arguments"], start)
     if span.pending:
