@@ -98,7 +98,7 @@ def check_status(headers, body: bytes, kind: str, code: int, words: str) -> None
 @pytest.mark.parametrize("kind", [PROTOBUF, JSON])
 @pytest.mark.parametrize("path", ["/v1/traces", "/v1/logs?x=1", "http://localhost/v1/metrics"])
 def test_an_exporter_for_whom_there_is_no_room_is_told_so_as_a_status(full, kind, path):
-    sent = head(kind, path, "Content-Length: 200000\r\n\r\n") + b"x" * 200_000
+    sent = head(kind, path, "Content-Length: 5000000\r\n\r\n") + b"x" * 5_000_000
     status, headers, body = asked(full, sent)
     assert (status, headers[b"retry-after"]) == (503, b"1")
     check_status(headers, body, kind, UNAVAILABLE, "too many connections")

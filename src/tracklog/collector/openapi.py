@@ -75,7 +75,11 @@ def _responses(route: "Route") -> dict[str, Any]:
     content = {route.gives: {"schema": dict(route.schema)}}
     content |= {kind: {"schema": dict(schema)} for kind, schema in route.also.items()}
     fine = {"description": "Done.", "content": content}
-    others = {400: "The request cannot be read; `error` says why.", 421: "Another Host is meant."}
+    others = {
+        400: "The request cannot be read; `error` says why.",
+        421: "Another Host is meant.",
+        503: "There is no room, or the server is stopping; `Retry-After` says when to come again.",
+    }
     others |= {} if route.free else {401: "The token is missing or another one."}
     others |= {403: "A page of another origin asked."} if route.takes else {}
     others |= route.answers

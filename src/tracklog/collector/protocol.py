@@ -17,7 +17,10 @@ from tracklog.collector.trouble import Trouble
 
 EXTENSION = "tracklog.connection"
 _HEARD_OUT = 8 << 10  # bytes of a header, of a connection that is turned away
-_DROPPED = 1 << 20  # bytes that are read and dropped after a refusal, so that it is heard
+
+
+class _TurnedAwayError(Exception):
+    """Ends the reading of a request that was answered before it was read."""
 
 
 class Connection(HttpToolsProtocol):
@@ -48,14 +51,15 @@ class Connection(HttpToolsProtocol):
             self.on_lost()
 
     def data_received(self, data: bytes) -> None:
-        if self.refused:
+        if self.refused:  # read and dropped, as much as a body may be, so that it is heard
             self.fed += len(data)
-            if self.fed > _DROPPED:
+            if self.fed > self.limits.body:
                 self.transport.abort()
             return
         self.heard = self.loop.time()
         if not self.in_body:
-            self._begin()
+            if not self.in_header:
+                self.in_header, self.began = True, self.heard
             self.fed += len(data)
         super().data_received(data)
         if self.in_header and not self.transport.is_closing():
@@ -65,21 +69,17 @@ class Connection(HttpToolsProtocol):
             elif self.fed > _HEARD_OUT and self in self.surplus:
                 self._turn_away()
 
-    def _begin(self) -> None:
-        """The first bytes of a request, or of what comes in its place."""
-        if not self.in_header:
-            self.in_header, self.began = True, self.heard
-
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._begin()
+        if not self.in_header:
+            self.in_header, self.began = True, self.heard
         self.scope["extensions"] = {EXTENSION: self}  # type: ignore[dict-item]  # ours
 
     def on_headers_complete(self) -> None:
         if self in self.surplus:
             self._turn_away()
-            return
-        if not self.url.startswith(b"/"):
+            raise _TurnedAwayError  # so that nothing of it is read on
+        if self.url[:1] != b"/":
             self._take_authority()
         super().on_headers_complete()  # which may find that it cannot be read
         self.in_header, self.in_body, self.fed = False, True, 0
@@ -94,19 +94,9 @@ class Connection(HttpToolsProtocol):
             query = b"?" + target.query if target.query else b""
             self.url = (target.path or b"/") + query
 
-    def on_body(self, body: bytes) -> None:
-        if not self.refused:
-            super().on_body(body)
-
     def on_message_complete(self) -> None:
-        if not self.refused:
-            self.in_body = False
-            super().on_message_complete()
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if self.in_header:  # of the next request, which could not be answered until now
-            self.began = self.loop.time()
+        self.in_body = False
+        super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # uvicorn's words
         self.refuse(
@@ -179,7 +169,9 @@ class Connection(HttpToolsProtocol):
             if age > self.limits.turned_away_seconds:
                 self._turn_away()
         elif self.in_header:
-            if self._is_answered() and age > self.limits.header_seconds:
+            if not self._is_answered():
+                self.began = now  # what is sent ahead has time until it can be answered
+            elif age > self.limits.header_seconds:
                 self.refuse(408, "the header did not arrive in time", "send it at once")
         elif self.in_body and not self.flow.read_paused:
             silent = now - self.heard > self.limits.silent_seconds
