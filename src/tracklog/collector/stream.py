@@ -140,6 +140,8 @@ class Hub:
         self._abreast: dict[Wanted, dict[Watcher, None]] = {}
         self._runs: dict[str, set[asyncio.Event]] = {}
         self._heard = 0
+        self._turn = asyncio.Lock()
+        """Of those who read for themselves one at a time: they may lag, posts may not."""
         self._poked = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -171,7 +173,8 @@ class Hub:
             with self.news_of(live.run[1]) as watcher.left:
                 while not (watcher.gone or self.stopping or live.over):
                     watcher.left.clear()
-                    said = await asyncio.to_thread(live.read_on)
+                    async with self._turn:
+                        said = await asyncio.to_thread(live.read_on)
                     if said is None:
                         await self._news(watcher)
                         continue
