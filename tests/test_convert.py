@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 import sampling as samples
 from flying import DIALECTS, DOORS, FLIGHTS, facts_of, generated, records, sample, told
 from soaking import SOAK
+from tracklog.check import understand
 from tracklog.cli import tracklog
 from tracklog.convert import convert
 from tracklog.dialects import tracklog as native
 from tracklog.event import Event
+from tracklog.exporters import utc
 from tracklog.fact import Answered, Asked, Called, Decided, Ended, Moved, Returned, Said
 from tracklog.intake import Intake
 from tracklog.journal import Journal
@@ -55,14 +57,25 @@ def _integral(value):
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+ENVELOPE = ("run", "at", "id", "cause")
+
+
 def meanings(recorded) -> Counter:
-    """How often each field of each fact is told, with its value."""
-    return Counter(
-        (type(fact).__name__, item.name.rstrip("_"), canonical(value))
+    """How often each field of each fact and event is told, with its value."""
+    found = Counter(
+        (f"{type(fact).__name__}.{item.name.rstrip('_')}", canonical(value))
         for fact in facts_of(recorded)
         for item in fields(fact)
         if (value := getattr(fact, item.name)) is not None
     )
+    for record in recorded:
+        event = understand(DIALECTS[record.dialect], record.line)
+        at = utc(event.at) or event.at
+        if at is not None and "." in at:
+            at = at.removesuffix("Z").rstrip("0").rstrip(".") + "Z"
+        told = {"run": event.run, "at": at, "id": event.id, "cause": event.cause}
+        found.update((name, canonical(value)) for name, value in told.items() if value is not None)
+    return found
 
 
 def check_laws(recorded, to):
@@ -78,16 +91,26 @@ def check_laws(recorded, to):
 
 def check_kept(recorded, again, report):
     """What is called kept is told by the converted lines."""
-    kept: Counter = Counter()
-    for (_, field, fate), times in report.counts.items():
-        if fate == "kept" and "." in field and not field.startswith("/"):
-            kept[field] += times
-    shared = meanings(recorded) & meanings(again)
-    there: Counter = Counter()
-    for (fact, field, _), times in shared.items():
-        there[f"{fact}.{field}"] += times
+    kept, there = claimed(report, "kept"), in_both(recorded, again)
     assert {field: times for field, times in kept.items() if times > there[field]} == {}
     assert not any(fate == "carried" for _, _, fate in report.counts)
+
+
+def claimed(report, *fates) -> Counter:
+    """How often each field of a fact or an event had one of these fates."""
+    found: Counter = Counter()
+    for (_, field, fate), times in report.counts.items():
+        if fate in fates and ("." in field or field in ENVELOPE) and not field.startswith("/"):
+            found[field] += times
+    return found
+
+
+def in_both(recorded, again) -> Counter:
+    """How often each field is told here and there with the same value."""
+    found: Counter = Counter()
+    for (field, _), times in (meanings(recorded) & meanings(again)).items():
+        found[field] += times
+    return found
 
 
 @pytest.mark.parametrize("path", FLIGHTS, ids=samples.name_of)
@@ -133,29 +156,33 @@ def test_to_its_own_dialect_a_run_is_converted_to_the_same_bytes(path):
     assert report.counts == {}
 
 
-def and_back(recorded, through):
-    """The lines of each run after a conversion there and back, and what was lost on the way."""
+def check_way_back(recorded, through):
+    """What is called kept or carried is there again, but for what is lost on the way back.
+
+    Where lines ride along and nothing was dropped, the very lines are there.
+    """
     there, report = converted(recorded, through)
     own = recorded[0].dialect
-    back, _ = converted(records(there, through), own)
-    return by_run(records(back, own)), report
+    back, onward = converted(records(there, through), own)
+    again = records(back, own)
+    if through in OTHERS and not report.totals()["dropped"]:
+        assert by_run(again) == by_run(recorded), through
+    restored, lost = in_both(recorded, again), claimed(onward, "dropped", "carried")
+    wanted = claimed(report, "kept", "carried") - lost
+    assert {field: times for field, times in wanted.items() if times > restored[field]} == {}
 
 
 @pytest.mark.parametrize("path", FLIGHTS, ids=samples.name_of)
-def test_what_is_carried_is_restored_to_the_byte(path):
-    recorded = sample(path)
-    for through in OTHERS:
-        restored, report = and_back(recorded, through)
-        if not report.totals()["dropped"]:
-            assert restored == by_run(recorded), through
+def test_what_is_kept_or_carried_is_restored_on_the_way_back(path):
+    for through in NAMES:
+        if through != samples.dialect_of(path):
+            check_way_back(sample(path), through)
 
 
 @settings(max_examples=40 * SOAK)
-@given(generated(), st.sampled_from([name for name in OTHERS if name != "tracklog"]))
+@given(generated(), st.sampled_from([name for name in NAMES if name != "tracklog"]))
 def test_a_native_run_comes_back_as_it_was(recorded, through):
-    restored, report = and_back(recorded, through)
-    if not report.totals()["dropped"]:
-        assert restored == by_run(recorded)
+    check_way_back(recorded, through)
 
 
 @pytest.mark.parametrize("path", samples.of("good"), ids=samples.name_of)
@@ -404,6 +431,21 @@ def test_strict_writes_nothing_when_something_would_be_lost(home, tmp_path):
     fine = run("convert", "agent-coder-1", "--to", "tracklog", "--strict", home=home)
     assert fine.exit_code == 0
     assert len(fine.stdout.splitlines()) == 9
+
+
+@pytest.mark.parametrize("bare", [(), ("--bare",)], ids=["carrying", "bare"])
+def test_strict_fails_exactly_when_something_is_dropped_or_made_up(home, bare):
+    outcomes = Counter()
+    for to in NAMES:
+        told = run("convert", "agent-coder-1", "--to", to, "--json", *bare, home=home)
+        totals = json.loads(told.stderr)["totals"]
+        lost = totals["dropped"] + totals["synthesised"] > 0
+        strict = run("convert", "agent-coder-1", "--to", to, "--strict", *bare, home=home)
+        assert strict.exit_code == (1 if lost else 0), to
+        assert strict.stdout == ("" if lost else told.stdout)
+        outcomes[lost] += 1
+    assert outcomes[True]
+    assert outcomes[False]
 
 
 def test_the_report_is_json_when_asked(home, tmp_path):
