@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import orjson
 import pytest
 from click.testing import CliRunner
+from google.protobuf.json_format import MessageToJson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -40,6 +41,8 @@ from tracklog.errors import UnknownName
 from tracklog.export import export, flight, losses
 from tracklog.exporters.otel.spans import span_id, trace_id
 from tracklog.fact import (
+    Answered,
+    Asked,
     Began,
     Called,
     Decided,
@@ -273,7 +276,11 @@ def spans_of(request) -> list[dict[str, Any]]:
 
 
 def value_of(value):
+    if not value:
+        return None
     ((kind, inner),) = value.items()
+    if kind == "kvlistValue":
+        return {pair["key"]: value_of(pair["value"]) for pair in inner["values"]}
     if kind == "intValue":
         return int(inner)
     return [value_of(each) for each in inner["values"]] if kind == "arrayValue" else inner
@@ -417,6 +424,169 @@ def test_an_outcome_in_between_is_no_error(outcome):
     span, told = found["invoke_agent a"]
     assert "status" not in span
     assert told["tracklog.outcome"] == outcome
+
+
+@pytest.mark.parametrize(
+    ("facts", "name", "attribute"),
+    [
+        ([Began(what="run", agent="coder")], "invoke_agent coder", "gen_ai.agent.name"),
+        ([Began(what="run"), text("x", agent="coder")], "invoke_agent coder", "gen_ai.agent.name"),
+        ([Began(what="run"), Began(what="step", step="s")], "invoke_workflow", None),
+        (
+            [Began(what="run", task="deploy"), Began(what="step", step="s")],
+            "invoke_workflow deploy",
+            "gen_ai.workflow.name",
+        ),
+    ],
+    ids=["an agent", "a lone agent", "steps", "named steps"],
+)
+def test_a_run_is_an_agent_or_a_workflow_of_steps(facts, name, attribute):
+    span, told = spans(one(*facts))[name]
+    assert span["kind"] == 1
+    assert told["gen_ai.operation.name"] == name.partition(" ")[0]
+    assert attribute is None or told[attribute] == name.partition(" ")[2]
+
+
+def test_a_step_is_a_span_of_ours_named_after_its_path():
+    facts = [
+        Began(what="run"),
+        Began(what="step", step="build"),
+        Began(what="step", step="build.test"),
+        text("inside", step="build.test", model="m"),
+        Ended(what="step", step="build.test", passed=True),
+        Ended(what="step", step="build", passed=False),
+    ]
+    found = spans(one(*facts))
+    outer, inner = found["build"], found["build.test"]
+    for span, said in (outer, inner):
+        assert span["kind"] == 1
+        assert all(key.startswith("tracklog.") or key == "error.type" for key in said)
+    assert inner[0]["parentSpanId"] == outer[0]["spanId"]
+    assert outer[0]["parentSpanId"] == span_id("tracklog", RUN, "run")
+    assert outer[0]["spanId"] == span_id("tracklog", RUN, "step", "build")
+    assert found["chat m"][0]["parentSpanId"] == inner[0]["spanId"]
+    assert (outer[0]["status"]["code"], inner[0]["status"]["code"]) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("facts", "service", "instance"),
+    [
+        ([Began(what="run", agent="coder", host="box")], "coder", "box"),
+        ([Began(what="run", software={"name": "fleet"}), text("x", agent="a"),
+          text("y", agent="b")], "fleet", None),
+        ([Began(what="run")], "tracklog", None),
+    ],
+    ids=["an agent", "a fleet", "nobody"],
+)  # fmt: skip  # a table
+def test_the_resource_is_the_agent_or_the_fleet_on_its_host(facts, service, instance):
+    (resource,) = json.loads(written(one(*facts), "otel"))["resourceSpans"]
+    told = attributes(resource["resource"])
+    assert told["service.name"] == service
+    assert told.get("service.instance.id") == instance
+    assert not any(key.startswith("telemetry.") for key in told)
+    (scope,) = resource["scopeSpans"]
+    assert attributes(scope["scope"]) == {"tracklog.export.mapping": "1"}
+
+
+@pytest.mark.parametrize(
+    ("fact", "name", "said"),
+    [
+        (
+            Moved(from_="a", to="b", phase="waiting", reason="r"),
+            "tracklog.moved",
+            {"from": "a", "to": "b", "reason": "r", "phase": "waiting"},
+        ),
+        (
+            Decided(verdict="left", confidence=0.7, evidence={"seen": [1]}),
+            "tracklog.decided",
+            {"confidence": 0.7, "verdict": "left", "evidence": {"seen": [1]}},
+        ),
+        (Asked(question_id="q", text="Which?"), "tracklog.asked", {"text": "Which?"}),
+        (
+            Answered(question_id="q", answer={"port": 80}),
+            "tracklog.answered",
+            {"answer": {"port": 80}},
+        ),
+        (
+            Linked(kind="handoff", from_="a", to="b", reason="r"),
+            "tracklog.linked",
+            {"kind": "handoff", "from": "a", "to": "b", "reason": "r"},
+        ),
+        (Noted(label="x", data=[1, None, {"a": "b"}]), "tracklog.noted", {"data": [1, None, {"a": "b"}]}),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)  # fmt: skip  # a table
+@pytest.mark.parametrize("encoding", ["json", "protobuf"])
+def test_what_no_convention_has_is_an_event_of_ours_with_its_values_as_they_are(
+    fact, name, said, encoding
+):
+    made = one(Began(what="run"), fact)
+    out = written(made, "otel", content="yes", encoding=encoding)
+    request = json.loads(out) if encoding == "json" else decoded(out)
+    (event,) = [e for span in spans_of(request) for e in span.get("events", ())]
+    told = attributes(event)
+    assert event["name"] == name
+    assert {key: told[f"tracklog.{key}"] for key in said} == said
+    assert told["tracklog.seq"] == 2
+
+
+def decoded(out: bytes):
+    """A request in protobuf as its JSON."""
+    request = ExportTraceServiceRequest.FromString(out)
+    return json.loads(MessageToJson(request))
+
+
+def test_a_clock_that_runs_backwards_is_kept_beside_when_it_was_received():
+    origin = {"writer": "t", "fidelity": "observed"}
+    began = Began(what="run", agent="a")
+    at = "2026-05-05T09:00:01.123456789Z"
+    first = native.line(began, id="0", run=RUN, at=at, origin=origin)
+    call, earlier = Called(tool="t", call_id="c"), "2026-05-05T09:00:00Z"
+    second = native.line(call, id="1", run=RUN, at=earlier, origin=origin)
+    recorded = records([first, second], "tracklog")
+    span, told = spans(flights(recorded)[0])["invoke_agent a"]
+    assert span["startTimeUnixNano"] == "1777971601123456789"
+    assert span["endTimeUnixNano"] == "1777971600000000000"
+    assert told["tracklog.received"] == [record.received for record in recorded]
+    unclocked = native.line(began, id="0", run=RUN, origin=origin)
+    _, told = spans(flights(records([unclocked], "tracklog"))[0])["invoke_agent a"]
+    assert told["tracklog.clock"] == "received"
+
+
+@pytest.mark.parametrize(
+    ("ended", "code", "outcome"),
+    [
+        (Ended(what="run", passed=True, outcome="converged"), 1, "converged"),
+        (Ended(what="run", passed=False, outcome="failed"), 2, "failed"),
+        (Ended(what="run", passed=False, outcome="partial"), 0, "partial"),
+        (Ended(what="run", exit_code=0), 0, None),
+        (Ended(what="run", exit_code=1), 0, None),
+    ],
+    ids=["passed", "failed", "partial", "exit 0", "exit 1"],
+)
+def test_a_status_is_what_was_said_and_never_guessed_from_an_exit_code(ended, code, outcome):
+    span, told = spans(one(Began(what="run", agent="a"), ended))["invoke_agent a"]
+    assert span.get("status", {}).get("code", 0) == code
+    assert told.get("tracklog.outcome") == outcome
+    assert "tracklog.unfinished" not in told
+
+
+def test_what_was_lifted_out_is_named_by_its_uri_and_never_inlined():
+    blob = {"sha256": "ab" * 32, "bytes": 9, "media_type": "image/png", "preview": "it begins"}
+    block = {"type": "stream", "provider_type": "image", "chunk": {"$blob": blob}}
+    seen = Said(role="user", blocks=(block,))
+    _, told = spans(one(seen, text("I see.", model="m")), content="yes")["chat m"]
+    (message,) = json.loads(told["gen_ai.input.messages"])
+    uri = f"blobs/sha256/ab/{'ab' * 32}"
+    part = {"type": "uri", "modality": "image", "uri": uri, "mime_type": "image/png"}
+    assert message["parts"] == [part]
+
+
+def test_words_that_no_model_answered_stand_on_the_run():
+    made = one(Began(what="run", agent="a"), text("Hello?", "user"))
+    _, told = spans(made, content="yes")["invoke_agent a"]
+    (message,) = json.loads(told["gen_ai.input.messages"])
+    assert message == {"role": "user", "parts": [{"type": "text", "content": "Hello?"}]}
 
 
 def test_the_generations_differ_in_what_they_call_things():
@@ -718,6 +888,48 @@ def test_a_sub_run_is_embedded_and_referred_to_by_the_result_of_its_call():
     assert totals["extra"]["subagent_prompt_tokens"] == 20
 
 
+def test_a_call_without_a_result_has_no_observation():
+    (_, step) = trajectory(one(Began(what="run"), Called(tool="t", call_id="c")))["steps"]
+    assert step["tool_calls"][0] == {
+        "tool_call_id": "c",
+        "function_name": "t",
+        "arguments": {},
+        "extra": {"arguments_form": "none"},
+    }
+    assert "observation" not in step
+
+
+def test_several_model_calls_in_one_step_are_counted_and_their_tokens_added():
+    usage = {"input_tokens": 5, "output_tokens": 2, "reasoning_tokens": 1}
+    spent = [Spent(key=key, model="m", usage=usage, cost_usd=0.5) for key in ("k1", "k2")]
+    one_span = {"record": f"{'ab' * 16}/{'cd' * 8}"}
+    (step,) = trajectory(one(text("done", model="m"), *spent, origin=one_span))["steps"]
+    assert step["llm_call_count"] == 2
+    assert step["metrics"] == {
+        "prompt_tokens": 10,
+        "completion_tokens": 4,
+        "cost_usd": 1.0,
+        "extra": {"tracklog": {"reasoning_tokens": 2, "total_tokens": 14}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("fact", "words"),
+    [
+        (Moved(agent="coder", from_="a", to="blocked", phase="waiting"), "coder moved: blocked"),
+        (Decided(name="tests", verdict="pass"), "decided: pass"),
+        (Ended(what="run", outcome="converged"), "run ended: converged"),
+        (Asked(question_id="q", text="Which port?"), "asked: Which port?"),
+    ],
+    ids=["status", "audit", "end", "question"],
+)
+def test_what_is_neither_said_nor_called_is_a_system_step(fact, words):
+    (step,) = trajectory(one(fact))["steps"]
+    assert (step["source"], step["message"]) == ("system", words)
+    (carried,) = step["extra"]["tracklog"]["facts"]
+    assert carried["fact"] == type(fact).__name__
+
+
 def test_an_image_that_was_lifted_out_is_named_by_its_path():
     blob = {"sha256": "ab" * 32, "bytes": 9, "media_type": "image/png"}
     block = {"type": "stream", "chunk": {"$blob": blob}, "provider_type": "image"}
@@ -799,6 +1011,39 @@ def test_an_event_without_an_identity_of_its_own_is_known_by_its_number():
     events = json.loads(written(flights(sample(path))[0], "cloudevents"))
     assert [event["id"] for event in events] == [str(n + 1) for n in range(len(events))]
     assert events[0]["tracklogfamily"] == "kahn"
+
+
+def test_a_cloud_event_says_when_why_and_in_which_span():
+    span = f"{'ab' * 16}/{'cd' * 8}"
+    origin = {"writer": "otlp", "fidelity": "reported", "record": span}
+    line = native.line(
+        Noted(label="x"),
+        id="n",
+        run="a run/1",
+        at="2026-05-05T09:00:00.5Z",
+        origin=origin,
+        cause="c",
+    )
+    late = native.line(Returned(call_id="nobody"), id="r", run="a run/1", origin=origin)
+    recorded = records([line, late], "tracklog")
+    first, second = json.loads(written(flights(recorded)[0], "cloudevents"))
+    assert {key: first[key] for key in first.keys() - {"data", "id", "type"}} == {
+        "specversion": "1.0",
+        "source": "/tracklog/local/tracklog/a%20run%2F1",
+        "subject": "a run/1",
+        "time": "2026-05-05T09:00:00.5Z",
+        "datacontenttype": "application/json",
+        "dataschema": "tag:tracklog.dev,2026:schemas/tracklog",
+        "sequence": "00000000000000000001",
+        "correlationid": "a run/1",
+        "causationid": "c",
+        "partitionkey": "a run/1",
+        "recordedtime": recorded[0].received,
+        "traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01",
+        "tracklogmapping": "1",
+    }
+    assert "time" not in second
+    assert (second["severitynumber"], second["severitytext"]) == (13, "WARN")
 
 
 def test_structured_events_stand_one_on_a_line():

@@ -2,7 +2,7 @@
 
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tracklog.exporters import MAPPING, dumps, nanoseconds
@@ -86,7 +86,7 @@ def _told(span: Span) -> dict[str, Any]:
     return told | ({"status": {**message, "code": span.code}} if span.code else {})
 
 
-def _pairs(values: Values) -> list[dict[str, Any]]:
+def _pairs(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"key": key, "value": _value(value)} for key, value in values.items()]
 
 
@@ -98,8 +98,12 @@ def _value(value: Any) -> dict[str, Any]:
             return {"intValue": str(value)}
         case float() | int():
             return {"doubleValue": float(value)}
-        case list():
+        case list() | tuple():
             return {"arrayValue": {"values": [_value(each) for each in value]}}
+        case Mapping():
+            return {"kvlistValue": {"values": _pairs(value)}}
+        case None:
+            return {}
     return {"stringValue": str(value)}
 
 
@@ -142,7 +146,7 @@ def _fixed(number: int, value: int) -> bytes:
     return _varint(number << 3 | 1) + struct.pack("<Q", value)
 
 
-def _attributes(number: int, values: Values) -> bytes:
+def _attributes(number: int, values: Mapping[str, Any]) -> bytes:
     return b"".join(
         _field(number, _string(1, key) + _field(2, _any(value))) for key, value in values.items()
     )
@@ -156,8 +160,12 @@ def _any(value: Any) -> bytes:
             return _number(3, value)
         case float() | int():
             return _varint(4 << 3 | 1) + struct.pack("<d", float(value))
-        case list():
+        case list() | tuple():
             return _field(5, b"".join(_field(1, _any(each)) for each in value))
+        case Mapping():
+            return _field(6, _attributes(1, value))
+        case None:
+            return b""
     return _string(1, str(value))
 
 

@@ -205,7 +205,7 @@ class SpansOf:
             span = Span(made, title, INTERNAL, above, self._whole().trace, heard, heard)
         if agent is not None:
             span.values |= {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": agent}
-        span.values |= self._values(fact, "what")
+        span.values |= _texts(self._values(fact, "what"))
         self.steps[place] = span
         return span
 
@@ -228,19 +228,14 @@ class SpansOf:
             span.values["error.type"] = str(_type_of(fact.error) or outcome or "_OTHER")
         elif passed is True:
             span.code = OK
-        span.values |= self._values(fact, "what call_id output")
+        span.values |= _texts(self._values(fact, "what call_id output"))
         return span
 
     def _values(self, fact: Fact, told: str = "") -> Values:
         """What a fact says, in our own namespace; content only where it is wanted."""
         hidden = set(told.split()) | (set() if self.content else CONTENT)
-        return {
-            f"tracklog.{name}": value
-            if isinstance(value, str | bool | int | float)
-            else text_of(value)
-            for name, value in plain(fact).items()
-            if name not in hidden
-        }
+        said = plain(fact).items()
+        return {f"tracklog.{name}": value for name, value in said if name not in hidden}
 
     def _call(self, heard: Heard, fact: Called) -> Span:
         name = self.calls.called(heard, fact)
@@ -266,7 +261,7 @@ class SpansOf:
                 _CALL: name,
             },
         )
-        span.values |= self._values(fact, "tool call_id input")
+        span.values |= _texts(self._values(fact, "tool call_id input"))
         if self.content and fact.input is not None:
             span.values["gen_ai.tool.call.arguments"] = text_of(fact.input)
         self.open[name] = span
@@ -355,7 +350,7 @@ class SpansOf:
             span.values["tracklog.received"] = [first.record.received, last.record.received]
         if first.event is not None and first.event.at is None:
             span.values["tracklog.clock"] = "received"
-        span.values["tracklog.facts"] = [text_of(fact) for fact in span.facts]
+        span.values["tracklog.facts"] = list(map(text_of, span.facts))
         return span
 
     def _end(self) -> None:
@@ -375,6 +370,14 @@ class SpansOf:
         for finding in self.flight.findings:
             values = {"tracklog.label": finding.name, "tracklog.text": finding.message}
             root.events.append((nanoseconds(last.at), "tracklog.finding", values))
+
+
+def _texts(values: Values) -> Values:
+    """On a span what is no mere word is JSON in a text; on an event it is as it is."""
+    return {
+        name: text_of(value) if isinstance(value, Mapping | list | tuple) else value
+        for name, value in values.items()
+    }
 
 
 def _fidelity(heard: Heard) -> str:
