@@ -1171,6 +1171,24 @@ def test_what_an_event_of_an_agent_tells(name, attributes, expected, named):
 
 
 @pytest.mark.parametrize(
+    ("service", "name", "tool"),
+    [
+        ("x", "codex.turn", "codex"),
+        ("codex_cli_rs", "turn", "codex"),
+        ("Claude-Code", "turn", "claude"),
+        ("gemini-cli", "turn", "gemini"),
+        ("github-copilot", "turn", "copilot"),
+        ("x", "codex", "otlp"),
+        ("x", "codexes.turn", "otlp"),
+    ],
+)
+def test_whose_conversation_it_is(service, name, tool):
+    """So that telemetry and file of an agent meet in one run."""
+    lines = told(traces(span(1, name, {"session.id": "s"}), **{"service.name": service}))
+    assert {line["run"] for line in lines} == {run_id(tool, "s")}
+
+
+@pytest.mark.parametrize(
     ("name", "attributes"),
     [
         ("claude_code.tool_result",

@@ -154,9 +154,11 @@ class Account:
         before = self._origin
         self._origin = {**before, "record": record}
         self.teller.about_hash(self.raw, self._origin, self._k)
-        yield
-        self._origin = before
-        self.teller.about_hash(self.raw, before, self._k)
+        try:
+            yield
+        finally:
+            self._origin = before
+            self.teller.about_hash(self.raw, before, self._k)
 
     def line_id(self) -> str:
         """The id of the line that is told next."""

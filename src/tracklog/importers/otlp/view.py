@@ -24,7 +24,7 @@ AGENTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "copilot": ("copilot.", ("github-copilot", "copilot")),
 }
 """The agents that are known by what their events or their services are called."""
-_BY_EVENT = {prefix.rstrip("."): tool for tool, (prefix, _) in AGENTS.items()}
+_BY_EVENT = {prefix: tool for tool, (prefix, _) in AGENTS.items()}
 _RUN_KEYS = frozenset(RUN_KEYS)
 
 NO_SPAN = "0" * 16
@@ -169,11 +169,14 @@ def views_of(items: Iterable[Item]) -> list[Span | Log]:
             tool = _tool(resource)
         each = span(item, resource) if item.signal == "traces" else log(item, resource)
         named = text(each.attrs.get("event.name")) or each.name
-        each.tool = _BY_EVENT.get(named.partition(".")[0]) or _BY_EVENT.get(
-            each.name.partition(".")[0], tool
-        )
+        each.tool = _agent(named) or _agent(each.name) or tool
         found.append(each)
     return found
+
+
+def _agent(name: str) -> str | None:
+    """Whose event or span is called so."""
+    return _BY_EVENT.get(name[: name.find(".") + 1])
 
 
 def _tool(resource: Mapping[str, Any]) -> str:
