@@ -255,6 +255,19 @@ def test_export_strict_writes_nothing_when_something_would_be_lost(home, tmp_pat
     assert len(fine.stdout_bytes.splitlines()) == 11
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_strict_fails_exactly_when_something_is_dropped_or_made_up(home, tmp_path, name):
+    file = tmp_path / "run.out"
+    told = run("export", name, RUN, "-o", str(file), "--json", home=home)
+    totals = json.loads(told.stdout)["totals"]
+    lost = totals["dropped"] + totals["synthesised"] > 0
+    assert lost == (name in ("agui", "atif", "otel"))
+    file.unlink()
+    strict = run("export", name, RUN, "-o", str(file), "--strict", home=home)
+    assert strict.exit_code == (1 if lost else 0)
+    assert file.exists() == (not lost)
+
+
 def test_the_help_lists_the_formats_of_the_folder():
     done = CliRunner().invoke(tracklog, ["export", "--help"])
     for exporter in registry.exporters():

@@ -13,9 +13,10 @@ from flying import DIALECTS, FLIGHTS, flights, generated, records, runs_of, samp
 from soaking import SOAK
 from tracklog import registry
 from tracklog.check import understand
+from tracklog.dialects import tracklog as native
 from tracklog.export import export, flight, losses
 from tracklog.exporters import plain, utc
-from tracklog.fact import Spent
+from tracklog.fact import Began, Called, Linked, Returned, Said, Spent
 from tracklog.importers import Teller
 from tracklog.importers.otlp import tell_items, wire
 from tracklog.importers.otlp.memory import Memory
@@ -143,6 +144,49 @@ def test_what_is_kept_or_carried_through_a_format_is_restored_and_nothing_else(
 def test_every_sample_goes_through_a_format_and_back(way, tmp_path):
     for path in FLIGHTS:
         check(way, sample(path), tmp_path)
+
+
+@pytest.mark.parametrize("way", WAYS[1:-1], ids=str)
+def test_a_run_comes_back_with_the_runs_below_it(way, tmp_path):
+    origin = {"writer": "test", "fidelity": "observed"}
+    facts = [
+        ("above", Began(what="run", agent="lead")),
+        ("above", Called(tool="task", call_id="c1")),
+        ("above", Linked(kind="sub-run", child="below", call_id="c1")),
+        ("below", Began(what="run", agent="worker")),
+        ("below", Said(role="assistant", blocks=({"type": "text", "text": "hi"},))),
+        ("above", Returned(call_id="c1", ok=True)),
+    ]
+    lines = [
+        native.line(fact, id=str(n), run=run, origin=origin) for n, (run, fact) in enumerate(facts)
+    ]
+    made, _ = flights(records(lines, "tracklog"))
+    back = flights(
+        records(read_back(way, written(made, way.format, way.options), tmp_path), "tracklog")
+    )
+    (above,) = [each for each in back if each.below]
+    ((worker,), call) = above.below, above.below[0].call
+    assert (call, worker.opening["agent"]) == ("c1", "worker")
+    facts = [fact for heard in worker.heard() for fact in heard.facts]
+    # A span is written when it has ended, so what is in it comes before it.
+    assert {type(fact) for fact in facts if not isinstance(fact, Linked)} == {Began, Said}
+
+
+@pytest.mark.parametrize("way", [WAYS[0], *WAYS[-2:]], ids=str)
+def test_each_thing_said_keeps_its_own_message_id(way, tmp_path):
+    said = [
+        ("user", "u1"),
+        ("user", None),
+        ("thought", "m1"),
+        ("assistant", "m1"),
+        ("assistant", "m2"),
+    ]
+    facts = [Said(role=role, blocks=(), message_id=id) for role, id in said]
+    (made,) = flights(told(*facts))
+    lines = read_back(way, written(made, way.format, way.options), tmp_path)
+    bodies = [orjson.loads(line) for line in lines]
+    found = [(b["role"], b.get("message_id")) for b in bodies if b["fact"] == "Said"]
+    assert sorted(found, key=str) == sorted(said, key=str)
 
 
 @settings(max_examples=40 * SOAK)

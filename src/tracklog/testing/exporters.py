@@ -130,9 +130,9 @@ def _flight_of(records: Sequence[Record]) -> Flight:
 
 
 def _recorded(facts: Iterable[Fact]) -> list[Record]:
-    origin = {"writer": "test", "fidelity": "observed"}
     found = []
     for n, fact in enumerate(facts):
+        origin = {"writer": "test", "fidelity": fact.fidelity}
         at = f"2026-05-05T{n // 3600:02}:{n // 60 % 60:02}:{n % 60:02}Z"
         line = native.line(fact, id=f"id-{n}", run="a-run", at=at, origin=origin)
         found.append(Record(n + 1, at, "tracklog", "tracklog", "a-run", line))
@@ -183,6 +183,7 @@ def filled(kind: type[Fact]) -> tuple[Fact, dict[str, Any]]:
             said[item.name] = {"name": f"sentinel{n:02}z"}
         elif "float" in of or "int" in of:
             said[item.name] = 7000 + n + (0.5 if "float" in of else 0)
+    said["fidelity"] = "inferred"
     more = _FILLED.get(kind, {})
     said |= {name: value for name, value in more.items() if name in said or name == "blocks"}
     return kind(**{**_REQUIRED.get(kind, {}), **more, **said}), said
