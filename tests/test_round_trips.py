@@ -16,11 +16,12 @@ from tracklog.check import understand
 from tracklog.dialects import tracklog as native
 from tracklog.export import export, flight, losses
 from tracklog.exporters import plain, utc
-from tracklog.fact import Began, Called, Linked, Returned, Said, Spent
+from tracklog.fact import FACTS, Began, Called, Ended, Linked, Returned, Said, Spent
 from tracklog.importers import Teller
 from tracklog.importers.otlp import tell_items, wire
 from tracklog.importers.otlp.memory import Memory
 from tracklog.testing import told_by
+from tracklog.testing.exporters import filled, stands
 
 
 class Way(NamedTuple):
@@ -258,3 +259,37 @@ def test_a_spend_that_others_came_to_stand_for_is_told_again_as_nothing():
     ]
     assert sorted(amounts) == ["0", "9"]
     assert orjson.loads(written(after, "atif"))["final_metrics"]["total_cost_usd"] == 2.0
+
+
+def bare(value):
+    """What stands in a document beside what is ours there."""
+    if isinstance(value, list):
+        kept = [each for each in value if not (isinstance(each, dict) and is_ours(each))]
+        return [bare(each) for each in kept]
+    if isinstance(value, dict):
+        return {
+            key: bare(each) for key, each in value.items() if key not in ("tracklog", "metadata")
+        }
+    return value
+
+
+def is_ours(value: dict) -> bool:
+    names = (value.get("key"), value.get("name"))
+    return any(isinstance(name, str) and name.startswith("tracklog.") for name in names)
+
+
+@pytest.mark.parametrize("way", [WAYS[1], *WAYS[-2:]], ids=str)
+@pytest.mark.parametrize("kind", FACTS, ids=lambda kind: kind.__name__)
+def test_what_is_called_kept_is_said_in_the_words_of_the_format(way, kind):
+    fact, said = filled(kind)
+    first = [Began(what="run")] if kind is not Began else []
+    first += [Called(tool="t", call_id=fact.call_id)] if kind is Returned else []
+    first += [Began(what="step", step=fact.step)] if kind is Ended else []
+    out = written(flights(told(*first, fact))[0], way.format, way.options)
+    lines = out.split(b"data: ")[1:] if way.format == "agui" else [out]
+    words = orjson.dumps([bare(orjson.loads(line.partition(b"\n")[0])) for line in lines]).decode()
+    exporter = registry.exporter(way.format)
+    fates = exporter.fates(exporter.chosen(way.options))
+    for name, value in said.items():
+        if fates.get(f"{kind.__name__}.{name.rstrip('_')}") == "kept":
+            assert stands(value, words), name

@@ -24,7 +24,7 @@ from tracklog.exporters import (
     text_of,
     words_of,
 )
-from tracklog.fact import FACTS, Began, Block, Called, Fact, Linked, Noted, Returned, Said, Spent
+from tracklog.fact import FACTS, Block, Called, Fact, Linked, Noted, Returned, Said, Spent
 from tracklog.loss import Fate
 
 VERSION = "ATIF-v1.7"
@@ -300,8 +300,7 @@ def _image(block: Block) -> dict[str, Any] | None:
 def fates(_options: Options) -> dict[str, Fate]:
     """Each step carries the facts that it was made of; what the format has words for is kept."""
     told = every("carried", FACTS) | (
-        some("kept", Began, "model agent")
-        | some("kept", Called, "tool call_id input")
+        some("kept", Called, "tool call_id input")
         | some("kept", Returned, "call_id output")
         | some("kept", Said, "role blocks model copied")
         | some("kept", Spent, "model usage cost_usd calls")

@@ -114,9 +114,9 @@ class ExporterSuite:
             for name, value in said.items():
                 fate = fates.get(f"{kind.__name__}.{name.rstrip('_')}", "dropped")
                 if fate in ("kept", "carried"):
-                    assert _stands(value, out), (name, fate, options)
+                    assert stands(value, out), (name, fate, options)
                 elif name not in self.elsewhere:
-                    assert not _stands(value, out), (name, fate, options)
+                    assert not stands(value, out), (name, fate, options)
 
 
 def flight_of_facts(*facts: Fact) -> Flight:
@@ -203,9 +203,9 @@ _FILLED: Mapping[type[Fact], dict[str, Any]] = {
 }
 
 
-def _stands(value: Any, out: str) -> bool:
+def stands(value: Any, out: str) -> bool:
     if isinstance(value, dict):
-        return all(_stands(each, out) for each in value.values())
+        return all(stands(each, out) for each in value.values())
     if isinstance(value, tuple):
-        return all(_stands(each["text"], out) for each in value)
+        return all(stands(each["text"], out) for each in value)
     return str(value) in out

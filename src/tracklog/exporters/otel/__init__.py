@@ -9,7 +9,7 @@ from tracklog.exporters import Exporter, Flight, Option, Options, every, some
 from tracklog.exporters.otel.encoding import Encoding, Json, Protobuf
 from tracklog.exporters.otel.spans import Span, Values, span_id, trace_id
 from tracklog.exporters.otel.tree import CONTENT, SpansOf
-from tracklog.fact import FACTS, Began, Called, Decided, Ended, Returned, Said, Spent
+from tracklog.fact import FACTS, Began, Called, Ended, Returned, Said, Spent
 from tracklog.loss import Fate
 
 SCHEMA_URLS = {
@@ -70,13 +70,12 @@ def _resource(flight: Flight) -> Values:
 def fates(options: Options) -> dict[str, Fate]:
     """Each span carries the facts that it was made of; what the conventions have words for is kept."""
     told = every("carried", FACTS) | (
-        some("kept", Began, "what agent step host model")
+        some("kept", Began, "what agent step")
         | some("kept", Ended, "what agent step passed")
-        | some("kept", Called, "tool call_id agent step input")
+        | some("kept", Called, "tool call_id input")
         | some("kept", Returned, "call_id ok output")
-        | some("kept", Said, "role blocks agent step model stop_reason")
-        | some("kept", Decided, "name score verdict reason")
-        | some("kept", Spent, "agent step provider model usage")
+        | some("kept", Said, "role blocks agent model stop_reason")
+        | some("kept", Spent, "agent provider model usage")
         | {"at": "kept", "sub-run": "kept"}
     )
     hidden = set() if options["content"] == "yes" else CONTENT
