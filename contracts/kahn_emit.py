@@ -4,6 +4,7 @@
 
     with Emitter("transitions.jsonl", run_id="ci-42") as run:
         run.run_start(total_nodes=1)
+        run.node_transition(node_id="lint", from_="pending", to="ready")
         run.node_transition(node_id="lint", from_="ready", to="running", attempt=1)
         checks = [done_when_result(cmd="ruff check", rc=0, duration_s=0.8)]
         run.node_attempt(
@@ -1395,7 +1396,7 @@ def _settle_result(given: Mapping[str, Any]) -> dict[str, Any]:
     result = _ordered(given, RESULT)
     tail = result.get("tail")
     if result.get("rc") == 0:
-        result.pop("tail", None)
+        result = {key: value for key, value in result.items() if key not in ("tail", "truncated")}
     elif isinstance(tail, str) and len(tail) * 4 > TAIL:
         encoded = _utf8(tail)
         if len(encoded) > TAIL:  # K13: its end, in bytes, from a whole code point on

@@ -1209,5 +1209,8 @@ def test_the_example_of_a_file_runs(path, tmp_path):
     lines = written.read_bytes().splitlines()
     door = {"kahn_emit": ["kahn-ci"], "kahn_agent_emit": ["kahn-agent"]}
     dialects = door.get(path.stem, ["fishbowl", "tracklog"])
-    for number, line in enumerate(lines):
-        assert isinstance(CHECKS[dialects[number % len(dialects)]](line), Event)
+    events = [CHECKS[dialects[at % len(dialects)]](line) for at, line in enumerate(lines)]
+    assert all(isinstance(event, Event) for event in events)
+    lint = Lint([registry.dialect(name) for name in dialects])
+    found = [finding for event in events for finding in lint.hear(event)]
+    assert [finding for finding in found if finding.level == "error"] == []

@@ -174,7 +174,7 @@ function settledAttempt(event: Body): Body {
 }
 
 function settledResult(given: Body): Body {
-  const { tail, ...rest } = given;
+  const { tail, truncated, ...rest } = given;
   if (given.rc === 0) return ordered(rest, RESULT);
   if (typeof tail !== "string" || tail.length * 4 <= TAIL) return ordered(given, RESULT);
   const bytes = new TextEncoder().encode(tail);
