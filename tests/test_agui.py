@@ -158,6 +158,22 @@ def test_a_stream_is_read_back_by_our_importer(tmp_path):
     assert [f.what for f in heard if isinstance(f, Ended)] == ["run"]
 
 
+@pytest.mark.parametrize("name", [b"Said", b"Called", b"Returned", b"Ended"])
+def test_where_the_carried_fact_is_broken_the_events_own_words_are_read(name, tmp_path):
+    path = tmp_path / "run.sse"
+    whole = b"".join(export(one(*A_TALK), "agui"))
+    broken = whole.replace(b'"fact":"%b"' % name, b'"fact":"%b?"' % name)
+    assert broken != whole
+    path.write_bytes(broken)
+    lines, _, _ = told_by(registry.importer("agui"), path)
+    heard = facts_of(records(lines, "tracklog"))
+    words = [block.get("text") for f in heard if isinstance(f, Said) for block in f.blocks]
+    assert [each for each in words if each] == ["Please fix it.", "I look.", "Done."]
+    assert [f.tool for f in heard if isinstance(f, Called)] == ["read", "shell"]
+    assert {f.call_id: f.output for f in heard if isinstance(f, Returned)}["call_1"] == "x = 1"
+    assert [f.what for f in heard if isinstance(f, Ended)] == ["run"]
+
+
 # what each fact becomes
 
 

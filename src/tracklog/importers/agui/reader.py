@@ -17,7 +17,7 @@ from tracklog.fact import (
     Spent,
 )
 from tracklog.importers import LONG, Raw, Reader, count, moment, remember, run_id, word
-from tracklog.importers._carried import carried
+from tracklog.importers._carried import Carried, carried
 from tracklog.importers.agui.messages import ACTIVITY, facts_of, listed, rest_of
 from tracklog.importers.agui.pieces import IDS, Pieces, fact_of
 
@@ -85,8 +85,10 @@ class AguiReader(Reader):
             self.tell.unknown("record", value)
             return
         self._at = moment(value.get("timestamp"))
-        ours, value = _parted(value)
-        self._told = ours is not None
+        ours, bare_value = _parted(value)
+        fact = carried(ours)
+        self._told = fact is not None or self._is_ours(kind, ours)
+        value = bare_value if self._told else value
         self._rest = {
             key: each for key, each in value.items() if key not in (*BASE, *KNOWN.get(kind, ()))
         }
@@ -94,7 +96,7 @@ class AguiReader(Reader):
             self._end(known["kind"], known["id"])
         if self._told:
             self.tell.report.mapped[kind] += 1
-            self._again(kind, value, ours)
+            self._again(kind, value, fact, is_more=ours == MORE)
         elif kind in NOTED:
             self.tell.report.mapped[kind] += 1
             text = word(value.get("name")) or word(value.get("activityType"))
@@ -122,13 +124,28 @@ class AguiReader(Reader):
         more.setdefault("run", self._run)
         self.tell.tell(fact, at=self._at, extra=extra or None, **more)
 
-    def _again(self, kind: str, value: dict[str, Any], ours: Any) -> None:
+    def _is_ours(self, kind: str, ours: Any) -> bool:
+        """Whether an event without a fact is one that an export of ours needs to keep its order.
+
+        What is more of a fact that is broken is read in the format's own words, as that is.
+        """
+        if ours is None:
+            return False
+        if ours != MORE:
+            orderly = kind == "RUN_STARTED" and isinstance(ours, dict) and "fact" not in ours
+            self.state["broken"] = not orderly
+        return not self.state.get("broken")
+
+    def _again(
+        self, kind: str, value: dict[str, Any], fact: Carried | None, *, is_more: bool
+    ) -> None:
         """An event of one of our exports: it carries a fact, or is more of one that was told."""
         if kind == "RUN_STARTED":
             self._enter(value)
-        if (fact := carried(ours)) is not None:
+        if fact is not None:
+            self.state["broken"] = False
             fact.tell(self.tell, run=self._run)
-        if kind == "RUN_STARTED" and ours != MORE and self.state.get("named") != self._run:
+        if kind == "RUN_STARTED" and not is_more and self.state.get("named") != self._run:
             self.state["named"] = self._run
             self._name(value)
         elif kind in OPENING:  # what it begins is told already
