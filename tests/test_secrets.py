@@ -234,6 +234,54 @@ def test_another_line_under_the_id_of_a_redacted_one_is_refused(tmp_path):
         assert home.intake.admit([other], "tracklog")[0].verdict == "refused"
 
 
+def conversation(path, said):
+    """One answer of Claude Code, which may still go on: its reader remembers what it said."""
+    message = {
+        "id": "m1",
+        "role": "assistant",
+        "model": "x",
+        "content": [{"type": "text", "text": said}],
+    }
+    path.write_bytes(
+        orjson.dumps(
+            {
+                "type": "assistant", "uuid": "u1", "sessionId": "3f1c1f2e-9a5b-4c7d-8e21-0a1b2c3d4e5f",
+                "timestamp": "2026-05-05T09:00:00.000Z", "requestId": "r1", "message": message,
+            },
+            option=orjson.OPT_APPEND_NEWLINE,
+        )
+    )  # fmt: skip
+    return path
+
+
+def holding(home, secret):
+    return [
+        each for each in home.rglob("*") if each.is_file() and secret.encode() in each.read_bytes()
+    ]
+
+
+def test_what_a_reader_remembers_of_a_source_is_redacted_too(tmp_path):
+    secret = SECRETS["github-token"]
+    path = conversation(tmp_path / "c.jsonl", secret)
+    with Home(tmp_path / "home", redact=detectors.redact) as home:
+        assert Importing(home).bring([path]).lines["accepted"]
+    assert list((tmp_path / "home" / "sources").iterdir())
+    assert holding(tmp_path / "home", secret) == []
+
+
+def test_what_was_erased_is_nowhere_and_stays_out_when_it_is_imported_again(tmp_path):
+    secret = SECRETS["github-token"]
+    path = conversation(tmp_path / "c.jsonl", secret)
+    with Home(tmp_path / "home") as home:
+        Importing(home).bring([path])
+        [leak] = detectors.leaks(iter(home.journal.read(0, 10)), home.blobs.get)
+        home.erase(leak.run, leak.seq, reason="a token", by="me")
+    assert holding(tmp_path / "home", secret) == []
+    with Home(tmp_path / "home") as home:  # another process: it knows what the journal says
+        assert Importing(home).bring([path], again=True).lines["accepted"] == 0
+        assert list(detectors.leaks(iter(home.journal.read(0, 10)), home.blobs.get)) == []
+
+
 def test_erasing_a_record_takes_the_blob_that_only_it_spoke_of(tmp_path):
     with Home(tmp_path / "home") as home:
         name = home.blobs.put(SECRETS["jwt"].encode())

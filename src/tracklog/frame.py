@@ -32,6 +32,8 @@ class Erased(NamedTuple):
     reason: str
     by: str
     at: str
+    id: str | None = None
+    """The identity of the event, where it had one, so that it is not let in again."""
 
 
 class Record(NamedTuple):
@@ -150,11 +152,15 @@ def read(frames: Iterable[bytes]) -> list[Record | None]:
     return found
 
 
-def tombstone(frame: bytes, leaf: bytes, reason: str, by: str, at: str) -> bytes:
+def tombstone(
+    frame: bytes, leaf: bytes, reason: str, by: str, at: str, id: str | None = None
+) -> bytes:
     """The frame with its event taken out and its leaf put in."""
     start, end = _START.match(frame), frame.find(EVENT)
     assert start is not None
     stone = {"leaf": leaf.hex(), "reason": reason, "by": by, "at": at}
+    if id is not None:
+        stone["id"] = id
     return b'%b,"erased":%b,"event":null}' % (frame[:end], orjson.dumps(stone))
 
 

@@ -155,17 +155,33 @@ class Home:
 
     def erase(self, name: str, seq: int, *, reason: str, by: str) -> Erasure:
         """Takes one record's bytes out of every place of this home, and puts that on record."""
+        record = self.record(name, seq)
+        dialect = self.dialects.get(record.dialect)
+        event = understood(dialect, record.line) if dialect is not None else None
+        erasure: Erasure = self.store.erase(
+            seq, reason=reason, by=by, at=self._now(), id=event.id if event else None
+        )
+        told = {"seq": seq, "reason": reason, "by": by}
+        self.tell((record.family, record.run), Noted(label="erasure", data=told))
+        self.index.forget()
+        self._forget_sources(record.run)
+        return erasure._replace(also=(*erasure.also, *self._drop_blobs(record.line)))
+
+    def record(self, name: str, seq: int) -> Record:
+        """Record `seq`, which must be of the run of this name."""
         family, run = self.run(name)
         record = next(iter(self.journal.read(seq - 1, 1)), None)
         if record is None or (record.seq, record.family, record.run) != (seq, family, run):
             raise NoSuchRecord(
                 f"record {seq} is not of run {run!r}", f"`tracklog events {run}` shows its records"
             )
-        erasure: Erasure = self.store.erase(seq, reason=reason, by=by, at=self._now())
-        told = {"seq": seq, "reason": reason, "by": by}
-        self.tell((family, run), Noted(label="erasure", data=told))
-        self.index.forget()
-        return erasure._replace(also=(*erasure.also, *self._drop_blobs(record.line)))
+        return record
+
+    def _forget_sources(self, run: str) -> None:
+        """What is remembered of a source may hold what was said; it is read again from its start."""
+        for place in (self.path / "sources").glob("*.json"):
+            if run.encode() in place.read_bytes():
+                place.unlink(missing_ok=True)
 
     def _drop_blobs(self, line: bytes) -> list[str]:
         """Removes the blobs of which only this line spoke, and which nobody can find any more."""

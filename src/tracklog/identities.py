@@ -304,7 +304,10 @@ class Identities:
         return known
 
     def _note(self, dialect: Dialect, record: Record, known: Heard) -> None:
-        if record.dialect == dialect.name and record.line:
+        if record.dialect == dialect.name and record.erased is not None:
+            if record.erased.id is not None:
+                known.setdefault(hash(record.erased.id), record.seq)
+        elif record.dialect == dialect.name and record.line:
             heard = understood(dialect, record.line)
             if heard is None or heard.id is None:
                 return

@@ -374,7 +374,10 @@ class Importing:
         self._folder.mkdir(mode=0o700, exist_ok=True)
         path = self._folder / f"{_short(name)}.json"
         new = path.with_suffix(f".{os.getpid()}.new")
-        new.write_bytes(orjson.dumps(said, default=str))
+        content = orjson.dumps(said, default=str)
+        if self._home.redact is not None:  # what waits to be told is what was said
+            content, _ = self._home.redact(content)
+        new.write_bytes(content)
         new.replace(path)
 
     def _load(self) -> None:

@@ -39,6 +39,8 @@ class Tombstone(NamedTuple):
     reason: str
     by: str
     at: str
+    id: str | None = None
+    """The identity of its event, which stays known."""
 
 
 class Erasure(NamedTuple):
@@ -80,7 +82,7 @@ def erase(writer: Writer, seq: int, stone: Tombstone) -> Erasure:
             raise NoSuchRecord(f"record {seq} is damaged", "run `tracklog verify` on this home")
         if found.erased is None:
             leaf = chain.leaf(frame)
-            put = tombstone(frame, leaf, stone.reason, stone.by, stone.at)
+            put = tombstone(frame, leaf, *stone)
             writer.announce(seq, leaf, chain.leaf(put))
             # The record goes last: while it is there, doing it again knows what to look for.
             also = tuple(_scrub(writer, found.line, stone))

@@ -16,7 +16,7 @@ from tracklog.cli._terminal import plain
 Examples:
   tracklog erase agent-coder-1 42 --reason "a token was logged" """,
 )
-@click.argument("run")
+@_home.run_argument()
 @click.argument("seq", type=click.IntRange(min=1))
 @_home.home_option
 @click.option("--reason", required=True, help="Why; it stands on the tombstone.")
@@ -28,10 +28,12 @@ def command(
 ) -> None:
     """Replace record SEQ of RUN by a tombstone that keeps its hash, so the rest still verifies.
 
-    The bytes are gone from every place of this home; copies elsewhere are yours to find.
+    The bytes are gone from every place of this home, and what had an identity is not let in again;
+    copies elsewhere are yours to find.
     """
     _home.reading(home).close()
     with _home.writing(home) as opened:
+        opened.record(run, seq)  # nobody is asked about what is not there
         if not yes and not _confirmed(seq, run):
             click.echo("nothing was erased; --yes does not ask", err=True)
             raise click.Abort

@@ -100,12 +100,12 @@ class FileStore:
         with writer.exclusive():
             writer.sync()
 
-    def erase(self, seq: int, *, reason: str, by: str, at: str) -> Erasure:
+    def erase(self, seq: int, *, reason: str, by: str, at: str, id: str | None = None) -> Erasure:
         """Takes one record's bytes out of every place of this home; a tombstone stays.
 
         The caller puts it on record: a `Noted erasure` line, through the door.
         """
-        return retention.erase(self._writing(), seq, Tombstone(reason, by, at))
+        return retention.erase(self._writing(), seq, Tombstone(reason, by, at, id))
 
     def prune(
         self,
