@@ -104,6 +104,17 @@ def test_the_same_identity_with_another_line_is_refused_and_history_stays(journa
     assert [record.line for record in journal.read()] == [spoke("1", "before")]
 
 
+@requirement("BOWL-56")
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(b"1", b"true"), (b"0", b"false"), (b"18446744073709551616", b"18446744073709551617")],
+)
+def test_what_is_equal_only_to_a_parser_is_another_line(journal, before, after):
+    lines = [spoke("1", payload={"x": "?"}).replace(b'"?"', value) for value in (before, after)]
+    verdicts = intake_of(journal).admit([*lines, lines[0].replace(b'":', b'": ')])
+    assert words(verdicts) == [("accepted", 1), ("refused", None), ("duplicate", 1)]
+
+
 def test_an_identity_is_the_run_s_own(journal):
     verdicts = intake_of(journal).admit([spoke("1"), spoke("1", run="stage-2")])
     assert words(verdicts) == [("accepted", 1), ("accepted", 2)]

@@ -637,8 +637,8 @@ def test_lint_finds_nothing_in_what_we_recorded(tmp_path):
         with run.step("a", "agent") as one:
             one.user("x", "y")
             with one.tool("t") as call:
-                call.output = 1
-            one.assistant([{"type": "text", "fidelity": "agent_emitted", "text": "z"}])
+                call.output = 2**70
+            one.assistant([{"type": "text", "fidelity": "agent_emitted", "text": "z\ud800"}])
         with run.call_workflow("sub", run_id()) as sub, sub.child.run("sub"):
             pass
     for path in recorder.path.parent.iterdir():

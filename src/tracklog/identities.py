@@ -1,5 +1,6 @@
 """Which events were heard before: what each dialect calls an event's identity, run by run."""
 
+import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -250,7 +251,7 @@ class Identities:
 
     def _variant(self, event: Event) -> int:
         """The name of an event that was kept though its identity was heard before."""
-        return hash((event.id, digest(self._dialects[event.dialect], event.body)))
+        return hash((event.id, digest(self._dialects[event.dialect], _exact(event))))
 
     def _compare(self, event: Event, seq: int, before: Sequence[Event]) -> Outcome | None:
         dialect = self._dialects[event.dialect]
@@ -266,10 +267,12 @@ class Identities:
             earlier = understood(dialect, record.line)
         if earlier is None or earlier.id != event.id:
             return None  # not understood any more, or another id with the same hash
-        equal = event.line == earlier.line
-        if equal or digest(dialect, event.body) == digest(dialect, earlier.body):
+        if event.line == earlier.line:
             return Known(seq)
-        if _differ_by_redaction(event.body, earlier.body, dialect.policy.ignores):
+        now, then = _exact(event), _exact(earlier)
+        if digest(dialect, now) == digest(dialect, then):
+            return Known(seq)
+        if _differ_by_redaction(now, then, dialect.policy.ignores):
             return Known(seq)  # what was kept stays as it is, with its secrets or without
         if dialect.policy.identity == "keep":
             return None
@@ -330,6 +333,15 @@ class Identities:
         self._absorbed = first - 1
 
 
+def _exact(event: Event) -> Body:
+    """The body with every integer as it is written: the quick parser rounds those of 65 bits."""
+    try:
+        body: Body = json.loads(event.line)
+    except (RecursionError, ValueError):  # too deep, or a number too long, for the standard library
+        return event.body
+    return body
+
+
 def _differ_by_redaction(one: Body, other: Body, ignored: Collection[str]) -> bool:
     """Whether two bodies differ in nothing but what was taken out of one of them on its way in."""
     keys = (one.keys() | other.keys()) - set(ignored)
@@ -348,7 +360,8 @@ def _alike(one: Any, other: Any) -> bool:
         return one.keys() == other.keys() and all(_alike(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(_alike, one, other))
-    return bool(one == other)
+    # True is 1 to Python, and not to JSON.
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
 def _is_redacted_blob(value: Body) -> bool:

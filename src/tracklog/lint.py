@@ -1,5 +1,6 @@
 """What is surprising across the events of a run; nothing is refused here."""
 
+import json
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import Any
@@ -16,7 +17,7 @@ def digest(dialect: Dialect, body: Body) -> bytes:
         body = {key: value for key, value in body.items() if key not in dialect.policy.ignores}
     try:
         canonical = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
-    except TypeError:  # nested deeper than it writes, though not than it reads
+    except TypeError:  # too deep for it, an integer of 65 bits, or half a surrogate pair
         canonical = b"".join(_flat(body))
     return blake2b(canonical, digest_size=16).digest()
 
@@ -33,7 +34,7 @@ def _flat(value: Any) -> Iterator[bytes]:
                 yield b"[%d" % len(values)
                 left += values
             case leaf:
-                yield orjson.dumps(leaf)
+                yield json.dumps(leaf).encode()
 
 
 class Lint:
