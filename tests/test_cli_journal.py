@@ -1,6 +1,7 @@
 """The verbs of the journal, as a person meets them: real processes, real files, real signals."""
 
 import contextlib
+import io
 import os
 import pty
 import random
@@ -11,6 +12,7 @@ import sys
 import termios
 import time
 import unicodedata
+from hashlib import sha256
 from pathlib import Path
 
 import click
@@ -23,6 +25,8 @@ from tracklog.dialects import tracklog as native
 from tracklog.doctor import doctor
 from tracklog.fact import Noted
 from tracklog.home import Home
+from tracklog.lines import split
+from tracklog.refused import line_of
 
 ROOT = Path(__file__).parents[1]
 CONVERGES = samples.ROOT / "dialects/kahn-agent/good/converges.jsonl"
@@ -76,6 +80,30 @@ def test_record_json_has_an_object_per_line(home):
     )
     assert third == {"line": 3, "verdict": "accepted", "seq": 2}
     assert done.returncode == 1
+
+
+def test_record_tells_of_a_byte_order_mark_that_it_dropped(home):
+    given = b"\xef\xbb\xbf" + kahn() + b"\n" + kahn() + b"\n"
+    first, second = objects(tracklog(home, "record", "--json", given=given))
+    assert first == {"line": 1, "verdict": "accepted", "seq": 1, "bom": True}
+    assert second == {"line": 2, "verdict": "accepted", "seq": 2}
+    assert (
+        "line 1: a byte order mark was dropped"
+        in tracklog(home, "record", given=given).stderr.decode()
+    )
+    assert tracklog(home, "events", "r1", "--raw").stdout == (kahn() + b"\n") * 4
+
+
+@pytest.mark.parametrize("size", [1001, 200_000, 2_000_000])
+def test_of_a_line_too_long_to_hold_size_and_hash_are_those_of_the_whole(tmp_path, size):
+    long = random.Random(size).randbytes(size).replace(b"\n", b" ")
+    with Home(tmp_path, cap=1000) as home:
+        lines = list(split(io.BytesIO(kahn() + b"\n" + long + b"\n" + kahn()), 1000))
+        verdicts = home.intake.admit_lines(lines, "kahn-agent")
+        assert [each.verdict for each in verdicts] == ["accepted", "refused", "accepted"]
+        (kept,) = home.refused
+    assert (kept["size"], kept["sha256"]) == (size, sha256(long).hexdigest())
+    assert line_of(kept) == long[: 64 << 10]
 
 
 def test_a_line_is_answered_before_the_next_is_written(home):

@@ -113,7 +113,9 @@ class Intake:
 
     def _too_long(self, line: Line) -> Verdict:
         refusal = Refusal((problems.too_long(line.size, self.cap),))
-        self._put_aside([(line.data, refusal)])
+        if self._refused is not None:
+            beginning = self._scrubbed(line.data, refusal)
+            self._refused.keep_beginning(beginning, refusal, line.size, line.sha256)
         return Verdict("refused", None, refusal.problems)
 
     def _put_aside(self, judged: Iterable[tuple[bytes, object]]) -> None:

@@ -1,6 +1,7 @@
 """Cuts a stream of bytes into lines: one object per line, whatever the size of the file."""
 
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import NamedTuple, Protocol
 
 CAP = 16 * 1024 * 1024
@@ -32,6 +33,8 @@ class Line(NamedTuple):
     """False for a last line without a line end."""
     bom: bool = False
     """Whether a byte order mark was dropped in front of it."""
+    sha256: str = ""
+    """Of all the bytes of a line that is longer than the cap."""
 
 
 def split(source: Source, cap: int = CAP) -> Iterator[Line]:
@@ -47,10 +50,15 @@ def groups(source: Source, cap: int = CAP) -> Iterator[list[Line]]:
     """The same lines, as many at a time as one read of the source completes."""
     number, offset, size = 1, 0, 0
     held: list[bytes] = []
+    passed = None  # the hash of a line that is too long to be held
     new = tuple.__new__
 
     def line(last: bytes, whole: bool) -> list[Line]:
-        total = size + len(last)
+        total, name = size + len(last), ""
+        if total > cap:
+            over = passed or sha256(b"".join(held))
+            over.update(last)
+            name = over.hexdigest()
         data = b"".join([*held, last]) if held else last
         data = data if total <= cap else data[:BEGINNING]
         bom = number == 1 and data.startswith(BOM)
@@ -59,7 +67,7 @@ def groups(source: Source, cap: int = CAP) -> Iterator[list[Line]]:
         held.clear()
         if not data.strip() and total <= cap:
             return []
-        return [Line(number, offset, data, total, whole, bom)]
+        return [Line(number, offset, data, total, whole, bom, name)]
 
     while chunk := source.read(CHUNK):
         *pieces, rest = chunk.split(b"\n")
@@ -70,8 +78,11 @@ def groups(source: Source, cap: int = CAP) -> Iterator[list[Line]]:
                 group += line(piece, whole=True)
             else:
                 group.append(new(Line, (number, offset, piece, len(piece), True, False)))
-            number, offset, size = number + 1, offset + size + len(piece) + 1, 0
+            number, offset, size, passed = number + 1, offset + size + len(piece) + 1, 0, None
         size += len(rest)
+        if size > cap and rest:
+            passed = passed or sha256(b"".join(held))
+            passed.update(rest)
         if rest and (size <= cap or not held):
             held.append(rest)
         elif len(held) > 1:

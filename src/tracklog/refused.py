@@ -30,10 +30,11 @@ class Refused:
 
     def keep(self, refusals: Iterable[tuple[bytes, Refusal]]) -> None:
         """Appends refused lines with their verdicts; the oldest go when there are too many."""
-        entries = [_entry(line, refusal) for line, refusal in refusals]
-        with self._mutex:
-            self.journal.append(entries)
-            self._trim()
+        self._append([_entry(line, refusal, *_whole(line)) for line, refusal in refusals])
+
+    def keep_beginning(self, line: bytes, refusal: Refusal, size: int, name: str) -> None:
+        """Appends the beginning of a line that was too long to be held; its size and its SHA-256."""
+        self._append([_entry(line, refusal, size, name)])
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Every refusal that is kept, oldest first, with its number and when it was received."""
@@ -49,6 +50,11 @@ class Refused:
 
     def close(self) -> None:
         self.journal.close()
+
+    def _append(self, entries: list[Entry]) -> None:
+        with self._mutex:
+            self.journal.append(entries)
+            self._trim()
 
     def _trim(self) -> None:
         store: Any = self.journal.store
@@ -66,11 +72,15 @@ def line_of(refusal: dict[str, Any]) -> bytes:
     return base64.b64decode(refusal["line"])
 
 
-def _entry(line: bytes, refusal: Refusal) -> Entry:
+def _whole(line: bytes) -> tuple[int, str]:
+    return len(line), sha256(line).hexdigest()
+
+
+def _entry(line: bytes, refusal: Refusal, size: int, name: str) -> Entry:
     said = {
         "problems": [problem._asdict() for problem in refusal.problems],
-        "size": len(line),
-        "sha256": sha256(line).hexdigest(),
+        "size": size,
+        "sha256": name,
         "line": base64.b64encode(line[:KEPT]).decode(),
     }
     return Entry(refusal.dialect or "", "refused", refusal.run or "", orjson.dumps(said))

@@ -15,6 +15,7 @@ from tracklog.cli import _terminal as terminal
 if TYPE_CHECKING:
     from tracklog.home import Home
     from tracklog.intake import Verdict
+    from tracklog.lines import Line
 
 
 @click.command(
@@ -65,10 +66,10 @@ def command(
         with _home.writing(home, **options) as opened:
             for name in names:
                 try:
-                    for number, verdict in _kept(opened, name, dialect):
+                    for line, verdict in _kept(opened, name, dialect):
                         counts[verdict.verdict] += 1
                         counts["last"] = max(counts["last"], verdict.seq or 0)
-                        _report(name if files else None, number, verdict, as_json)
+                        _report(name if files else None, line, verdict, as_json)
                 except terminal.Unreadable as error:
                     unread += 1
                     terminal.say_error(error.message)
@@ -78,15 +79,14 @@ def command(
     sys.exit(2 if unread else 1 if counts["refused"] else 0)
 
 
-def _kept(home: "Home", name: str, dialect: str | None) -> "Iterator[tuple[int, Verdict]]":
-    """What became of each line of an input, by its number, as soon as it is safe."""
+def _kept(home: "Home", name: str, dialect: str | None) -> "Iterator[tuple[Line, Verdict]]":
+    """What became of each line of an input, as soon as it is safe."""
     from tracklog.lines import groups  # noqa: PLC0415  # slow to import
 
     with terminal.opened(name) as source:
         raw = _Available(source.fileno()) if name == "-" else source
         for group in groups(raw, home.intake.cap):
-            for line, verdict in zip(group, home.intake.admit_lines(group, dialect), strict=True):
-                yield line.number, verdict
+            yield from zip(group, home.intake.admit_lines(group, dialect), strict=True)
             sys.stdout.flush()
 
 
@@ -107,16 +107,21 @@ class _Available:
         return os.read(self.fd, size)
 
 
-def _report(name: str | None, number: int, verdict: "Verdict", as_json: bool) -> None:
+def _report(name: str | None, line: "Line", verdict: "Verdict", as_json: bool) -> None:
     if as_json:
-        said: dict[str, Any] = {"line": number, "verdict": verdict.verdict}
+        said: dict[str, Any] = {"line": line.number, "verdict": verdict.verdict}
         if name is not None:
             said["file"] = name
         if verdict.problems:
             said["problems"] = [problem._asdict() for problem in verdict.problems]
         else:
             said["seq"] = verdict.seq
+        if line.bom:
+            said["bom"] = True
         terminal.put_json(said)
-    elif verdict.problems:
-        place = f"{terminal.named(name)}, line {number}" if name else f"line {number}"
+        return
+    place = f"{terminal.named(name)}, line {line.number}" if name else f"line {line.number}"
+    if line.bom:
+        click.echo(f"{place}: a byte order mark was dropped", err=True)
+    if verdict.problems:
         terminal.say_refused(place, verdict.problems)
