@@ -95,6 +95,46 @@ def test_a_record_of_which_nothing_was_cut_does_not_say_so(home):
     assert "cut" not in record
 
 
+def returned(n: int, output: object) -> dict:
+    origin = {"writer": "test", "fidelity": "observed"}
+    body = {"id": f"{n:032x}", "run": "r1", "at": "2026-05-05T09:00:00Z", "fact": "Returned"}
+    return body | {"tool": "Bash", "call_id": "c1", "ok": True, "output": output, "origin": origin}
+
+
+def shown(home, *arguments):
+    done = CliRunner().invoke(tracklog, ["story", "r1", "--home", str(home.path), *arguments])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_all_shows_long_texts_to_their_end_and_less_says_that_it_is_less(home):
+    admit(home, "tracklog", said(1, "word " * 2000 + "the end of the text"))
+    admit(home, "tracklog", returned(2, "line\n" * 2000 + "the end of the output"))
+    whole, less = shown(home, "--all"), shown(home)
+    assert "the end of the text" in whole
+    assert "the end of the output" in whole
+    assert "the end" not in less
+    assert less.count("more lines; --all shows them") == 2
+
+
+def test_of_what_was_lifted_out_the_beginning_the_size_and_the_way_to_the_rest_are_shown(home):
+    name = home.blobs.put(b"a long text")
+    about = {"sha256": name, "bytes": 1234567, "media_type": "text/plain", "preview": "a lo"}
+    lifted = said(1, "") | {"role": "user"}
+    lifted["blocks"] = [{"type": "text", "fidelity": "agent_emitted", "text": {"$blob": about}}]
+    admit(home, "tracklog", lifted, returned(2, {"$blob": about}))
+    assert shown(home).count("a lo… (1,234,567 bytes of text/plain)") == 2
+    assert shown(home, "--all").count(f"tracklog blob {name}") == 2
+
+
+def test_the_time_of_a_record_is_that_of_its_emitter_however_late_it_was_heard(home):
+    admit(home, "tracklog", returned(1, "x"))
+    done = CliRunner().invoke(tracklog, ["events", "r1", "--home", str(home.path)])
+    assert "2026-05-05 09:00:00" in done.stdout
+    done = CliRunner().invoke(tracklog, ["search", "x", "--home", str(home.path)])
+    assert "2026-05-05 09:00:00" in done.stdout
+
+
 def test_an_erased_record_is_told_as_such(home):
     admit(home, "tracklog", said(1, "secret"))
     home.store.erase(1, reason="leaked", by="me", at="2026-05-05T09:00:00.000Z")

@@ -332,13 +332,14 @@ def search(index: Indexer, text: str, limit: int = 50) -> list[Row]:
         {
             "seq": record.seq,
             "received": record.received,
+            "at": at,
             "dialect": record.dialect,
             "family": record.family,
             "run": record.run,
             "excerpt": "".join(piece for piece, _ in marked(said, wanted)),
             "text": said,
         }
-        for record, said in index.search(text, limit)
+        for record, said, at in index.search(text, limit)
     ]
 
 

@@ -228,3 +228,9 @@ class Noted(Fact):
 FACTS: tuple[type[Fact], ...] = (
     Began, Ended, Moved, Called, Returned, Said, Decided, Asked, Answered, Linked, Spent, Noted,
 )  # fmt: skip  # one row, in the order of the design's table
+
+
+def blob_of(value: Any) -> Mapping[str, Any] | None:
+    """What is known of a value that was lifted out: its hash, size and media type."""
+    lifted = value.get("$blob") if isinstance(value, Mapping) else None
+    return lifted if isinstance(lifted, Mapping) and "sha256" in lifted else None

@@ -49,6 +49,8 @@ class Hit(NamedTuple):
     record: Record
     text: str
     """All that was said in it."""
+    at: str | None
+    """When, by its emitter's clock."""
 
 
 class Indexer:
@@ -199,7 +201,11 @@ class Indexer:
         seqs = self._asked(lambda: self.index.search(terms(text), limit))
         records = (record for seq in seqs for record in self.journal.read(seq - 1, 1))
         wanted = set(seqs)
-        return [Hit(each, self.text(each)) for each in records if each.line and each.seq in wanted]
+        return [self._hit(each) for each in records if each.line and each.seq in wanted]
+
+    def _hit(self, record: Record) -> Hit:
+        told = list(meaning(record, self.dialects))
+        return Hit(record, spoken(fact for _, fact in told), told[0][0].at if told else None)
 
     def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> Answer:
         """The answer to one question in SQL, which can change nothing; else `BadQuery`."""

@@ -18,7 +18,7 @@ from tracklog.fact import (
     Said,
     Spent,
 )
-from tracklog.folds import said_in, text_of
+from tracklog.folds import said_in, text_of, unlifted
 
 MOST = 2000
 """Characters that are looked at of one value; what is longer stands in its record."""
@@ -110,9 +110,13 @@ def _run(named: Any) -> str:
 
 def _spent(fact: Spent) -> str:
     usage = fact.usage or {}
-    parts = [f"{_short(value)} {key.replace('_', ' ')}" for key, value in usage.items()]
+    parts = [
+        f"{_short(value)} {key.replace('_', ' ')}"
+        for key, value in usage.items()
+        if not isinstance(value, dict | list)
+    ]
     if fact.cost_usd is not None:
-        parts.append(f"${fact.cost_usd:.4g}")
+        parts.append(f"${fact.cost_usd:.6f}".rstrip("0").rstrip("."))
     return f"spent {', '.join(parts[:4])}" if parts else "spent"
 
 
@@ -121,7 +125,7 @@ def _arguments(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, dict):
-        return ", ".join(f"{_line(str(key))}={_short(each)}" for key, each in value.items())[:MOST]
+        return _line(", ".join(f"{_line(str(key))}={_short(each)}" for key, each in value.items()))
     return _short(value)
 
 
@@ -132,10 +136,8 @@ def _joined(told: str, more: Any, between: str = ": ") -> str:
 def _short(value: Any) -> str:
     if value is None:
         return ""
-    if isinstance(value, dict) and "$blob" in value:
-        return _short((value["$blob"] or {}).get("preview")) if value["$blob"] else "(a blob)"
-    return _line(text_of(value))
+    return _line(text_of(unlifted(value)))
 
 
 def _line(text: str) -> str:
-    return " ".join(text[:MOST].split())
+    return " ".join(text[:MOST].split()) + ("…" if len(text) > MOST else "")

@@ -11,6 +11,7 @@ import { WINDOWS } from "./fleet";
 interface Hit {
   seq: number;
   received: string;
+  at: string | null;
   dialect: string;
   family: string;
   run: string;
@@ -98,7 +99,7 @@ export default function Search() {
                 <Text>{start(hit.title ?? hit.run, 80)}</Text> · {hit.seq}
               </a>
               <span className="soft">{hit.dialect}</span>
-              <When at={hit.received} now={now} />
+              <When at={hit.at ?? hit.received} now={now} />
             </div>
             <div>
               <Marked text={hit.excerpt} question={question} />

@@ -39,12 +39,14 @@ def _object(record: "Record") -> dict[str, Any]:
     """The record as JSON; its line goes in as it is, unless it is no JSON any more."""
     import orjson  # noqa: PLC0415  # slow to import
 
+    from tracklog.lines import mended  # noqa: PLC0415  # slow to import
+
     head = {"seq": record.seq, "received": record.received, "dialect": record.dialect}
     head |= {"family": record.family, "run": record.run}
     if not record.line:
         return {**head, "event": None}
     try:
-        orjson.loads(record.line)
+        orjson.loads(mended(record.line))
     except orjson.JSONDecodeError:
         return {**head, "event": None, "damaged": True}
     return {**head, "event": orjson.Fragment(record.line)}
@@ -53,31 +55,32 @@ def _object(record: "Record") -> dict[str, Any]:
 def _row(record: "Record", home: "Home", width: int | None, *, one_run: bool) -> str:
     """A record on one line; on a terminal it does not run over."""
     narrow = width is not None and width < WIDE
-    moment = record.received[:19].replace("T", " ")
+    kind, at, said, look = _words(record, home)
+    moment = terminal.moment(at, record.received)
     head = f"{record.seq:>{6 if narrow else 8}}  {moment[5:] if narrow else moment}  "
     if not (narrow and one_run):
         run = terminal.fitted(record.run, 12 if narrow else 20)
         head += f"{click.style(run, fg='cyan')}  "
-    kind, said, look = _words(record, home)
     head += f"{click.style(f'{terminal.plain(kind):<{18 if narrow else 24}}', **look)} "
     room = MOST if width is None else width - terminal.cells(click.unstyle(head))
     return head + terminal.fitted(said, max(room, 0)).rstrip()
 
 
-def _words(record: "Record", home: "Home") -> tuple[str, str, dict[str, Any]]:
-    """The kind of a record, a few words of what it means, and how the kind looks."""
+def _words(record: "Record", home: "Home") -> tuple[str, str | None, str, dict[str, Any]]:
+    """The kind of a record, its own time, a few words of what it means, how the kind looks."""
     from tracklog.check import understood  # noqa: PLC0415  # slow to import
     from tracklog.folds import text_of  # noqa: PLC0415
     from tracklog.words import words  # noqa: PLC0415
 
     if record.erased is not None:
-        return "erased", record.erased.reason, {"fg": "red"}
+        return "erased", None, record.erased.reason, {"fg": "red"}
     dialect = home.dialects.get(record.dialect)
     if dialect is None:
-        return record.dialect, "no dialect of this name is here to read it", {"fg": "yellow"}
+        return record.dialect, None, "no dialect of this name is here to read it", {"fg": "yellow"}
     event = understood(dialect, record.line)
     if event is None:
-        return "damaged", "`tracklog verify` says what was changed", {"fg": "red"}
+        return "damaged", None, "`tracklog verify` says what was changed", {"fg": "red"}
     facts = list(dialect.facts(event))
     who = next((text_of(fact.agent) for fact in facts if fact.agent is not None), event.actor)
-    return event.kind, ": ".join(filter(None, (who, words(facts)))), {"bold": True}
+    said = ": ".join(filter(None, (who, words(facts))))
+    return event.kind, event.at, said, {"bold": True}

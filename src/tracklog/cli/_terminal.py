@@ -107,6 +107,15 @@ def plain(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def moment(at: str | None, received: str) -> str:
+    """When it happened, in UTC to the second: by the emitter's clock, else when it was heard."""
+    from tracklog.folds import moment as milliseconds  # noqa: PLC0415  # slow to import
+    from tracklog.frame import stamp  # noqa: PLC0415
+
+    known = milliseconds(at)
+    return (received if known is None else stamp(known / 1000))[:19].replace("T", " ")
+
+
 def width() -> int | None:
     """The columns of the terminal that is written to; None for a pipe or a file, which has room."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

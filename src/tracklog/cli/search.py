@@ -54,7 +54,7 @@ def _row(row: dict[str, Any], text: str, names: "Names") -> str:
     from tracklog.spoken import marked, terms  # noqa: PLC0415  # slow to import
 
     width = terminal.width()
-    moment = row["received"][:19].replace("T", " ")
+    moment = terminal.moment(row["at"], row["received"])
     narrow = width is not None and width < WIDE
     name = names.of(row["family"], row["run"])
     if width is not None:

@@ -68,7 +68,7 @@ def _told(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield from _staged(row)
     if row["seconds"] is not None:
         yield "took", _table.seconds(row["seconds"])
-    moment = row["last_received"][:19].replace("T", " ")
+    moment = terminal.moment(row["alive"], row["last_received"])
     yield "heard", f"{_table.ago(row['silent_seconds'])} ({moment} UTC)"
     if row["agents"]:
         yield "agents", row["agents"]

@@ -37,7 +37,7 @@ def command(run: str, home: Path, after: int, whole: bool, as_json: bool) -> Non
         page: dict[str, Any] = {"next": after}
         teller = _Teller(whole=whole)
         while page["next"] is not None:
-            page = answers.story(opened, run, page["next"])
+            page = answers.story(opened, run, page["next"], whole=whole)
             if as_json:
                 records += page["records"]
             else:
@@ -56,7 +56,7 @@ class _Teller:
         self.speaker: tuple[str, str] | None = None
 
     def tell(self, record: dict[str, Any]) -> None:
-        moment = record.get("at") or record["received"]
+        moment = terminal.moment(record.get("at"), record["received"])
         for fact in record["facts"]:
             if self.whole or fact["fact"] not in QUIET:
                 self._put(record, fact, moment)
@@ -64,6 +64,8 @@ class _Teller:
             self._line(f"⚠ {finding['name']}: {finding['message']}", fg="yellow")
 
     def _put(self, record: dict[str, Any], fact: dict[str, Any], moment: str) -> None:
+        from tracklog import words  # noqa: PLC0415  # slow to import
+
         if fact["fact"] == "Said":
             self._name(fact.get("agent") or record.get("agent") or "", fact["role"], moment)
             for block in fact["blocks"]:
@@ -76,6 +78,20 @@ class _Teller:
         elif name in ("Began", "Ended"):
             look = {"bold": True}
         self._line(f"{MARKS.get(name, '·')} {fact['words'] or record['kind']}", **look)
+        if self.whole:
+            for value in map(fact.get, ("input", "output", "error")):
+                inner = value.values() if isinstance(value, dict) else ()
+                for each in (value, *inner):
+                    if isinstance(each, str) and len(each) > words.MOST:
+                        self._line(each)
+                    self._place(each)
+
+    def _place(self, value: Any) -> None:
+        """How to get at the rest of a text that was lifted out."""
+        from tracklog.fact import blob_of  # noqa: PLC0415  # slow to import
+
+        if self.whole and (blob := blob_of(value)):
+            self._line(f"  tracklog blob {blob['sha256']}", dim=True)
 
     def _name(self, agent: str, role: str, moment: str) -> None:
         if self.speaker == (agent, role):
@@ -83,14 +99,18 @@ class _Teller:
         self.speaker = (agent, role)
         who = f"{agent} ({role})" if agent and role != "assistant" else agent or role
         click.echo()
-        click.secho(terminal.plain(f"{who}  {moment[:19].replace('T', ' ')}"), fg="green")
+        click.secho(terminal.plain(f"{who}  {moment}"), fg="green")
 
     def _block(self, block: dict[str, Any]) -> None:
+        from tracklog.folds import unlifted  # noqa: PLC0415  # slow to import
+
         kind = block.get("type")
         text = block.get("text") or block.get("thinking") or block.get("command")
-        if kind in ("tool_use", "tool_result") or not isinstance(text, str):
+        said = unlifted(text)
+        if kind in ("tool_use", "tool_result") or not isinstance(said, str):
             return
-        self._line(text, dim=kind == "thinking")
+        self._line(said, dim=kind == "thinking")
+        self._place(text)
 
     def _line(self, text: str, **look: Any) -> None:
         rows: list[str] = []

@@ -103,7 +103,7 @@ class _Rows:
     def row(
         self, step: "Step", how: str, *, of: int | None = None, mark: str = "", **look: bool | str
     ) -> None:
-        moment = step.at or step.received
+        moment = terminal.moment(step.at, step.received)
         where = (moment[:10], step.family, step.run)
         if where != self.above:
             self.above = where

@@ -196,6 +196,7 @@ async def search(collector: "Collector", call: "Call") -> Response:
             {
                 "seq": record.seq,
                 "received": record.received,
+                "at": at,
                 "dialect": record.dialect,
                 "family": record.family,
                 "run": record.run,
@@ -203,7 +204,7 @@ async def search(collector: "Collector", call: "Call") -> Response:
                 "excerpt": "".join(piece for piece, _ in marked(said, terms(text))),
                 **({} if brief else {"text": said}),
             }
-            for record, said in islice((each for each in found if fits(each.record)), limit)
+            for record, said, at in islice((each for each in found if fits(each.record)), limit)
         ]
 
     return await _told(collector, ask)

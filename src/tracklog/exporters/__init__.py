@@ -31,6 +31,7 @@ from tracklog.fact import (
     Returned,
     Said,
     Spent,
+    blob_of,
 )
 from tracklog.frame import Record, Run
 from tracklog.loss import Fate, Report
@@ -306,12 +307,6 @@ def words_of(block: Block) -> str:
             lifted = blob_of(value)
             return str(lifted.get("preview") or "") if lifted else text_of(value)
     return "" if "opaque" in block else text_of(dict(block))
-
-
-def blob_of(value: Any) -> Mapping[str, Any] | None:
-    """What is known of a value that was lifted out: its hash, size and media type."""
-    lifted = value.get("$blob") if isinstance(value, Mapping) else None
-    return lifted if isinstance(lifted, Mapping) and "sha256" in lifted else None
 
 
 def blob_path(blob: Mapping[str, Any]) -> str:

@@ -14,7 +14,6 @@ from tracklog.exporters import (
     Spend,
     Turn,
     Turns,
-    blob_of,
     blob_path,
     carried,
     dumps,
@@ -24,7 +23,7 @@ from tracklog.exporters import (
     text_of,
     words_of,
 )
-from tracklog.fact import FACTS, Block, Called, Fact, Linked, Noted, Returned, Said, Spent
+from tracklog.fact import FACTS, Block, Called, Fact, Linked, Noted, Returned, Said, Spent, blob_of
 from tracklog.loss import Fate
 
 VERSION = "ATIF-v1.7"

@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
 
-from tracklog.fact import Called, Fact, Returned, Spent
+from tracklog.fact import Called, Fact, Returned, Spent, blob_of
 
 S = TypeVar("S")
 
@@ -160,7 +160,18 @@ def said_in(blocks: Any, *, typed: bool = False) -> str:
     for block in blocks if isinstance(blocks, tuple | list) else ():
         if isinstance(block, Mapping) and not (typed and block.get("injected") is True):
             found += [block.get(key) for key in ("text", "thinking", "command", "chunk")]
-    return "\n\n".join(said for said in found if isinstance(said, str) and said)
+    return "\n\n".join(said for said in map(unlifted, found) if isinstance(said, str) and said)
+
+
+def unlifted(value: Any) -> Any:
+    """A value as it is; of one that was lifted out, its beginning, its kind and its size."""
+    if (blob := blob_of(value)) is None:
+        return value
+    size = number(blob.get("bytes"))
+    kind = word(blob.get("media_type")) or "bytes"
+    lifted = kind if size is None else f"{size:,} bytes of {kind}"
+    begun = word(blob.get("preview"))
+    return f"{begun}… ({lifted})" if begun else f"({lifted})"
 
 
 def number(value: Any) -> float | None:

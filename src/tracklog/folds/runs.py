@@ -258,6 +258,7 @@ def row(state: State, now: str, lost_after: float = LOST_AFTER) -> dict[str, Any
         "ended": ended is not None,
         "seconds": took if state.seconds is None else state.seconds,
         "silent_seconds": silence(state.alive, now),
+        "alive": state.alive,
         "agents": sorted(state.agents),
         "steps": len(state.steps) or sum(turn[1] for turn in state.turns.values()),
         "tool_calls": state.tool_calls,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tracklog.exporters import Heard, blob_of, plain, text_of, words_of
+from tracklog.exporters import Heard, plain, text_of, words_of
 from tracklog.exporters.html.inert import (
     LONG,
     class_of,
@@ -14,7 +14,7 @@ from tracklog.exporters.html.inert import (
     pretty,
     text,
 )
-from tracklog.fact import Began, Block, Decided, Ended, Fact, Noted, Returned, Said, Spent
+from tracklog.fact import Began, Block, Decided, Ended, Fact, Noted, Returned, Said, Spent, blob_of
 
 
 def speech(fact: Said) -> str:

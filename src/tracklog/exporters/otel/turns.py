@@ -10,13 +10,12 @@ from tracklog.exporters import (
     Options,
     Turn,
     Turns,
-    blob_of,
     blob_path,
     span_of,
     text_of,
 )
 from tracklog.exporters.otel.spans import CLIENT, Facts, Span, Values, parent_of, span_id
-from tracklog.fact import Block, Called, Fact, Returned, Said, Spent
+from tracklog.fact import Block, Called, Fact, Returned, Said, Spent, blob_of
 
 TOKENS = {
     "input_tokens": "gen_ai.usage.input_tokens",
