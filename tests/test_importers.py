@@ -238,13 +238,14 @@ def test_long_values_become_blobs_and_nothing_is_cut():
         "url": "data:image/png;base64," + "QUJD" * 3000,
         "source": {"type": "base64", "media_type": "image/jpeg", "data": "QUJD" * 3000},
         "bare": png,
+        "unknown": "QUJD" * 3000,
         "signature": "QUJD" * 3000,
         "no": "data:image/png;base64," + "!" * 9000,
     }
     lifted = lift.value(value)
     assert lifted["short"] == value["short"]
     assert lifted["signature"] == value["signature"]
-    about = {key: lifted[key]["$blob"] for key in ("long", "url", "bare", "no")}
+    about = {key: lifted[key]["$blob"] for key in ("long", "url", "bare", "unknown", "no")}
     assert kept[about["long"]["sha256"]].decode() == value["long"]
     assert about["long"]["media_type"] == "text/plain"
     assert value["long"].startswith(about["long"]["preview"])
@@ -255,6 +256,7 @@ def test_long_values_become_blobs_and_nothing_is_cut():
     assert about["url"]["bytes"] == 9000
     assert lifted["source"]["data"]["$blob"]["media_type"] == "image/jpeg"
     assert about["bare"]["media_type"] == "image/png"
+    assert kept[about["unknown"]["sha256"]].decode() == value["unknown"]
     assert kept[about["no"]["sha256"]].decode() == value["no"]
 
 
@@ -376,6 +378,41 @@ def test_claude_a_longer_copy_takes_the_place_of_the_shorter(tmp_path, home):
         {"from": "u1"},
         {"from": "u2"},
     ]
+    Importing(home).bring([path])
+    home.index.catch_up()
+    (row,) = answers.conversation(home, f"tracklog:{SESSION}")
+    assert [part["text"] for part in row["parts"]] == ["Hello, world", "Another"]
+
+
+def test_claude_a_prompt_that_goes_on_from_further_back_leaves_a_branch(tmp_path, home):
+    def prompt(n, text, parent):
+        message = {"role": "user", "content": text}
+        return claude(n=n, parentUuid=parent, message=message)
+
+    def answer(n, text, parent):
+        return {**reply(n, {"type": "text", "text": text}, id=f"m{n}"), "parentUuid": parent}
+
+    records = [
+        prompt(1, "first", None),
+        answer(2, "yes", "u1"),
+        prompt(3, "wrong", "u2"),
+        answer(4, "no", "u3"),
+        claude("system", n=5, subtype="turn_duration", parentUuid="u4"),
+        prompt(6, "right", "u2"),
+        answer(7, "fine", "u6"),
+        claude("system", n=8, subtype="turn_duration", parentUuid="u7"),
+        prompt(9, "next", "u8"),
+        prompt(10, "in a circle", "u10"),
+    ]
+    path = write(tmp_path / f"{SESSION}.jsonl", *records)
+    Importing(home).bring([path])
+    home.index.catch_up()
+    rows = answers.conversation(home, f"tracklog:{SESSION}")
+    assert [(row["parts"][0]["text"], row["withdrawn"]) for row in rows] == [
+        ("first", False), ("yes", False), ("wrong", True), ("no", True),
+        ("right", False), ("fine", False), ("next", False), ("in a circle", False),
+    ]  # fmt: skip
+    assert costs(home)[SESSION]["output_tokens"] == 15  # what was taken back was paid for
 
 
 def test_claude_what_no_person_typed_is_injected(tmp_path):
@@ -626,6 +663,17 @@ def test_codex_without_its_parent_a_fork_is_told_whole_as_an_upper_bound(tmp_pat
     Importing(home).bring([path])
     row = costs(home)[run_id("codex", THREAD)]
     assert (row["input_tokens"], row["upper_bound"]) == (100, True)
+
+
+def test_codex_what_a_fork_told_before_its_parent_came_is_counted_once(tmp_path, home):
+    child = "019982b8-3422-79e0-8b3b-05abaf4f3c3f"
+    name = f"rollout-2026-05-05T09-00-00-{child}.jsonl"
+    copied = [*turn(5, "t1", 100), *turn(6, "t2", 300)]
+    two = write(tmp_path / name, meta(child, forked_from_id=THREAD), *copied, *turn(7, "t3", 350))
+    Importing(home).bring([two])
+    one = write(tmp_path / ROLLOUT.name, meta(), *turn(1, "t1", 100), *turn(2, "t2", 300))
+    Importing(home).bring([one])
+    assert sum(row["input_tokens"] for row in costs(home).values()) == 350
 
 
 def test_codex_a_sub_agent_is_linked_from_both_ends(tmp_path):

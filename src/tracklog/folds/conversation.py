@@ -44,7 +44,8 @@ def apply_message(state: State, told: Told, fact: Said) -> State:
     """The message reducer: a message that is known already changes nothing; the first one wins.
 
     Two sayings of one record are parts of one message. So are several records of one message that
-    was rebuilt from a file, where a message is written piece by piece.
+    was rebuilt from a file, where a message is written piece by piece; a piece that was taken back
+    is a part only of a message that was taken back whole.
     """
     if not state.parts:
         state.family, state.run, state.message_id = told.family, told.run, word(fact.message_id)
@@ -55,8 +56,10 @@ def apply_message(state: State, told: Told, fact: Said) -> State:
         state.seq, state.at_ms = told.seq, when(told)
     elif told.seq != state.seq and fact.fidelity != "reconstructed":
         return state
-    elif not told.withdrawn:
-        state.withdrawn = False  # what was taken back of it was told again, or told at more length
+    elif state.withdrawn and not told.withdrawn:
+        state.withdrawn, state.parts = False, []  # it was told again, or told at more length
+    elif told.withdrawn and not state.withdrawn:
+        return state  # a piece of it was taken back, the rest stands
     words = said_in(fact.blocks)
     part = [told.seq, text_of(fact.role), len(words), mark_of(words)]
     if len(state.parts) < MOST_PARTS and all(part[1:] != each[1:] for each in state.parts):

@@ -80,6 +80,29 @@ class Line:
             self._unknown(f"{self.kind} of an unknown shape")
         else:
             self.teller.report.mapped[self.kind] += 1
+        self._hang()
+
+    def _hang(self) -> None:
+        """Remembers where in the conversation this record hangs, and which was last spoken."""
+        if self.key and self.said.get("isSidechain") is not True:
+            remember(
+                self.state.setdefault("chain", {}), self.key, word(self.said.get("parentUuid"))
+            )
+            if self.kind in ("user", "assistant"):
+                self.state["tip"] = self.key
+
+    def _leave_branch(self) -> None:
+        """What was spoken since the record that a prompt goes on from is taken back: a rewind."""
+        parent, chain = word(self.said.get("parentUuid")), self.state.get("chain", {})
+        here = self.state.get("tip")
+        for _ in chain:  # no further, whatever hangs in a circle
+            if parent is None or here is None or here == parent:
+                return
+            if chain.get(here) == parent:
+                back = Noted(label="withdrawn", kind="rewind", data={"from": here})
+                self.teller.tell(back, at=self.at)
+                return
+            here = chain.get(here)
 
     def _tell(
         self,
@@ -213,6 +236,8 @@ class Line:
 
     def _say(self, blocks: list[dict[str, Any]], injected: bool = False) -> None:
         if blocks:
+            if not injected:
+                self._leave_branch()
             self._tell(said("user", blocks, injected=injected))
 
     def _returned(self, part: Result, n: int, whole: Any) -> None:

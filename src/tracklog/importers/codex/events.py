@@ -58,12 +58,14 @@ def _spent(line: Line, total: Body, last: Any) -> None:
     state["total"] = before | now
     usage: dict[str, Any] = {KEYS[key]: amount for key, amount in amounts.items()}
     usage["raw"] = {"total": total, "last": last}
-    thread = state["thread"]
+    thread = counter = state["thread"]
     base = f"#{state['base']}" if "base" in state else ""
     totals = "-".join(map(str, now.values()))
     copied = "copy" in state and state["copy"]["path"] is None
+    if copied:
+        counter = state["copy"]["of"]  # so that what the parent tells later is known by its key
     fact = spent(
-        f"{thread}{base}:{totals}",
+        f"{counter}{base}:{totals}",
         usage,
         state.get("provider"),
         state.get("model"),

@@ -236,6 +236,7 @@ def _parents(line: Line, meta: Body) -> None:
         path = line.reader.source.others.named(origin)
         has_turns = path is not None and next(turns_in(path), None) is not None
         line.state["copy"] = {
+            "of": origin,
             "path": str(path) if has_turns else None,
             "start": count(meta.get("subagent_history_start_ordinal")),
             "dropped": 0,
