@@ -18,6 +18,7 @@ from tracklog.check import (
     checker,
     door_for,
     recognise,
+    understand,
     upcast,
 )
 from tracklog.dialects import Dialect, Policy, Shape
@@ -54,6 +55,29 @@ def test_one_trailing_cr_is_transport_and_any_other_is_refused():
     inside = START.replace(b',"task"', b',\r"task"')
     assert "carriage return" in one_problem(inside + b"\n").message
     assert "carriage return" in one_problem(START + b"\r\r\n").message
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (rb"cut \ud83d", "cut \ufffd"),
+        (rb"\uDE00\uD83D \ud83d\ud83d\ude00", "\ufffd\ufffd \ufffd😀"),
+        (rb"\ud83d\n\\ud83d \\\ud83d", "\ufffd\n\\ud83d \\\ufffd"),
+    ],
+)
+def test_half_a_character_is_kept_as_it_is_read_as_unknown_and_found(written, read):
+    line = START.replace(b'"t"', b'"' + written + b'"')
+    verdict, found, *_ = results(line + b"\n")
+    assert (verdict.result.line, verdict.result.body["task"]) == (line, read)
+    assert found.finding.name == "surrogate"
+    again = understand(registry.dialect("kahn-agent"), line)
+    assert (again.body, again.odd) == (verdict.result.body, verdict.result.odd)
+
+
+@pytest.mark.parametrize("broken", [rb"\ud83", rb"\ud8zz", rb"\u", b"\xed\xa0\xbd", b"\xff"])
+def test_what_is_no_character_at_all_is_refused(broken):
+    problem = one_problem(START.replace(b'"t"', b'"' + broken + b'"') + b"\n")
+    assert problem.message.startswith(("not JSON", "not UTF-8"))
 
 
 def test_a_byte_order_mark_is_dropped_at_the_start_and_reported():

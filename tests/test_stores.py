@@ -304,3 +304,12 @@ def test_a_sidecar_is_written_when_a_run_is_first_asked_for(tmp_path):
     store.read(0, 10, ("spoken", "r1"))
     assert runs_path(folder, 1).exists()
     assert chain_path(folder, 1).read_bytes().endswith(b"}\n")
+
+
+def test_half_a_character_at_the_end_is_no_torn_tail(tmp_path):
+    line = rb'{"a":"cut \ud83d"}'
+    FileStore(tmp_path).append(frames_of([line]))
+    again = FileStore(tmp_path)
+    again.append(frames_of([b"{}"]))
+    assert again.findings == []
+    assert [frame.record(each).line for each in again.read(0, 10)] == [line, b"{}"]

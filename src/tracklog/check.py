@@ -12,7 +12,7 @@ from jsonschema_rs import Draft202012Validator
 from tracklog import problems
 from tracklog.dialects import Dialect, Shape
 from tracklog.event import Body, Event, Finding, Problem, Refusal
-from tracklog.lines import CAP, Line
+from tracklog.lines import CAP, Line, mended
 from tracklog.lint import Lint
 from tracklog.schemas import schema_of
 
@@ -79,8 +79,8 @@ def door_for(dialects: Iterable[Dialect]) -> Check:
     known = [dialect for dialect in dialects if dialect.guessed]
 
     def check_any(line: bytes) -> Event | Refusal:
-        body = parse(line)
-        dialect = body if isinstance(body, Refusal) else recognise(body, known)
+        parsed = parse(line)
+        dialect = parsed if isinstance(parsed, Refusal) else recognise(parsed[0], known)
         return dialect if isinstance(dialect, Refusal) else checks[dialect.name](line)
 
     return check_any
@@ -168,17 +168,30 @@ def batch_checker(dialect: Dialect) -> CheckAll:
     return check_lines
 
 
-def parse(line: bytes) -> Body | Refusal:
-    """The object on a line."""
+def parse(line: bytes) -> tuple[Body, tuple[Finding, ...]] | Refusal:
+    """The object on a line, and what is odd about its text."""
     try:
-        body = orjson.loads(line)
+        body, halves = _loads(line)
     except orjson.JSONDecodeError as error:
         return Refusal((problems.unreadable(line, error),))
     if not isinstance(body, dict):
         return Refusal((problems.not_object(body),))
     if 13 in line:  # CR
         return Refusal((problems.CARRIAGE_RETURN,))
-    return body
+    return body, halves
+
+
+def _loads(line: bytes) -> tuple[Any, tuple[Finding, ...]]:
+    try:
+        return orjson.loads(line), ()
+    except orjson.JSONDecodeError:
+        whole = mended(line)
+        if whole == line:
+            raise
+        return orjson.loads(whole), (HALVES,)
+
+
+HALVES = Finding("surrogate", "half a character stands here, read as U+FFFD", "info")
 
 
 def _explain(dialect: Dialect, validators: "_Validators", line: bytes) -> Event | Refusal:
@@ -186,7 +199,7 @@ def _explain(dialect: Dialect, validators: "_Validators", line: bytes) -> Event 
     parsed = parse(line)
     if isinstance(parsed, Refusal):
         return parsed._replace(dialect=dialect.name)
-    lifted = upcast(dialect, parsed)
+    lifted = upcast(dialect, parsed[0])
     if isinstance(lifted, Problem):
         return Refusal((lifted,), dialect.name)
     body, odd = dialect.tolerate(lifted)
@@ -194,18 +207,19 @@ def _explain(dialect: Dialect, validators: "_Validators", line: bytes) -> Event 
     faults = validators.faults(kind, body)
     if faults:
         return Refusal(faults, dialect.name, _word(kind), _word(run))
-    family = other or dialect.family
-    return Event(dialect.name, family, run, kind, at, id, actor, cause, body, line, tuple(odd))
+    family, found = other or dialect.family, (*parsed[1], *odd)
+    return Event(dialect.name, family, run, kind, at, id, actor, cause, body, line, found)
 
 
 def understand(dialect: Dialect, line: bytes) -> Event:
     """A line that passed the door before, read again without being judged again."""
-    lifted = upcast(dialect, orjson.loads(line))
+    parsed, halves = _loads(line)
+    lifted = upcast(dialect, parsed)
     assert not isinstance(lifted, Problem), "the door lets no newer version in"
     body, odd = dialect.tolerate(lifted)
     run, kind, at, id, actor, cause, other = dialect.read(body)
-    family = other or dialect.family
-    return Event(dialect.name, family, run, kind, at, id, actor, cause, body, line, tuple(odd))
+    family, found = other or dialect.family, (*halves, *odd)
+    return Event(dialect.name, family, run, kind, at, id, actor, cause, body, line, found)
 
 
 def understood(dialect: Dialect, line: bytes) -> Event | None:

@@ -1,5 +1,6 @@
 """Cuts a stream of bytes into lines: one object per line, whatever the size of the file."""
 
+import re
 from collections.abc import Iterator
 from hashlib import sha256
 from typing import NamedTuple, Protocol
@@ -10,6 +11,12 @@ CAP = 16 * 1024 * 1024
 CHUNK = 1 << 18
 BEGINNING = 64 << 10
 BOM = b"\xef\xbb\xbf"
+
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+"""One escaped character of a JSON text; in the group, half of one."""
 
 
 class Source(Protocol):
@@ -101,3 +108,11 @@ def _beginning(pieces: list[bytes]) -> bytes:
         if len(found) == BEGINNING:
             break
     return found
+
+
+def mended(line: bytes) -> bytes:
+    """The line, as long as before, with U+FFFD for each half of a surrogate pair that is escaped.
+
+    Programs leave such halves when they cut a text; JSON allows them, and no UTF-8 can hold them.
+    """
+    return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], line)

@@ -18,6 +18,7 @@ from tracklog.disk import Disk, make_folders, write_all, write_file
 from tracklog.errors import JournalFull, NotAppended, NotDurable, StoreBroken
 from tracklog.event import Finding
 from tracklog.frame import record, seq_of
+from tracklog.lines import mended
 from tracklog.segments import (
     FORMAT,
     blocks,
@@ -466,7 +467,7 @@ def _whole(line: bytes) -> int:
     if found is None:
         return 0
     try:
-        orjson.loads(line)
+        orjson.loads(mended(line))
     except orjson.JSONDecodeError:
         return 0
     return found.seq

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
-from tracklog.check import Check, checker
+from tracklog.check import HALVES, Check, checker
 from tracklog.dialects.awf import dialect
 from tracklog.dialects.awf.shapes import KINDS
 from tracklog.errors import InvalidEvent
@@ -70,7 +70,8 @@ class Reading(NamedTuple):
         """As the door reads it, tolerances applied, or why the door would refuse it."""
         text = self.line if self.healed is None else self.healed
         result = _door()(text)
-        return result if isinstance(result, Event) and is_plain(text) else _exactly(text, result)
+        exact = isinstance(result, Event) and HALVES not in result.odd and is_plain(text)
+        return result if exact else _exactly(text, result)
 
 
 class Reader:
@@ -196,7 +197,8 @@ def _exactly(text: bytes, result: Event | Refusal) -> Event | Refusal:
             return result
     if isinstance(result, Refusal):
         return result
-    return result._replace(body=dialect.tolerate(body)[0], line=text)
+    body, odd = dialect.tolerate(body)
+    return result._replace(body=body, line=text, odd=tuple(odd))
 
 
 def _seq(body: Body) -> int | None:

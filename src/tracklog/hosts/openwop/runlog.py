@@ -16,6 +16,7 @@ from tracklog.hosts._notes import put
 from tracklog.hosts.openwop.agents import narrow
 from tracklog.hosts.openwop.settings import LOG_VERSION, SYSTEM
 from tracklog.journal import Journal
+from tracklog.lines import mended
 
 FAMILY = "openwop"
 TERMINAL = {"run.completed": "completed", "run.failed": "failed", "run.cancelled": "cancelled"}
@@ -200,11 +201,11 @@ class RunLog:
             for record in records:
                 self._cursor = record.seq
                 if record.line and record.dialect == FAMILY:
-                    event = orjson.loads(record.line)
+                    event = orjson.loads(mended(record.line))
                     if event.get("sequence") == len(self.events):
                         self._hear(record.line, event)
                 elif record.line and record.dialect == native.dialect.name:
-                    self._note(orjson.loads(record.line))
+                    self._note(orjson.loads(mended(record.line)))
         if self._cursor == before:
             return False
         self.wake()
