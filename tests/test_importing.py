@@ -12,7 +12,7 @@ import zstandard
 
 from tracklog import answers, registry
 from tracklog.home import Home
-from tracklog.importers import Reading, cloudevents, copilot, gemini
+from tracklog.importers import Reading, cloudevents, copilot, gemini, opened
 from tracklog.importers.agui import reader as agui
 from tracklog.importing import Importing
 
@@ -234,3 +234,13 @@ def test_a_packed_file_is_known_for_what_is_in_it_and_brings_nothing_twice(
     assert (first.lines["accepted"], first.unrecognised) == (again.lines["duplicate"], [])
     assert not again.lines["accepted"]
     assert not cut.lines["refused"]
+
+
+def test_all_that_a_torn_archive_still_holds_is_read(tmp_path):
+    name, records = LONG["claude"]
+    lines = [orjson.dumps(each) + b"\n" for each in islice(records(), 40)]
+    path = tmp_path / f"{name}.gz"
+    # Two members, as when a file was packed in pieces; of the second only its checksum is missing.
+    path.write_bytes(gzip.compress(b"".join(lines[:10])) + gzip.compress(b"".join(lines[10:]))[:-8])
+    with opened(path) as file:
+        assert file.read() == b"".join(lines)

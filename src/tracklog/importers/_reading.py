@@ -269,18 +269,28 @@ def plain(path: Path) -> Path:
 
 def _unpacked(file: BinaryIO, suffix: str) -> Iterator[bytes]:
     """What could be unpacked of a file; the last record of a damaged one is torn."""
-    import gzip  # noqa: PLC0415  # seldom needed
-    import zlib  # noqa: PLC0415
+    import zlib  # noqa: PLC0415  # seldom needed
 
     import zstandard  # noqa: PLC0415
 
-    stream: Any
-    if suffix == ".gz":
-        stream = gzip.GzipFile(fileobj=file)
-    else:
-        stream = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
     try:
-        while piece := stream.read(HEAD):
-            yield piece
-    except (zstandard.ZstdError, zlib.error, EOFError, gzip.BadGzipFile):
+        if suffix == ".gz":
+            yield from _inflated(file)
+        else:
+            stream = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+            yield from iter(lambda: stream.read(HEAD), b"")
+    except (zstandard.ZstdError, zlib.error):
         return
+
+
+def _inflated(file: BinaryIO) -> Iterator[bytes]:
+    """What gzip holds, to the last byte before the file ends or is damaged."""
+    import zlib  # noqa: PLC0415
+
+    member = zlib.decompressobj(wbits=31)
+    while piece := file.read(HEAD):
+        while piece:
+            yield member.decompress(piece)
+            piece = member.unused_data
+            if member.eof:
+                member = zlib.decompressobj(wbits=31)
