@@ -125,15 +125,17 @@ def test_the_output_is_passed_through_byte_by_byte_and_recorded_as_blocks(world,
     assert world.transcript()[-1]["type"] == "run.completed"
 
 
-def test_a_claude_run_is_recorded_turn_by_turn_with_its_calls(world):
-    world.run("--", world.agent("claude", "put(STREAM)", CLAUDE), "-p", "what is x?")
+@pytest.mark.parametrize("output", ["x = 1", "cut \ud83d"], ids=["whole", "half a character"])
+def test_a_claude_run_is_recorded_turn_by_turn_with_its_calls(world, output):
+    stream = CLAUDE.replace(json.dumps(RESULT["content"]).encode(), json.dumps(output).encode())
+    world.run("--", world.agent("claude", "put(STREAM)", stream), "-p", "what is x?")
     told = world.transcript()
     assert [event["type"] for event in told] == [
         "run.started", "step.started", "message.user", "tool.call", "tool.result",
         "message.assistant", "message.assistant", "step.completed", "run.completed",
     ]  # fmt: skip
     assert told[2]["payload"]["blocks"][0]["text"] == "what is x?"
-    assert (told[4]["payload"]["call_id"], told[4]["payload"]["output"]) == ("toolu_1", "x = 1")
+    assert (told[4]["payload"]["call_id"], told[4]["payload"]["output"]) == ("toolu_1", output)
     assert told[4]["payload"]["input"] == {"path": "a.py"}
     last = told[6]["payload"]
     assert (last["final"], last["cost_usd"], last["provider_session_id"]) == (True, 0.01, SESSION)
