@@ -12,6 +12,7 @@ import sys
 import termios
 import time
 import unicodedata
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 
@@ -343,6 +344,46 @@ def test_an_exported_run_is_proven_without_tracklog(home, tmp_path):
     assert subprocess.run([*script, run, proof], capture_output=True, check=False).returncode == 0
     run.write_bytes(lines.replace(b'"Read"', b'"Rm"', 1))
     assert subprocess.run([*script, run, proof], capture_output=True, check=False).returncode == 1
+
+
+def test_an_export_is_written_to_a_device_or_a_link_and_not_put_in_its_place(home, tmp_path):
+    tracklog(home, "record", given=kahn() + b"\n")
+    pipe, link, real = (tmp_path / name for name in ("pipe", "link", "real"))
+    os.mkfifo(pipe)
+    link.symlink_to(real)
+    with ThreadPoolExecutor(1) as other:
+        read = other.submit(pipe.read_bytes)
+        assert tracklog(home, "export", "jsonl", "r1", "-o", pipe).returncode == 0
+        assert read.result() == kahn() + b"\n"
+    assert tracklog(home, "export", "jsonl", "r1", "-o", link).returncode == 0
+    assert (pipe.is_fifo(), link.is_symlink()) == (True, True)
+    assert real.read_bytes() == kahn() + b"\n"
+    assert not [each for each in tmp_path.iterdir() if each.name.startswith("pipe.")]
+
+
+def test_runs_says_how_many_it_does_not_list(home):
+    tracklog(home, "record", given=b"\n".join(kahn(run=f"r{n}") for n in range(3)))
+    done = tracklog(home, "runs", "--limit", "2")
+    assert b"and 1 more; --limit 3 shows all" in done.stderr
+    assert tracklog(home, "runs", "--limit", "3").stderr == b""
+    assert tracklog(home, "runs", "--limit", "2", "--json").stderr == b""
+
+
+@pytest.mark.parametrize("columns", [60, 200])
+def test_the_id_that_answers_a_question_is_whole_on_every_terminal(home, columns):
+    ask = {"ts": "2026-05-05T09:00:00.000Z", "run_id": "r1", "event": "agent_transition"}
+    ask |= {"agent_id": "coder", "step": 0, "from": "thinking", "to": "blocked-on-clarification"}
+    ask |= {"reason": "clarification:a-question-with-a-long-name", "question": "Which? " * 20}
+    tracklog(home, "record", given=orjson.dumps(ask))
+    assert "a-question-with-a-long-name" in on_terminal(columns, home, "inbox")
+
+
+def test_nobody_is_asked_whether_to_erase_what_is_not_there(home):
+    tracklog(home, "record", given=kahn() + b"\n")
+    done = tracklog(home, "erase", "r1", "7", "--reason", "x")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"record 7 is not of run 'r1'" in done.stderr
+    assert b"for good?" not in done.stderr
 
 
 def test_erase_leaves_a_tombstone_that_verifies_and_no_byte(home):

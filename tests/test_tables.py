@@ -11,6 +11,7 @@ import unicodedata
 import click
 import orjson
 import pytest
+from click.shell_completion import ShellComplete
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -256,7 +257,7 @@ def test_an_empty_answer_says_so_in_words(tmp_path):
 
 def test_a_shell_completes_the_names_of_runs(home):
     asked = "import sys; sys.argv[0] = 'tracklog'; from tracklog.__main__ import main; main()"
-    for verb in ("show", "diff agent-coder-1"):
+    for verb in ("show", "diff agent-coder-1", "export html"):
         done = subprocess.run(
             [sys.executable, "-c", asked],
             capture_output=True,
@@ -271,6 +272,23 @@ def test_a_shell_completes_the_names_of_runs(home):
         )
         found = {line.partition(",")[2] for line in done.stdout.decode().splitlines()}
         assert found == {"agent-coder-1", "agent-coder-2"}
+
+
+@pytest.mark.parametrize(
+    ("said", "begun", "offered"),
+    [
+        (["check", "--dialect"], "kahn-", ["kahn-agent", "kahn-ci"]),
+        (["convert", "x", "--to"], "fish", ["fishbowl"]),
+        (["import", "--from"], "clau", ["claude"]),
+        (["export"], "at", ["atif"]),
+        (["schema"], "gra", ["graph"]),
+    ],
+)
+def test_a_shell_completes_the_names_of_plugs(said, begun, offered):
+    from tracklog.cli import tracklog as group  # noqa: PLC0415  # reads every verb
+
+    found = ShellComplete(group, {}, "tracklog", "_TRACKLOG_COMPLETE").get_completions(said, begun)
+    assert [each.value for each in found] == offered
 
 
 def test_every_verb_that_answers_takes_json():

@@ -67,7 +67,7 @@ def _home(home: Path) -> Check:
     if any((home / "journal").glob("*.jsonl")):
         mend = f"tracklog record --home {quote(str(home))} </dev/null"
         return Check("home", "error", f"{home / 'format'} is missing", mend)
-    return Check("home", "warning", f"nothing is recorded at {home} yet", "tracklog record")
+    return Check("home", "warning", f"nothing is recorded at {home} yet", "tracklog import")
 
 
 def _permissions(home: Path) -> Check:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from errno import EDQUOT, ENOSPC
 from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
@@ -203,6 +204,8 @@ class Importing:
                 for through in self._read(reading, one, final=final, again=again, dry=dry):
                     progress(min(done + through, done + size), total)
             except OSError as error:
+                if error.errno in (ENOSPC, EDQUOT):  # it is our disk, not the source
+                    raise
                 one.unread.append((str(path), error.strerror or str(error)))
             done += size
             progress(done, total)

@@ -113,7 +113,7 @@ def main() -> None:
 
 def _run() -> object:
     try:
-        return tracklog.main(standalone_mode=False, color=colour())
+        return tracklog.main(prog_name="tracklog", standalone_mode=False, color=colour())
     except SystemExit as stop:
         return stop.code
 

@@ -98,7 +98,8 @@ def reading(home: Path) -> "Home":
         check_format(home)
         raise TracklogError(
             f"nothing is recorded at {home}",
-            "`tracklog record` begins a record; --home or TRACKLOG_HOME names another place",
+            "`tracklog import` brings in what agents left on disk, `tracklog record` keeps lines, "
+            "`tracklog demo` shows a fleet; --home or TRACKLOG_HOME names another place",
         )
     return Home(home, readonly=True)
 

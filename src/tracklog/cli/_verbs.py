@@ -13,6 +13,13 @@ class Verbs(click.Group):
         super().__init__(*args, **kwargs)
         self.usual, self.alone = usual, alone
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's signature
+        """Each verb with the whole of its first sentence; click would cut it."""
+        with formatter.section("Verbs"):
+            formatter.write_dl(
+                [(name, verb.get_short_help_str(1000)) for name, verb in self.commands.items()]
+            )
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if (self.alone and not args) or (
             args and args[0] not in {*self.commands, *ctx.help_option_names}

@@ -18,7 +18,10 @@ SHOWN = 40
 
 
 def put(parts: Iterable[bytes], path: Path | None, *, at_once: bool = False) -> None:
-    """Writes the parts, each at once if asked; a file gets its name when it is complete."""
+    """Writes the parts, each at once if asked; a file gets its name when it is complete.
+
+    What is no file of its own, as a device or a link, is written to and stays what it is.
+    """
     if path is None:
         for part in parts:
             sys.stdout.buffer.write(part)
@@ -26,12 +29,18 @@ def put(parts: Iterable[bytes], path: Path | None, *, at_once: bool = False) -> 
                 sys.stdout.buffer.flush()
         sys.stdout.buffer.flush()
         return
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        with path.open("wb") as file:
+            file.writelines(parts)
+        return
     unfinished = path.with_name(path.name + ".part")
     try:
         with unfinished.open("wb") as file:
             file.writelines(parts)
         os.replace(unfinished, path)  # noqa: PTH105  # the same, without a second path object
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError):
+            error.filename = str(path)  # the name that was asked for
         unfinished.unlink(missing_ok=True)
         raise
 

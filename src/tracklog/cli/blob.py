@@ -1,11 +1,10 @@
 """`tracklog blob`: a large value that was lifted out of a line."""
 
-import sys
 from pathlib import Path
 
 import click
 
-from tracklog.cli import _home
+from tracklog.cli import _home, _writing
 
 
 @click.command(
@@ -29,8 +28,4 @@ def command(sha256: str, home: Path, output: Path | None) -> None:
     from tracklog.blobs import Blobs  # noqa: PLC0415  # slow to import
 
     content = Blobs(home).get(sha256)
-    if output is not None:
-        output.write_bytes(content)
-        return
-    sys.stdout.buffer.write(content)
-    sys.stdout.buffer.flush()
+    _writing.put([content], output)

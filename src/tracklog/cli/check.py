@@ -7,6 +7,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from tracklog.cli import _names
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
@@ -25,7 +26,12 @@ Examples:
 Exit code: 0 all accepted, 1 something refused, 2 usage or I/O.""",
 )
 @click.argument("files", nargs=-1, metavar="[FILES|-]")
-@click.option("--dialect", metavar="NAME", help="Read every line as this dialect.")
+@click.option(
+    "--dialect",
+    metavar="NAME",
+    shell_complete=_names.of("dialects"),
+    help="Read every line as this dialect.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, then findings.")
 @click.option("--verbose", "-v", is_flag=True, help="Show accepted lines too.")
 @click.option("--max-line", type=click.IntRange(min=1), metavar="BYTES", help="The line cap.")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from tracklog.cli import _home, _writing
+from tracklog.cli import _home, _names, _writing
 
 
 @click.command(
@@ -17,9 +17,15 @@ Examples:
 \b
 Exit code: 0 written, 1 something would be lost and --strict was given, 2 usage or I/O.""",
 )
-@click.argument("run")
+@_home.run_argument()
 @_home.home_option
-@click.option("--to", metavar="DIALECT", required=True, help="The dialect to tell it in.")
+@click.option(
+    "--to",
+    metavar="DIALECT",
+    shell_complete=_names.of("dialects"),
+    required=True,
+    help="The dialect to tell it in.",
+)
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
 @click.option("--strict", is_flag=True, help="Write nothing if anything is dropped or made up.")
 @click.option("--report", is_flag=True, help="Tell what became of each field.")

@@ -39,7 +39,8 @@ Exit code: 0 the same steps, 1 they differ, 2 usage or I/O.""",
 def command(run_a: str, run_b: str, home: Path, exact: bool, whole: bool, as_json: bool) -> None:
     """Lay RUN_A and RUN_B side by side: what was said, called, decided, and what it took.
 
-    Ids and times of the two runs are not compared, nor is what they took part of being the same.
+    Ids and times of the two runs are not compared; what each took, in time, tokens and money, is
+    told beside the steps.
     """
     from tracklog import answers  # noqa: PLC0415  # slow to import
 

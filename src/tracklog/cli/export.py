@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tracklog.cli import _home, _writing
+from tracklog.cli import _home, _names, _writing
 
 
 class Listing(click.Command):
@@ -40,8 +40,8 @@ Examples:
 \b
 Exit code: 0 written, 1 something would be lost and --strict was given, 2 usage or I/O.""",
 )
-@click.argument("format")
-@click.argument("run")
+@click.argument("format", shell_complete=_names.of("exporters"))
+@_home.run_argument()
 @_home.home_option
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
 @click.option("-O", "--option", "options", multiple=True, metavar="NAME=VALUE")
@@ -86,7 +86,7 @@ def command(
         if strict and losses is not None and not losses.lossless:
             _writing.refuse(losses, as_json=as_json)
         _writing.put(exporter.write(flight, chosen), output)
-    if flight.proof is not None and output is not None and exporter.proof == "beside":
+    if flight.proof is not None and output and output.is_file() and exporter.proof == "beside":
         _writing.put(_json(flight.proof), output.with_name(output.name + ".proof.json"))
     if losses is not None and (report or as_json):
         _writing.tell(losses, as_json=as_json, err=output is None)

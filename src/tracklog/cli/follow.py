@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracklog.cli import _home, _importing
+from tracklog.cli import _home, _importing, _names
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
@@ -31,7 +31,12 @@ Exit code: 0 all kept, 1 something refused, 2 usage or I/O.""",
     metavar="[DIRS]...",
 )
 @_home.home_option
-@click.option("--dialect", metavar="NAME", help="Read every line as this dialect.")
+@click.option(
+    "--dialect",
+    metavar="NAME",
+    shell_complete=_names.of("dialects"),
+    help="Read every line as this dialect.",
+)
 @click.option("--redact", is_flag=True, help="Take secrets out of what is kept, on record.")
 @click.option("--once", is_flag=True, help="Take what is there, and stop.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per piece that was read.")

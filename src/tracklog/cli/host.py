@@ -45,8 +45,9 @@ class Hosts(click.Group):
     subcommand_metavar="NAME [ARGS]...",
     epilog="""\b
 Examples:
+  tracklog host fishbowl examples/fishbowl/biscuit.yaml
+  tracklog host workflow examples/workflow/review.yaml
   tracklog host openwop --port 4400
-  tracklog host openwop --help
 \b
 `tracklog host NAME --help` shows more of each.""",
 )

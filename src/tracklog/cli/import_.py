@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from tracklog.cli import _home, _importing
+from tracklog.cli import _home, _importing, _names
 from tracklog.cli._progress import progress_bar
 
 LEAST = 8 << 20
@@ -24,7 +24,13 @@ Exit code: 0 all kept, 1 something refused, 2 usage or I/O.""",
 )
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATHS]...")
 @_home.home_option
-@click.option("--from", "only", metavar="NAME", help="Read every file with this importer.")
+@click.option(
+    "--from",
+    "only",
+    metavar="NAME",
+    shell_complete=_names.of("importers"),
+    help="Read every file with this importer.",
+)
 @click.option("--dry-run", "dry", is_flag=True, help="Say what would be told, and keep nothing.")
 @click.option("--redact", is_flag=True, help="Take secrets out of what is kept, on record.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object.")
@@ -55,6 +61,6 @@ def command(
             raise
         summary.gone = importing.look_for_gone(dry=dry)
     _importing.put(summary, as_json=as_json, dry=dry, redact=redact)
-    if not found:
+    if not found and as_json:  # else the summary says it
         click.echo("no agent keeps its files here; name files or folders to be read", err=True)
     sys.exit(_importing.exit_code(summary))

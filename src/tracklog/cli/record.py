@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracklog.cli import _home
+from tracklog.cli import _home, _names
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
@@ -29,7 +29,12 @@ Exit code: 0 all kept, 1 something refused, 2 usage or I/O.""",
 )
 @click.argument("files", nargs=-1, metavar="[FILES|-]")
 @_home.home_option
-@click.option("--dialect", metavar="NAME", help="Read every line as this dialect.")
+@click.option(
+    "--dialect",
+    metavar="NAME",
+    shell_complete=_names.of("dialects"),
+    help="Read every line as this dialect.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, once it is safe.")
 @click.option(
     "--durability",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from tracklog.cli import _home, _importing
+from tracklog.cli import _home, _importing, _names
 from tracklog.cli._progress import progress_bar
 
 
@@ -19,7 +19,13 @@ Exit code: 0 all kept, 1 something refused, 2 usage or I/O.""",
 )
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATHS]...")
 @_home.home_option
-@click.option("--from", "only", metavar="NAME", help="Read every file with this importer.")
+@click.option(
+    "--from",
+    "only",
+    metavar="NAME",
+    shell_complete=_names.of("importers"),
+    help="Read every file with this importer.",
+)
 @click.option("--dry-run", "dry", is_flag=True, help="Say what would be told, and keep nothing.")
 @click.option("--redact", is_flag=True, help="Take secrets out of what is kept, on record.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object.")

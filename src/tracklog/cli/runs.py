@@ -24,7 +24,7 @@ def command(home: Path, limit: int, lost_after: float, as_json: bool) -> None:
 
     with _home.asking(home) as opened:
         rows = answers.runs(opened.index, _home.now(), limit, lost_after, prices.load(home))
-        names = _home.names(opened)
+        names, known = _home.names(opened), len(opened.runs())
     _table.put(
         rows,
         [
@@ -39,6 +39,8 @@ def command(home: Path, limit: int, lost_after: float, as_json: bool) -> None:
             _table.Column("heard", lambda row: _table.ago(row["silent_seconds"]), right=True),
             _table.Column("title", lambda row: row["title"], rank=2, cut=16),
         ],
-        "no runs yet; `tracklog record` keeps the first",
+        "no runs yet; `tracklog import` or `tracklog record` brings the first",
         as_json=as_json,
     )
+    if len(rows) == limit < known and not as_json:
+        click.echo(f"and {known - limit:,} more; --limit {known} shows all", err=True)

@@ -4,7 +4,8 @@ import json
 
 import click
 
-from tracklog.cli import USAGE
+from tracklog.cli import _names
+from tracklog.errors import UnknownName
 
 
 @click.command(
@@ -13,9 +14,8 @@ Examples:
   tracklog schema kahn-agent
   tracklog schema graph > graph.schema.json""",
 )
-@click.argument("name", required=False)
-@click.pass_context
-def command(ctx: click.Context, name: str | None) -> None:
+@click.argument("name", required=False, shell_complete=_names.schemas)
+def command(name: str | None) -> None:
     """Print the JSON Schema of NAME; without NAME, list the names."""
     from tracklog import registry, schemas  # noqa: PLC0415  # the dialects are slow to import
 
@@ -25,5 +25,6 @@ def command(ctx: click.Context, name: str | None) -> None:
     elif name in known:
         click.echo(json.dumps(known[name](), indent=2, ensure_ascii=False))
     else:
-        click.echo(f"there is no schema {name!r}; one of: {', '.join(sorted(known))}", err=True)
-        ctx.exit(USAGE)
+        raise UnknownName(
+            f"there is no schema {name!r}", f"the schemas are: {', '.join(sorted(known))}"
+        )

@@ -35,7 +35,7 @@ def command(text: str, home: Path, limit: int, as_json: bool) -> None:
     """Print the records in which all the words of TEXT were said, the newest first.
 
     Tasks, prompts, replies, thoughts, tool arguments and results, errors, reasons, questions and
-    answers are searched.
+    answers are searched; of a text that was lifted into a blob, its beginning.
     """
     from tracklog import answers  # noqa: PLC0415  # slow to import
 

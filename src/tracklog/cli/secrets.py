@@ -20,7 +20,7 @@ Examples:
 \b
 Exit code: 0 nothing found, 1 something found, 2 usage or I/O.""",
 )
-@click.argument("run", required=False)
+@_home.run_argument(required=False)
 @_home.home_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per place.")
 def command(run: str | None, home: Path, as_json: bool) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from tracklog.cli import _home
+from tracklog.cli import _home, _names
 from tracklog.cli._records import printer
 
 
@@ -21,7 +21,9 @@ Examples:
 @click.option("-n", "--lines", type=click.IntRange(min=0), default=10, show_default=True)
 @click.option("--run", metavar="RUN", help="Only this run.")
 @click.option("--kind", metavar="KIND", help="Only this kind of event.")
-@click.option("--dialect", metavar="NAME", help="Only this dialect.")
+@click.option(
+    "--dialect", metavar="NAME", shell_complete=_names.of("dialects"), help="Only this dialect."
+)
 @click.option("--raw", is_flag=True, help="The stored lines, byte for byte.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per record.")
 def command(

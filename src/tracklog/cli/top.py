@@ -71,7 +71,7 @@ def _once(view: "View", home: "Home") -> None:
     _table.put(
         view.runs,
         _fleet.columns(_home.names(home), agents=False),
-        "no runs yet; `tracklog record` keeps the first",
+        "no runs yet; `tracklog import` or `tracklog record` brings the first",
         as_json=False,
     )
 

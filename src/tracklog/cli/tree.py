@@ -38,7 +38,7 @@ def command(run: str | None, home: Path, as_json: bool) -> None:
         else:
             _put(branch, known.get(branch.key), names)
     if not branches and not as_json:
-        click.echo("no runs yet; `tracklog record` keeps the first")
+        click.echo("no runs yet; `tracklog import` or `tracklog record` brings the first")
 
 
 def _put(branch: "Branch", row: dict[str, Any] | None, names: "_table.Names") -> None:

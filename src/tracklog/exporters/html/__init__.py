@@ -112,7 +112,9 @@ def _contents(flight: Flight) -> str:
         if number
     ]
     return (
-        f'<h2>Runs below</h2>\n<ul class="list">{"".join(rows)}</ul>\n' if rows else "<h2></h2>\n"
+        f'<h2>Runs below</h2>\n<ul class="list">{"".join(rows)}</ul>\n'
+        if rows
+        else "<h2>Records</h2>\n"
     )
 
 

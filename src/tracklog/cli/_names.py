@@ -1,0 +1,25 @@
+"""What a shell is offered where a plug is named."""
+
+from collections.abc import Callable
+
+import click
+
+Completing = Callable[[click.Context, click.Parameter, str], list[str]]
+
+
+def of(folder: str) -> Completing:
+    """The names of a folder's plugs that begin as what was typed does."""
+
+    def names(_context: click.Context, _option: click.Parameter, begun: str) -> list[str]:
+        from tracklog import registry  # noqa: PLC0415  # slow to import
+
+        return [each.name for each in getattr(registry, folder)() if each.name.startswith(begun)]
+
+    return names
+
+
+def schemas(_context: click.Context, _option: click.Parameter, begun: str) -> list[str]:
+    """The same of the schemas."""
+    from tracklog import registry, schemas  # noqa: PLC0415  # slow to import
+
+    return sorted(name for name in schemas.named(registry.dialects()) if name.startswith(begun))
