@@ -415,6 +415,20 @@ def test_claude_a_prompt_that_goes_on_from_further_back_leaves_a_branch(tmp_path
     assert costs(home)[SESSION]["output_tokens"] == 15  # what was taken back was paid for
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_claude_what_was_printed_and_its_file_count_once(tmp_path, home, order):
+    held = reply(2, {"type": "text", "text": "yes"})
+    printed = {"type": "assistant", "session_id": SESSION, "message": held["message"]}
+    started = {"type": "system", "subtype": "init", "session_id": SESSION}
+    paths = [
+        write(tmp_path / "printed.jsonl", started, printed),
+        write(tmp_path / f"{SESSION}.jsonl", held),
+    ]
+    for n in order:
+        Importing(home).bring([paths[n]])
+        assert costs(home)[SESSION]["output_tokens"] == 5
+
+
 def test_claude_what_no_person_typed_is_injected(tmp_path):
     texts = {
         "<system-reminder>x</system-reminder>": True,

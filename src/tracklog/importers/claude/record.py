@@ -361,7 +361,15 @@ class Line:
         if key is None or told.get(key, -1) >= output or not (found := tokens(said)):
             return
         remember(told, key, output)
-        fact = spent(key, found, "anthropic", word(message.get("model")), bound="lower")
+        fact = spent(
+            key,
+            found,
+            "anthropic",
+            word(message.get("model")),
+            group=self.state["session"],
+            whole="sessionId" in self.said,  # what was printed knows no requests: the file counts
+            bound="lower",
+        )
         self.teller.tell(fact, self.at, self.cause)
 
     def system(self) -> bool | None:
