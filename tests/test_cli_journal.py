@@ -21,7 +21,9 @@ import orjson
 import pytest
 
 import sampling as samples
+from tracklog import fleet
 from tracklog.blobs import Blobs
+from tracklog.cli import runs
 from tracklog.dialects import tracklog as native
 from tracklog.doctor import doctor
 from tracklog.fact import Noted
@@ -367,6 +369,22 @@ def test_runs_says_how_many_it_does_not_list(home):
     assert b"and 1 more; --limit 3 shows all" in done.stderr
     assert tracklog(home, "runs", "--limit", "3").stderr == b""
     assert tracklog(home, "runs", "--limit", "2", "--json").stderr == b""
+
+
+def test_runs_can_be_asked_for_by_status_and_agent(home):
+    starts = [start(f"r{n}") for n in range(3)]
+    tracklog(home, "record", given=b"\n".join(starts))
+
+    def listed(*wanted):
+        return {row["run"] for row in objects(tracklog(home, "runs", "--json", *wanted))}
+
+    assert runs.NEED == fleet.NEED
+    assert listed("--status", "working") == {"r0", "r1", "r2"}
+    assert listed("--status", "done", "--status", "failed") == set()
+    assert listed("--status", "working", "--agent", "nobody") == set()
+    done = tracklog(home, "runs", "--status", "working", "--limit", "1")
+    assert b"and 2 more; --limit 3 shows all" in done.stderr
+    assert b"no such run" in tracklog(home, "runs", "--status", "done").stdout
 
 
 @pytest.mark.parametrize("columns", [60, 200])

@@ -6,25 +6,49 @@ import click
 
 from tracklog.cli import _home, _table
 
+NEED = ("waiting", "failed", "lost", "working", "done")
+"""Those of `fleet`, which is slow to import."""
+
 
 @click.command(
     epilog="""\b
 Examples:
   tracklog runs
+  tracklog runs --status waiting --status failed
   tracklog runs --lost-after 60          (who was silent for a minute)
   tracklog runs --limit 200 --json""",
 )
 @_home.home_option
+@click.option(
+    "--status", multiple=True, type=click.Choice(NEED), help="Only these; may be given again."
+)
+@click.option("--agent", metavar="NAME", help="Only those with this agent.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True)
 @_home.lost_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per row.")
-def command(home: Path, limit: int, lost_after: float, as_json: bool) -> None:
+def command(
+    home: Path,
+    status: tuple[str, ...],
+    agent: str | None,
+    limit: int,
+    lost_after: float,
+    as_json: bool,
+) -> None:
     """List the runs, the latest heard first: status, outcome, agents, tools, cost."""
     from tracklog import answers, prices  # noqa: PLC0415  # slow to import
 
     with _home.asking(home) as opened:
-        rows = answers.runs(opened.index, _home.now(), limit, lost_after, prices.load(home))
+        most = None if status or agent else limit
+        rows = answers.runs(opened.index, _home.now(), most, lost_after, prices.load(home))
         names, known = _home.names(opened), len(opened.runs())
+    if most is None:
+        rows = [
+            row
+            for row in rows
+            if row["status"] in (status or NEED) and (not agent or agent in row["agents"])
+        ]
+        known = len(rows)
+    rows = rows[:limit]
     _table.put(
         rows,
         [
@@ -39,7 +63,9 @@ def command(home: Path, limit: int, lost_after: float, as_json: bool) -> None:
             _table.Column("heard", lambda row: _table.ago(row["silent_seconds"]), right=True),
             _table.Column("title", lambda row: row["title"], rank=2, cut=16),
         ],
-        "no runs yet; `tracklog import` or `tracklog record` brings the first",
+        "no such run; `tracklog runs` lists all of them"
+        if most is None
+        else "no runs yet; `tracklog import` or `tracklog record` brings the first",
         as_json=as_json,
     )
     if len(rows) == limit < known and not as_json:
