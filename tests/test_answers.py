@@ -170,6 +170,14 @@ def fleet(path, *lines):
     return home
 
 
+@pytest.mark.requirement("KAHN-44")
+@pytest.mark.parametrize(("score", "said"), [(1.0, "1 (fully converged)"), (0.5, "0.5 (partial)")])
+def test_show_says_how_a_score_reads_and_leaves_the_outcome_alone(tmp_path, score, said):
+    end = native("r", 1, fact="Ended", what="run", outcome="escaped", passed=False, score=score)
+    fleet(tmp_path, end).close()
+    assert f"escaped, not passed, score {said}\n".encode() in tracklog(tmp_path, "show", "r").stdout
+
+
 def alias(run, name, n=1, system="thread"):
     return native(run, n, fact="Linked", kind="alias", system=system, alias=name)
 

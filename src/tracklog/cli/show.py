@@ -58,11 +58,14 @@ def run_name(row: dict[str, Any]) -> str:
 
 def _told(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """What is known of the run, line by line; what is not known has no line."""
+    from tracklog.folds.agents import reads  # noqa: PLC0415  # slow to import
+
     if row["title"]:
         yield "title", row["title"]
     ended = [row["outcome"] or _table.cell(row["outcomes"]) or None]
     ended += [None if row["passed"] is None else "passed" if row["passed"] else "not passed"]
-    ended += [None if row["score"] is None else f"score {_table.cell(row['score'])}"]
+    score = row["score"]
+    ended += [None if score is None else f"score {_table.cell(score)} ({reads(score)})"]
     if any(ended):
         yield "outcome", list(filter(None, ended))
     yield from _staged(row)
