@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -968,3 +969,16 @@ def test_a_damaged_index_is_said_to_be_rebuilt_and_the_answer_comes_all_the_same
     assert b"kettle" in done.stdout
     assert b"index-rebuilt" in done.stderr
     assert done.returncode == 0
+
+
+def test_an_interrupt_ends_a_question_in_sql_at_once(tmp_path):
+    endless = (
+        "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
+    )
+    with Home(tmp_path / "home") as home:
+        home.index.catch_up()
+        timer = threading.Timer(0.2, signal.raise_signal, (signal.SIGINT,))
+        with pytest.raises(KeyboardInterrupt):  # noqa: PT012  # whenever it comes, it is caught here
+            timer.start()
+            home.index.query(endless, seconds=60)
+        timer.join()

@@ -247,14 +247,17 @@ class SqliteIndex:
             return [seq for (seq,) in ready.execute(ask, (asked, limit))]
 
     def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> Answer:
+        until = time.monotonic() + seconds
         try:
-            with self._asking(seconds) as asked:
+            with self._asking(until) as asked:
                 rows = asked.execute(sql)
                 if rows.description is None:
                     raise BadQuery("there is no question in it", "write SELECT … FROM …")
                 answer = rows.fetchmany(limit + 1)
                 columns = [column[0] for column in rows.description]
         except (sqlite3.Error, sqlite3.Warning) as error:
+            if _code(error) == sqlite3.SQLITE_INTERRUPT and time.monotonic() < until:
+                raise KeyboardInterrupt from None  # its time was not over: a person's was
             raise self._refusal(error, seconds) from error
         return Answer(columns, answer[:limit], len(answer) > limit)
 
@@ -342,9 +345,8 @@ class SqliteIndex:
             return [(_str(key), state) for key, state in ready.execute(ask, bounds)]
 
     @contextlib.contextmanager
-    def _asking(self, seconds: float) -> Iterator[sqlite3.Connection]:
+    def _asking(self, until: float) -> Iterator[sqlite3.Connection]:
         """A connection that can change nothing, and gives up when its time is over."""
-        until = time.monotonic() + seconds
         with contextlib.ExitStack() as stack:
             if self.path is None:
                 stack.enter_context(self._mutex)
@@ -367,7 +369,7 @@ class SqliteIndex:
             yield connection
 
     def _refusal(self, error: Exception, seconds: float) -> Exception:
-        code, said = getattr(error, "sqlite_errorcode", 0) & 0xFF, str(error)
+        code, said = _code(error), str(error)
         if code in _DAMAGED:
             return IndexDamaged(f"the index is damaged: {said}", "`tracklog rebuild` makes it anew")
         if code == sqlite3.SQLITE_INTERRUPT:
@@ -409,6 +411,11 @@ def _connect(url: str) -> sqlite3.Connection:
 
 def _ready(connection: sqlite3.Connection) -> sqlite3.Connection | None:
     return connection if connection.execute("PRAGMA user_version").fetchone()[0] else None
+
+
+def _code(error: Exception) -> int:
+    """SQLite's own word for what went wrong; 0 where it has none."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def _free(connection: sqlite3.Connection) -> None:
@@ -491,7 +498,7 @@ def _told(path: Path | None) -> Iterator[None]:
     except sqlite3.DatabaseError as error:
         if error.__class__ is sqlite3.ProgrammingError:
             raise IndexUnusable(f"{where} is closed", "open it again") from error
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
+        if _code(error) in _DAMAGED:
             hint = "`tracklog rebuild` makes it anew from the journal"
             raise IndexDamaged(f"{where} is damaged: {error}", hint) from error
         hint = "look at the disk's space and the file's mode; the journal is not affected"
