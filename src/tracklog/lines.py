@@ -84,7 +84,7 @@ def groups(source: Source, cap: int = CAP) -> Iterator[list[Line]]:
             if size or number == 1 or piece[-1:] in b"\r" or piece.isspace() or len(piece) > cap:
                 group += line(piece, whole=True)
             else:
-                group.append(new(Line, (number, offset, piece, len(piece), True, False)))
+                group.append(new(Line, (number, offset, piece, len(piece), True, False, "")))
             number, offset, size, passed = number + 1, offset + size + len(piece) + 1, 0, None
         size += len(rest)
         if size > cap and rest:
