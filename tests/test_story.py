@@ -121,10 +121,13 @@ def test_of_what_was_lifted_out_the_beginning_the_size_and_the_way_to_the_rest_a
     name = home.blobs.put(b"a long text")
     about = {"sha256": name, "bytes": 1234567, "media_type": "text/plain", "preview": "a lo"}
     lifted = said(1, "") | {"role": "user"}
-    lifted["blocks"] = [{"type": "text", "fidelity": "agent_emitted", "text": {"$blob": about}}]
+    lifted["blocks"] = [
+        {"type": "text", "fidelity": "agent_emitted", "text": {"$blob": about}},
+        {"type": "stream", "fidelity": "agent_emitted", "chunk": {"$blob": about}},
+    ]
     admit(home, "tracklog", lifted, returned(2, {"$blob": about}))
-    assert shown(home).count("a lo… (1,234,567 bytes of text/plain)") == 2
-    assert shown(home, "--all").count(f"tracklog blob {name}") == 2
+    assert shown(home).count("a lo… (1,234,567 bytes of text/plain)") == 3
+    assert shown(home, "--all").count(f"tracklog blob {name}") == 3
 
 
 def test_the_time_of_a_record_is_that_of_its_emitter_however_late_it_was_heard(home):

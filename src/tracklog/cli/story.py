@@ -105,7 +105,8 @@ class _Teller:
         from tracklog.folds import unlifted  # noqa: PLC0415  # slow to import
 
         kind = block.get("type")
-        text = block.get("text") or block.get("thinking") or block.get("command")
+        keys = ("text", "thinking", "command", "chunk")
+        text = next(filter(None, map(block.get, keys)), None)
         said = unlifted(text)
         if kind in ("tool_use", "tool_result") or not isinstance(said, str):
             return
