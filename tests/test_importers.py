@@ -1003,6 +1003,17 @@ def test_files_that_cannot_be_read_or_that_nobody_knows_are_named(tmp_path, home
     assert [path for path, _ in summary.unread] == [str(pipe), str(tmp_path / "missing.jsonl")]
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+def test_that_our_disk_is_full_is_not_said_of_the_source(tmp_path, home):
+    path = three(tmp_path, "one")
+    Importing(home).bring([path])
+    [place] = (home.path / "sources").iterdir()
+    place.with_suffix(f".{os.getpid()}.new").symlink_to("/dev/full")
+    three(tmp_path, "one", "two")
+    with pytest.raises(OSError, match="No space left on device"):
+        Importing(home).bring([path])
+
+
 def run(*arguments, code=0, **environment):
     result = CliRunner().invoke(tracklog, arguments, env=environment)
     assert result.exit_code == code, result.output

@@ -3,6 +3,8 @@
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -21,6 +23,17 @@ def meant(importing: "Importing", paths: tuple[Path, ...]) -> list[Path]:
     from tracklog.importing import sources  # noqa: PLC0415  # slow to import
 
     return sources(importing, paths, Path.home(), os.environ)
+
+
+@contextmanager
+def telling_of_a_stop() -> Iterator[None]:
+    """Who interrupts an import hears what becomes of it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        words = "stopped; what came in until now is kept, and the next import goes on from there"
+        click.echo(words, err=True)
+        raise
 
 
 def follow(home: Path, *, redact: bool, once: bool, every: float, as_json: bool) -> NoReturn:

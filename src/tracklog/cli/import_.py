@@ -49,16 +49,9 @@ def command(
         registry.importer(only)
     with _home.writing(home, **_home.redacting(redact)) as opened:
         importing = Importing(opened)
-        try:
-            with progress_bar("importing", LEAST) as progress:
-                found = _importing.meant(importing, paths)
-                summary = importing.bring(found, only=only, dry=dry, progress=progress)
-        except KeyboardInterrupt:
-            words = (
-                "stopped; what came in until now is kept, and the next import goes on from there"
-            )
-            click.echo(words, err=True)
-            raise
+        with _importing.telling_of_a_stop(), progress_bar("importing", LEAST) as progress:
+            found = _importing.meant(importing, paths)
+            summary = importing.bring(found, only=only, dry=dry, progress=progress)
         summary.gone = importing.look_for_gone(dry=dry)
     _importing.put(summary, as_json=as_json, dry=dry, redact=redact)
     if not found and as_json:  # else the summary says it

@@ -49,7 +49,7 @@ def command(
     with _home.writing(home, **_home.redacting(redact)) as opened:
         importing = Importing(opened)
         found = _importing.meant(importing, paths) if paths else importing.known()
-        with progress_bar("importing", 1) as progress:
+        with _importing.telling_of_a_stop(), progress_bar("importing", 1) as progress:
             summary = importing.bring(found, only=only, again=True, dry=dry, progress=progress)
         summary.gone = importing.look_for_gone(dry=dry)
     _importing.put(summary, as_json=as_json, dry=dry, redact=redact)
