@@ -246,8 +246,8 @@ def test_the_typescript_package_holds_no_schema_and_no_python():
 
 def understood(dialect, line):
     """The line as the check understands it: lifted and tolerated; None where it cannot be read."""
-    body = parse(line)
-    lifted = body if isinstance(body, Refusal) else upcast(dialect, body)
+    parsed = parse(line)
+    lifted = parsed if isinstance(parsed, Refusal) else upcast(dialect, parsed[0])
     return None if isinstance(lifted, Refusal | Problem) else dialect.tolerate(lifted)[0]
 
 
