@@ -576,7 +576,7 @@ def test_a_backup_has_every_blob_and_nothing_half_made(home, tmp_path):
 
 def test_doctor_says_what_is_wrong_and_how_to_mend_it(home):
     nothing = objects(tracklog(home, "doctor", "--json"))
-    assert nothing[-1]["mend"] == "tracklog record"
+    assert nothing[-1]["mend"] == "tracklog import"
     tracklog(home, "record", CONVERGES)
     well = tracklog(home, "doctor", "--json")
     assert well.returncode == 0
