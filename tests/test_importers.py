@@ -1068,7 +1068,7 @@ def test_import_says_what_it_did_and_what_it_did_not_understand(user, tmp_path):
 
 def test_import_of_nothing_says_where_to_look(user):
     shutil.rmtree(user)
-    assert "name files or folders" in run("import").stderr
+    assert "name the files or folders" in run("import").stdout
 
 
 def test_import_dry_run_and_reimport(user):
