@@ -188,7 +188,8 @@ class Host(Client):
         self.collector = Collector(self.home, guard=guard)
         self.collector.hosts["openwop"] = self.app
         bound = server.listen("127.0.0.1", 0)
-        options = {"http": connections_with(Limits()), "ws": "none", "lifespan": "off"}
+        http = connections_with(Limits(), self.collector.counts)
+        options = {"http": http, "ws": "none", "lifespan": "off"}
         options |= {"log_config": None, "access_log": False, "timeout_graceful_shutdown": 10}
         self._server = _Quiet(uvicorn.Config(self.collector, **options), self.collector)
         self._thread = threading.Thread(
