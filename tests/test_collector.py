@@ -79,6 +79,13 @@ def test_verbose_tells_of_every_line(server, run):
     assert answer["verdicts"][1]["seq"] == answer["last_seq"]
 
 
+def test_a_byte_order_mark_is_dropped_and_told(server, run):
+    answer = server.post(b"\xef\xbb\xbf" + start(run)).json()
+    assert (answer["accepted"], answer["bom"]) == (1, True)
+    assert stored(server, run) == [start(run)]
+    assert "bom" not in server.post([tool(run)]).json()
+
+
 @pytest.mark.parametrize("how", ["header", "query"])
 def test_a_batch_sent_again_under_its_key_is_kept_once(server, run, how):
     key = {"headers": {"Idempotency-Key": run}} if how == "header" else {"params": {"batch": run}}

@@ -73,7 +73,8 @@ def answer(
     verdicts: "list[Verdict]", blank: list[int], body: bytes, *, verbose: bool = False
 ) -> bytes:
     """Counts, the last number, and a verdict for each line that was not plainly accepted."""
-    if not verbose and set(map(WORD, verdicts)) == {"accepted"}:
+    marked = body.startswith(BOM)
+    if not (verbose or marked) and set(map(WORD, verdicts)) == {"accepted"}:
         return b'{"accepted":%d,"duplicate":0,"refused":0,"last_seq":%d,"verdicts":[]}\n' % (
             len(verdicts),
             verdicts[-1][1] or 0,
@@ -86,6 +87,8 @@ def answer(
         for number, verdict in zip(numbered(len(verdicts), blank), verdicts, strict=True)
         if verbose or verdict.verdict != "accepted"
     ]
+    if marked:
+        said["bom"] = True
     if counts["refused"] and (hint := _pretty(body)):
         said["hint"] = hint
     return orjson.dumps(said, option=orjson.OPT_APPEND_NEWLINE)

@@ -31,6 +31,7 @@ ADMITTED: Mapping[str, Any] = {
         },
         "verdicts": {"type": "array", "items": VERDICT},
         "hint": {"type": "string", "description": "When the body is no NDJSON."},
+        "bom": {"const": True, "description": "When a byte order mark was dropped from its start."},
     },
 }
 ANSWER: Mapping[str, Any] = {
