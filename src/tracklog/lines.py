@@ -3,7 +3,10 @@
 import re
 from collections.abc import Iterator
 from hashlib import sha256
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as HASH
 
 CAP = 16 * 1024 * 1024
 """The longest line that the door takes, in bytes, unless configured."""
@@ -63,7 +66,7 @@ def groups(source: Source, cap: int = CAP) -> Iterator[list[Line]]:
     def line(last: bytes, whole: bool) -> list[Line]:
         total, name = size + len(last), ""
         if total > cap:
-            over = passed or sha256(b"".join(held))
+            over = passed or _hash(held)
             over.update(last)
             name = over.hexdigest()
         data = b"".join([*held, last]) if held else last
@@ -88,7 +91,7 @@ def groups(source: Source, cap: int = CAP) -> Iterator[list[Line]]:
             number, offset, size, passed = number + 1, offset + size + len(piece) + 1, 0, None
         size += len(rest)
         if size > cap and rest:
-            passed = passed or sha256(b"".join(held))
+            passed = passed or _hash(held)
             passed.update(rest)
         if rest and (size <= cap or not held):
             held.append(rest)
@@ -98,6 +101,14 @@ def groups(source: Source, cap: int = CAP) -> Iterator[list[Line]]:
             yield group
     if size and (last := line(b"", whole=False)):
         yield last
+
+
+def _hash(pieces: list[bytes]) -> "HASH":
+    """That of what these make together, without making it."""
+    made = sha256()
+    for piece in pieces:
+        made.update(piece)
+    return made
 
 
 def _beginning(pieces: list[bytes]) -> bytes:

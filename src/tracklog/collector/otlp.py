@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import orjson
 from starlette.responses import Response
 
+from tracklog.check import parse
 from tracklog.collector import bodies
 from tracklog.collector.trouble import Trouble
 from tracklog.dialects import tracklog as native
+from tracklog.event import Refusal
 from tracklog.importers import Teller, hashed
 from tracklog.importers.otlp import MAPPING, WRITER, tell_items, wire
 from tracklog.importers.otlp.memory import Memory
@@ -280,9 +281,9 @@ def _into(contents: dict[str, bytes]) -> Callable[[bytes], str]:
 
 def _bodies(lines: Iterable[bytes]) -> Iterator[Mapping[str, Any]]:
     for line in lines:
-        if _OURS in line:
-            body = orjson.loads(line)
-            if isinstance(body, dict) and body.get("origin", {}).get("writer") == WRITER:
+        if _OURS in line and not isinstance(found := parse(line), Refusal):
+            body, _ = found
+            if body.get("origin", {}).get("writer") == WRITER:
                 yield body
 
 
