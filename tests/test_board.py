@@ -201,7 +201,7 @@ def test_over_http_the_board_the_tree_and_a_narrowed_search_are_told(tmp_path):
             assert server.get("/api/search", params={"q": "mend", **narrow}).json() == []
         brief = server.get("/api/search", params={"q": "mend", "brief": "true", "limit": 1}).json()
         assert [sorted(hit) for hit in brief] == [
-            ["dialect", "excerpt", "family", "received", "run", "seq", "title"]
+            ["at", "dialect", "excerpt", "family", "received", "run", "seq", "title"]
         ]
     finally:
         server.stop()

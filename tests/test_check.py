@@ -65,13 +65,17 @@ def test_one_trailing_cr_is_transport_and_any_other_is_refused():
         (rb"\ud83d\n\\ud83d \\\ud83d", "\ufffd\n\\ud83d \\\ufffd"),
     ],
 )
-def test_half_a_character_is_kept_as_it_is_read_as_unknown_and_found(written, read):
-    line = START.replace(b'"t"', b'"' + written + b'"')
+def test_half_a_character_is_kept_as_it_is_where_a_dialect_writes_it(written, read):
+    line = (
+        b'{"seq":1,"run_id":"6f1c1f0e-8f0b-4a51-9d0e-2b7c3f1a9e10","type":"step.started","path":"",'
+        b'"iteration":0,"timestamp":"2026-05-05T09:00:00Z","payload":{"name":"%b","kind":"agent"}}'
+    ) % written
     verdict, found, *_ = results(line + b"\n")
-    assert (verdict.result.line, verdict.result.body["task"]) == (line, read)
+    assert (verdict.result.line, verdict.result.body["payload"]["name"]) == (line, read)
     assert found.finding.name == "surrogate"
-    again = understand(registry.dialect("kahn-agent"), line)
+    again = understand(registry.dialect("awf"), line)
     assert (again.body, again.odd) == (verdict.result.body, verdict.result.odd)
+    assert one_problem(START.replace(b'"t"', b'"%b"' % written) + b"\n").message
 
 
 @pytest.mark.parametrize("broken", [rb"\ud83", rb"\ud8zz", rb"\u", b"\xed\xa0\xbd", b"\xff"])

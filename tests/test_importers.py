@@ -238,12 +238,14 @@ def test_long_values_become_blobs_and_nothing_is_cut():
         "url": "data:image/png;base64," + "QUJD" * 3000,
         "source": {"type": "base64", "media_type": "image/jpeg", "data": "QUJD" * 3000},
         "bare": png,
-        "unknown": "QUJD" * 3000,
+        "unknown": "Q1Jd" * 3000,
+        "word": "y" * 9000,
         "signature": "QUJD" * 3000,
         "no": "data:image/png;base64," + "!" * 9000,
     }
     lifted = lift.value(value)
     assert lifted["short"] == value["short"]
+    assert lifted["word"] == value["word"]
     assert lifted["signature"] == value["signature"]
     about = {key: lifted[key]["$blob"] for key in ("long", "url", "bare", "unknown", "no")}
     assert kept[about["long"]["sha256"]].decode() == value["long"]

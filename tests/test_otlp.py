@@ -580,17 +580,6 @@ def test_a_restart_between_two_requests_changes_nothing(path, tmp_path):
     shaken.close()
 
 
-def test_half_a_character_in_what_others_wrote_under_our_name_does_no_harm(door):
-    line = (
-        b'{"id":"1","run":"r","fact":"Noted","label":"x","text":"\\ud83d",'
-        b'"origin":{"writer":"otlp","fidelity":"reported"}}'
-    )
-    [verdict] = door.home.intake.admit([line], "tracklog")
-    assert verdict.verdict == "accepted"
-    door.begin_again()
-    assert door.send(traces(chat(1, [("user", "hello")], "well"))).rejected == 0
-
-
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_every_item_is_kept_as_the_blob_that_its_lines_name(path, door):
     for each in json.loads(path.read_text())["sent"]:

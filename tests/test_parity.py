@@ -246,7 +246,7 @@ def test_the_typescript_package_holds_no_schema_and_no_python():
 
 def understood(dialect, line):
     """The line as the check understands it: lifted and tolerated; None where it cannot be read."""
-    parsed = parse(line)
+    parsed = parse(line, halves=dialect.policy.halves)
     lifted = parsed if isinstance(parsed, Refusal) else upcast(dialect, parsed[0])
     return None if isinstance(lifted, Refusal | Problem) else dialect.tolerate(lifted)[0]
 

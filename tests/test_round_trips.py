@@ -156,6 +156,21 @@ def test_what_is_kept_or_carried_through_a_format_is_restored_and_nothing_else(
     check(way, recorded, tmp_path_factory.getbasetemp())
 
 
+def test_a_call_and_the_turn_that_it_opens_both_come_back_when_the_call_is_judged(tmp_path):
+    origin = {"writer": "test", "fidelity": "observed"}
+    told = [
+        {"fact": "Called", "tool": "read", "call_id": "c1"},
+        {"fact": "Said", "role": "assistant", "blocks": []},
+        {"fact": "Decided", "verdict": "well", "about": "1"},
+    ]
+    lines = [
+        orjson.dumps({"id": str(n), "run": "r", **fact, "origin": origin})
+        for n, fact in enumerate(told, 1)
+    ]
+    for way in WAYS:
+        check(way, records(lines, "tracklog"), tmp_path)
+
+
 def test_every_sample_goes_through_every_format_and_back(tmp_path):
     for path in samples.of("good"):
         recorded = sample(path)

@@ -168,17 +168,17 @@ def batch_checker(dialect: Dialect) -> CheckAll:
     return check_lines
 
 
-def parse(line: bytes) -> tuple[Body, tuple[Finding, ...]] | Refusal:
-    """The object on a line, and what is odd about its text."""
+def parse(line: bytes, *, halves: bool = True) -> tuple[Body, tuple[Finding, ...]] | Refusal:
+    """The object on a line, and what is odd about its text, where half a character may be."""
     try:
-        body, halves = _loads(line)
+        body, odd = _loads(line) if halves else (orjson.loads(line), ())
     except orjson.JSONDecodeError as error:
         return Refusal((problems.unreadable(line, error),))
     if not isinstance(body, dict):
         return Refusal((problems.not_object(body),))
     if 13 in line:  # CR
         return Refusal((problems.CARRIAGE_RETURN,))
-    return body, halves
+    return body, odd
 
 
 def _loads(line: bytes) -> tuple[Any, tuple[Finding, ...]]:
@@ -196,7 +196,7 @@ HALVES = Finding("surrogate", "half a character stands here, read as U+FFFD", "i
 
 def _explain(dialect: Dialect, validators: "_Validators", line: bytes) -> Event | Refusal:
     """The slow path: old versions are lifted, tolerances tried, and every fault is named."""
-    parsed = parse(line)
+    parsed = parse(line, halves=dialect.policy.halves)
     if isinstance(parsed, Refusal):
         return parsed._replace(dialect=dialect.name)
     lifted = upcast(dialect, parsed[0])

@@ -33,6 +33,8 @@ export interface Dialect {
   readonly other?: z.ZodType;
   /** Other shapes that this dialect publishes, by file. */
   readonly documents?: Readonly<Record<string, z.ZodType>>;
+  /** Whether a text may hold half a surrogate pair, escaped. */
+  readonly halves?: boolean;
   /** The body as it is understood; the one given where nothing has to be tolerated. */
   readonly tolerate?: (body: Body) => Body;
 }
@@ -45,7 +47,7 @@ export type Body = Readonly<Record<string, unknown>>;
  */
 export function parser<Event>(dialect: Dialect): (line: unknown) => Parsed<Event> {
   return (line) => {
-    const body = typeof line === "string" ? read(line) : line;
+    const body = typeof line === "string" ? read(line, dialect.halves ?? false) : line;
     if (body instanceof Unreadable) return refused([{ pointer: "", message: body.message }]);
     if (!isBody(body)) return refused([{ pointer: "", message: "not a JSON object" }]);
     const understood = dialect.tolerate?.(body) ?? body;
@@ -65,22 +67,26 @@ function shapeOf({ kinds, kindKey, other }: Dialect, body: Body): z.ZodType | un
 
 class Unreadable extends Error {}
 
-function read(line: string): unknown {
+function read(line: string, halves: boolean): unknown {
   if (line.includes("\r")) return new Unreadable("a carriage return inside the line");
   try {
     const body: unknown = JSON.parse(line);
-    return isSound(body) ? body : new Unreadable("a lone surrogate, or a number beyond a double");
+    return isSound(body, halves)
+      ? body
+      : new Unreadable("a lone surrogate, or a number beyond a double");
   } catch (error) {
     return new Unreadable(`not JSON: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
 
 /** JSON.parse admits strings that no UTF-8 can hold, and numbers that no JSON can. */
-function isSound(value: unknown): boolean {
-  if (typeof value === "string") return value.isWellFormed();
+function isSound(value: unknown, halves: boolean): boolean {
+  if (typeof value === "string") return halves || value.isWellFormed();
   if (typeof value === "number") return Number.isFinite(value);
   if (typeof value !== "object" || value === null) return true;
-  return Object.entries(value).every(([key, inner]) => key.isWellFormed() && isSound(inner));
+  return Object.entries(value).every(
+    ([key, inner]) => isSound(key, halves) && isSound(inner, halves),
+  );
 }
 
 export function isBody(value: unknown): value is Body {

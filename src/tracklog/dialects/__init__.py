@@ -84,6 +84,8 @@ class Policy:
     """Keys that do not count when two lines of one identity are compared."""
     redactable: bool = True
     """Whether the door's redact hook may touch its lines."""
+    halves: bool = False
+    """Whether a text may hold half a surrogate pair, escaped: kept as it is, read as U+FFFD."""
 
 
 class Source(NamedTuple):

@@ -108,7 +108,7 @@ class Lift:
         for magic, media in _MAGIC.items():
             if text.startswith(magic) and _BASE64.fullmatch(text):
                 return self._decoded(text, media)
-        if _BASE64.fullmatch(text):  # of what, nobody says: the very text is kept
+        if _is_base64(text):  # of what, nobody says: the very text is kept
             return self.blob(_bytes(text), "text/plain", text[:PREVIEW])
         return self.text(text)
 
@@ -119,6 +119,13 @@ class Lift:
             # No base64, though it looks so: the very text is kept.
             return self.blob(_bytes(whole or text), "text/plain", (whole or text)[:PREVIEW])
         return self.blob(content, media_type)
+
+
+def _is_base64(text: str) -> bool:
+    """Whether a long word is base64 and no other: it has letters of both kinds, and digits."""
+    begin = text[:PREVIEW]
+    mixed = any(map(str.isdigit, begin)) and not (begin.islower() or begin.isupper())
+    return mixed and _BASE64.fullmatch(text) is not None
 
 
 def _media_type(value: dict[str, Any]) -> str | None:

@@ -166,6 +166,7 @@ export const dialect = {
   kindKey: "type",
   kinds,
   other: OtherAwfEventSchema,
+  halves: true,
   tolerate,
 } satisfies Dialect;
 

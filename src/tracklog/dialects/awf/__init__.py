@@ -46,7 +46,7 @@ def _place(seq: Any) -> str | None:
 dialect = Dialect(
     name="awf",
     about="Workflow runs: steps, messages, tool calls and sub-runs, as a transcript.",
-    policy=Policy(kinds="open", fields="open", identity="keep", reused="seq-dup"),
+    policy=Policy(kinds="open", fields="open", identity="keep", reused="seq-dup", halves=True),
     kind_key="type",
     kinds=KINDS,
     frame=Frame,

@@ -52,7 +52,7 @@ def actor_of(payload: Body) -> str | None:
 
 def turn_of(kind: str, payload: Body) -> Body | None:
     """The turn of a conversation event."""
-    turn = payload.get(TURNS.get(kind, ""))
+    turn = payload.get(TURNS[kind]) if kind in TURNS else None
     return turn if isinstance(turn, dict) else None
 
 

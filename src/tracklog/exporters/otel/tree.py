@@ -66,7 +66,9 @@ class SpansOf:
         self.taken = {self.id}
         self.chats = Chats(flight, options, self.taken)
         self.judged: dict[str, Span] = {}
-        """Spans that a decision is about: they are held back until the end, to bear it."""
+        """Spans that a decision is about, by what it calls them."""
+        self.held: list[Span] = []
+        """Those spans, held back until the end, to bear what was decided."""
         self.verdicts: list[tuple[str, tuple[int, str, Values]]] = []
         """What was decided about what."""
         self.done: list[Span] = []
@@ -91,8 +93,7 @@ class SpansOf:
             yield from self._taken()
             for about, verdict in self.verdicts:
                 self.judged.get(about, self.root).events.append(verdict)
-            for span in {id(span): span for span in self.judged.values()}.values():
-                yield self._sealed(span)
+            yield from map(self._sealed, self.held)
             yield self._sealed(self.root)
 
     def _begin(self, heard: Heard) -> None:
@@ -333,8 +334,10 @@ class SpansOf:
         for span in done:
             names = {*span.first.names, *map(span.values.get, (_CALL, _RESPONSE))}
             about = [str(name) for name in names if name in self.flight.judged]
-            self.judged |= dict.fromkeys(about, span)
-            if not about:
+            if about:
+                self.judged |= dict.fromkeys(about, span)
+                self.held.append(span)
+            else:
                 yield self._sealed(span)
 
     def _sealed(self, span: Span) -> Span:
