@@ -142,6 +142,13 @@ def test_what_is_told_again_costs_nothing(told):
         assert answers.costs(once, by) == answers.costs(twice, by)
 
 
+def test_a_telling_without_a_spend_does_not_stand_for_one_that_has_one():
+    name = Linked(kind="alias", system="s", alias="thread-1")
+    free = Spent(key="k1", usage={"output_tokens": 0})
+    told = [(free, "r1", "awf"), (name, "r1", "awf"), (name, "r1"), *[(name, "r2")] * 5]
+    assert [row["of"] for row in answers.costs(indexed(told), "run")] == ["awf:r1"]
+
+
 @settings(max_examples=100, deadline=None)
 @given(lines, st.randoms(use_true_random=False))
 def test_of_one_spend_the_greatest_telling_counts_where_it_was_first_heard(told, random):

@@ -4,12 +4,15 @@ They are joined by the provider's own name of the conversation, an alias of both
 of two tellings the one that tells more is counted, so that none is counted twice.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from tracklog.folds import aliases, costs, tree
 from tracklog.index import Indexer
 from tracklog.kin import kin, spends
+
+
+_PARTS = 3  # of what a run tells of having spent
 
 
 def untold(index: Indexer, among: Iterable[str] | None = None) -> dict[str, str]:
@@ -33,24 +36,26 @@ def untold(index: Indexer, among: Iterable[str] | None = None) -> dict[str, str]
 
 
 def _best(index: Indexer, sides: dict[str, set[str]]) -> str:
-    """The family that tells most: of what was spent, else of what was called, else by records."""
+    """The family that tells most: of what was spent, else of what was called, else told first."""
     weight = _weight(index, set().union(*sides.values()))
 
-    def told(family: str) -> tuple[int, int, int]:
+    def told(family: str) -> tuple[int, ...]:
         states = index.load("runs", sides[family]).values()
-        spent = sum(weight[key] for key in sides[family])
+        spent = [sum(weight[key][part] for key in sides[family]) for part in range(_PARTS)]
         calls = sum(state.tool_calls for state in states)
-        return spent, calls, sum(state.last_seq - state.first_seq for state in states)
+        return *spent, calls, -min((state.first_seq for state in states), default=0)
 
     return max(sorted(sides), key=told)
 
 
-def _weight(index: Indexer, runs: set[str]) -> Counter[str]:
-    """By run, how much it tells of having spent."""
-    weight: Counter[str] = Counter()
+def _weight(index: Indexer, runs: set[str]) -> dict[str, list[int]]:
+    """By run, how much it tells of having spent: in output, in all that is counted, how often."""
+    weight: dict[str, list[int]] = defaultdict(lambda: [0] * _PARTS)
     for spent in costs.counted(spends(index, runs)):
-        told = spent.amounts.get("output_tokens", spent.amounts.get("total_tokens", 0))
-        weight[f"{spent.family}:{spent.run}"] += told
+        amounts, own = spent.amounts, weight[f"{spent.family}:{spent.run}"]
+        own[0] += amounts.get("output_tokens", amounts.get("total_tokens", 0))
+        own[1] += sum(amounts.values())
+        own[2] += 1
     return weight
 
 
