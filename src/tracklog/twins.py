@@ -11,7 +11,6 @@ from tracklog.folds import aliases, costs, tree
 from tracklog.index import Indexer
 from tracklog.kin import kin, spends
 
-
 _PARTS = 3  # of what a run tells of having spent
 
 
