@@ -812,3 +812,19 @@ def test_an_unknown_dialect_is_said_before_anything_is_read(home, tmp_path):
         done = tracklog(home, *verb, "--dialect", "kahn-agnt")
         assert done.returncode == 2
         assert b"the dialects are: " in done.stderr
+
+
+@pytest.mark.parametrize("verb", [["follow", "--once"], ["verify"], ["host", "fishbowl", "play"]])
+def test_a_path_that_is_not_there_is_told_with_what_to_do(tmp_path, verb):
+    done = tracklog(tmp_path / "home", *verb, tmp_path / "nope")
+    assert done.returncode == 2
+    assert b"does not exist" in done.stderr
+    assert b"name one that is there" in done.stderr
+    assert b"Usage:" not in done.stderr
+
+
+def test_an_input_without_a_line_is_said_to_have_none(tmp_path):
+    (tmp_path / "empty.jsonl").touch()
+    done = tracklog(tmp_path / "home", "record", tmp_path / "empty.jsonl")
+    assert done.returncode == 0
+    assert b"no line was read" in done.stderr

@@ -118,6 +118,16 @@ def _run() -> object:
         return stop.code
 
 
+def _say_usage(error: click.UsageError) -> None:
+    """A path that is not there is no question of usage."""
+    param = error.param if isinstance(error, click.BadParameter) else None
+    if param is not None and isinstance(param.type, click.Path) and error.ctx is not None:
+        hint = f"name one that is there; `{error.ctx.command_path} --help` shows how"
+        say_error(error.message.removesuffix("."), hint)
+    else:
+        error.show()
+
+
 def _told(action: Callable[[], object]) -> int:
     """The exit code of an action; what stopped it is said with what to do next."""
     try:
@@ -125,7 +135,7 @@ def _told(action: Callable[[], object]) -> int:
     except click.exceptions.Exit as stop:
         code = stop.exit_code
     except click.UsageError as error:
-        error.show()
+        _say_usage(error)
         code = USAGE
     except click.ClickException as error:
         say_error(error.message)

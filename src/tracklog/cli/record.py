@@ -98,6 +98,7 @@ def _kept(home: "Home", name: str, dialect: str | None) -> "Iterator[tuple[Line,
 def _end(counts: "Counter[str]", as_json: bool) -> None:
     if not as_json:
         kept = f", the last is record {counts['last']:,}" if counts["accepted"] else ""
+        kept = kept if counts else "; no line was read, so there is nothing to keep"
         words = ", ".join(f"{counts[w]:,} {w}" for w in ("accepted", "duplicate", "refused"))
         click.echo(f"{words}{kept}", err=True)
 
