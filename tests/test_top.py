@@ -20,9 +20,10 @@ import sampling as samples
 from tracklog.cli._screen import keys_of
 from tracklog.dialects import tracklog as native
 from tracklog.fact import Answered, Asked, Began, Called, Ended, Moved, Noted, Returned, Said, Spent
-from tracklog.fleet import NEED, Watch, fleet
+from tracklog.fleet import Watch, fleet
 from tracklog.folds import agents as agents_fold
 from tracklog.folds import runs as runs_fold
+from tracklog.folds.runs import STATUSES
 from tracklog.frame import stamp
 from tracklog.home import Home
 from waiting import readable
@@ -525,7 +526,7 @@ STATES = st.lists(
 @given(STATES)
 def test_rows_are_ordered_by_need_then_the_latest_first(states):
     view = fleet(states, [], "2026-05-05T09:01:00.000Z", rates={})
-    order = [(NEED.index(row["status"]), -row["last_seq"]) for row in view.runs]
+    order = [(STATUSES.index(row["status"]), -row["last_seq"]) for row in view.runs]
     assert order == sorted(order)
     assert sum(view.counts.values()) == len(view.runs) == len(states)
 

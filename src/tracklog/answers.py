@@ -4,7 +4,7 @@ An answer is computed from what the folds keep; only words are read from the jou
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import chain
 from typing import Any
@@ -65,13 +65,21 @@ def runs(
     limit: int | None = 50,
     lost_after: float = LOST_AFTER,
     prices: Prices | None = None,
+    *,
+    status: Collection[str] = (),
+    agent: str | None = None,
 ) -> list[Row]:
     """The runs, the latest heard first; who works and was silent for too long is lost.
 
-    With prices, what each cost by the list is told where no cost was reported.
+    With prices, what each cost by the list is told where no cost was reported. Of the runs looked
+    at, only those of a status, or with an agent, if asked.
     """
     kept = index.states("runs") if limit is None else index.newest("runs", limit)
-    rows = runs_fold.answer((state for _, state in kept), now, lost_after)
+    rows = [
+        row
+        for row in runs_fold.answer((state for _, state in kept), now, lost_after)
+        if (not status or row["status"] in status) and (not agent or agent in row["agents"])
+    ]
     count_once(index, rows)
     keys = [f"{row['family']}:{row['run']}" for row in rows]
     same = untold(index, None if limit is None else keys)

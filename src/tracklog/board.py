@@ -5,15 +5,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from tracklog import answers
-from tracklog.fleet import NEED
 from tracklog.folds import tree as tree_fold
-from tracklog.folds.runs import LOST_AFTER, State, row, status
+from tracklog.folds.runs import LOST_AFTER, STATUSES, State, row, status
 from tracklog.index import Indexer
 from tracklog.kin import count_once, kin
 
 MOST = 10_000
 """The runs that are looked at, the latest heard."""
-_RANK = {status: n for n, status in enumerate(NEED)}
+_RANK = {status: n for n, status in enumerate(STATUSES)}
 _CHOICES = 500  # names of one kind that a person can choose from
 _LARGE = 16 << 10  # bytes of a state that is not held
 
@@ -90,7 +89,7 @@ class Board:
             "all": len(every),
             "matching": len(found),
             "after": after,
-            "counts": {each: counts[each] for each in NEED},
+            "counts": {each: counts[each] for each in STATUSES},
             "choices": kept.choices,
             "runs": [_brief(each) for each in rows],
         }

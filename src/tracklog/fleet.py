@@ -17,8 +17,6 @@ from tracklog.replay import meaning
 from tracklog.unswept import unswept
 from tracklog.words import words
 
-NEED = ("waiting", "failed", "lost", "working", "done")
-"""Who needs somebody to look at it, before who needs nobody."""
 WINDOW = 300
 """Seconds over which the rate of tool calls is measured."""
 MOST_CALLS = 10_000
@@ -68,7 +66,7 @@ def fleet(
     return View(
         now,
         last,
-        {status: counts[status] for status in NEED},
+        {status: counts[status] for status in runs_fold.STATUSES},
         sorted(rows.values(), key=_by_need),
         sorted((_agent(state, rows, now) for state in agents), key=_by_need),
         list(notes),
@@ -120,7 +118,12 @@ def _agent(
 
 def _by_need(row: Mapping[str, Any]) -> tuple[int, int]:
     status = row["status"]
-    return (NEED.index(status) if status in NEED else len(NEED), -row["last_seq"])
+    return (
+        runs_fold.STATUSES.index(status)
+        if status in runs_fold.STATUSES
+        else len(runs_fold.STATUSES),
+        -row["last_seq"],
+    )
 
 
 class Watch:

@@ -5,9 +5,7 @@ from pathlib import Path
 import click
 
 from tracklog.cli import _home, _table
-
-NEED = ("waiting", "failed", "lost", "working", "done")
-"""Those of `fleet`, which is slow to import."""
+from tracklog.folds.runs import STATUSES
 
 
 @click.command(
@@ -20,7 +18,7 @@ Examples:
 )
 @_home.home_option
 @click.option(
-    "--status", multiple=True, type=click.Choice(NEED), help="Only these; may be given again."
+    "--status", multiple=True, type=click.Choice(STATUSES), help="Only these; may be given again."
 )
 @click.option("--agent", metavar="NAME", help="Only those with this agent.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True)
@@ -39,15 +37,12 @@ def command(
 
     with _home.asking(home) as opened:
         most = None if status or agent else limit
-        rows = answers.runs(opened.index, _home.now(), most, lost_after, prices.load(home))
-        names, known = _home.names(opened), len(opened.runs())
-    if most is None:
-        rows = [
-            row
-            for row in rows
-            if row["status"] in (status or NEED) and (not agent or agent in row["agents"])
-        ]
-        known = len(rows)
+        listed = prices.load(home)
+        rows = answers.runs(
+            opened.index, _home.now(), most, lost_after, listed, status=status, agent=agent
+        )
+        names = _home.names(opened)
+        known = len(rows) if most is None else len(opened.runs())
     rows = rows[:limit]
     _table.put(
         rows,

@@ -32,8 +32,7 @@ from tracklog.collector.shapes import (
     WORDS,
 )
 from tracklog.collector.trouble import json_response
-from tracklog.fleet import NEED
-from tracklog.folds.runs import LOST_AFTER
+from tracklog.folds.runs import LOST_AFTER, STATUSES
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
@@ -217,7 +216,7 @@ ROUTES: tuple[Route, ...] = (
         "The runs as a board shows them: what needs a person first, filtered, a part of the "
         "list at a time; with it how many runs are how, and what can be filtered by.",
         params=(
-            one_of("status", "Only these.", NEED),
+            one_of("status", "Only these.", STATUSES),
             words("dialect", "Only runs that speak it."),
             words("agent", "Only runs of this agent."),
             words("outcome", "Only runs or agents that came to this, verbatim."),

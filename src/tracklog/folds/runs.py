@@ -43,6 +43,8 @@ LOST_AFTER = 900.0
 """The seconds of silence after which a run that works is taken for lost, unless told otherwise."""
 
 NEEDIEST = ("waiting", "failed", "working", "done")
+STATUSES = ("waiting", "failed", "lost", "working", "done")
+"""Who needs somebody to look at it, before who needs nobody."""
 
 
 @dataclass(slots=True)
