@@ -21,9 +21,7 @@ import orjson
 import pytest
 
 import sampling as samples
-from tracklog import fleet
 from tracklog.blobs import Blobs
-from tracklog.cli import runs
 from tracklog.dialects import tracklog as native
 from tracklog.doctor import doctor
 from tracklog.fact import Noted
@@ -378,7 +376,6 @@ def test_runs_can_be_asked_for_by_status_and_agent(home):
     def listed(*wanted):
         return {row["run"] for row in objects(tracklog(home, "runs", "--json", *wanted))}
 
-    assert runs.NEED == fleet.NEED
     assert listed("--status", "working") == {"r0", "r1", "r2"}
     assert listed("--status", "done", "--status", "failed") == set()
     assert listed("--status", "working", "--agent", "nobody") == set()
