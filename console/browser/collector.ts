@@ -1,9 +1,10 @@
 /** A real collector in a process of its own, with a home that nobody else has. */
 
-import { execFileSync, spawn, type ChildProcess } from "node:child_process";
+import { execFileSync, spawn, type ChildProcess, type ChildProcessByStdio } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import type { Readable } from "node:stream";
 import { expect, test as base, type Page } from "@playwright/test";
 
 const ROOT = resolve(import.meta.dirname, "../..");
@@ -31,7 +32,7 @@ export class Collector {
       let text = "";
       child.stdout?.on("data", (part: Buffer) => {
         text += part.toString();
-        const said = /http:\/\/127\.0\.0\.1:(\d+)/.exec(text);
+        const said = /http:\/\/127\.0\.0\.1:(\d+)\s/.exec(text);
         if (said) found(Number(said[1]));
       });
       child.once("exit", (code) => failed(new Error(`the collector ended with ${code}`)));
@@ -69,7 +70,7 @@ export class Collector {
   }
 
   /** Runs an agent that uses the emitter which sister repos copy. */
-  agent(program: string): ChildProcess {
+  agent(program: string): ChildProcessByStdio<null, Readable, null> {
     return spawn(join(BIN, "python"), ["-c", program], {
       cwd: join(ROOT, "contracts"),
       env: { ...process.env, TRACKLOG_URL: this.url, TRACKLOG_SPOOL: join(this.folder, "spool") },

@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { createInterface } from "node:readline";
 import { asks, expect, open, start, test } from "./collector";
 
 const AGENT = `
@@ -16,7 +18,7 @@ with AgentEmitter("/dev/null", run_id="asker") as run:
 
 test("a person answers an agent that really waits, and it goes on", async ({ page, collector }) => {
   const agent = collector.agent(AGENT);
-  const heard = new Promise<string>((found) => agent.stdout?.on("data", (part: Buffer) => found(part.toString())));
+  const heard = once(createInterface({ input: agent.stdout }), "line");
   await open(page, collector, "#/inbox");
   const card = page.getByRole("article");
   await expect(card).toContainText("Which port?");
@@ -24,7 +26,7 @@ test("a person answers an agent that really waits, and it goes on", async ({ pag
   await expect(card.getByRole("list", { name: "What led to it" })).toContainText("ports.txt");
   await page.getByLabel("Your answer").fill("8080");
   await page.getByRole("button", { name: "Answer", exact: true }).click();
-  expect(await heard).toContain("answer: 8080");
+  expect(await heard).toEqual(["answer: 8080"]);
   await expect(card).toContainText("answered");
   await expect(page).toHaveTitle("tracklog");
   await page.getByRole("link", { name: "Choose" }).click();
