@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createInterface } from "node:readline";
-import { asks, expect, open, start, test } from "./collector";
+import { asks, expect, move, open, start, test } from "./collector";
 
 const AGENT = `
 from kahn_agent_emit import AgentEmitter
@@ -74,4 +74,20 @@ test("who looks at a question that another answers is told by whom, and what", a
   });
   await expect(page.getByRole("article")).toContainText("answered by ada: 8080");
   await expect(page.getByLabel("Your answer")).toHaveCount(0);
+});
+
+test("what happens before the live line stands is shown as soon as it does", async ({ page, collector }) => {
+  await collector.post("kahn-agent", [start("r"), asks("r", "Which port?")]);
+  let stand = () => undefined as void;
+  const answered = new Promise<void>((go) => (stand = go));
+  await page.context().route("**/api/stream*", async (route) => {
+    await answered;
+    await route.continue();
+  });
+  await open(page, collector, "#/inbox");
+  await expect(page.getByRole("article")).toContainText("Which port?");
+  await collector.post("kahn-agent", [move("r", "blocked-on-clarification", "thinking", { reason: "operator_response" })]);
+  stand();
+  // Sooner than the page asks by itself.
+  await expect(page.getByRole("article")).toContainText("answered", { timeout: 10_000 });
 });

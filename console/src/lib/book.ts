@@ -214,7 +214,7 @@ export function useBook(family: string, run: string, wanted: number | null): Rea
     const deaf = live.hear((said) => {
       if (said.some((each) => each.run === run && each.family === family)) again();
     });
-    const unwatch = live.back(again);
+    const unwatch = live.stands(again);
     return () => {
       stop.abort();
       deaf();

@@ -67,12 +67,12 @@ export class Live {
     return () => this.listeners.delete(listener);
   }
 
-  /** Calls back whenever the line is live again. */
-  back(call: () => void): () => void {
+  /** Calls back whenever the line comes to stand: what was asked before may have missed something. */
+  stands(call: () => void): () => void {
     let { mark } = this.state;
     return this.subscribe(() => {
       const now = this.state.mark;
-      if (now === "live" && mark === "away") call();
+      if (now === "live" && mark !== "live") call();
       mark = now;
     });
   }

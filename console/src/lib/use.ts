@@ -31,7 +31,7 @@ export function useAnswer<T>(path: string | null, fresh: Fresh = "news"): Answer
   useEffect(() => {
     if (path === null) return;
     const stop = new AbortController();
-    let [due, busy] = [false, false];
+    let [due, busy, answered] = [false, false, false];
     let timer: ReturnType<typeof setTimeout> | undefined;
     const get = async () => {
       busy = true;
@@ -40,6 +40,7 @@ export function useAnswer<T>(path: string | null, fresh: Fresh = "news"): Answer
       try {
         const data = await ask<T>(path, stop.signal);
         if (stop.signal.aborted) return;
+        answered = true;
         startTransition(() => setAnswer({ data, trouble: undefined, loading: false, path }));
       } catch (error) {
         if (stop.signal.aborted) return;
@@ -69,7 +70,7 @@ export function useAnswer<T>(path: string | null, fresh: Fresh = "news"): Answer
       : live.hear((said) => {
           if (run === null || said.some((each) => each.run === run && each.family === family)) refresh();
         });
-    const unwatch = live.back(refresh);
+    const unwatch = live.stands(() => (never && answered) || refresh());
     return () => {
       stop.abort();
       clearTimeout(timer);
