@@ -95,6 +95,15 @@ def test_who_comes_back_has_missed_nothing(server, how):
         assert [frame["seq"] for frame in events.records(1)] == [more]
 
 
+def test_who_watches_from_an_answer_on_misses_nothing_since(server):
+    told = server.post([start("told")]).json()["last_seq"]
+    answer = server.get("/api/runs")
+    assert int(answer.headers["Tracklog-Cursor"]) == told
+    seq = server.post([start("since")]).json()["last_seq"]
+    with Events(server, f"?after={answer.headers['Tracklog-Cursor']}") as events:
+        assert [frame["seq"] for frame in events.records(1)] == [seq]
+
+
 def test_filters_by_run_dialect_and_kind_and_a_run_may_be_named_before_it_begins(server):
     after = last(server)
     with (

@@ -33,10 +33,12 @@ _PAGE = 16 << 20  # bytes of frames in one page
 
 
 async def _told(collector: "Collector", ask: "Callable[[Indexer], Any]") -> Response:
-    """The answer, and as of which record it is."""
-    home = collector.home
-    rows = await collector.desk.ask(lambda: orjson.dumps(ask(home.index)))
-    cursor = await collector.desk.run(lambda: home.index.index.cursor)
+    """The answer, and the record up to which it surely holds everything."""
+
+    def told(index: "Indexer") -> tuple[int, bytes]:
+        return index.index.cursor, orjson.dumps(ask(index))
+
+    cursor, rows = await collector.desk.ask(lambda: told(collector.home.index))
     return Response(rows, 200, {"Tracklog-Cursor": str(cursor)}, "application/json")
 
 

@@ -196,6 +196,7 @@ ROUTES: tuple[Route, ...] = (
         "Watch live, as server-sent events. The `id` is the record's number, the data its "
         "frame as it stands in the journal; `heartbeat` events carry the journal's first number and its last. "
         "`Last-Event-ID` (or `after`) replays what was missed; without either it begins now. "
+        "The header `Tracklog-Cursor` of an answer is the `after` that misses nothing since. "
         "`gap` {after, next} is told only when what is behind `after` is not kept any more, "
         "`reset` {after, last} when the journal is shorter than the cursor.",
         params=(AFTER, RUN, DIALECT, KIND),
