@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from copy import deepcopy
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 
@@ -289,9 +289,42 @@ def test_what_was_read_from_an_old_file_is_as_silent_as_its_own_clock_says():
     assert read["status"] == "lost"
     assert read["silent_seconds"] == 7 * 86_400 + 3600
     assert read["skew_ms"] == 0
+    unclocked = (told(2), Noted(label="title", text="T", fidelity="reconstructed"))
+    read = run_after([(last_week, Began(what="run", fidelity="reconstructed")), unclocked])
+    assert (read["status"], read["silent_seconds"]) == ("lost", 7 * 86_400 + 3600)
     live = run_after([(last_week, Began(what="run"))])
     assert live["status"] != "lost" or live["silent_seconds"] < 3600
     assert live["skew_ms"] == 7 * 86_400_000 + 1000
+
+
+ANSWER = Said(role="assistant", blocks=({"type": "text", "text": "Here it is."},))
+THOUGHT = Said(role="assistant", blocks=({"type": "thinking", "thinking": "Hm."},))
+PROMPT = Said(role="user", blocks=({"type": "text", "text": "And now?"},))
+CALL, RETURN = Called(tool="t", call_id="1"), Returned(call_id="1", ok=True)
+TURN, TURNED = Began(what="step", step="1"), Ended(what="step", step="1")
+
+
+@pytest.mark.parametrize(
+    ("turn", "status"),
+    [
+        ([PROMPT, ANSWER], "done"),
+        ([PROMPT, CALL, RETURN, ANSWER, Noted(label="title", text="T")], "done"),
+        ([PROMPT, ANSWER, replace(PROMPT, injected=True)], "done"),
+        ([TURN, ANSWER, TURNED], "done"),
+        ([TURN, CALL, replace(TURNED, outcome="interrupted")], "done"),
+        ([TURN, replace(TURNED, passed=False)], "failed"),
+        ([TURN, replace(ANSWER, step="1")], "lost"),
+        ([PROMPT, THOUGHT], "lost"),
+        ([PROMPT, ANSWER, CALL], "lost"),
+        ([PROMPT, CALL, RETURN], "lost"),
+        ([PROMPT, ANSWER, PROMPT], "lost"),
+    ],
+)
+def test_a_conversation_read_from_a_file_is_lost_only_in_the_middle_of_a_turn(turn, status):
+    facts = [replace(fact, fidelity="reconstructed") for fact in (Began(what="run"), *turn)]
+    assert run_after(numbered(facts))["status"] == status
+    heard_live = run_after(numbered([Began(what="run"), *turn]))["status"]
+    assert heard_live == ("failed" if status == "failed" else "lost")
 
 
 def test_copied_history_is_shown_and_never_counted():

@@ -28,7 +28,8 @@ export function Summary({ run, at, records }: { run: Shown; at: number; records:
   const now = useNow();
   const cost = run.cost_with_sub_runs;
   const began = run.first_at ?? run.first_received;
-  const sofar = at || run.ended || run.status === "lost" ? null : (now - Date.parse(began)) / 1000;
+  const over = run.ended || run.status === "lost" || run.status === "done";
+  const sofar = at || over ? null : (now - Date.parse(began)) / 1000;
   const paid = cost?.cost_usd ?? cost?.computed_usd ?? run.cost_usd;
   const told: [string, string | null, string?][] = [
     ["outcome", outcomeOf(run)],

@@ -42,6 +42,9 @@ from tracklog.folds import (
 LOST_AFTER = 900.0
 """The seconds of silence after which a run that works is taken for lost, unless told otherwise."""
 
+READ = ("reconstructed", "inferred")
+"""How a fact is known that was read from a file, however old it is."""
+
 NEEDIEST = ("waiting", "failed", "working", "done")
 STATUSES = ("waiting", "failed", "lost", "working", "done")
 """Who needs somebody to look at it, before who needs nobody."""
@@ -60,6 +63,8 @@ class State:
     last_received: str = ""
     alive: str = ""
     """When it last gave a sign of life: heard live then, or told so by what was read later."""
+    rests: bool = False
+    """It is a conversation read from a file whose last turn came to its end."""
     first_at: str | None = None
     last_at: str | None = None
     skew_ms: int = 0
@@ -110,6 +115,8 @@ def step(state: State, told: Told, fact: Fact) -> State:
         state.agents.setdefault(agent, "")
         if fact.step is not None:
             _turned(state.turns.setdefault(agent, [None, 0]), text_of(fact.step))
+    if fact.fidelity in READ:
+        _rested(state, fact)
     match fact:
         case Began():
             _began(state, told, fact)
@@ -144,11 +151,12 @@ def _heard(state: State, told: Told, fact: Fact) -> None:
     if told.dialect not in state.dialects:
         state.dialects = sorted([*state.dialects, told.dialect])
     at, received = moment(told.at), moment(told.received)
-    state.alive = told.received
+    if fact.fidelity not in READ or state.last_at is None:
+        state.alive = told.received
     if at is not None:
         state.first_at, state.last_at = state.first_at or told.at, told.at
         early = received is None or at < received
-        if fact.fidelity in ("reconstructed", "inferred"):  # read from a file, however old it is
+        if fact.fidelity in READ:
             state.alive = told.at if early and told.at else told.received
         elif received is not None:
             state.skew_ms = max(state.skew_ms, abs(at - received))
@@ -157,6 +165,19 @@ def _heard(state: State, told: Told, fact: Fact) -> None:
 def _turned(turn: list[Any], name: str) -> None:
     if turn[0] != name:
         turn[:] = [name, turn[1] + 1]
+
+
+def _rested(state: State, fact: Fact) -> None:
+    """A turn ends with an answer, or where its end is told; then it is for a person to go on."""
+    match fact:
+        case Said(role="assistant"):
+            blocks = fact.blocks if isinstance(fact.blocks, tuple | list) else ()
+            answered = any(isinstance(each, Mapping) and each.get("text") for each in blocks)
+            state.rests = answered and state.steps.get(word(fact.step) or "") != "working"
+        case Ended(what="step"):
+            state.rests = True
+        case Called() | Returned() | Began(what="step") | Said(role="user", injected=False):
+            state.rests = False
 
 
 def _subject(fact: Fact) -> str:
@@ -287,7 +308,8 @@ def row(state: State, now: str, lost_after: float = LOST_AFTER) -> dict[str, Any
 def status(state: State, now: str, lost_after: float = LOST_AFTER) -> str:
     """Of waiting, failed, lost, working and done, what its neediest agent or step is.
 
-    A run is lost when it works and was silent for longer than `lost_after` seconds.
+    A run is lost when it works and was silent for longer than `lost_after` seconds; a conversation
+    that fell silent at the end of a turn is done.
     """
     if state.ended:
         return "failed" if state.passed is False else "done"
@@ -297,8 +319,9 @@ def status(state: State, now: str, lost_after: float = LOST_AFTER) -> str:
     if state.begun or not phases & set(NEEDIEST):
         phases.add("working")
     neediest = next(phase for phase in NEEDIEST if phase in phases)
-    lost = neediest == "working" and silence(state.alive, now) > lost_after
-    return "lost" if lost else neediest
+    if neediest == "working" and silence(state.alive, now) > lost_after:
+        return "done" if state.rests else "lost"
+    return neediest
 
 
 def ended_ms(state: State) -> int | None:
