@@ -311,8 +311,10 @@ def test_a_clarification_is_asked_answered_and_gone(host):
 def test_an_approval_takes_one_of_its_actions_and_a_rejection_ends_the_run(host):
     run = host.start("conformance-approval")
     assert host.until(run, "waiting-approval")["currentNodeId"] == "gate"
-    assert host.answer(run, "gate", {"action": "maybe"}).status_code == 400
+    for refused in ({"action": "maybe"}, "accept", ["accept"], None):
+        assert host.answer(run, "gate", refused).status_code == 400
     assert host.http.post(f"/v1/runs/{run}/interrupts/gate", json={}).status_code == 400
+    assert host.http.post(f"/v1/runs/{run}/interrupts/nobody", json={}).status_code == 404
     assert host.answer(run, "gate", {"action": "accept"}).status_code == 200
     assert host.until(run, "completed")["variables"] == {"action": "accept"}
     run = host.start("conformance-approval")

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -17,8 +16,8 @@ import httpx
 import orjson
 import pytest
 
-from collecting import ENVIRONMENT, collector, eventually
-from forking import in_a_process
+from collecting import collector, eventually
+from forking import in_a_process, tracklog
 from hosting import TOKEN, Client, Host, Process, check_events, flow, mock, pairs, put, written
 from soaking import SOAK
 from tracklog.home import Home
@@ -234,7 +233,7 @@ def test_what_was_answered_once_is_answered_so_after_a_kill(tmp_path):
         assert (again.status_code, again.json()) == (201, first.json())
         assert again.headers["openwop-Idempotent-Replay"] == "true"
         repeated = two.answer(run, "gate", {"action": "accept"}, headers=key)
-        assert repeated.status_code == 200
+        assert (repeated.status_code, repeated.json()) == (200, answered.json())
         assert repeated.headers["openwop-Idempotent-Replay"] == "true"
         two.until(run, "completed")
 
@@ -278,17 +277,12 @@ def test_many_follow_one_run_and_each_sees_all_of_it(tmp_path):
 
 
 def test_an_operator_answers_and_cancels_beside_the_protocol(tmp_path):
-    def tracklog(*arguments: str) -> None:
-        verb = [sys.executable, "-m", "tracklog", *arguments, "--home", str(tmp_path)]
-        done = subprocess.run(
-            verb, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False
-        )
-        assert done.returncode == 0, done.stderr
-
     with Process(tmp_path) as host:
         run = host.start("conformance-clarification")
         host.until(run, "waiting-input")
-        tracklog("answer", "int:ask:0:0", "blue", "--by", "ann", "--run", f"openwop:{run}")
+        said = ["int:ask:0:0", "blue", "--by", "ann", "--run", f"openwop:{run}"]
+        done = tracklog(tmp_path, "answer", *said)
+        assert done.returncode == 0, done.stderr
         assert host.until(run, "completed")["variables"]["answers"] == {"q1": "blue"}
         (resolved,) = host.events(run, "clarification.resolved")
         assert resolved["payload"]["answeredBy"] == "ann"

@@ -407,6 +407,8 @@ class Engine:
         log = self.known(name)
         if not self._asks(log, node):
             raise Unknown
+        if not isinstance(value, dict):  # a bare word is for people, who have `tracklog answer`
+            raise BadAnswer("resumeValue is missing, or no object")
         if int(log.snapshot.host.get("engine", 0)) > ENGINE:
             raise Newer
         notes = (request.note(200, {"runId": name, "status": "running"}),) if request else ()

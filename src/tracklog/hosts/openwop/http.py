@@ -276,10 +276,13 @@ class App:
                 response = self._failed(failure)
             assert response is not None
             if response.status_code not in NOT_CACHED and response.status_code < 500:
+                done = response.status_code < 300
+                if done and call.request.noted is not None:
+                    response = _json(call.request.noted, response.status_code)
                 reply = orjson.loads(bytes(response.body))
                 requests.keep(key, body, response.status_code, reply)
                 run = call.names.get("run")
-                if not call.request.is_noted and run is not None and response.status_code < 300:
+                if done and call.request.noted is None and run is not None:
                     log = self.engine.known(run)
                     await self.engine.write(
                         log, [], (call.request.note(response.status_code, reply),)
@@ -306,8 +309,8 @@ class App:
             ("tags", list),
         ):
             if key in body and not isinstance(body[key], kind):
-                word = "object" if kind is dict else "list"
-                raise Failure("validation_error", f"{key} must be an {word}")
+                word = "an object" if kind is dict else "a list"
+                raise Failure("validation_error", f"{key} must be {word}")
         if name in engine.workflows.refused:
             refused = engine.workflows.refused[name]
             raise Failure(refused.code, refused.message, refused.details)
@@ -386,9 +389,7 @@ class App:
         return _json({"runId": log.name, "status": status})
 
     async def resolve(self, call: Call) -> Response:
-        if "resumeValue" not in call.body:
-            raise Failure("validation_error", "resumeValue is missing")
-        name, node, value = call.names["run"], call.names["node"], call.body["resumeValue"]
+        name, node, value = call.names["run"], call.names["node"], call.body.get("resumeValue")
         try:
             log = await self.engine.resolve(name, node, value, call.key.principal, call.request)
         except Unknown:

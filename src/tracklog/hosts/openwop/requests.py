@@ -16,12 +16,13 @@ class Request:
 
     def __init__(self, engine: "Engine", key: str, body: str) -> None:
         self._engine, self.key, self.body = engine, key, body
-        self.is_noted = False
+        self.noted: dict[str, Any] | None = None
+        """The answer that is on record; nobody is told another."""
 
     def note(self, status: int, reply: Mapping[str, Any]) -> bytes:
         """What is kept of it, in one group with what it did."""
-        self.is_noted = True
-        said = {"key": self.key, "body": self.body, "status": status, "reply": dict(reply)}
+        self.noted = dict(reply)
+        said = {"key": self.key, "body": self.body, "status": status, "reply": self.noted}
         return self._engine.note(reply["runId"], REQUEST, {**said, "at": self._engine.clock()})
 
 
