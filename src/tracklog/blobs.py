@@ -2,14 +2,13 @@
 many small ones together in packs.
 """
 
-import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
-from tracklog.disk import Disk, make_folders, write_all
+from tracklog.disk import Disk, make_folders, write_file
 from tracklog.errors import BlobDamaged, NoSuchBlob
 from tracklog.packs import Packs
 
@@ -45,19 +44,7 @@ class Blobs:
         if path.exists():
             return name
         make_folders(self.disk, path.parent)
-        temporary = path.with_name(f"{path.name}.{os.getpid()}.{id(content)}.tmp")
-        fd = self.disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        try:
-            write_all(self.disk, fd, content)
-            self.disk.sync(fd)
-            self.disk.rename(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                self.disk.remove(temporary)
-            raise
-        finally:
-            self.disk.close(fd)
-        self.disk.sync_folder(path.parent)
+        write_file(self.disk, path, content)
         return name
 
     def get(self, name: str) -> bytes:

@@ -1,7 +1,10 @@
 """Every call that changes a disk, in one narrow place, so that a test can fail or record each."""
 
+import contextlib
 import fcntl
 import os
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 _FULL = getattr(fcntl, "F_FULLFSYNC", None)
@@ -78,14 +81,26 @@ def make_folders(disk: Disk, path: Path) -> None:
     disk.sync_folder(path.parent)
 
 
-def write_file(disk: Disk, path: Path, content: bytes) -> None:
-    """The file with that content, whole or not at all, on disk on return."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+@contextlib.contextmanager
+def replacing(disk: Disk, path: Path) -> Iterator[int]:
+    """A file to write what shall stand at `path`: at the end whole and on disk, or not at all."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
-        write_all(disk, fd, content)
-        disk.sync(fd)
-    finally:
-        disk.close(fd)
-    disk.rename(temporary, path)
+        try:
+            yield fd
+            disk.sync(fd)
+        finally:
+            disk.close(fd)
+        disk.rename(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            disk.remove(temporary)
+        raise
     disk.sync_folder(path.parent)
+
+
+def write_file(disk: Disk, path: Path, content: bytes) -> None:
+    """The file with that content, whole or not at all, on disk on return."""
+    with replacing(disk, path) as fd:
+        write_all(disk, fd, content)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from tracklog.disk import Disk, make_folders, write_all
+from tracklog.disk import Disk, make_folders, replacing, write_all
 
 _LARGEST = 64 << 20  # bytes of a pack, from which on the next batch begins another
 _HEAD = re.compile(rb"([0-9a-f]{64}) ([0-9]{1,15})\n")
@@ -153,25 +153,15 @@ class Packs:
                 self._rewrite(pack, file, kept)
         if not kept:
             self.disk.remove(pack)
-        self.disk.sync_folder(self.folder)
+            self.disk.sync_folder(self.folder)
         self._forget(pack)
         return freed
 
     def _rewrite(self, pack: Path, file: BinaryIO, kept: list[tuple[str, Place]]) -> None:
-        temporary = pack.with_suffix(f".{os.getpid()}.tmp")
-        fd = self.disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        try:
+        with replacing(self.disk, pack) as fd:
             for name, place in kept:
                 file.seek(place.start)
                 write_all(self.disk, fd, _entry(name, file.read(place.size)))
-            self.disk.sync(fd)
-            self.disk.rename(temporary, pack)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                self.disk.remove(temporary)
-            raise
-        finally:
-            self.disk.close(fd)
 
 
 def _inode(path: Path) -> int | None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import orjson
 
 from tracklog import chain
-from tracklog.disk import write_all, write_file
+from tracklog.disk import replacing, write_all, write_file
 from tracklog.errors import NoSuchRecord
 from tracklog.frame import Run, record, seq_of, tombstone
 from tracklog.segments import (
@@ -178,23 +178,16 @@ def _find(folder: Path, seq: int) -> tuple[Path, int, bytes]:
 def _replace(writer: Writer, path: Path, offset: int, length: int, put: bytes) -> None:
     """The segment with one line changed, whole or not at all; who reads the old one reads on."""
     disk = writer.disk
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        target = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        try:
+        with replacing(disk, path) as target:
             _copy(writer, source, target, 0, offset)
             write_all(disk, target, put)
             _copy(writer, source, target, offset + length, os.fstat(source).st_size)
-            disk.sync(target)
-        finally:
-            disk.close(target)
+            with contextlib.suppress(FileNotFoundError):
+                disk.remove(path.with_suffix(".runs"))
     finally:
         os.close(source)
-    with contextlib.suppress(FileNotFoundError):
-        disk.remove(path.with_suffix(".runs"))
-    disk.rename(temporary, path)
-    disk.sync_folder(path.parent)
 
 
 def _copy(writer: Writer, source: int, target: int, start: int, stop: int) -> None:
