@@ -138,12 +138,44 @@ def test_the_time_of_a_record_is_that_of_its_emitter_however_late_it_was_heard(h
     assert "2026-05-05 09:00:00" in done.stdout
 
 
+def retold(n: int, text: str, record: str, mapping: int = 1) -> dict:
+    origin = {"writer": "test", "fidelity": "reconstructed", "record": record, "mapping": mapping}
+    return said(n, text) | {"origin": origin}
+
+
+def test_what_was_taken_back_and_what_was_told_again_is_marked(home):
+    back = {"fact": "Noted", "label": "withdrawn", "data": {"from": "two"}}
+    took = {key: value for key, value in retold(4, "", "four").items() if key in ("run", "at")}
+    took |= {"id": f"{4:032x}", "origin": retold(4, "", "four")["origin"]} | back
+    admit(home, "tracklog", retold(1, "old words", "one"), retold(2, "wrong", "two"))
+    admit(home, "tracklog", retold(3, "worse", "three"), took, retold(5, "right", "five"))
+    admit(home, "tracklog", retold(6, "new words", "one", mapping=2))
+    home.index.catch_up()
+    marks = ("withdrawn", "superseded")
+    told_so = [
+        (record["words"], *(mark for mark in marks if mark in record))
+        for page in (story(home, "r1", limit=3), story(home, "r1", after=3))
+        for record in page["records"]
+    ]
+    assert told_so == [
+        ("old words", "superseded"), ("wrong", "withdrawn"), ("worse", "withdrawn"),
+        ("withdrawn",), ("right",), ("new words",),
+    ]  # fmt: skip
+    assert orjson.loads(shown(home, "--json"))["records"] == story(home, "r1")["records"]
+    text = shown(home)
+    assert "taken back\n↶ wrong\n↶ worse\n" in text
+    assert "\n  right\n  new words\n" in text
+    assert "old words" not in text
+    assert "told again later\n↶ old words\n" in shown(home, "--all")
+
+
 def test_an_erased_record_is_told_as_such(home):
     admit(home, "tracklog", said(1, "secret"))
     home.store.erase(1, reason="leaked", by="me", at="2026-05-05T09:00:00.000Z")
     (record,) = story(home, "r1")["records"]
     assert record["kind"] == "erased"
     assert record["facts"] == []
+    assert "· erased" in shown(home)
 
 
 def test_the_verb_tells_who_said_what_and_what_was_called(tmp_path):

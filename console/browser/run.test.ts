@@ -53,6 +53,20 @@ test("a run is shown from all sides", async ({ page, collector }) => {
   expect((await download).suggestedFilename()).toBeTruthy();
 });
 
+test("what was taken back says so", async ({ page, collector }) => {
+  const origin = (record: string) => ({ origin: { writer: "test", fidelity: "reconstructed", record } });
+  await collector.post("tracklog", [
+    told("r", "Said", { role: "user", blocks: [{ type: "text", text: "wrong" }], ...origin("one") }, 1),
+    told("r", "Noted", { label: "withdrawn", data: { from: "one" }, ...origin("two") }, 2),
+    told("r", "Said", { role: "user", blocks: [{ type: "text", text: "right" }], ...origin("three") }, 3),
+  ]);
+  collector.cli("show", "r"); // so that it is indexed
+  await open(page, collector, "#/run/tracklog/r");
+  await expect(page.locator("#e1")).toContainText("taken back");
+  await expect(page.locator("#e3")).toContainText("right");
+  await expect(page.locator("#e3")).not.toContainText("taken back");
+});
+
 test("what is chosen or read in the transcript is marked in the timeline, and the other way round", async ({ page, collector }) => {
   const calls = Array.from({ length: 80 }, (_, n) => [
     told("r", "Called", { tool: `tool-${n}`, call_id: `c${n}`, at: new Date(1e12 + n * 60_000).toISOString() }, n * 3),

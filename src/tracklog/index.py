@@ -207,6 +207,10 @@ class Indexer:
         told = list(meaning(record, self.dialects))
         return Hit(record, spoken(fact for _, fact in told), told[0][0].at if told else None)
 
+    def silent(self, first: int, last: int) -> set[int]:
+        """The records from `first` to `last` that were told again later, and count no more."""
+        return self._asked(lambda: self.index.silent(first, last))
+
     def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> Answer:
         """The answer to one question in SQL, which can change nothing; else `BadQuery`."""
         return self._asked(lambda: self.index.query(sql, limit=limit, seconds=seconds))

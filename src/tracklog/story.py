@@ -31,6 +31,8 @@ def story(
 
     With `before` it is the last of them that stand before that number.
     `next` is the `after` of the next page, and None at the end as it is now.
+    A record that was taken back says `withdrawn`, and one that was told again later, by a better
+    mapping or with another content, `superseded`: as far as the index has come.
     """
     of = home.run(run)
     if before is None:
@@ -39,13 +41,28 @@ def story(
     else:
         records = _last(home, of, after, limit, before)
         more = bool(records) and any(True for _ in home.journal.records(records[-1].seq, run=of))
+    rows = [told(record, home.dialects, whole=whole) for record in records]
+    _mark(home, of, rows)
     return {
         "family": of[0],
         "run": of[1],
         "last": home.journal.last,
         "next": records[-1].seq if more else None,
-        "records": [told(record, home.dialects, whole=whole) for record in records],
+        "records": rows,
     }
+
+
+def _mark(home: Home, run: Run, rows: list[dict[str, Any]]) -> None:
+    """Says of the records that count no more that they do not."""
+    if not rows:
+        return
+    back = home.index.state("runs", ":".join(run)).withdrawn
+    again = home.index.silent(rows[0]["seq"], rows[-1]["seq"])
+    for row in rows if back or again else ():
+        if row["seq"] in again:
+            row["superseded"] = True
+        elif any(first <= row["seq"] <= last for first, last in back):
+            row["withdrawn"] = True
 
 
 def _last(home: Home, run: Run, after: int, limit: int, before: int) -> list[Record]:

@@ -131,6 +131,9 @@ export interface Told {
   facts: Fact[];
   /** Whether long texts of it were cut. */
   cut?: boolean;
+  /** Whether it was taken back, or told again later: then it counts no more. */
+  withdrawn?: boolean;
+  superseded?: boolean;
 }
 
 export interface Story {

@@ -39,8 +39,9 @@ export const Entry = memo(function Entry({ where, told, amiss, chosen }: Props) 
   const [whole, setWhole] = useState(false);
   const { data } = useStoryOf(where, whole ? told.seq : null);
   const shown = data?.records[0] ?? told;
+  const over = told.withdrawn ? "taken back" : told.superseded && "told again later";
   return (
-    <article className={chosen ? "entry chosen" : "entry"} aria-label={`record ${told.seq}`} id={`e${told.seq}`}>
+    <article className={`entry${chosen ? " chosen" : ""}${over ? " over" : ""}`} aria-label={`record ${told.seq}`} id={`e${told.seq}`}>
       <button className="link soft small num seq" onClick={() => where.choose(told.seq)} title={exact(told.at ?? told.received)}>
         {clock(told.at ?? told.received)} <span className="soft">{told.seq}</span>
       </button>
@@ -48,6 +49,11 @@ export const Entry = memo(function Entry({ where, told, amiss, chosen }: Props) 
         {shown.facts.map((fact, n) => (
           <FactView key={n} fact={fact} told={shown} where={where} />
         ))}
+        {over && (
+          <span className="chip" title="it counts no more">
+            {over}
+          </span>
+        )}
         {!told.facts.length && <span className="soft">{inert(told.kind)}</span>}
         {told.cut && !data && (
           <button className="link small" onClick={() => setWhole(true)}>

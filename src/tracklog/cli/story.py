@@ -12,6 +12,8 @@ from tracklog.cli import _terminal as terminal
 WIDEST = 100
 LINES = 12
 """Lines of one text that are shown, unless all are asked for."""
+OVER = {"withdrawn": "taken back", "superseded": "told again later"}
+"""Why a record counts no more; what was told again is shown once, unless all is asked for."""
 QUIET = ("Spent", "Linked", "Noted")
 MARKS = {"Called": "→", "Returned": "←", "Asked": "?", "Answered": "!", "Decided": "◆"}
 
@@ -32,7 +34,7 @@ def command(run: str, home: Path, after: int, whole: bool, as_json: bool) -> Non
     """Tell RUN as a story: who said what, which tools were called, what came of it."""
     from tracklog import answers  # noqa: PLC0415  # slow to import
 
-    with _home.reading(home) as opened:
+    with _home.asking(home) as opened:
         records: list[dict[str, Any]] = []
         page: dict[str, Any] = {"next": after}
         teller = _Teller(whole=whole)
@@ -53,13 +55,20 @@ class _Teller:
     def __init__(self, *, whole: bool) -> None:
         self.whole = whole
         self.width = min(terminal.width() or WIDEST, WIDEST)
-        self.speaker: tuple[str, str] | None = None
+        self.speaker: tuple[str, ...] | None = None
+        self.margin = "  "
 
     def tell(self, record: dict[str, Any]) -> None:
+        over = next((word for key, word in OVER.items() if record.get(key)), "")
+        if over == OVER["superseded"] and not self.whole:
+            return
+        self.margin = "↶ " if over else "  "
+        if not record["facts"]:
+            self._line(f"· {record['words']}", dim=True)
         moment = terminal.moment(record.get("at"), record["received"])
         for fact in record["facts"]:
             if self.whole or fact["fact"] not in QUIET:
-                self._put(record, fact, moment)
+                self._put(record, fact, f"{moment}  {over}".rstrip())
         for finding in record.get("findings", ()):
             self._line(f"⚠ {finding['name']}: {finding['message']}", fg="yellow")
 
@@ -94,9 +103,9 @@ class _Teller:
             self._line(f"  tracklog blob {blob['sha256']}", dim=True)
 
     def _name(self, agent: str, role: str, moment: str) -> None:
-        if self.speaker == (agent, role):
+        if self.speaker == (agent, role, self.margin):
             return
-        self.speaker = (agent, role)
+        self.speaker = (agent, role, self.margin)
         who = f"{agent} ({role})" if agent and role != "assistant" else agent or role
         click.echo()
         click.secho(terminal.plain(f"{who}  {moment}"), fg="green")
@@ -120,4 +129,4 @@ class _Teller:
         if not self.whole and len(rows) > LINES:
             rows[LINES:] = [f"… {len(rows) - LINES} more lines; --all shows them"]
         for row in rows:
-            click.echo("  " + click.style(row, **look))
+            click.echo(self.margin + click.style(row, **look))

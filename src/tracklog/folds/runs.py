@@ -101,12 +101,16 @@ class State:
     """The last spend that has neither key nor group: it can be told again in its own record only."""
     sums: dict[str, int] = field(default_factory=dict)
     """What all such spends before it come to."""
+    withdrawn: list[list[int]] = field(default_factory=list)
+    """What was taken back: the first and the last record of each piece."""
     source_gone: str | None = None
     """When it was seen that the file that told of it is not there any more."""
 
 
 def step(state: State, told: Told, fact: Fact) -> State:
     alive, last_at = state.alive, state.last_at
+    if told.withdrawn:
+        _taken_back(state, told.seq)
     _heard(state, told, fact)
     if fact.copied is True:
         return state
@@ -160,6 +164,13 @@ def _heard(state: State, told: Told, fact: Fact) -> None:
             state.alive = told.at if early and told.at else told.received
         elif received is not None:
             state.skew_ms = max(state.skew_ms, abs(at - received))
+
+
+def _taken_back(state: State, seq: int) -> None:
+    if state.withdrawn and state.withdrawn[-1][1] == state.last_seq:
+        state.withdrawn[-1][1] = seq
+    else:
+        state.withdrawn.append([seq, seq])
 
 
 def _turned(turn: list[Any], name: str) -> None:

@@ -246,6 +246,13 @@ class SqliteIndex:
             )
             return [seq for (seq,) in ready.execute(ask, (asked, limit))]
 
+    def silent(self, first: int, last: int) -> set[int]:
+        with self._reading() as ready:
+            if ready is None:
+                return set()
+            ask = "SELECT seq FROM silent WHERE seq BETWEEN ? AND ?"
+            return {seq for (seq,) in ready.execute(ask, (first, last))}
+
     def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> Answer:
         until = time.monotonic() + seconds
         try:
