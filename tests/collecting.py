@@ -16,23 +16,24 @@ from typing import Any
 import httpx
 import orjson
 
+from forking import Tracklog
+from tracklog.collector import app, server
+from tracklog.collector.limits import Limits
+from tracklog.collector.pages import Console
+from tracklog.home import Home
+
 NDJSON = {"Content-Type": "application/x-ndjson"}
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("TRACKLOG")}
 
 
-_WITH_LIMITS = """
-import sys
-from pathlib import Path
-from tracklog.collector.app import Collector
-from tracklog.collector.pages import Console
-from tracklog.collector.limits import Limits
-from tracklog.collector.server import listen, serve
-from tracklog.home import Home
-bound = listen("127.0.0.1", 0)
-collector = Collector(Home(sys.argv[1], durability="os"), limits=Limits(**eval(sys.argv[2])))
-collector.console = Console(Path(sys.argv[3]))
-serve(collector, bound, lambda: print(f"http://127.0.0.1:{bound.getsockname()[1]}", flush=True))
-"""
+def _with_limits() -> None:
+    """Of those limits that the command line has no word for."""
+    home, limits, console = sys.argv[1:]
+    bound = server.listen("127.0.0.1", 0)
+    collector = app.Collector(Home(home, durability="os"), limits=Limits(**orjson.loads(limits)))
+    collector.console = Console(Path(console))
+    url = f"http://127.0.0.1:{bound.getsockname()[1]}"
+    server.serve(collector, bound, lambda: print(url, flush=True))
 
 
 class Collector:
@@ -48,11 +49,13 @@ class Collector:
         **environment: str,
     ) -> None:
         self.home = home
-        verb = ["-m", "tracklog", "serve", "--home", str(home), "--port", str(port), *arguments]
-        if limits is not None:  # those that the command line has no word for
-            verb = ["-c", _WITH_LIMITS, str(home), repr(limits), console or str(home / "none")]
-        self.process = subprocess.Popen(
-            [sys.executable, *verb],
+        verb, run = ["serve", "--home", home, "--port", port, *arguments], {}
+        if limits is not None:
+            verb = [home, orjson.dumps(limits).decode(), console or home / "none"]
+            run = {"run": _with_limits}
+        self.process = Tracklog(
+            *verb,
+            **run,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**ENVIRONMENT, **environment},

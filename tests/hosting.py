@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -18,6 +17,7 @@ import orjson
 import uvicorn
 
 from collecting import ENVIRONMENT, eventually
+from forking import Tracklog
 from tracklog import registry
 from tracklog.check import check
 from tracklog.collector import server
@@ -230,11 +230,11 @@ class Process(Client):
         self, home: Path, *arguments: str, verb: str = "host openwop", token: str = TOKEN,
         **environment: str,
     ) -> None:  # fmt: skip
-        options = ["--home", str(home), "--port", "0", "--durability", "os"]
+        options = ["--home", home, "--port", "0", "--durability", "os"]
         environment = {**ENVIRONMENT, "TRACKLOG_TOKEN": token, **environment}
         self.place = home
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tracklog", *verb.split(), *options, *arguments],
+        self.process = Tracklog(
+            *verb.split(), *options, *arguments,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True,
         )  # fmt: skip
         self.said: list[str] = []

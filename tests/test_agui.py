@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 
 import pytest
 from click.testing import CliRunner
@@ -25,6 +24,7 @@ from flying import (
     text,
 )
 from flying import told as recorded_as
+from forking import Tracklog
 from soaking import SOAK
 from tracklog import registry
 from tracklog.cli import tracklog
@@ -1072,9 +1072,7 @@ def test_the_command_line_follows_a_run_to_its_end(tmp_path):
     with Home(tmp_path / "home", durability="os") as home:
         home.intake.admit(lines("r", Began(what="run"), text("one")), "tracklog")
         arguments = ["export", "agui", "r", "--follow", "--home", str(home.path)]
-        follower = subprocess.Popen(
-            [sys.executable, "-m", "tracklog", *arguments], stdout=subprocess.PIPE
-        )
+        follower = Tracklog(*arguments, stdout=subprocess.PIPE)
         with follower.stdout as said:
             heard = b""
             while b"TEXT_MESSAGE_END" not in heard:

@@ -1,14 +1,12 @@
 """Every question a fleet's owner asks, of the shared samples, as a person and as a program."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import orjson
 import pytest
 
 import sampling as samples
+from forking import tracklog
 from tracklog import answers, cli
 from tracklog.errors import NoSuchRun
 from tracklog.folds import runs as runs_fold
@@ -28,16 +26,6 @@ def home(tmp_path_factory):
         for sample in samples.of("good"):
             opened.intake.admit(samples.lines_of(sample), samples.dialect_of(sample))
     return path
-
-
-def tracklog(home, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "tracklog", *map(str, arguments)],
-        capture_output=True,
-        env={**os.environ, "TRACKLOG_HOME": str(home), "COLUMNS": "80"},
-        timeout=120,
-        check=False,
-    )
 
 
 QUESTIONS = [

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from collecting import Collector, collector
+from forking import tracklog
 from tracklog import registry
 from tracklog.check import checker
 from tracklog.fact import Answered, Asked
@@ -282,8 +283,7 @@ def test_from_the_terminal_a_person_answers(tmp_path):
     with collector(home) as server, emitter(server.url, tmp_path) as coder:
         asking = Asking(coder, "Which port?", 60, question_id="q1")
         waiting(server)
-        verb = [sys.executable, "-m", "tracklog", "answer", "q1", "4318", "--home", str(home)]
-        subprocess.run(verb, check=True, capture_output=True, timeout=30)
+        assert tracklog(home, "answer", "q1", "4318").returncode == 0
         assert asking.done() == "4318"
 
 

@@ -1,14 +1,15 @@
 """The command line as a person and as a program meet it: real processes, real files."""
 
 import os
-import pty
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import orjson
 import pytest
 
+import forking
 import sampling as samples
 from tracklog import __version__, registry
 
@@ -16,15 +17,7 @@ GOOD = samples.ROOT / "dialects/kahn-agent/good/converges.jsonl"
 START = b'{"ts":"2026-05-05T09:00:00.000Z","run_id":"r1","event":"agent_run_start","agent_id":"a","task":"t"}\n'
 
 
-def tracklog(*arguments, given: bytes = b"", cwd: Path | None = None):
-    return subprocess.run(
-        [sys.executable, "-m", "tracklog", *map(str, arguments)],
-        input=given,
-        capture_output=True,
-        cwd=cwd,
-        timeout=120,
-        check=False,
-    )
+tracklog = partial(forking.tracklog, None)
 
 
 def objects(done):
@@ -173,13 +166,7 @@ def test_a_reader_that_left_is_told_apart_from_a_refused_line(verb, tmp_path):
     file.write_bytes(START * 2000)
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run(
-        [sys.executable, "-m", "tracklog", *verb.replace("FILE", str(file)).split()],
-        stdout=writer,
-        stderr=subprocess.PIPE,
-        timeout=120,
-        check=False,
-    )
+    done = tracklog(*verb.replace("FILE", str(file)).split(), stdout=writer)
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, b"")
 
@@ -188,13 +175,7 @@ def test_a_reader_that_left_is_told_apart_from_a_refused_line(verb, tmp_path):
 @pytest.mark.parametrize("verb", ["check FILE", "check --json FILE", "dialects", "--help"])
 def test_output_that_cannot_be_written_is_said_to_be_so(verb):
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "tracklog", *verb.replace("FILE", str(GOOD)).split()],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            timeout=120,
-            check=False,
-        )
+        done = tracklog(*verb.replace("FILE", str(GOOD)).split(), stdout=full)
     assert done.returncode == 2
     assert done.stderr.decode().splitlines() == [
         "error: reading or writing failed: No space left on device",
@@ -227,39 +208,16 @@ def test_a_file_name_that_is_not_utf8_is_spelled(tmp_path):
 
 def test_colours_are_for_terminals_only():
     assert b"\x1b[" not in tracklog("check", given=b"nope\n").stdout
-    master, slave = pty.openpty()
-    subprocess.run(
-        [sys.executable, "-m", "tracklog", "check", "-"],
-        input=b"nope\n",
-        stdout=slave,
-        stderr=slave,
-        timeout=60,
-        check=False,
-    )
-    os.close(slave)
-    assert b"\x1b[31m" in os.read(master, 65536)
-    os.close(master)
+    assert "\x1b[31m" in forking.on_terminal(80, None, "check", "-", given=b"nope\n")
 
 
 @pytest.mark.parametrize("wish", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_who_wants_no_colours_gets_none(wish):
-    master, slave = pty.openpty()
-    for arguments in (["check", "-"], ["events", "nobody", "--home", "/nowhere"]):
-        subprocess.run(
-            [sys.executable, "-m", "tracklog", *arguments],
-            input=b"nope\n",
-            stdout=slave,
-            stderr=slave,
-            env={**os.environ, **wish},
-            timeout=60,
-            check=False,
-        )
-    os.close(slave)
-    seen = os.read(master, 65536)
-    os.close(master)
-    assert b"refused" in seen
-    assert b"nothing is recorded at" in seen
-    assert b"\x1b[" not in seen
+    checked = forking.on_terminal(80, None, "check", "-", given=b"nope\n", **wish)
+    assert "refused" in checked
+    failed = forking.on_terminal(80, "/nowhere", "events", "nobody", **wish)
+    assert "nothing is recorded at" in failed
+    assert "\x1b[" not in checked + failed
 
 
 def test_the_list_of_verbs_cuts_no_sentence():

@@ -1,15 +1,12 @@
 """The verbs of the journal, as a person meets them: real processes, real files, real signals."""
 
-import contextlib
 import io
 import os
-import pty
 import random
 import signal
 import stat
 import subprocess
 import sys
-import termios
 import time
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +18,7 @@ import orjson
 import pytest
 
 import sampling as samples
+from forking import Tracklog, on_terminal, tracklog
 from tracklog.blobs import Blobs
 from tracklog.dialects import tracklog as native
 from tracklog.doctor import doctor
@@ -43,17 +41,6 @@ def kahn(n: int = 0, run: str = "r1") -> bytes:
 @pytest.fixture
 def home(tmp_path):
     return tmp_path / "home"
-
-
-def tracklog(home, *arguments, given: bytes = b"", timeout: float = 120):
-    return subprocess.run(
-        [sys.executable, "-m", "tracklog", *map(str, arguments)],
-        input=given,
-        capture_output=True,
-        env={**os.environ, "TRACKLOG_HOME": str(home)},
-        timeout=timeout,
-        check=False,
-    )
 
 
 def objects(done):
@@ -136,8 +123,11 @@ def test_what_was_acknowledged_survives_kill_9(home, tmp_path):
     acknowledged = 0
     for _ in range(6):
         with given.open("rb") as lines, (tmp_path / "told").open("wb") as told:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "tracklog", "record", "--json", "--dialect", "kahn-agent"],
+            process = Tracklog(
+                "record",
+                "--json",
+                "--dialect",
+                "kahn-agent",
                 stdin=lines,
                 stdout=told,
                 env={**os.environ, "TRACKLOG_HOME": str(home)},
@@ -168,23 +158,15 @@ def test_the_same_events_again_are_duplicates(home):
 
 
 def test_files_are_for_their_owner_alone(home):
-    os.umask(0)
-    try:
-        tracklog(home, "record", given=kahn() + b"\nnope\n")
-    finally:
-        os.umask(0o022)
+    command = [sys.executable, "-m", "tracklog", "record", "--home", home]
+    subprocess.run(command, input=kahn() + b"\nnope\n", umask=0, check=False)
     for path in (home, *home.rglob("*")):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 
 @pytest.mark.parametrize("url", ["memory:", "file:/tmp/x", "nats://here/x"])
 def test_a_home_is_a_folder_and_no_url(url, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "tracklog", "runs", "--home", url],
-        cwd=tmp_path,
-        capture_output=True,
-        check=False,
-    )
+    done = tracklog(None, "runs", "--home", url, cwd=tmp_path)
     assert done.returncode == 2
     assert b"name a folder" in done.stderr
     assert not [*tmp_path.iterdir()]
@@ -202,8 +184,10 @@ def test_tail_shows_the_end_and_filters(home):
 
 def test_tail_follows_what_another_process_records(home):
     tracklog(home, "record", given=kahn(1) + b"\n")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tracklog", "tail", "-f", "--json"],
+    process = Tracklog(
+        "tail",
+        "-f",
+        "--json",
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "TRACKLOG_HOME": str(home)},
@@ -259,29 +243,6 @@ def test_what_a_line_says_cannot_reach_the_terminal(home):
     assert b"\x1b" not in refused
     missing = tracklog(home, "events", f"x{sly}").stderr
     assert b"\x1b" not in missing
-
-
-def on_terminal(columns: int, home, *arguments, given: bytes = b"", **env):
-    """What a terminal of that width gets to see."""
-    master, slave = pty.openpty()
-    termios.tcsetwinsize(slave, (24, columns))
-    reader = subprocess.Popen(
-        [sys.executable, "-m", "tracklog", *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=slave,
-        stderr=slave,
-        env={**os.environ, "TRACKLOG_HOME": str(home), "COLUMNS": str(columns), **env},
-    )
-    os.close(slave)
-    reader.stdin.write(given)
-    reader.stdin.close()
-    seen = b""
-    with contextlib.suppress(OSError):  # the terminal's end is an error to its reader
-        while block := os.read(master, 65536):
-            seen += block
-    os.close(master)
-    reader.wait(timeout=60)
-    return seen.decode()
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])
@@ -542,8 +503,10 @@ def test_follow_reads_both_kahn_dialects_of_one_archive(home, tmp_path):
 
 def test_a_backup_made_while_others_write_verifies(home, tmp_path):
     tracklog(home, "record", CONVERGES)
-    writer = subprocess.Popen(
-        [sys.executable, "-m", "tracklog", "record", "--dialect", "kahn-agent"],
+    writer = Tracklog(
+        "record",
+        "--dialect",
+        "kahn-agent",
         stdin=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env={**os.environ, "TRACKLOG_HOME": str(home)},

@@ -28,8 +28,10 @@ from collecting import (
     start,
     tool,
 )
+from forking import tracklog
 from soaking import SOAK
 from tracklog import proof as proofs
+from tracklog import registry
 from tracklog.frame import stamp
 from tracklog.home import Home
 
@@ -245,12 +247,8 @@ def test_an_answer_over_http_is_what_the_command_line_prints(server, run, verb):
 
 
 def told(server, verb, *arguments) -> list[dict]:
-    done = subprocess.run(
-        [sys.executable, "-m", "tracklog", verb, "--json", "--home", str(server.home), *arguments],
-        capture_output=True,
-        check=True,
-        env=ENVIRONMENT,
-    )
+    done = tracklog(server.home, verb, "--json", *arguments)
+    assert done.returncode == 0, done.stderr
     return [orjson.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -665,12 +663,7 @@ def test_two_runs_are_compared(server):
     one, two = next(RUNS), next(RUNS)
     server.post([start(one), tool(one), start(two), tool(two, ok=False)])
     found = server.get("/api/diff", params={"a": one, "b": two}).json()
-    done = subprocess.run(
-        [sys.executable, "-m", "tracklog", "diff", one, two, "--json", "--home", str(server.home)],
-        capture_output=True,
-        check=False,
-        env=ENVIRONMENT,
-    )
+    done = tracklog(server.home, "diff", one, two, "--json")
     ages = {"deltas"}
     shown = orjson.loads(done.stdout)
     assert {k: v for k, v in found.items() if k not in ages} == {
@@ -681,24 +674,13 @@ def test_two_runs_are_compared(server):
 
 def test_a_run_is_exported_as_the_command_line_writes_it(server, run):
     server.post([start(run), tool(run)])
-    formats = subprocess.run(
-        [sys.executable, "-c", "from tracklog import registry; print(*registry.exporter_names())"],
-        capture_output=True,
-        check=True,
-        text=True,
-    ).stdout.split()
-    assert "jsonl" in formats
-    for name in formats:
+    assert "jsonl" in registry.exporter_names()
+    for name in registry.exporter_names():
         answer = server.get(f"/api/export/{name}/kahn/{run}")
         assert answer.status_code == 200
         assert answer.headers["content-disposition"] == "attachment"
-        done = subprocess.run(
-            [sys.executable, "-m", "tracklog", "export", name, run, "--home", str(server.home)],
-            capture_output=True,
-            check=True,
-            env=ENVIRONMENT,
-        )
-        assert answer.content == done.stdout
+        done = tracklog(server.home, "export", name, run)
+        assert (answer.content, done.returncode) == (done.stdout, 0)
     report = server.get(f"/api/export/atif/kahn/{run}", params={"report": "1"}).json()
     assert report["totals"].keys() == {"kept", "carried", "dropped", "synthesised"}
     strict = server.get(f"/api/export/atif/kahn/{run}", params={"strict": "1"})

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from collecting import ENVIRONMENT, NDJSON, Collector, asks, collector, eventually, start, tool
+from forking import tracklog
 from tracklog.collector.limits import Limits
 from tracklog.collector.server import within
 from tracklog.home import Home
@@ -41,14 +42,8 @@ def guarded(tmp_path_factory):
 
 
 def serve(*arguments, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", "tracklog", "serve", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-        env={**ENVIRONMENT, **environment},
-    )
+    env = {**ENVIRONMENT, **environment}
+    return tracklog(None, "serve", *arguments, given="", text=True, env=env)
 
 
 @pytest.mark.parametrize(

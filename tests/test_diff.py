@@ -1,8 +1,5 @@
 """Two runs side by side: what is the same, where they part, what changed, what each took."""
 
-import os
-import subprocess
-import sys
 import time
 from itertools import pairwise
 
@@ -12,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sampling as samples
+from forking import tracklog
 from tracklog.dialects import tracklog as native
 from tracklog.diff import Step, align, changes, compare, diff, steps, without_names
 from tracklog.fact import Began, Called, Decided, Ended, Returned, Said, Spent
@@ -266,29 +264,19 @@ def test_two_recorded_runs_are_compared_by_the_same_laws(tmp_path_factory, left,
             assert row.kind != "changed" or row.changes
 
 
-def tracklog(home, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "tracklog", *map(str, arguments)],
-        capture_output=True,
-        env={**os.environ, "TRACKLOG_HOME": str(home.path)},
-        timeout=120,
-        check=False,
-    )
-
-
 def test_the_verb_exits_0_when_they_are_the_same_1_when_they_differ_and_2_when_it_cannot_tell(home):
     record(home, "left", *play("left"))
     record(home, "right", *play("right", path="\x1b[2Jb.py"))
-    done = tracklog(home, "diff", "left", "right")
+    done = tracklog(home.path, "diff", "left", "right")
     assert (done.returncode, done.stderr) == (1, b"")
     shown = done.stdout.decode()
     assert shown.replace("\n", "").isprintable()
     assert "they part at step 3" in shown
     assert "/path" in shown
     assert "- a.py\n" in shown
-    answer = orjson.loads(tracklog(home, "diff", "left", "right", "--json").stdout)
+    answer = orjson.loads(tracklog(home.path, "diff", "left", "right", "--json").stdout)
     assert answer["first"]["changes"] == [{"pointer": "/path", "a": "a.py", "b": "\x1b[2Jb.py"}]
-    done = tracklog(home, "diff", "left", "left")
+    done = tracklog(home.path, "diff", "left", "left")
     assert (done.returncode, b"the same: 6 steps" in done.stdout) == (0, True)
-    done = tracklog(home, "diff", "left", "rigth")
+    done = tracklog(home.path, "diff", "left", "rigth")
     assert (done.returncode, b"did you mean right" in done.stderr) == (2, True)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from forking import Tracklog, tracklog
 from tracklog import answers, detectors, prices
 from tracklog.cli import _child
 from tracklog.home import Home
@@ -89,12 +90,11 @@ class World:
         return [sys.executable, "-m", "tracklog", "exec", "--home", str(self.home), *arguments]
 
     def run(self, *arguments: str, **options):
-        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-        return subprocess.run(self.command(*arguments), check=False, timeout=60, **options)
+        return tracklog(None, "exec", "--home", self.home, *arguments, **options)
 
     def start(self, *arguments: str, **options):
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-        return subprocess.Popen(self.command(*arguments), **options)
+        return Tracklog("exec", "--home", self.home, *arguments, **options)
 
     def transcript(self) -> list[dict]:
         [path] = (self.home / "transcripts").glob("*.jsonl")
@@ -213,7 +213,7 @@ def test_a_terminating_signal_is_recorded_and_seen_by_our_parent(world):
 
 def test_standard_input_is_the_agents_own(world):
     agent = world.agent("claude", "put(sys.stdin.buffer.read()[::-1])")
-    assert world.run("--", agent, input=b"abc").stdout == b"cba"
+    assert world.run("--", agent, given=b"abc").stdout == b"cba"
     assert world.blocks()[0]["text"] == "cba"
 
 
@@ -311,7 +311,7 @@ def test_on_a_terminal_the_agent_has_one_of_the_same_size_and_keys_reach_it(worl
     os.write(master, b"word\n")
     assert b"got word\r\n" in read_until(master, b"ready")
     fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 99, 0, 0))
-    assert b"now 99x40\r\n" in read_until(master, b"99x40")
+    assert b"now 99x40\r\n" in read_until(master, b"99x40\r\n")
     assert running.wait(timeout=30) == 0
     os.close(master)
     assert "got word" in world.blocks()[0]["text"]

@@ -3,13 +3,13 @@
 import json
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import httpx
 import pytest
 
 from collecting import ENVIRONMENT, collector, eventually
+from forking import Tracklog, tracklog
 from hosting import TOKEN
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -167,30 +167,23 @@ def test_nothing_is_begun_by_a_page_elsewhere_or_without_the_token(desk):
     assert desk.get("/api/events", params={"limit": 1}).json()["last"] == before
 
 
-def tracklog(*words: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "tracklog", *words],
-        env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-
-
 def test_the_command_line_begins_and_ends_runs_too(tmp_path):
     home = ["--home", str(tmp_path / "home")]
-    done = tracklog("host", "openwop", "run", "conformance-agent-reasoning", "--json", *home)
+    done = tracklog(None, "host", "openwop", "run", "conformance-agent-reasoning", "--json", *home)
     assert done.returncode == 0, done.stderr
     kinds = [json.loads(line)["type"] for line in done.stdout.splitlines()]
     assert (kinds[0], kinds[-1]) == ("run.started", "run.completed")
-    slow = subprocess.Popen(
-        [sys.executable, "-m", "tracklog", "host", "openwop", "run", "conformance-cancellable",
-         "--json", *home], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True,
+    slow = Tracklog(
+        "host", "openwop", "run", "conformance-cancellable", "--json", *home,
+        env=ENVIRONMENT, stdout=subprocess.PIPE,
     )  # fmt: skip
     run = json.loads(slow.stdout.readline())["runId"]
-    stopped = tracklog("host", "openwop", "stop", run, *home)
+    stopped = tracklog(None, "host", "openwop", "stop", run, *home)
     assert stopped.returncode == 0, stopped.stderr
     out, _ = slow.communicate(timeout=60)
     assert slow.returncode == 130
     assert json.loads(out.splitlines()[-1])["type"] == "run.cancelled"
-    assert tracklog("host", "openwop", "stop", run, *home).returncode == 2
+    assert tracklog(None, "host", "openwop", "stop", run, *home).returncode == 2
 
 
 def test_a_show_that_a_collector_left_goes_on_when_it_is_back(tmp_path):

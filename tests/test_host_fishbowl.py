@@ -1,10 +1,8 @@
 """What the stage's engine promises, by what it plays."""
 
 import itertools
-import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -17,6 +15,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from collecting import Collector
+from forking import Tracklog, tracklog
 from tracklog.dialects import fishbowl as speech
 from tracklog.folds import leaderboard
 from tracklog.home import Home
@@ -500,17 +499,16 @@ def test_cut_between_any_two_events_a_run_goes_on_as_it_would_have(tmp_path, pat
 
 def test_killed_while_it_plays_it_is_started_again_and_says_nothing_twice(tmp_path):
     path, told = EXAMPLES[0], []
-    command = [sys.executable, "-m", "tracklog", "host", "fishbowl", "play", str(path)]
-    command += ["--home", str(tmp_path / "home"), "--run", "r", "--speed", "15"]
+    words = ["play", path, "--home", tmp_path / "home", "--run", "r"]
     for _ in range(2):
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = show_of(*words, "--speed", "15")
         for _ in range(12):
             process.stdout.readline()
         process.send_signal(signal.SIGKILL)
         process.communicate()
         with Home(tmp_path / "home", readonly=True) as home:
             told.append(len(kept(home)))
-    done = subprocess.run([*command, "--fast"], capture_output=True, text=True, check=False)
+    done = run_cli(*words, "--fast")
     assert done.returncode == 0, done.stderr
     with Home(tmp_path / "home", readonly=True) as home:
         events = kept(home)
@@ -625,9 +623,7 @@ def test_a_visitor_ends_a_run_and_nobody_is_heard_after(home):
 
 
 def test_interrupted_it_says_so_on_record(tmp_path):
-    command = [sys.executable, "-m", "tracklog", "host", "fishbowl", str(EXAMPLES[0])]
-    command += ["--home", str(tmp_path), "--run", "r"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = show_of(EXAMPLES[0], "--home", tmp_path, "--run", "r")
     process.stdout.readline()
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
@@ -888,12 +884,13 @@ def test_each_rule_lives_where_it_belongs():
     assert reasks == ["agents.py"]
 
 
-def run_cli(*arguments: str, **options) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "tracklog", "host", "fishbowl", *arguments]
-    environment = {**os.environ, "NO_COLOR": "1"}
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, env=environment, **options
-    )
+def run_cli(*arguments: object) -> subprocess.CompletedProcess:
+    return tracklog(None, "host", "fishbowl", *arguments, given="", text=True)
+
+
+def show_of(*arguments: object) -> subprocess.Popen:
+    ends = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return Tracklog("host", "fishbowl", *arguments, **ends, text=True)
 
 
 def test_a_show_is_told_and_can_be_checked(tmp_path):
@@ -927,17 +924,14 @@ def test_who_asks_for_tools_is_told_that_a_stage_calls_none(tmp_path):
         "name: play\ngoal: Go on.\ngenesis_text: Now.\nticks: 1\n"
         "cast: [{name: a, persona: Somebody., tools: [search, shell], may_emit: [agent.spoke]}]\n"
     )
-    words = [sys.executable, "-m", "tracklog", "host", "fishbowl"]
-    for verb in (["check", str(path)], [str(path), "--fast", "--home", str(tmp_path / "home")]):
-        done = subprocess.run([*words, *verb], capture_output=True, text=True, check=False)
+    for verb in (["check", path], [path, "--fast", "--home", tmp_path / "home"]):
+        done = run_cli(*verb)
         assert done.returncode == 0, done.stderr
         assert "a names tools (search, shell), and none is called on a stage" in done.stderr
 
 
 def test_a_visitor_speaks_from_another_process(tmp_path):
-    command = [sys.executable, "-m", "tracklog", "host", "fishbowl", str(EXAMPLES[0])]
-    command += ["--home", str(tmp_path), "--run", "r", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with show_of(EXAMPLES[0], "--home", tmp_path, "--run", "r", "--json") as process:
         process.stdout.readline()
         said = run_cli("inject", "r", "I want a refund.", "--home", str(tmp_path))
         assert said.returncode == 0, said.stderr

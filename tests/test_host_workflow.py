@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from forking import Tracklog, tracklog
 from tracklog.errors import TracklogError
 from tracklog.home import Home
 from tracklog.hosts.workflow import processes, router, values
@@ -93,14 +94,12 @@ class World:
         name = f"{number:08x}-0000-4000-8000-000000000000.jsonl"
         return bodies(self.folder / "storage" / "transcripts" / name)
 
-    def command(self, path: Path, *options: str) -> list[str]:
-        home = ["--home", str(self.home)]
-        return [sys.executable, "-m", "tracklog", "host", "workflow", str(path), *home, *options]
-
     def host(self, path: Path, *options: str) -> subprocess.CompletedProcess:
-        return subprocess.run(
-            self.command(path, *options), capture_output=True, check=False, timeout=60
-        )
+        return tracklog(self.home, "host", "workflow", path, *options)
+
+    def started(self, path: Path, *options: str) -> subprocess.Popen:
+        ends = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return Tracklog("host", "workflow", path, "--home", self.home, *options, **ends)
 
 
 @pytest.fixture
@@ -540,10 +539,10 @@ def killable(world: World) -> Path:
 
 def killed_in_the_middle(world: World, id: str) -> Path:
     path = killable(world)
-    host = subprocess.Popen(world.command(path, "--run", id), stdout=subprocess.DEVNULL)
+    host = world.started(path, "--run", id)
     wait_for((world.folder / "begun.txt").exists)
     host.kill()
-    host.wait()
+    host.communicate()
     runs = [file.stem for file in (world.home / "transcripts").glob("*.jsonl")]
     assert len(runs) == 2
     wait_for(lambda: not any(processes.leftovers(run) for run in runs))  # nobody works on for it
@@ -666,10 +665,10 @@ def go_on(world: World, path: Path, storage: Path, id: str):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_run_ends_its_processes_and_says_so(world, number):
     path = killable(world)
-    host = subprocess.Popen(world.command(path), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    host = world.started(path)
     wait_for((world.folder / "begun.txt").exists)
     host.send_signal(number)
-    _, stderr = host.communicate(timeout=20)
+    _, stderr = host.communicate(timeout=60)
     assert (host.returncode, stderr) == (130, b"")
     for file in (world.home / "transcripts").glob("*.jsonl"):
         assert bodies(file)[-1]["payload"]["status"] == "cancelled"
@@ -680,11 +679,12 @@ def test_a_stopped_run_ends_its_processes_and_says_so(world, number):
 def test_a_run_that_another_host_runs_is_refused(world):
     id = run_id()
     path = killable(world)
-    host = subprocess.Popen(world.command(path, "--run", id), stdout=subprocess.DEVNULL)
+    host = world.started(path, "--run", id)
     wait_for((world.folder / "begun.txt").exists)
     second = world.host(path, "--run", id)
     assert second.returncode == 2
     assert b"another host" in second.stderr
     (world.folder / "go").touch()
-    assert host.wait(20) == 0
+    host.communicate(timeout=60)
+    assert host.returncode == 0
     assert (world.folder / "done.txt").read_text().split() == ["zero", "one", "two", "last0"]

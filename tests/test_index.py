@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sampling as samples
+from forking import tracklog
 from tracklog import answers, registry
 from tracklog.check import checker
 from tracklog.errors import BadQuery, UnknownName
@@ -914,17 +915,6 @@ def test_progress_is_told():
     told: list[tuple[int, int]] = []
     indexed(journal).catch_up(lambda done, of: told.append((done, of)))
     assert told == [(12, 12)]
-
-
-def tracklog(home: Path, *arguments: str, given: bytes = b""):
-    return subprocess.run(
-        [sys.executable, "-m", "tracklog", *arguments],
-        input=given,
-        capture_output=True,
-        env={**os.environ, "TRACKLOG_HOME": str(home)},
-        timeout=120,
-        check=False,
-    )
 
 
 def test_the_verbs_of_the_index(tmp_path):

@@ -1,12 +1,11 @@
 """Prices: what is computed where no cost was reported, and what is said about that."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import orjson
 import pytest
 
+from forking import tracklog
 from tracklog import answers, prices
 from tracklog.errors import TracklogError
 from tracklog.home import Home
@@ -118,13 +117,9 @@ def test_a_model_without_a_price_makes_the_sum_a_lower_bound(home):
     [row] = answers.costs(home.index, "all", prices.load())
     assert (row["computed_usd"], row["lower_bound"]) == (1.25, True)
     assert row["unpriced_models"] == ["mine"]
-    command = [sys.executable, "-m", "tracklog", "costs", "--home", str(home.path)]
-    done = subprocess.run(command, capture_output=True, check=True, text=True)
-    assert "no price is known of mine" in done.stderr
+    assert b"no price is known of mine" in tracklog(home.path, "costs").stderr
     for verb in (["runs"], ["show", "r1"]):
-        command = [sys.executable, "-m", "tracklog", *verb, "--home", str(home.path)]
-        done = subprocess.run(command, capture_output=True, check=True, text=True)
-        assert "~1.25" in done.stdout
+        assert b"~1.25" in tracklog(home.path, *verb).stdout
 
 
 def test_the_sums_of_different_writers_are_never_added(home):
@@ -159,14 +154,13 @@ def test_a_home_may_have_prices_of_its_own(home):
 def test_the_command_line_marks_what_was_computed(home):
     usage = {"input_tokens": M, "output_tokens": M}
     home.intake.admit([spend("a", model="gpt-5", usage=usage)])
-    command = [sys.executable, "-m", "tracklog", "costs", "--home", str(home.path)]
-    done = subprocess.run(command, capture_output=True, check=True, text=True)
-    assert "~11.25" in done.stdout
-    assert f"list prices of {prices.load().as_of}" in done.stderr
-    done = subprocess.run([*command, "--json"], capture_output=True, check=True, text=True)
+    done = tracklog(home.path, "costs")
+    assert b"~11.25" in done.stdout
+    assert f"list prices of {prices.load().as_of}" in done.stderr.decode()
+    done = tracklog(home.path, "costs", "--json")
     row = orjson.loads(done.stdout)
     assert (row["cost_usd"], row["computed_usd"]) == (None, 11.25)
-    assert done.stderr == ""
+    assert done.stderr == b""
 
 
 SAMPLES = Path(__file__).parent / "samples" / "importers"

@@ -1,14 +1,11 @@
 """Secrets: found, named, never shown, taken out where that is asked for."""
 
-import os
-import subprocess
-import sys
-
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forking import tracklog
 from tracklog import detectors
 from tracklog.home import Home
 from tracklog.importing import Importing
@@ -122,24 +119,18 @@ def test_a_masker_takes_secrets_out_of_an_event_and_leaves_its_ids():
     assert (masked["seq"], masked["run_id"], masked["type"]) == (1, "r", "tool.call")
 
 
-def tracklog(tmp_path, *arguments, **options):
-    environment = {**os.environ, "TRACKLOG_HOME": str(tmp_path / "home")}
-    command = [sys.executable, "-m", "tracklog", *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, check=False, **options)
-
-
 def test_secrets_names_the_place_that_erase_takes_and_never_the_secret(tmp_path):
     secret = SECRETS["anthropic-key"]
     lines = [line_of("hello"), line_of(f"key {secret}", id="i2"), line_of("bye", id="i3")]
-    tracklog(tmp_path, "record", input=b"\n".join(lines) + b"\n")
-    found = tracklog(tmp_path, "secrets")
+    tracklog(tmp_path / "home", "record", given=b"\n".join(lines) + b"\n")
+    found = tracklog(tmp_path / "home", "secrets")
     assert found.returncode == 1
     assert found.stdout == b"tracklog:r1 2  anthropic-key\n"
     assert secret.encode() not in found.stdout + found.stderr
-    run, seq = found.stdout.split()[:2]
-    erased = tracklog(tmp_path, "erase", run, seq, "--reason", "a key", "--yes")
+    run, seq = found.stdout.decode().split()[:2]
+    erased = tracklog(tmp_path / "home", "erase", run, seq, "--reason", "a key", "--yes")
     assert erased.returncode == 0
-    again = tracklog(tmp_path, "secrets")
+    again = tracklog(tmp_path / "home", "secrets")
     assert (again.returncode, again.stdout) == (0, b"")
     held = b"".join(path.read_bytes() for path in (tmp_path / "home").rglob("*") if path.is_file())
     assert secret.encode() not in held
@@ -147,14 +138,14 @@ def test_secrets_names_the_place_that_erase_takes_and_never_the_secret(tmp_path)
 
 def test_secrets_in_what_was_refused_are_found_too(tmp_path):
     bad = b'{"id":"","run":"r1","text":"' + SECRETS["npm-token"].encode() + b'"}\n'
-    assert tracklog(tmp_path, "record", "--dialect", "tracklog", input=bad).returncode == 1
-    found = tracklog(tmp_path, "secrets")
+    assert tracklog(tmp_path / "home", "record", "--dialect", "tracklog", given=bad).returncode == 1
+    found = tracklog(tmp_path / "home", "secrets")
     assert found.stdout == b"refused 1  npm-token\n"
 
 
 def test_record_redacts_where_asked_and_that_is_on_record(tmp_path):
     secret = SECRETS["github-token"]
-    done = tracklog(tmp_path, "record", "--redact", input=line_of(f"key {secret}") + b"\n")
+    done = tracklog(tmp_path / "home", "record", "--redact", given=line_of(f"key {secret}") + b"\n")
     assert done.returncode == 0
     with Home(tmp_path / "home", readonly=True) as home:
         [record] = home.journal.read(0, 10)

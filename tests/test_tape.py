@@ -1,13 +1,13 @@
 """The tape: a recorded run answers again, in order or by match, and says where the new run left it."""
 
 import json
-import subprocess
-import sys
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import forking
 from hosting import Host, flow, pairs, put
 from test_host_fishbowl import (
     EXAMPLES,
@@ -158,10 +158,7 @@ def test_the_first_divergence_and_what_nobody_asked_for_are_told(tmp_path):
     assert b"was not recorded" in missed.stderr
     live = world.host(path, "--tape", run, "--input", "q=b", "--by", "match", "--on-miss", "live")
     assert b"[ask] It is b" in live.stdout
-    command = [sys.executable, "-m", "tracklog", "diff", run, runs_of(world)[-1]]
-    told = subprocess.run(
-        [*command, "--home", str(world.home)], capture_output=True, check=False, timeout=60
-    )
+    told = forking.tracklog(world.home, "diff", run, runs_of(world)[-1])
     assert told.returncode == 1
     assert b"they part at step" in told.stdout
 
@@ -387,12 +384,7 @@ def test_a_run_of_another_dialect_answers_on_any_stage(tmp_path):
 
 
 def test_the_command_line_plays_a_show_from_a_tape(tmp_path):
-    def tracklog(*words: str) -> subprocess.CompletedProcess:
-        return subprocess.run(
-            [sys.executable, "-m", "tracklog", *words, "--home", str(tmp_path)],
-            capture_output=True, check=False, timeout=120,
-        )  # fmt: skip
-
+    tracklog = partial(forking.tracklog, tmp_path)
     path = str(EXAMPLES[0])
     assert tracklog("host", "fishbowl", path, "--fast", "--run", "one").returncode == 0
     same = tracklog("host", "fishbowl", path, "--fast", "--run", "two", "--tape", "one")

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sampling as samples
+from forking import tracklog
 from tracklog.cli._screen import keys_of
 from tracklog.dialects import tracklog as native
 from tracklog.fact import Answered, Asked, Began, Called, Ended, Moved, Noted, Returned, Said, Spent
@@ -454,27 +455,17 @@ def test_nothing_is_sent_while_nothing_changes_but_the_clock(home, started):
     assert len(top.terminal.heard) - before < 1500
 
 
-def tracklog(home, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "tracklog", *map(str, arguments)],
-        capture_output=True,
-        env={**os.environ, "TRACKLOG_HOME": str(home.path)},
-        timeout=120,
-        check=False,
-    )
-
-
 def test_a_pipe_gets_one_frame_and_json_its_state(home):
-    empty = tracklog(home, "top")
+    empty = tracklog(home.path, "top")
     assert (empty.returncode, b"no runs yet" in empty.stdout) == (0, True)
     words = "w" * 150
     record(home, "r1", Began(what="run", task="t"), Called(tool="sh", call_id="c1"), said(words))
     record(home, "r2", Asked(question_id="q", text="May I?"))
-    shown = tracklog(home, "top").stdout.decode()
+    shown = tracklog(home.path, "top").stdout.decode()
     assert words in shown
     assert shown.splitlines()[0].startswith("2 runs  1 waiting  1 working")
     assert "\x1b" not in shown
-    state = orjson.loads(tracklog(home, "top", "--json").stdout)
+    state = orjson.loads(tracklog(home.path, "top", "--json").stdout)
     assert [(row["run"], row["status"]) for row in state["runs"]] == [
         ("r2", "waiting"),
         ("r1", "working"),

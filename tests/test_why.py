@@ -1,8 +1,5 @@
 """From an event back to its prompt, and on to what it caused: along ids, handoffs, sub-runs, order."""
 
-import os
-import subprocess
-import sys
 import time
 
 import orjson
@@ -11,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sampling as samples
+from forking import tracklog
 from tracklog.dialects import tracklog as native
 from tracklog.errors import NoSuchRecord
 from tracklog.fact import (
@@ -437,16 +435,6 @@ def test_a_long_run_is_answered_in_seconds(home):
     assert time.process_time() - begun < 30
 
 
-def tracklog(home, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "tracklog", *map(str, arguments)],
-        capture_output=True,
-        env={**os.environ, "TRACKLOG_HOME": str(home.path)},
-        timeout=120,
-        check=False,
-    )
-
-
 def test_the_verb_tells_the_way_in_words_and_as_json(home):
     sly = "Mend\x1b[2J it\n\u202e"
     record(
@@ -456,7 +444,7 @@ def test_the_verb_tells_the_way_in_words_and_as_json(home):
         told(3, Returned(call_id="c1", ok=False, error="no such file")),
         told(4, said("It is not there", agent="coder")),
     )
-    done = tracklog(home, "why", "r1", 3)
+    done = tracklog(home.path, "why", "r1", 3)
     assert done.returncode == 0, done.stderr
     shown = done.stdout.decode()
     assert shown.replace("\n", "").isprintable()
@@ -465,11 +453,11 @@ def test_the_verb_tells_the_way_in_words_and_as_json(home):
     assert "prompt" in rows[1]
     assert "coder: read(path=a.py)" in rows[2]
     assert "read failed: no such file" in rows[3] or "it failed: no such file" in rows[3]
-    answer = orjson.loads(tracklog(home, "why", "r1", 3, "--json").stdout)
+    answer = orjson.loads(tracklog(home.path, "why", "r1", 3, "--json").stdout)
     assert [step["seq"] for step in answer["back"]] == [2, 1]
     assert answer["back"][-1]["words"] == " ".join(sly.split())
-    assert tracklog(home, "why", "r1", 99).returncode == 2
-    assert b"did you mean r1" in tracklog(home, "why", "r11", 1).stderr
+    assert tracklog(home.path, "why", "r1", 99).returncode == 2
+    assert b"did you mean r1" in tracklog(home.path, "why", "r11", 1).stderr
 
 
 def test_the_middle_of_a_long_way_is_shown_when_asked_for(home):
@@ -478,7 +466,7 @@ def test_the_middle_of_a_long_way_is_shown_when_asked_for(home):
         lines.append(told(n, Called(tool="t", call_id=f"c{n}")))
         lines.append(told(n + 1, Returned(call_id=f"c{n}", ok=True)))
     record(home, *lines)
-    short = tracklog(home, "why", "r1", len(lines)).stdout.decode()
+    short = tracklog(home.path, "why", "r1", len(lines)).stdout.decode()
     assert "more between; --all shows them" in short
-    whole = tracklog(home, "why", "r1", len(lines), "--all").stdout.decode()
+    whole = tracklog(home.path, "why", "r1", len(lines), "--all").stdout.decode()
     assert len(whole.splitlines()) > len(lines)
