@@ -32,7 +32,7 @@ export class Collector {
       let text = "";
       child.stdout?.on("data", (part: Buffer) => {
         text += part.toString();
-        const said = /http:\/\/127\.0\.0\.1:(\d+)\s/.exec(text);
+        const said = /http:\/\/127\.0\.0\.1:(\d+)\D/.exec(text);
         if (said) found(Number(said[1]));
       });
       child.once("exit", (code) => failed(new Error(`the collector ended with ${code}`)));
