@@ -9,9 +9,11 @@ import threading
 import time
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tracklog.cli import tracklog as cli
 from tracklog.errors import InvalidEvent, TranscriptLocked
 from tracklog.recorder import Recorder
 from tracklog.transcript import (
@@ -496,6 +498,26 @@ def test_row_4_the_content_says_which_run_it_is(tmp_path):
     assert list(load(path)[0]) == [RUN]
     assert "file-name" in {flaw.name for flaw in lint(path)}
     assert list(load(story(tmp_path, body(1) | {"run_id": ""}))[0]) == [""]
+
+
+def test_check_tells_what_is_amiss_with_a_transcript_among_others(tmp_path):
+    call = body(1, "step.call_workflow.started", step("s", "call_workflow"), child_run_id="gone")
+    folder = tmp_path / "transcripts"
+    folder.mkdir()
+    path = story(folder, call, body(2) | {"run_id": "other"}, name="some-name")
+    amiss = {"link-child", "run-id-mixed", "file-name"}
+    flaws = {flaw.name: flaw for flaw in lint(path) if flaw.name in amiss}
+    assert flaws.keys() == amiss
+    done = CliRunner().invoke(cli, ["check", "--json", str(path)])
+    told = [row for row in map(json.loads, done.stdout.splitlines()) if "finding" in row]
+    told = [row for row in told if row["finding"] in amiss]
+    assert [(row["finding"], row["line"], row["message"]) for row in told] == [
+        (name, flaws[name].number or None, flaws[name].message)
+        for name in ("link-child", "run-id-mixed", "file-name")
+    ]
+    assert "at end    warning  file-name" in CliRunner().invoke(cli, ["check", str(path)]).stdout
+    elsewhere = path.rename(tmp_path / path.name)
+    assert "file-name" not in CliRunner().invoke(cli, ["check", str(elsewhere)]).stdout
 
 
 def test_row_5_several_runs_in_one_file_are_told_apart_and_linked(tmp_path):

@@ -3,6 +3,7 @@
 import sys
 import tempfile
 from collections import Counter
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -45,10 +46,13 @@ def command(
     """Tell for every line whether it is good, and if not, every fault with its place and a hint.
 
     A line whose dialect is not given is recognised; an ambiguous one is said to be so.
+    Of a file in a folder of transcripts it is also told if its name or its links are amiss.
     """
     from tracklog import registry  # noqa: PLC0415  # the dialects are slow to import
     from tracklog.check import Found, check  # noqa: PLC0415
+    from tracklog.event import Event  # noqa: PLC0415
     from tracklog.lines import CAP, split  # noqa: PLC0415
+    from tracklog.transcript.lint import kept  # noqa: PLC0415
 
     dialects = [registry.dialect(dialect)] if dialect else registry.dialects()
     cap = max_line or CAP
@@ -56,17 +60,23 @@ def command(
     unread = 0
     for name in terminal.inputs(files):
         report.open(name)
+        file = kept(Path(name))
         try:
             with terminal.opened(name) as source:
                 for result in check(split(source, cap), dialects, cap):
                     if isinstance(result, Found):
                         report.found(result)
-                    else:
-                        report.judged(result)
+                        continue
+                    report.judged(result)
+                    if file and isinstance(result.result, Event):
+                        for finding in file.hear(result.result):
+                            report.found(Found(result.line, finding, result.result.dialect))
         except terminal.Unreadable as error:
             unread += 1
             terminal.say_error(error.message)
         else:
+            for finding in file.rest() if file else ():
+                report.found(Found(None, finding))
             report.close()
     report.end()
     sys.exit(2 if unread else 1 if report.refused else 0)
@@ -108,7 +118,7 @@ class _Words:
         self.counts["found"] += 1
         name, message, level = found.finding
         colour = {"error": "red", "warning": "yellow", "info": "cyan"}[level]
-        where = f"  (run {found.run})" if found.line is None else ""
+        where = f"  (run {found.run})" if found.line is None and found.run else ""
         said = terminal.plain(f"{message}{where}")
         self._row(found.line, level, colour, f"{click.style(name, bold=True)}  {said}")
 
@@ -170,7 +180,8 @@ class _Json:
         pass
 
     def end(self) -> None:
-        self.later.seek(0)
-        while chunk := self.later.read(SPOOL):
-            sys.stdout.buffer.write(chunk)
+        with self.later:
+            self.later.seek(0)
+            while chunk := self.later.read(SPOOL):
+                sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()

@@ -8,40 +8,52 @@ from tracklog.lint import Lint
 from tracklog.transcript.reader import Flaw, Reader, Reading
 
 
+class File:
+    """What is surprising in a transcript as one file among others."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._runs: set[str] = set()
+
+    def hear(self, event: Event) -> list[Finding]:
+        """What is found at an event."""
+        if event.dialect != dialect.name:
+            return []
+        self._runs.add(event.run)
+        child = event.body.get("child_run_id")
+        if event.kind != "step.call_workflow.started" or not isinstance(child, str):
+            return []
+        if self.path.with_name(f"{child}.jsonl").exists():
+            return []
+        return [Finding("link-child", f"the transcript of {child} is missing")]
+
+    def rest(self) -> list[Finding]:
+        """What is found at its end."""
+        found = []
+        if len(self._runs) > 1:
+            found.append(Finding("run-id-mixed", f"{len(self._runs)} runs in one file"))
+        if self._runs and self.path.stem not in self._runs:
+            found.append(Finding("file-name", f"{self.path.name} is not named after its run"))
+        return found
+
+
+def kept(path: Path) -> File | None:
+    """A transcript that stands where a recorder keeps them, each named after its run."""
+    path = path.absolute()
+    return File(path) if (path.parent.name, path.suffix) == ("transcripts", ".jsonl") else None
+
+
 def lint(path: str | Path) -> list[Flaw]:
     """Every flaw and every finding of one file, in the order of the file; nothing is refused."""
-    path = Path(path)
-    lint, found = Lint([dialect]), []
-    runs: set[str] = set()
-    for each in Reader(path):
+    lint, file, found = Lint([dialect]), File(Path(path)), []
+    for each in Reader(file.path):
         if isinstance(each, Flaw):
             found.append(each)
-            continue
-        event = each.event
-        if isinstance(event, Event):
-            found += [_flaw(finding, each) for finding in lint.hear(event)]
-            runs.add(event.run)
-            found += [_flaw(finding, each) for finding in _links(event, path)]
-    found += [Flaw(rest.name, 0, 0, rest.message, rest.level) for _, _, rest in lint.rest()]
-    return found + _file(path, runs)
-
-
-def _links(event: Event, path: Path) -> list[Finding]:
-    child = event.body.get("child_run_id")
-    if event.kind != "step.call_workflow.started" or not isinstance(child, str):
-        return []
-    if path.with_name(f"{child}.jsonl").exists():
-        return []
-    return [Finding("link-child", f"the transcript of {child} is missing")]
-
-
-def _file(path: Path, runs: set[str]) -> list[Flaw]:
-    found = []
-    if len(runs) > 1:
-        found.append(Flaw("run-id-mixed", 0, 0, f"{len(runs)} runs in one file"))
-    if runs and path.stem not in runs:
-        found.append(Flaw("file-name", 0, 0, f"{path.name} is not named after its run"))
-    return found
+        elif isinstance(each.event, Event):
+            told = [*lint.hear(each.event), *file.hear(each.event)]
+            found += [_flaw(finding, each) for finding in told]
+    rest = [*(finding for _, _, finding in lint.rest()), *file.rest()]
+    return found + [Flaw(each.name, 0, 0, each.message, each.level) for each in rest]
 
 
 def _flaw(finding: Finding, reading: Reading) -> Flaw:
