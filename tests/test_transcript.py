@@ -323,12 +323,12 @@ def test_a_very_long_pending_line_is_not_copied_again_and_again(tmp_path):
     follow = Follow(path)
     long = line(1, "message.assistant", said("x" * (32 << 20)))
     path.write_bytes(long)
-    began = time.monotonic()
+    began = time.process_time()
     assert take(follow) == []
     with path.open("ab") as file:
         file.write(b"\n")
     assert take(follow) == [1]
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 def story(tmp_path, *lines: dict | bytes, name: str = RUN):

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from io import BytesIO
@@ -10,9 +11,13 @@ from typing import BinaryIO, NamedTuple
 
 from tracklog.intake import Intake, Verdict
 from tracklog.lines import Line, split
+from tracklog.marks import Place
 
 STEP = 4 << 20
 """Bytes of a file that are admitted at a time, at least a line."""
+
+FIRST = 1 << 16
+"""Bytes of its first line by which a file is known."""
 
 
 class Heard(NamedTuple):
@@ -33,7 +38,8 @@ class Unheard(NamedTuple):
 class Follower:
     """Watches folders and files; each file's place stands in the journal with its records.
 
-    A file is known by its path and its first line: one that was replaced is read from its start.
+    A file is known by its path and its first line: one that was replaced is read from its start,
+    and one that was renamed is read on where it was, if what was heard last stands there.
     What lies in `home` is our own, and is never listened to.
     """
 
@@ -49,7 +55,9 @@ class Follower:
         self._dialect = dialect
         self._home = home and home.resolve()
         self._places: dict[str, int] = {}
-        self._sizes: dict[Path, int] = {}
+        self._alike: defaultdict[str, set[str]] | None = None
+        """The sources that ever left a mark, by what tells first lines apart."""
+        self._seen: dict[Path, tuple[int, ...]] = {}
         self._counted: dict[str, tuple[int, int]] = {}
         self._unheard: set[Path] = set()
 
@@ -58,13 +66,14 @@ class Follower:
         for path in self._files():
             try:
                 found = path.stat()
-                if self._sizes.get(path) == found.st_size:
+                seen = (found.st_size, found.st_ino, found.st_mtime_ns)
+                if self._seen.get(path) == seen:
                     continue
                 yield from self._read(path, found)
-                self._sizes[path] = found.st_size
+                self._seen[path] = seen
                 self._unheard.discard(path)
             except FileNotFoundError:
-                self._sizes.pop(path, None)  # gone: what was heard of it stays
+                self._seen.pop(path, None)  # gone: what was heard of it stays
             except OSError as error:
                 if path not in self._unheard:
                     yield Unheard(path, error.strerror or str(error))
@@ -90,12 +99,11 @@ class Follower:
         if not stat.S_ISREG(found.st_mode):
             raise OSError(0, "it is no regular file")  # a pipe would have us wait for its writer
         with path.open("rb") as file:
-            first = file.readline(1 << 16)
-            if not first.endswith(b"\n") and len(first) < 1 << 16:
+            first = file.readline(FIRST)
+            if not first.endswith(b"\n") and len(first) < FIRST:
                 return  # its first line is still being written
-            name = os.fsencode(path.resolve()).decode("utf-8", "backslashreplace")
-            source = f"file:{name}#{sha256(first).hexdigest()[:16]}"
-            place = self._place(source)
+            source = _source(path, first)
+            place = self._place(source, file)
             if place > size:
                 place = 0  # cut back: what is there now is read again
             while place < size:
@@ -131,8 +139,57 @@ class Follower:
         self._counted[source] = at, count
         return count
 
-    def _place(self, source: str) -> int:
+    def _place(self, source: str, file: BinaryIO) -> int:
         if source not in self._places:
-            known = self._intake.marks.place(source)
+            known = self._intake.marks.place(source) or self._renamed(source, file)
             self._places[source] = known.through if known else 0
         return self._places[source]
+
+    def _renamed(self, source: str, file: BinaryIO) -> Place | None:
+        """Where a file got to under another name, which nothing that begins alike has any more."""
+        marks = self._intake.marks
+        if self._alike is None:
+            self._alike = defaultdict(set)
+            for each in marks.sources():
+                self._alike[each[-BEGUN:]].add(each)
+        alike = self._alike[source[-BEGUN:]]
+        places = [known for each in alike if not _stands(each) and (known := marks.place(each))]
+        alike.add(source)
+        return next((known for known in places if self._holds(file, known)), None)
+
+    def _holds(self, file: BinaryIO, known: Place) -> bool:
+        """Whether the record that said how far a source got stands in this file, before that place.
+
+        Kahn lines have no identity: what is taken for new is counted again, and what is taken
+        for known is lost. So the bytes decide.
+        """
+        record = next(iter(self._intake.journal.read(known.seq - 1, 1)), None)
+        if record is None or record.seq != known.seq or not record.line:
+            return False
+        begin = max(0, known.through - max(STEP, len(record.line) + 2))
+        file.seek(begin)
+        return record.line in file.read(known.through - begin)
+
+
+BEGUN = 16
+"""Characters of a source's name that tell first lines apart."""
+
+
+def _source(path: Path, first: bytes) -> str:
+    name = os.fsencode(path.resolve()).decode("utf-8", "backslashreplace")
+    return f"file:{name}#{sha256(first).hexdigest()[:BEGUN]}"
+
+
+def _stands(source: str) -> bool:
+    """Whether the file of this name still begins as it did, as far as its name can be read."""
+    name = source.removeprefix("file:")[: -BEGUN - 1]
+    path = Path(name)
+    if "\\" in name:
+        return True
+    if not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            return _source(path, file.readline(FIRST)) == source
+    except OSError:
+        return False

@@ -45,6 +45,13 @@ class Marks:
             self._catch_up()
             return self._places.get(source)
 
+    def sources(self) -> list[str]:
+        """Every source that left a mark, the latest last."""
+        with self._mutex:
+            self._asked = True
+            self._catch_up()
+            return list(self._places)
+
     def save(self) -> None:
         """Writes the cache, if there is a place for it and anybody asked for what is in it."""
         if self._path is None or not self._asked:
