@@ -597,7 +597,8 @@ def _settle(node: str, decision: _Decision) -> list[Finding]:
     """What is amiss with a decision once nothing more can be done about it."""
     if not decision.low or decision.actions:
         return []
-    what = f"{decision.agent} in {node} decided with {decision.confidence} < {decision.threshold}"
+    who = f"{decision.agent} in {node}" if node else decision.agent
+    what = f"{who} decided with {decision.confidence} < {decision.threshold}"
     if decision.hinted:
         message = f"{what}; what looks like its escalation does not name it as its cause"
         return [finding("escalation-form", message)]
