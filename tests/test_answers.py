@@ -177,6 +177,12 @@ def test_a_run_is_known_by_the_names_that_others_have_for_it(tmp_path, name):
         assert home.run(name) == ("tracklog", "s1")
 
 
+def test_a_run_that_is_said_in_full_is_that_one_whatever_others_are_called(tmp_path):
+    with fleet(tmp_path, alias("s1", "a"), alias("tracklog:s1", "b")) as home:
+        assert home.run("tracklog:s1") == ("tracklog", "s1")
+        assert home.run("tracklog:tracklog:s1") == ("tracklog", "tracklog:s1")
+
+
 def test_a_name_of_two_runs_is_asked_about_and_a_runs_own_name_comes_first(tmp_path):
     lines = [alias("s1", "both"), alias("s2", "both"), alias("s1", "s2", 2), alias("s3", "lonely")]
     with fleet(tmp_path, *lines) as home:

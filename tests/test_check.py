@@ -17,12 +17,13 @@ from tracklog.check import (
     check,
     checker,
     door_for,
+    passed,
     recognise,
     understand,
     upcast,
 )
 from tracklog.dialects import Dialect, Policy, Shape
-from tracklog.event import Event, Problem, Refusal
+from tracklog.event import Event, Passed, Problem, Refusal
 from tracklog.lines import split
 
 START = b'{"ts":"2026-05-05T09:00:00.000Z","run_id":"r1","event":"agent_run_start","agent_id":"a","task":"t"}'
@@ -301,11 +302,20 @@ def upcast_v1_v2(body):
 )
 def test_lines_checked_together_are_judged_as_if_each_were_alone(name, lines):
     dialect = registry.dialect(name)
-    alone = list(map(checker(dialect), lines))
+    alone = [passed(checker(dialect)(line)) for line in lines]
     together = batch_checker(dialect)
     assert together(lines) == alone
-    good = [event.line for event in alone if isinstance(event, Event)]
-    assert together(good) == list(map(checker(dialect), good))
+    good = [each for each in alone if isinstance(each, Passed)]
+    assert together([each.line for each in good]) == good
+
+
+def test_one_bad_line_among_more_than_are_judged_at_one_go_is_named_and_no_other():
+    dialect = registry.dialect("kahn-agent")
+    lines = [START.replace(b"r1", b"r%d" % n) for n in range(500)]
+    lines[333] = b"{}"
+    found = batch_checker(dialect)(lines)
+    assert found == [passed(checker(dialect)(line)) for line in lines]
+    assert [n for n, each in enumerate(found) if isinstance(each, Refusal)] == [333]
 
 
 def test_an_old_version_is_read_through_its_upcaster_and_its_line_is_kept():

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from collecting import Collector
 from forking import Tracklog, tracklog
+from tracklog.check import checker
 from tracklog.dialects import fishbowl as speech
 from tracklog.folds import leaderboard
 from tracklog.home import Home
@@ -466,11 +467,10 @@ def test_the_same_seed_is_the_same_log_to_the_byte(tmp_path, path, group):
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_what_is_played_has_no_finding_and_only_the_envelope(home, path):
     events = played(home, load(path))
-    lint = Lint([speech.dialect])
+    lint, checked = Lint([speech.dialect]), checker(speech.dialect)
     found = []
     for event in events:
-        (checked,) = home.intake._checks["fishbowl"]([orjson.dumps(event)])
-        found += lint.hear(checked)
+        found += lint.hear(checked(orjson.dumps(event)))
         assert list(event) == FIELDS
         assert event["schema_version"] == 1
     assert found == []

@@ -48,6 +48,17 @@ class Event(NamedTuple):
     """What had to be tolerated to read it."""
 
 
+class Passed(NamedTuple):
+    """A line that passed the door: all that is still needed of it to be kept."""
+
+    dialect: str
+    family: str
+    run: str
+    kind: str
+    id: str | None
+    line: bytes
+
+
 class Problem(NamedTuple):
     """One fault for which a line is refused."""
 

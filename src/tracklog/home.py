@@ -110,6 +110,9 @@ class Home:
         """The run that is meant: `family:run`, a run id, a name that another system has for it,
         or the beginning of one of these.
         """
+        family, _, own = name.partition(":")
+        if own and self.journal.read(0, 1, (family, own)):
+            return family, own  # said in full: not every run has to be looked at
         runs = self.runs()
         found = {run for run in runs if name in (run[1], ":".join(run))}
         if not found:

@@ -8,9 +8,9 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tracklog.check import understood
+from tracklog.check import parse, understood
 from tracklog.dialects import Dialect
-from tracklog.event import REDACTED, Body, Event, Problem, Refusal
+from tracklog.event import REDACTED, Body, Event, Passed, Problem, Refusal
 from tracklog.frame import Record, Run
 from tracklog.journal import Journal
 from tracklog.lint import digest
@@ -103,7 +103,7 @@ Fresh = list[tuple[Heard, Sequence[int], Sequence[int]]]
 An id is remembered by its hash, which takes half the room: a run may have millions.
 """
 
-_KEY, _ID = itemgetter(slice(3)), itemgetter(5)
+_KEY, _ID = itemgetter(slice(3)), itemgetter(4)
 
 
 class Identities:
@@ -133,12 +133,12 @@ class Identities:
         self._absorbed = journal.last
         """Up to here, whatever was appended is either ours or was looked at."""
 
-    def stretches(self, events: Sequence[Event]) -> list[Stretch]:
+    def stretches(self, events: Sequence[Passed]) -> list[Stretch]:
         """The runs of these events, in order, with how many follow each other in each."""
         return [(key, len(list(group))) for key, group in groupby(map(_KEY, events))]
 
     def decide(
-        self, events: Sequence[Event], stretches: Iterable[Stretch]
+        self, events: Sequence[Passed], stretches: Iterable[Stretch]
     ) -> tuple[list[Outcome | None], Fresh]:
         """For each event None when it is to be appended, and which identities are new by that."""
         decided: list[Outcome | None] = [None] * len(events)
@@ -160,7 +160,7 @@ class Identities:
 
     def _decide_each(
         self,
-        events: Sequence[Event],
+        events: Sequence[Passed],
         places: range,
         known: Heard,
         decided: list[Outcome | None],
@@ -188,7 +188,7 @@ class Identities:
             new_places.append(n)
 
     def settle(
-        self, events: Sequence[Event], decided: list[Outcome | None], fresh: Fresh, seqs: range
+        self, events: Sequence[Passed], decided: list[Outcome | None], fresh: Fresh, seqs: range
     ) -> list[Outcome]:
         """The same list with the numbers that the new ones got, which are known from now on."""
         numbers = iter(seqs)
@@ -237,7 +237,7 @@ class Identities:
 
         return still_new
 
-    def _first(self, event: Event, events: Sequence[Event], settled: list[Outcome]) -> int:
+    def _first(self, event: Passed, events: Sequence[Passed], settled: list[Outcome]) -> int:
         """The number of the first of these events that has this one's identity, and its content."""
         named = [
             (other, outcome)
@@ -249,13 +249,13 @@ class Identities:
                 return number
         return named[0][1]  # it was redacted on its way in: a pending identity is in the same list
 
-    def _variant(self, event: Event) -> int:
+    def _variant(self, event: Event | Passed) -> int:
         """The name of an event that was kept though its identity was heard before."""
-        return hash((event.id, digest(self._dialects[event.dialect], _exact(event))))
+        return hash((event.id, digest(self._dialects[event.dialect], _exact(event.line))))
 
-    def _compare(self, event: Event, seq: int, before: Sequence[Event]) -> Outcome | None:
+    def _compare(self, event: Passed, seq: int, before: Sequence[Passed]) -> Outcome | None:
         dialect = self._dialects[event.dialect]
-        earlier: Event | None
+        earlier: Event | Passed | None
         if seq == PENDING:
             earlier = next((other for other in before if _same(event, other)), None)
         else:
@@ -269,7 +269,7 @@ class Identities:
             return None  # not understood any more, or another id with the same hash
         if event.line == earlier.line:
             return Known(seq)
-        now, then = _exact(event), _exact(earlier)
+        now, then = _exact(event.line), _exact(earlier.line)
         if digest(dialect, now) == digest(dialect, then):
             return Known(seq)
         if _differ_by_redaction(now, then, dialect.policy.ignores):
@@ -333,12 +333,14 @@ class Identities:
         self._absorbed = first - 1
 
 
-def _exact(event: Event) -> Body:
+def _exact(line: bytes) -> Body:
     """The body with every integer as it is written: the quick parser rounds those of 65 bits."""
     try:
-        body: Body = json.loads(event.line)
+        body: Body = json.loads(line)
     except (RecursionError, ValueError):  # too deep, or a number too long, for the standard library
-        return event.body
+        parsed = parse(line)
+        assert not isinstance(parsed, Refusal), "the door let it in"
+        body, _ = parsed
     return body
 
 
@@ -369,5 +371,5 @@ def _is_redacted_blob(value: Body) -> bool:
     return isinstance(blob, dict) and "redacted" in blob
 
 
-def _same(event: Event, other: Event) -> bool:
+def _same(event: Passed, other: Passed) -> bool:
     return event.id == other.id and event[:3] == other[:3]

@@ -11,10 +11,10 @@ from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from tracklog import problems
-from tracklog.check import CheckAll, batch_checker, door_for
+from tracklog.check import CheckAll, batch_checker, door_for, passed, understand
 from tracklog.dialects import Dialect
 from tracklog.errors import KeyReused, Overtaken
-from tracklog.event import Body, Event, Problem, Refusal
+from tracklog.event import Body, Passed, Problem, Refusal
 from tracklog.fact import Began, Ended
 from tracklog.identities import Identities, Known, Outcome, Stretch
 from tracklog.journal import Journal, Mark
@@ -71,7 +71,9 @@ class Intake:
             name: batch_checker(dialect) for name, dialect in self._dialects.items()
         }
         any_of_them = door_for(self._dialects.values())
-        self._checks[None] = lambda lines, _bodies=None, /: list(map(any_of_them, lines))
+        self._checks[None] = lambda lines, _bodies=None, /: [
+            passed(any_of_them(line)) for line in lines
+        ]
         self._identities = Identities(journal, self._dialects, journal.runs)
         self._stripes = [threading.Lock() for _ in range(STRIPES)]
 
@@ -95,7 +97,7 @@ class Intake:
         lines = list(lines)
         results = self._judged(lines, self._checks[dialect], bodies)
         redacted = self._redacted(results) if self._redact else {}
-        events: list[Event] = [result for result in results if type(result) is Event]
+        events: list[Passed] = [result for result in results if type(result) is Passed]
         if len(events) < len(results):
             self._put_aside(zip(lines, results, strict=True))
         stretches = self._identities.stretches(events)
@@ -135,7 +137,7 @@ class Intake:
 
     def _judged(
         self, lines: list[bytes], check: CheckAll, bodies: Sequence[Body | None] | None = None
-    ) -> list[Event | Refusal]:
+    ) -> list[Passed | Refusal]:
         cap = self.cap
         if max(map(len, lines), default=0) <= cap:
             return check(lines, bodies)
@@ -145,13 +147,13 @@ class Intake:
             for line in lines
         ]
 
-    def _redacted(self, results: list[Event | Refusal]) -> dict[int, Sequence[str]]:
+    def _redacted(self, results: list[Passed | Refusal]) -> dict[int, Sequence[str]]:
         """Puts redacted events in the place of those they were made of; by place, what was taken."""
         assert self._redact is not None
         taken: dict[int, Sequence[str]] = {}
         place = 0
         for n, event in enumerate(results):
-            if not isinstance(event, Event):
+            if not isinstance(event, Passed):
                 continue
             if self._dialects[event.dialect].policy.redactable:
                 line, names = self._redact(event.line)
@@ -177,7 +179,7 @@ class Intake:
 
     def _keep(
         self,
-        events: list[Event],
+        events: list[Passed],
         stretches: list[Stretch],
         redacted: dict[int, Sequence[str]],
         batch: str | None,
@@ -213,18 +215,19 @@ class Intake:
                 raise
             return self._identities.settle(events, decided, fresh, seqs)
 
-    def _lives(self, events: list[Event]) -> bool:
+    def _lives(self, events: list[Passed]) -> bool:
         """Whether something began or ended in these events."""
         return any(
             isinstance(fact, Began | Ended)
             for event in events
-            for fact in self._dialects[event.dialect].facts(event)
+            for dialect in (self._dialects[event.dialect],)
+            for fact in dialect.facts(understand(dialect, event.line))
         )
 
 
 def _new(
-    events: list[Event], decided: list[Outcome | None], redacted: dict[int, Sequence[str]]
-) -> tuple[list[Event], dict[int, Sequence[str]]]:
+    events: list[Passed], decided: list[Outcome | None], redacted: dict[int, Sequence[str]]
+) -> tuple[list[Passed], dict[int, Sequence[str]]]:
     """The events that are to be appended, and what was taken out of which of them."""
     if not any(decided):
         return events, redacted
@@ -246,17 +249,17 @@ def _again(count: int, first: int, now: int, batch: str) -> list[Outcome]:
     return [Known(seq) for seq in range(first, first + count)]
 
 
-def _verdicts(results: Sequence[Event | Refusal], kept: list[Outcome]) -> list[Verdict]:
+def _verdicts(results: Sequence[Passed | Refusal], kept: list[Outcome]) -> list[Verdict]:
     """What is told of each line; the case that all are new is the common one, and is quick."""
     if len(kept) == len(results) and set(map(type, kept)) <= {int}:
         what = (map(part, results) for part in (_DIALECT, _KIND, _RUN))
         told = zip(repeat("accepted"), kept, repeat(()), *what)
         return list(map(tuple.__new__, repeat(Verdict), told))
     left = iter(kept)
-    return [_verdict(each, next(left) if isinstance(each, Event) else each) for each in results]
+    return [_verdict(each, next(left) if isinstance(each, Passed) else each) for each in results]
 
 
-def _verdict(heard: Event | Refusal, outcome: Outcome) -> Verdict:
+def _verdict(heard: Passed | Refusal, outcome: Outcome) -> Verdict:
     what = (heard.dialect, heard.kind, heard.run)
     if isinstance(outcome, Refusal):
         return Verdict("refused", None, outcome.problems, *what)
