@@ -155,7 +155,7 @@ class Follower:
         alike = self._alike[source[-BEGUN:]]
         places = [known for each in alike if not _stands(each) and (known := marks.place(each))]
         alike.add(source)
-        return next((known for known in places if self._holds(file, known)), None)
+        return max((known for known in places if self._holds(file, known)), default=None)
 
     def _holds(self, file: BinaryIO, known: Place) -> bool:
         """Whether the record that said how far a source got stands in this file, before that place.
