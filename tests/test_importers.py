@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from soaking import SOAK
-from tracklog import answers, registry
+from tracklog import answers, prices, registry
 from tracklog.cli import tracklog
 from tracklog.dialects.tracklog import line_id
 from tracklog.fact import Noted
@@ -422,13 +422,21 @@ def test_claude_what_was_printed_and_its_file_count_once(tmp_path, home, order):
     held = reply(2, {"type": "text", "text": "yes"})
     printed = {"type": "assistant", "session_id": SESSION, "message": held["message"]}
     started = {"type": "system", "subtype": "init", "session_id": SESSION}
+    held["message"]["model"] = "claude-sonnet-4-5"
+    total = {"total_cost_usd": 0.5, "usage": held["message"]["usage"]}
+    ended = {"type": "result", "subtype": "success", "session_id": SESSION, "is_error": False}
     paths = [
-        write(tmp_path / "printed.jsonl", started, printed),
+        write(tmp_path / "printed.jsonl", started, printed, ended | total),
         write(tmp_path / f"{SESSION}.jsonl", held),
     ]
     for n in order:
         Importing(home).bring([paths[n]])
         assert costs(home)[SESSION]["output_tokens"] == 5
+        (paid,) = answers.costs(home.index, prices=prices.load())
+        assert (paid["calls"], paid["cost_usd"]) == (1, None)  # a total is never added
+        assert paid["computed_usd"] == pytest.approx((3 * 3 + 5 * 15) / 1e6)
+        (run,) = answers.runs(home.index, "2026-05-06T00:00:00.000Z", prices=prices.load())
+        assert (run["cost_usd"], run["computed_usd"]) == (None, paid["computed_usd"])
 
 
 def test_claude_what_no_person_typed_is_injected(tmp_path):
