@@ -1184,6 +1184,18 @@ def test_a_page_shows_the_talk_with_calls_beside_their_results():
     assert "converged" in text[: text.index("<main>")]
 
 
+def test_a_page_shows_what_was_asked_what_could_be_chosen_and_who_answered():
+    asked = Asked(
+        question_id="q1", text="Deploy?", what="approval", options=("now & here", {"label": "no"}),
+        schema={"type": "string"}, expires="2026-05-06T10:00:00Z",
+    )  # fmt: skip
+    made = one(asked, Answered(question_id="q1", answer="no", by="ann"))
+    words = " ".join(check_page(written(made, "html", lines="no").decode(), made).words)
+    for shown in ("asks a person for approval", "Deploy?", "now & here", '"label": "no"',
+                 '"type": "string"', "2026-05-06T10:00:00Z", "is answered by ann"):  # fmt: skip
+        assert shown in words
+
+
 @settings(max_examples=60 * SOAK)
 @given(st.text(max_size=200), st.text(max_size=50))
 def test_no_text_can_become_markup(words, name):

@@ -146,8 +146,8 @@ def fates(options: Options) -> dict[str, Fate]:
         "Returned": "output error tool exit_code",
         "Moved": "from to agent step reason",
         "Began": "what task agent step model software host cwd git counts",
-        "Asked": "question_id text agent",
-        "Answered": "question_id answer agent",
+        "Asked": "question_id text what options schema expires agent",
+        "Answered": "question_id answer by agent",
         "Noted": "label kind text data agent step",
         "Spent": "usage cost_usd model provider agent step",
     }

@@ -14,7 +14,19 @@ from tracklog.exporters.html.inert import (
     pretty,
     text,
 )
-from tracklog.fact import Began, Block, Decided, Ended, Fact, Noted, Returned, Said, Spent, blob_of
+from tracklog.fact import (
+    Asked,
+    Began,
+    Block,
+    Decided,
+    Ended,
+    Fact,
+    Noted,
+    Returned,
+    Said,
+    Spent,
+    blob_of,
+)
 
 
 def speech(fact: Said) -> str:
@@ -125,11 +137,25 @@ def decided(fact: Decided) -> str:
     return f'<div class="fact card">{head}{reason}{said}{more}</div>'
 
 
+def asked(fact: Asked) -> str:
+    """A question with all that a person needs to answer it."""
+    options = fact.options if isinstance(fact.options, list | tuple) else ()
+    more = {
+        "one of": "\n".join(map(pretty, options)) or fact.options,
+        "to fit": fact.schema,
+        "until": fact.expires,
+    }
+    title = f"asks a person for {text(fact.what)}" if fact.what else "asks a person"
+    return card("ask", title, fact, fact.text, more)
+
+
 def card(look: str, title: str, fact: Fact, words: str | None, more: Mapping[str, Any]) -> str:
     who = text(fact.agent or fact.step or "")
     said = f'<div class="text">{text(words)}</div>' if words else ""
     rest = "".join(
-        f"<pre>{text(pretty(value))}</pre>" for value in more.values() if value is not None
+        f"<small>{name}</small><pre>{text(pretty(value))}</pre>"
+        for name, value in more.items()
+        if value is not None
     )
     head = f'<div class="who">{who} {title} <small>{text(_name(fact))}</small></div>'
     return f'<div class="fact card {look}">{head}{said}{rest}</div>'

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from tracklog.exporters import Calls, Heard, nanoseconds
 from tracklog.exporters.html.cards import (
     aside,
+    asked,
     card,
     decided,
     edge,
@@ -119,9 +120,10 @@ class Transcript:
             case Decided():
                 return decided(fact)
             case Asked():
-                return card("ask", "asks a person", fact, fact.text, {"options": fact.options})
+                return asked(fact)
             case Answered():
-                return card("ask", "is answered", fact, None, {"answer": fact.answer})
+                by = f"is answered by {text(fact.by)}" if fact.by else "is answered"
+                return card("ask", by, fact, None, {"answer": fact.answer})
             case Noted():
                 return noted(fact)
         return aside(fact, f"<b>{type(fact).__name__.lower()}</b>", listed(rest_of(fact)))
