@@ -1,18 +1,9 @@
-"""Finds the plugs: the folder is the registry, and outside packages add theirs as entry points."""
+"""Every plug that the record itself is made with, by name; the hosts' stand with the hosts."""
 
 from functools import cache
-from importlib import import_module
-from importlib.metadata import entry_points
-from pkgutil import iter_modules
-from types import ModuleType
 from typing import Any
 
-import tracklog.dialects
-import tracklog.exporters
-import tracklog.folds
-import tracklog.importers
-import tracklog.indexes
-import tracklog.stores
+from tracklog import plugs
 from tracklog.dialects import Dialect
 from tracklog.errors import BadPlug, UnknownName
 from tracklog.exporters import Exporter
@@ -21,43 +12,20 @@ from tracklog.importers import Importer
 from tracklog.indexes import Index
 from tracklog.stores import Store
 
-
-def _files(folder: ModuleType) -> dict[str, str]:
-    """The plug modules of a folder, by the name they go by."""
-    return {
-        module.name.replace("_", "-"): f"{folder.__name__}.{module.name}"
-        for module in iter_modules(folder.__path__)
-        if not module.name.startswith("_")
-    }
-
-
-def _outside(folder: ModuleType) -> dict[str, Any]:
-    return {point.name: point for point in entry_points(group=folder.__name__)}
+DIALECTS, FOLDS = "tracklog.dialects", "tracklog.folds"
+IMPORTERS, EXPORTERS = "tracklog.importers", "tracklog.exporters"
+STORES, INDEXES = "tracklog.stores", "tracklog.indexes"
 
 
 def dialect_names() -> list[str]:
     """Every dialect that can be asked for, without reading any of them."""
-    return sorted(_files(tracklog.dialects) | _outside(tracklog.dialects))
+    return plugs.names(DIALECTS)
 
 
 @cache
 def dialect(name: str) -> Dialect:
     """The dialect of that name."""
-    files = _files(tracklog.dialects)
-    if name in files:
-        plug = getattr(import_module(files[name]), "dialect", None)
-    elif name in (outside := _outside(tracklog.dialects)):
-        plug = outside[name].load()
-    else:
-        raise UnknownName(
-            f"there is no dialect {name!r}", f"the dialects are: {', '.join(dialect_names())}"
-        )
-    if not isinstance(plug, Dialect) or plug.name != name:
-        raise BadPlug(
-            f"the dialect {name!r} is not a Dialect of that name",
-            f"its file must end with `dialect = Dialect(name={name!r}, ...)`",
-        )
-    return plug
+    return plugs.plug(DIALECTS, Dialect, name)
 
 
 def dialects() -> list[Dialect]:
@@ -67,25 +35,13 @@ def dialects() -> list[Dialect]:
 
 def fold_names() -> list[str]:
     """Every fold that can be asked for, without reading any of them."""
-    return sorted(_files(tracklog.folds) | _outside(tracklog.folds))
+    return plugs.names(FOLDS)
 
 
 @cache
 def fold(name: str) -> Fold[Any]:
     """The fold of that name."""
-    files = _files(tracklog.folds)
-    if name in files:
-        plug = getattr(import_module(files[name]), "fold", None)
-    elif name in (outside := _outside(tracklog.folds)):
-        plug = outside[name].load()
-    else:
-        raise UnknownName(f"there is no fold {name!r}", f"the folds are: {', '.join(fold_names())}")
-    if not isinstance(plug, Fold) or plug.name != name:
-        raise BadPlug(
-            f"the fold {name!r} is not a Fold of that name",
-            f"its file must end with `fold = Fold(name={name!r}, ...)`",
-        )
-    return plug
+    return plugs.plug(FOLDS, Fold, name)
 
 
 def folds() -> list[Fold[Any]]:
@@ -95,27 +51,13 @@ def folds() -> list[Fold[Any]]:
 
 def importer_names() -> list[str]:
     """Every importer that can be asked for, without reading any of them."""
-    return sorted(_files(tracklog.importers) | _outside(tracklog.importers))
+    return plugs.names(IMPORTERS)
 
 
 @cache
 def importer(name: str) -> Importer:
     """The importer of that name."""
-    files = _files(tracklog.importers)
-    if name in files:
-        plug = getattr(import_module(files[name]), "importer", None)
-    elif name in (outside := _outside(tracklog.importers)):
-        plug = outside[name].load()
-    else:
-        raise UnknownName(
-            f"there is no importer {name!r}", f"the importers are: {', '.join(importer_names())}"
-        )
-    if not isinstance(plug, Importer) or plug.name != name:
-        raise BadPlug(
-            f"the importer {name!r} is not an Importer of that name",
-            f"its file must end with `importer = Importer(name={name!r}, ...)`",
-        )
-    return plug
+    return plugs.plug(IMPORTERS, Importer, name)
 
 
 def importers() -> list[Importer]:
@@ -125,26 +67,13 @@ def importers() -> list[Importer]:
 
 def exporter_names() -> list[str]:
     """Every format that a run can be written in, without reading any of them."""
-    return sorted(_files(tracklog.exporters) | _outside(tracklog.exporters))
+    return plugs.names(EXPORTERS)
 
 
 @cache
 def exporter(name: str) -> Exporter:
     """The exporter of that name."""
-    files = _files(tracklog.exporters)
-    if name in files:
-        plug = getattr(import_module(files[name]), "exporter", None)
-    elif name in (outside := _outside(tracklog.exporters)):
-        plug = outside[name].load()
-    else:
-        known = ", ".join(exporter_names())
-        raise UnknownName(f"there is no format {name!r}", f"the formats are: {known}")
-    if not isinstance(plug, Exporter) or plug.name != name:
-        raise BadPlug(
-            f"the exporter {name!r} is not an Exporter of that name",
-            f"its file must end with `exporter = Exporter(name={name!r}, ...)`",
-        )
-    return plug
+    return plugs.plug(EXPORTERS, Exporter, name, called="format")
 
 
 def exporters() -> list[Exporter]:
@@ -154,40 +83,39 @@ def exporters() -> list[Exporter]:
 
 def store_names() -> list[str]:
     """Every kind of store that can be asked for: the schemes of their URLs."""
-    return sorted(_files(tracklog.stores) | _outside(tracklog.stores))
+    return plugs.names(STORES)
 
 
 def store(url: str, **options: Any) -> Store:
     """The store at a URL, opened: `file:/var/lib/tracklog`, `memory:`."""
-    found: Store = _opened(tracklog.stores, "store", url, **options)
-    return found
+    opened: Store = _opened(STORES, "store", url, **options)
+    return opened
 
 
 def index_names() -> list[str]:
     """Every kind of index that can be asked for: the schemes of their URLs."""
-    return sorted(_files(tracklog.indexes) | _outside(tracklog.indexes))
+    return plugs.names(INDEXES)
 
 
 def index(url: str, **options: Any) -> Index:
     """The index at a URL, opened: `sqlite:/var/lib/tracklog/index.db`, `sqlite::memory:`."""
-    found: Index = _opened(tracklog.indexes, "index", url, **options)
-    return found
+    opened: Index = _opened(INDEXES, "index", url, **options)
+    return opened
 
 
-def _opened(folder: ModuleType, word: str, url: str, /, **options: Any) -> Any:
+def _opened(folder: str, word: str, url: str, /, **options: Any) -> Any:
     """What stands behind a URL: its scheme is the plug, and the plug opens the rest."""
     scheme, colon, place = url.partition(":")
-    files, outside = _files(folder), _outside(folder)
-    if colon and scheme in files:
-        opened = getattr(import_module(files[scheme]), word, None)
-    elif colon and scheme in outside:
-        opened = outside[scheme].load()
-    else:
-        names = ", ".join(f"{name}:" for name in sorted(files | outside))
-        raise UnknownName(f"there is no {word} for {url!r}", f"begin the URL with one of: {names}")
-    if not callable(opened):
+    known = plugs.names(folder)
+    if not colon or scheme not in known:
+        schemes = ", ".join(f"{name}:" for name in known)
+        raise UnknownName(
+            f"there is no {word} for {url!r}", f"begin the URL with one of: {schemes}"
+        )
+    opens = plugs.found(folder, scheme, word)
+    if not callable(opens):
         raise BadPlug(
             f"the {word} {scheme!r} cannot be opened",
             f"its file must end with `{word} = ...`, a function that opens it",
         )
-    return opened(place, **options)
+    return opens(place, **options)

@@ -18,13 +18,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
-from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from tracklog.errors import BadPlug, TracklogError, UnknownName
+from tracklog import plugs
+from tracklog.errors import TracklogError
 
 if TYPE_CHECKING:
     import click
@@ -122,40 +120,15 @@ class Host:
     """Says something on the stage of a run, under a label: the number of the record."""
 
 
-def _files() -> dict[str, str]:
-    return {
-        module.name.replace("_", "-"): f"{__name__}.{module.name}"
-        for module in iter_modules(__path__)
-        if not module.name.startswith("_")
-    }
-
-
-def _outside() -> dict[str, Any]:
-    return {point.name: point for point in entry_points(group=__name__)}
-
-
 def host_names() -> list[str]:
     """Every host that can be asked for, without reading any of them."""
-    return sorted(_files() | _outside())
+    return plugs.names(__name__)
 
 
 @cache
 def host(name: str) -> Host:
     """The host of that name."""
-    files = _files()
-    if name in files:
-        plug = getattr(import_module(files[name]), "host", None)
-    elif name in (outside := _outside()):
-        plug = outside[name].load()
-    else:
-        known = ", ".join(host_names())
-        raise UnknownName(f"there is no host {name!r}", f"the hosts are: {known}")
-    if not isinstance(plug, Host) or plug.name != name:
-        raise BadPlug(
-            f"the host {name!r} is not a Host of that name",
-            f"its file must end with `host = Host(name={name!r}, ...)`",
-        )
-    return plug
+    return plugs.plug(__name__, Host, name)
 
 
 class _Table:
