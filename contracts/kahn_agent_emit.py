@@ -1476,9 +1476,11 @@ class AgentEmitter(Run):
         return answered[0] if answered else None
 
     def _append(self, event: dict[str, Any]) -> bytes:
-        if "step" in event:
-            self._steps[event["run_id"], event.get("agent_id")] = event["step"]
-        return super()._append(event)
+        line = super()._append(event)
+        who = (event["run_id"], event.get("agent_id"))
+        if "step" in event and all(isinstance(name, str) for name in who):
+            self._steps[who] = event["step"]
+        return line
 
 
 def _later(seconds: float) -> str:

@@ -1138,6 +1138,15 @@ def test_without_validation_a_wrong_value_is_written_and_the_check_refuses_it(na
     assert (tmp_path / "b").read_bytes() == b""
 
 
+def test_an_agent_that_is_no_name_is_a_fault_like_any_other(tmp_path):
+    step = {"agent_id": ["a"], "step": 0, "from_": "thinking", "to": "failed"}
+    with agent.AgentEmitter(tmp_path / "a", "r", environ={}) as run:
+        assert b'"agent_id":["a"]' in run.agent_transition(**step)
+    checked = agent.AgentEmitter(tmp_path / "b", "r", environ={}, validate=True)
+    with checked as run, pytest.raises(agent.Invalid, match="/agent_id"):
+        run.agent_transition(**step)
+
+
 def test_an_event_that_is_none_is_refused_by_validation():
     for event in ({"event": "agent_paused"}, {"event": 7}, {}):
         found = agent.problems({"ts": TS, "run_id": "r", **event})
