@@ -396,9 +396,13 @@ def test_an_answer_nobody_waits_for_has_one_outcome_each(server, run):
 def test_a_question_that_two_runs_ask_is_told_apart_by_its_run(server):
     one, two = next(RUNS), next(RUNS)
     server.post([start(one), asks(one, "same"), start(two), asks(two, "same")])
-    unclear = server.http.post("/api/inbox/same/answer", json={"answer": 1})
-    assert unclear.status_code == 404
-    assert f"kahn:{one}" in unclear.json()["hint"]
+    for unclear in (
+        server.http.post("/api/inbox/same/answer", json={"answer": 1}),
+        server.get("/api/inbox/same/answer", params={"wait": "60"}),
+    ):
+        assert unclear.status_code == 409
+        assert sorted(unclear.json()["runs"]) == sorted((f"kahn:{one}", f"kahn:{two}"))
+        assert "?run=" in unclear.json()["hint"]
     given = server.http.post(
         "/api/inbox/same/answer", params={"run": one}, json={"answer": 1, "by": "ann"}
     )

@@ -15,7 +15,8 @@
     ├── NoSuchRecord         a number that no record has, or has any more
     ├── NoSuchBlob           a hash that no blob has
     ├── NotAnswered          an answer that was not given to whoever asked
-    │   ├── NoSuchQuestion       nobody asked that, or more than one did
+    │   ├── NoSuchQuestion       nobody asked that
+    │   ├── AmbiguousQuestion    several runs ask that
     │   ├── AlreadyAnswered      somebody was quicker
     │   └── TooLate              the question has expired, or its run has ended
     ├── BlobDamaged          a blob whose bytes are not those that were put
@@ -112,7 +113,16 @@ class NotAnswered(TracklogError):
 
 
 class NoSuchQuestion(NotAnswered):
-    """Nobody asked a question of that name, or more than one run did."""
+    """Nobody asked a question of that name."""
+
+
+class AmbiguousQuestion(NotAnswered):
+    """Several runs ask a question of that name, and it was not said which is meant."""
+
+    def __init__(self, message: str, hint: str = "", *, runs: Sequence[str]) -> None:
+        super().__init__(message, hint)
+        self.runs = list(runs)
+        """Those that ask, as `family:run`."""
 
 
 class AlreadyAnswered(NotAnswered):

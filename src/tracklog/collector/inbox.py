@@ -10,7 +10,7 @@ from starlette.responses import Response
 from tracklog import answers
 from tracklog.collector import bodies, operator
 from tracklog.collector.trouble import Trouble, json_response
-from tracklog.errors import AlreadyAnswered, NoSuchQuestion
+from tracklog.errors import NoSuchQuestion
 from tracklog.frame import stamp
 
 if TYPE_CHECKING:
@@ -36,12 +36,9 @@ async def answer(collector: "Collector", call: "Call") -> Response:
         raise Trouble(400, "/by is no name", "a string of 1 to 256 characters")
     if "answer" not in said:
         raise Trouble(400, "/answer is missing", 'send {"answer": …, "by": "your name"}')
-    try:
-        asked, given = await collector.desk.run(
-            lambda: operator.give(home, question, said["answer"], by=by, run=run)
-        )
-    except AlreadyAnswered as error:
-        raise Trouble(409, error.message, error.hint, by=error.by, seq=error.seq) from None
+    asked, given = await collector.desk.run(
+        lambda: operator.give(home, question, said["answer"], by=by, run=run)
+    )
     collector.hub.poke()
     names = {name: asked[name] for name in ("family", "run", "question_id")}
     return json_response({**_told(given), **names})

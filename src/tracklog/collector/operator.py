@@ -11,7 +11,7 @@ import orjson
 
 from tracklog import answers
 from tracklog.dialects import tracklog as native
-from tracklog.errors import AlreadyAnswered, NoSuchQuestion, TooLate
+from tracklog.errors import AlreadyAnswered, AmbiguousQuestion, NoSuchQuestion, TooLate
 from tracklog.fact import Answered
 from tracklog.folds import inbox as inbox_fold
 from tracklog.folds import rows_of
@@ -45,10 +45,9 @@ def question(home: Home, id: str, run: str | None = None) -> Row:
     if len(live) == 1:
         return live[0]
     if live:
-        names = ", ".join(f"{row['family']}:{row['run']}" for row in live[:5])
-        raise NoSuchQuestion(
-            f"{len(live)} runs ask {id!r}", f"say which with --run (or ?run=): {names}"
-        )
+        runs = [f"{row['family']}:{row['run']}" for row in live]
+        hint = f"say which with --run (or ?run=): {', '.join(runs[:5])}"
+        raise AmbiguousQuestion(f"{len(runs)} runs ask {id!r}", hint, runs=runs)
     where = f" in run {run!r}" if run else ""
     raise NoSuchQuestion(
         f"nobody asks {id!r}{where}", "`tracklog inbox` (or GET /api/inbox) lists the questions"

@@ -494,8 +494,9 @@ ROUTES: tuple[Route, ...] = (
         body=ANSWER,
         schema=ANSWERED,
         answers={
-            404: "Nobody asks that, or several runs do and `run` does not say which.",
-            409: "It was answered before; `by` and `seq` say who won.",
+            404: "Nobody asks that.",
+            409: "It was answered before (`by` and `seq` say who won), or several runs ask that "
+            "(`runs`) and `run` does not say which.",
             410: "The question has expired, or its run has ended.",
             413: "The body is too large.",
             415: "The content type is not JSON.",
@@ -522,7 +523,8 @@ ROUTES: tuple[Route, ...] = (
         schema=ANSWERED,
         answers={
             204: "There is no answer yet; ask again.",
-            404: "Nobody asks that (only without `wait`), or several runs do.",
+            404: "Nobody asks that (only without `wait`).",
+            409: "Several runs ask that (`runs`), and `run` does not say which.",
             410: "The question has expired, or its run has ended.",
         },
         waits=True,

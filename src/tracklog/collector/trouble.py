@@ -49,6 +49,7 @@ _STATUS: Mapping[type[errors.TracklogError], int] = {
     errors.NoSuchBlob: 404,
     errors.NoSuchQuestion: 404,
     errors.AlreadyAnswered: 409,
+    errors.AmbiguousQuestion: 409,
     errors.KeyReused: 409,
     errors.TooLate: 410,
     errors.BadQuery: 400,
@@ -61,4 +62,5 @@ def trouble_of(error: errors.TracklogError) -> Trouble:
     """What went wrong in the library, as the client is told it."""
     status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 500)
     again = {"Retry-After": "5"} if status == 503 else None
-    return Trouble(status, error.message, error.hint, headers=again)
+    more = {name: getattr(error, name) for name in ("by", "seq", "runs") if hasattr(error, name)}
+    return Trouble(status, error.message, error.hint, headers=again, **more)
