@@ -174,6 +174,7 @@ def test_without_the_token_nothing_is_told_but_that_it_lives(guarded):
     page = guarded.get("/")
     assert page.status_code == 401
     assert "password" in page.text
+    assert page.headers["referrer-policy"] == "same-origin"  # else its form has no origin
     assert "<table" not in page.text
 
 

@@ -21,11 +21,20 @@ export class Collector {
 
   /** Starts it; a second start takes the same port, as a restart does. */
   async start(verb: "serve" | "demo" = "serve", ...more: string[]): Promise<void> {
+    await this.starts(verb, more);
+  }
+
+  /** The same, with a token that is asked for. */
+  async guard(token: string): Promise<void> {
+    await this.starts("serve", [], token);
+  }
+
+  private async starts(verb: string, more: string[], token?: string): Promise<void> {
     const home = join(this.folder, "home");
     const child = spawn(join(BIN, "tracklog"), [verb, "--home", home, "--port", String(this.port), ...more], {
       cwd: ROOT,
       stdio: ["ignore", "pipe", "inherit"],
-      env: { ...process.env, TRACKLOG_TOKEN: undefined, TRACKLOG_TOKEN_FILE: undefined, PYTHONUNBUFFERED: "1" },
+      env: { ...process.env, TRACKLOG_TOKEN: token, TRACKLOG_TOKEN_FILE: undefined, PYTHONUNBUFFERED: "1" },
     });
     this.child = child;
     const port = await new Promise<number>((found, failed) => {
@@ -152,6 +161,11 @@ export { expect };
 export async function open(page: Page, collector: Collector, hash = "#/"): Promise<void> {
   await page.goto("about:blank");
   await page.goto(`${collector.url}/${hash}`);
+}
+
+/** A line of its own, as in a browser whose tabs cannot share one: only what a page asks for itself can be held up. */
+export async function ownLine(page: Page): Promise<void> {
+  await page.addInitScript(() => Reflect.deleteProperty(window, "SharedWorker"));
 }
 
 /** What stands around the first words of the page, in the order of the document. */

@@ -25,11 +25,14 @@ test("runs are ordered by what needs a person", async ({ page, collector }) => {
   await expect(rows.nth(2)).toContainText("busy");
 });
 
-test("what happens is seen as it happens, phases too", async ({ page, collector }) => {
+test("what happens is seen as it happens, phases too; when, relatively and exactly on hover", async ({ page, collector }) => {
   await open(page, collector);
   await expect(page.getByText("Nothing was recorded yet.")).toBeVisible();
   await collector.post("kahn-agent", [start("fresh", "coder", "Mend it")]);
   await expect(page.getByRole("link", { name: /Mend it/ })).toBeVisible();
+  const time = page.getByRole("region", { name: "Runs", exact: true }).locator("time");
+  await expect(time).toHaveText(/ago|just now/);
+  await expect(time).toHaveAttribute("title", /\d{4}.*\d\d:\d\d:\d\d\.\d{3}/);
   await collector.post("kahn-agent", [move("fresh", "thinking", "tool_call")]);
   await expect(page.getByRole("region", { name: "Agents under way" })).toContainText("tool_call");
 });

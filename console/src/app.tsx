@@ -11,10 +11,11 @@ import { useAnswer, useKeys } from "./lib/use";
 import { Caught, Empty } from "./parts/bits";
 import { Fleet } from "./pages/fleet";
 
-const Search = lazy(() => import("./pages/search"));
-const Inbox = lazy(() => import("./pages/inbox"));
-const RunPage = lazy(() => import("./pages/run"));
-const DiffPage = lazy(() => import("./pages/diff"));
+const search = () => import("./pages/search");
+const inbox = () => import("./pages/inbox");
+const run = () => import("./pages/run");
+const diff = () => import("./pages/diff");
+const [Search, Inbox, RunPage, DiffPage] = [lazy(search), lazy(inbox), lazy(run), lazy(diff)];
 
 const THEME = "tracklog.theme";
 const KEYS: [string, string][] = [
@@ -38,12 +39,13 @@ function themed(): string {
 
 export function App() {
   const { parts, query } = useRoute();
-  const inbox = useAnswer<Question[]>("/api/inbox");
+  const questions = useAnswer<Question[]>("/api/inbox");
   const [theme, setTheme] = useState(themed);
   const box = useRef<HTMLInputElement>(null);
   const help = useRef<HTMLDialogElement>(null);
-  const waiting = (inbox.data ?? []).filter(isOpen).length;
+  const waiting = (questions.data ?? []).filter(isOpen).length;
   const page = parts[0] ?? "";
+  const name = parts[2] ?? query.get("q");
   const turn = () => {
     const next = theme === "dark" ? "light" : "dark";
     localStorage.setItem(THEME, next);
@@ -54,20 +56,22 @@ export function App() {
     document.documentElement.dataset.theme = theme;
   }, [theme]);
   useEffect(() => {
-    document.title = `${waiting ? `(${waiting}) ` : ""}tracklog`;
-  }, [waiting]);
+    document.title = `${waiting ? `(${waiting}) ` : ""}${name ? `${inert(name)} · ` : ""}tracklog`;
+  }, [waiting, name]);
+  useEffect(() => {
+    // A collector that is gone, or was upgraded meanwhile, has no page left to give.
+    const idle = requestIdleCallback(() => void Promise.allSettled([run(), inbox(), search(), diff()]));
+    return () => cancelIdleCallback(idle);
+  }, []);
   useKeys({
     "?": () => help.current?.showModal(),
     "/": () => box.current?.focus(),
     g: () => (location.hash = "#/"),
     i: () => (location.hash = "#/inbox"),
     t: turn,
-    Escape: () => {
-      if (document.activeElement === box.current) box.current?.blur();
-      else if (page && page !== "run") history.back();
-    },
+    Escape: () => page && page !== "run" && history.back(),
   });
-  const search = (event: FormEvent) => {
+  const submit = (event: FormEvent) => {
     event.preventDefault();
     location.hash = href(["search"], { q: box.current?.value ?? "" });
   };
@@ -75,7 +79,7 @@ export function App() {
   return (
     <>
       <main id="main">
-        <InboxContext value={inbox}>
+        <InboxContext value={questions}>
           <Caught key={page}>
             <Suspense fallback={<p className="soft">Loading…</p>}>
               <Page name={page} of={page === "run" ? parts.slice(1, 3).join(":") : ""} />
@@ -95,7 +99,7 @@ export function App() {
             Inbox{waiting > 0 && <span className="badge">{waiting}</span>}
           </a>
         </nav>
-        <form onSubmit={search} role="search">
+        <form onSubmit={submit} role="search">
           <input
             ref={box}
             type="search"
@@ -132,13 +136,30 @@ function Pulse() {
   );
 }
 
+interface Health {
+  version: string;
+  demo?: boolean;
+}
+
+/** Who answers; when that is another than at first, this page was made for the other. */
+function useHealth(): Health | undefined {
+  const { data } = useAnswer<Health>("/healthz", "seldom");
+  const first = useRef(data);
+  first.current ??= data;
+  const other = JSON.stringify(data ?? first.current) !== JSON.stringify(first.current);
+  useEffect(() => {
+    if (other) location.reload();
+  }, [other]);
+  return data;
+}
+
 /** What one must know wherever one is. */
 function Notices() {
   const { mark, first, last, rejected } = useLive();
-  const health = useAnswer<{ demo?: boolean }>("/healthz", "never");
+  const health = useHealth();
   return (
     <>
-      {health.data?.demo && (
+      {health?.demo && (
         <p className="notice demo">
           <strong>This is a demo.</strong> Every agent here is made up. <code>tracklog demo --remove</code> takes it
           away.

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { News } from "../src/lib/live";
 
-type Hear = (event: { data: string }) => void;
+type Hear = (event: { data: string; lastEventId?: string }) => void;
 
 /** A line that only says what it is told to say. */
 class Line {
@@ -27,6 +27,8 @@ const news: News[] = [];
 const frame = (seq: number) =>
   JSON.stringify({ seq, received: "2026-05-05T09:00:00.000Z", dialect: "d", run: `r${seq % 2}`, event: { n: seq } });
 const newest = () => Line.all.at(-1)!;
+const beat = (last: number, more = {}) =>
+  newest().named.get("heartbeat")!({ data: JSON.stringify({ first: 1, last, ...more }), lastEventId: "4" });
 const look = () => (globalThis as unknown as { onmessage: (event: object) => void }).onmessage({ data: "look" });
 
 beforeEach(async () => {
@@ -37,11 +39,48 @@ beforeEach(async () => {
   vi.stubGlobal("onmessage", null);
   vi.stubGlobal("postMessage", (said: News) => news.push(said));
   await import("../src/lib/line");
+  news.length = 0;
 });
-afterEach(() => vi.useRealTimers());
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+test("a record that was written while the line was drawn is heard, though the journal was told to end behind it", () => {
+  beat(6);
+  newest().onmessage!({ data: frame(5) });
+  vi.advanceTimersByTime(200);
+  expect(news.at(-1)).toMatchObject({ said: [{ family: "d", run: "r1" }], last: 5 });
+});
+
+test("tabs share one line; who joins is told how things stand, and all hear what comes", async () => {
+  const heard = new Map<string, News[]>();
+  const come = (name: string) => {
+    const said: News[] = [];
+    heard.set(name, said);
+    const tab = { postMessage: (each: News) => said.push(each), onmessage: null as null | (() => void) };
+    (globalThis as unknown as { onconnect: (event: object) => void }).onconnect({ ports: [tab] });
+    return tab;
+  };
+  vi.resetModules();
+  Line.all.length = 0;
+  vi.stubGlobal("onconnect", null);
+  await import("../src/lib/line");
+  come("first");
+  beat(4, { now: new Date(Date.now() - 7_200_000).toISOString() });
+  const second = come("second");
+  expect(heard.get("second")).toEqual([{ mark: "live", first: 1, last: 4, ahead: -7_200_000 }]);
+  newest().onmessage!({ data: frame(5) });
+  vi.advanceTimersByTime(200);
+  for (const said of heard.values()) expect(said.at(-1)).toMatchObject({ last: 5, said: [{ family: "d", run: "r1" }] });
+  vi.setSystemTime(Date.now() + 3_600_000);
+  second.onmessage!();
+  expect(Line.all.map((line) => line.url)).toEqual(["/api/stream", "/api/stream?after=5"]);
+  for (const said of heard.values()) expect(said.at(-1)).toEqual({ mark: "away" });
+});
 
 test("after sleep a line that fell silent is called dead and drawn again where it stopped", () => {
-  newest().named.get("heartbeat")!({ data: '{"first":1,"last":4}' });
+  beat(4);
   newest().onmessage!({ data: frame(5) });
   vi.advanceTimersByTime(200);
   look();
@@ -54,7 +93,7 @@ test("after sleep a line that fell silent is called dead and drawn again where i
 });
 
 test("what came together is handed on at once, each run and each record once", () => {
-  newest().named.get("heartbeat")!({ data: '{"first":1,"last":4}' });
+  beat(4);
   for (const seq of [4, 5, 6, 7, 7]) newest().onmessage!({ data: frame(seq) });
   newest().onmessage!({ data: "no frame" });
   expect(news).toHaveLength(1);
@@ -65,7 +104,7 @@ test("what came together is handed on at once, each run and each record once", (
 });
 
 test("a line that the collector closed is drawn again, one that another took the place of is not", () => {
-  newest().named.get("heartbeat")!({ data: '{"first":1,"last":4}' });
+  beat(4);
   const old = newest();
   old.readyState = 2;
   old.onerror!();

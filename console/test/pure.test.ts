@@ -4,6 +4,7 @@ import type { Story, Told } from "../src/lib/api";
 vi.stubGlobal("location", { hash: "" });
 vi.stubGlobal("window", { addEventListener: () => undefined });
 
+const { ask } = await import("../src/lib/api");
 const { parse, href, runHref } = await import("../src/lib/route");
 const { Book, before } = await import("../src/lib/book");
 const { Shaping } = await import("../src/lib/shape");
@@ -209,6 +210,8 @@ describe("foreign text", () => {
     expect(inert("\u001b]0;title\u0007x")).toBe("x");
     expect(inert("a\u202eb")).toBe("a⟨U+202E⟩b");
     expect(inert("a\u0000b")).toBe("a␀b");
+    expect(inert("pay\u200bpal \u{e0049}\u{e0067}\ufeff")).toBe("pay⟨U+200B⟩pal ⟨U+E0049⟩⟨U+E0067⟩⟨U+FEFF⟩");
+    expect(inert("🏴\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f} می‌خواهم 👩‍🚀")).toBe("🏴\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f} می‌خواهم 👩‍🚀");
     expect(inert("line\n\ttab ünïcödé 👩‍🚀")).toBe("line\n\ttab ünïcödé 👩‍🚀");
   });
 
@@ -257,6 +260,14 @@ test("times and sizes as a person reads them", () => {
   expect([0, 999, 1000, 12_345, 100_000, 999_600, 2.5e9].map((n) => short(n))).toEqual(["0", "999", "1K", "12.3K", "100K", "1M", "2.5B"]);
   expect(money(0.004)).toBe("$0.0040");
   expect(percent(0.4)).toBe("40 %");
+});
+
+test("where the token is asked for, in place of what is shown, the page is loaded again", async () => {
+  const reload = vi.fn();
+  vi.stubGlobal("location", { hash: "", reload });
+  vi.stubGlobal("fetch", () => Promise.resolve(Response.json({ error: "this server asks for its token" }, { status: 401 })));
+  await expect(ask("/api/runs")).rejects.toThrow("asks for its token");
+  expect(reload).toHaveBeenCalledOnce();
 });
 
 test("the words of a question are found as the index finds them", () => {

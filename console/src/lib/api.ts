@@ -35,6 +35,7 @@ export async function tell<T>(path: string, body: unknown): Promise<T> {
 }
 
 async function trouble(response: Response): Promise<Trouble> {
+  if (response.status === 401) location.reload(); // in place of this page there is one now that asks for the token
   const said: unknown = await response.json().catch(() => ({}));
   const { message, hint, error } = said as { message?: string; hint?: string; error?: string };
   return new Trouble(response.status, message ?? error ?? response.statusText, hint);

@@ -10,6 +10,7 @@ const PAGE = 250;
 const READ = 2000; // records of one answer, while a run is gone through
 const KEPT = 24; // pages whose words are held; the others are asked for when they come into view
 const LEAST = 250; // milliseconds between two readings of a run that grows
+const AGAIN = 5_000; // milliseconds, until what could not be read is tried again
 
 const GLIMPSE = 100; // records before and behind one that was not read yet
 
@@ -167,6 +168,7 @@ export function useBook(family: string, run: string, wanted: number | null): Rea
     const book = new Book(read, changed);
     let [glimpse, seen] = [null as Book | null, 0];
     let [busy, due, limit] = [false, false, FIRST];
+    let timer: ReturnType<typeof setTimeout> | undefined;
     const show = (reading: boolean) => {
       setState({ book, glimpse, reading, trouble: undefined });
       changed();
@@ -182,8 +184,13 @@ export function useBook(family: string, run: string, wanted: number | null): Rea
         seen = to;
       }
     };
+    const again = () => {
+      due = true;
+      if (!busy) void more();
+    };
     const more = async () => {
       busy = true;
+      clearTimeout(timer);
       try {
         do {
           due = false;
@@ -201,22 +208,21 @@ export function useBook(family: string, run: string, wanted: number | null): Rea
           await new Promise((go) => setTimeout(go, LEAST));
         } while (due && !stop.signal.aborted);
       } catch (error) {
-        if (!stop.signal.aborted) setState({ book, glimpse, reading: false, trouble: error as Error });
+        if (stop.signal.aborted) return;
+        setState({ book, glimpse, reading: false, trouble: error as Error });
+        timer = setTimeout(again, AGAIN);
       }
       busy = false;
     };
     setState({ book, glimpse: null, reading: true, trouble: undefined });
     void more();
-    const again = () => {
-      due = true;
-      if (!busy) void more();
-    };
     const deaf = live.hear((said) => {
       if (said.some((each) => each.run === run && each.family === family)) again();
     });
     const unwatch = live.stands(again);
     return () => {
       stop.abort();
+      clearTimeout(timer);
       deaf();
       unwatch();
     };

@@ -1,10 +1,13 @@
-/** The live line, in a thread of its own: follows the journal by number, checks each frame, comes back by itself. */
+/** The live line, in a thread that all tabs share: follows the journal by number, checks each frame, comes back by itself. */
 
 import { parseFrame } from "./frames";
 import type { Mark, News, Said } from "./live";
 
+type Tab = Pick<MessagePort, "postMessage" | "onmessage">;
+
 const QUIET = 20_000; // the server speaks every few seconds: a longer silence is a dead line
 const AGAIN = 1_000;
+const EXACT = 2_000; // milliseconds by which two clocks may differ, or a line be late
 const TOGETHER = 100; // milliseconds: what comes within them is handed on at once
 
 let source: EventSource | null = null;
@@ -13,7 +16,16 @@ let timer: ReturnType<typeof setTimeout> | undefined;
 let heardAt = 0;
 let cursor: number | null = null;
 
-const tell = (news: News) => postMessage(news);
+/** The tabs that listen, and what one that joins them must know; to tell those that are gone costs nothing. */
+const tabs: Tab[] = [];
+let known: News = { mark: "connecting" };
+
+function tell(news: News): void {
+  const { said, rejected, reset, ...state } = news;
+  known = { ...known, ...state };
+  for (const tab of tabs) tab.postMessage(news);
+}
+
 const marked = (mark: Mark) => tell({ mark });
 
 function connect(): void {
@@ -32,11 +44,12 @@ function connect(): void {
     waiting.push(data);
     timer ??= setTimeout(deliver, TOGETHER);
   };
-  line.addEventListener("heartbeat", ({ data }: MessageEvent<string>) => {
+  line.addEventListener("heartbeat", ({ data, lastEventId }: MessageEvent<string>) => {
     heardAt = Date.now();
-    const { first = 1, last } = JSON.parse(data) as { first?: number; last: number };
-    cursor ??= last;
-    tell({ mark: "live", first, last });
+    const { first = 1, last, now } = JSON.parse(data) as { first?: number; last: number; now?: string };
+    cursor ??= Number(lastEventId); // behind `last` there may be some that are still on their way
+    const ahead = Date.parse(now ?? "") - Date.now() || 0;
+    tell({ mark: "live", first, last, ahead: Math.abs(ahead) < EXACT ? 0 : ahead });
   });
   line.addEventListener("gap", ({ data }: MessageEvent<string>) => {
     heardAt = Date.now();
@@ -71,10 +84,19 @@ function deliver(): void {
 }
 
 /** Somebody looks: after sleep the socket may be dead without anybody having been told. */
-onmessage = () => {
+function look(): void {
   if (Date.now() - heardAt < QUIET) return;
   marked("away");
   connect();
-};
+}
+
+function join(tab: Tab): void {
+  tabs.push(tab);
+  tab.onmessage = look;
+  tab.postMessage(known);
+}
 
 connect();
+const thread = globalThis as unknown as Tab & { onconnect?: (event: MessageEvent) => void };
+if ("onconnect" in thread) thread.onconnect = ({ ports: [tab] }) => tab && join(tab);
+else join(thread); // where a thread cannot be shared, each tab has its own

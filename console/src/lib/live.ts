@@ -10,6 +10,8 @@ export interface LiveState {
   readonly last: number;
   /** The first record that is still kept. */
   readonly first: number;
+  /** Milliseconds by which the collector's clock is ahead of ours. */
+  readonly ahead: number;
   /** Frames that were turned away at the boundary, and why the last of them was. */
   readonly rejected: { count: number; why: string } | null;
 }
@@ -30,25 +32,33 @@ export interface News extends Partial<LiveState> {
 type Listener = (said: readonly Said[]) => void;
 
 const LOOK = 5_000; // milliseconds between two looks at whether the line is alive
+const SILENT = 40_000; // even a line that is away says so: after that its thread is gone
 
 export class Live {
-  private state: LiveState = { mark: "connecting", first: 1, last: 0, rejected: null };
+  private state: LiveState = { mark: "connecting", first: 1, last: 0, ahead: 0, rejected: null };
   private readonly watchers = new Set<() => void>();
   private readonly listeners = new Set<Listener>();
 
-  start(open: () => Worker): void {
-    let line: Worker;
+  start(open: (failed: () => void) => MessagePort | Worker): void {
+    let [line, heard] = [null as MessagePort | Worker | null, 0];
     const begin = () => {
-      line = open();
-      line.onmessage = ({ data }: MessageEvent<News>) => this.take(data);
-      line.onerror = () => {
-        line.terminate();
+      if (line && "terminate" in line) line.terminate();
+      heard = Date.now();
+      line = open(() => {
         this.take({ mark: "away" });
-        setTimeout(begin, LOOK);
+        heard = 0; // it is opened again at the next look
+      });
+      line.onmessage = ({ data }: MessageEvent<News>) => {
+        heard = Date.now();
+        this.take(data);
       };
     };
     begin();
-    const look = () => document.hidden || line.postMessage("look");
+    const look = () => {
+      if (document.hidden) return;
+      if (Date.now() - heard > SILENT) begin();
+      line?.postMessage("look");
+    };
     setInterval(look, LOOK);
     document.addEventListener("visibilitychange", look);
     window.addEventListener("online", look);
@@ -77,7 +87,7 @@ export class Live {
     });
   }
 
-  private take({ mark, first, last, rejected, said, reset }: News): void {
+  private take({ mark, first, last, ahead, rejected, said, reset }: News): void {
     if (reset) location.reload();
     const old = this.state;
     const turned = rejected && { ...rejected, count: rejected.count + (old.rejected?.count ?? 0) };
@@ -85,6 +95,7 @@ export class Live {
       mark: mark ?? old.mark,
       first: Math.max(first ?? 1, old.first),
       last: Math.max(last ?? 0, old.last),
+      ahead: ahead ?? old.ahead,
       rejected: turned ?? old.rejected,
     };
     if ((Object.keys(next) as (keyof LiveState)[]).some((key) => next[key] !== old[key])) {

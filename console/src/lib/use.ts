@@ -14,8 +14,8 @@ const LEAST = 1_000; // milliseconds between two questions of one view
 const RATIO = 4; // and at least so many times as long as the last answer took
 const IDLE = 15_000; // without news, too: who is silent for long is lost
 
-/** When an answer is asked for again. */
-export type Fresh = "never" | "news" | { readonly family: string; readonly run: string };
+/** When an answer is asked for again: upon news of anything or of a run; seldom, without any; or never, once it came. */
+export type Fresh = "never" | "seldom" | "news" | { readonly family: string; readonly run: string };
 
 /** The answer at `path`; null asks nothing. What was answered to another path is forgotten. */
 export function useAnswer<T>(path: string | null, fresh: Fresh = "news"): Answer<T> {
@@ -28,6 +28,7 @@ export function useAnswer<T>(path: string | null, fresh: Fresh = "news"): Answer
   const family = typeof fresh === "object" ? fresh.family : null;
   const run = typeof fresh === "object" ? fresh.run : null;
   const never = fresh === "never";
+  const seldom = fresh === "seldom";
   useEffect(() => {
     if (path === null) return;
     const stop = new AbortController();
@@ -63,14 +64,14 @@ export function useAnswer<T>(path: string | null, fresh: Fresh = "news"): Answer
       due = true;
       if (!busy) void get();
     };
+    const again = () => (never && answered) || refresh();
     void get();
-    const idle = never ? undefined : setInterval(() => document.hidden || refresh(), IDLE);
-    const deaf = never
-      ? () => undefined
-      : live.hear((said) => {
-          if (run === null || said.some((each) => each.run === run && each.family === family)) refresh();
-        });
-    const unwatch = live.stands(() => (never && answered) || refresh());
+    const idle = setInterval(() => document.hidden || again(), IDLE);
+    const deaf = live.hear((said) => {
+      if (never || seldom) return;
+      if (run === null || said.some((each) => each.run === run && each.family === family)) refresh();
+    });
+    const unwatch = live.stands(again);
     return () => {
       stop.abort();
       clearTimeout(timer);
@@ -78,7 +79,7 @@ export function useAnswer<T>(path: string | null, fresh: Fresh = "news"): Answer
       deaf();
       unwatch();
     };
-  }, [path, family, run, never]);
+  }, [path, family, run, never, seldom]);
   const current = answer.path === path;
   return {
     data: current ? answer.data : undefined,
@@ -105,7 +106,7 @@ export function useLater(ready: boolean): boolean {
   return now;
 }
 
-/** The time, ticking; one clock for the page. */
+/** The collector's time, ticking: ours may be another. */
 export function useNow(every = 1000): number {
   const [, tick] = useReducer((n: number) => n + 1, 0);
   useEffect(() => {
@@ -114,7 +115,7 @@ export function useNow(every = 1000): number {
     }, every);
     return () => clearInterval(timer);
   }, [every]);
-  return Date.now();
+  return Date.now() + live.snapshot().ahead;
 }
 
 export type Keys = Record<string, () => void>;
@@ -129,7 +130,10 @@ export function useKeys(keys: Keys): void {
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
       const target = event.target as HTMLElement;
       const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.isContentEditable;
-      if (typing && event.key !== "Escape") return;
+      if (typing) {
+        if (event.key === "Escape") target.blur(); // what was typed stays
+        return;
+      }
       if (event.key === "Enter" && target.closest("a, button, summary")) return; // it is pressed itself
       const act = held.current[event.key];
       if (!act) return;

@@ -22,6 +22,7 @@ type View = (typeof VIEWS)[number];
 const ILLEGAL = "illegal-transition";
 const LISTED = 1000; // findings
 const PATIENCE = 1000; // milliseconds
+const STEADY = 150; // milliseconds between two moments that are asked for while the slider is drawn
 const STAGED = ["world", "belief", "note"]; // what is said on a stage, and nowhere else
 
 const choose = (seq: number) => setQuery({ seq: seq ? String(seq) : "" });
@@ -138,8 +139,17 @@ function Tabs({ views, view, findings }: { views: readonly View[]; view: View; f
 /** Any moment of the run, by its records; at the end of it stands now. */
 function Slider({ book, at }: { book: Book; at: number }) {
   const last = book.seqs.length - 1;
+  const [drawn, draw] = useState<number | null>(null);
+  const newest = useRef("");
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(() => () => clearTimeout(timer.current), []);
   if (last < 1) return null;
-  const place = at ? Math.min(book.place(at), last) : last;
+  const settle = () => {
+    timer.current = undefined;
+    draw(null);
+    setQuery({ at: newest.current });
+  };
+  const place = drawn ?? (at ? Math.min(book.place(at), last) : last);
   const when = new Date(book.moments[place] ?? 0).toISOString();
   return (
     <div className="row slider">
@@ -155,10 +165,12 @@ function Slider({ book, at }: { book: Book; at: number }) {
         aria-valuetext={`record ${book.seqs[place] ?? ""}, ${exact(when)}`}
         onChange={(event) => {
           const chosen = Number(event.target.value);
-          setQuery({ at: chosen === last ? "" : String(book.seqs[chosen] ?? "") });
+          newest.current = chosen === last ? "" : String(book.seqs[chosen] ?? "");
+          timer.current ??= setTimeout(settle, STEADY);
+          draw(chosen);
         }}
       />
-      <span className="soft small num moment">{at ? `${clock(when)} · ${book.seqs[place] ?? ""}` : "now"}</span>
+      <span className="soft small num moment">{at || drawn !== null ? `${clock(when)} · ${book.seqs[place] ?? ""}` : "now"}</span>
     </div>
   );
 }

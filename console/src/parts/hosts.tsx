@@ -140,8 +140,10 @@ export function Controls({ family, run }: { family: string; run: string }) {
   const inject = (event: FormEvent) => {
     event.preventDefault();
     if (!text.trim()) return;
-    act(pathOf(host.host, run, "inject"), { text }, ({ seq }) => `said, as record ${seq ?? ""}`);
-    setText("");
+    act(pathOf(host.host, run, "inject"), { text }, ({ seq }) => {
+      setText("");
+      return `said, as record ${seq ?? ""}`;
+    });
   };
   return (
     <div className="row small controls">

@@ -4,6 +4,7 @@ import { useId, useMemo, useState, type FormEvent } from "react";
 import { tell, Trouble, type Question } from "../lib/api";
 import { operator, remember } from "../lib/operator";
 import { useAnswer, useNow } from "../lib/use";
+import { keyOf } from "../lib/inbox";
 import { runHref } from "../lib/route";
 import { inert } from "../lib/text";
 import { duration } from "../lib/time";
@@ -74,9 +75,21 @@ function Settled({ question }: { question: Question }) {
   );
 }
 
+/** What was typed and not sent yet: it outlives its box, and a page that is loaded again. */
+function useDraft(key: string): [string, (text: string) => void] {
+  const name = `tracklog.draft.${key}`;
+  const [text, setText] = useState(() => sessionStorage.getItem(name) ?? "");
+  const keep = (typed: string) => {
+    if (typed) sessionStorage.setItem(name, typed);
+    else sessionStorage.removeItem(name);
+    setText(typed);
+  };
+  return [text, keep];
+}
+
 export function Asked(props: { question: Question; focus?: boolean; context?: boolean }) {
   const { question, focus = false, context = false } = props;
-  const [text, setText] = useState("");
+  const [text, setText] = useDraft(keyOf(question));
   const [by, setBy] = useState(operator);
   const [busy, setBusy] = useState(false);
   const [said, setSaid] = useState<{ ok: boolean; text: string } | null>(null);
@@ -89,6 +102,7 @@ export function Asked(props: { question: Question; focus?: boolean; context?: bo
       remember(by);
       const path = `/api/inbox/${encodeURIComponent(name)}/answer`;
       await tell(`${path}?run=${encodeURIComponent(`${family}:${run}`)}`, { answer, by });
+      setText("");
       setSaid({ ok: true, text: "answered; the agent goes on" });
     } catch (error) {
       const hint = error instanceof Trouble ? error.hint : "";
@@ -127,11 +141,18 @@ export function Asked(props: { question: Question; focus?: boolean; context?: bo
       </h3>
       {context && <Before question={question} />}
       {question.state !== "open" && !said?.ok && <Settled question={question} />}
-      {said ? (
+      {said && (
         <p role="status" className={said.ok ? "done" : "failed"}>
           <Text>{said.text}</Text>
         </p>
-      ) : question.state !== "open" ? null : (
+      )}
+      {question.state !== "open" || said?.ok ? (
+        text && (
+          <p className="soft small">
+            not sent: <Text>{text}</Text>
+          </p>
+        )
+      ) : (
         <form onSubmit={submit}>
           <label className="unseen" htmlFor={`${id}-text`}>
             Your answer

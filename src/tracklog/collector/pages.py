@@ -20,14 +20,21 @@ if TYPE_CHECKING:
     from tracklog.collector.app import Collector
     from tracklog.collector.routing import Call
 
+
+def _hash(text: str) -> str:
+    """That this very style or script may be run, as a page's policy says it."""
+    return "sha256-" + base64.b64encode(sha256(text.encode()).digest()).decode()
+
+
 FORM = frozenset({b"application/x-www-form-urlencoded"})
 _STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem}"
     "code,pre{font-family:ui-monospace,monospace}:root{color-scheme:light dark}"
 )
-_STYLE_HASH = base64.b64encode(sha256(_STYLE.encode()).digest()).decode()
+_KEEP = "document.forms[0].action+=location.hash"
+"""Who comes by a link to a record is led to it, once the token was shown."""
 _SHUT = "base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
-_PLAIN = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; {_SHUT}"
+_PLAIN = f"default-src 'none'; style-src '{_hash(_STYLE)}'; script-src '{_hash(_KEEP)}'; {_SHUT}"
 _CONSOLE = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     f"font-src 'self'; connect-src 'self'; {_SHUT}"
@@ -71,7 +78,7 @@ async def front(collector: "Collector", call: "Call") -> Response:
     try:
         collector.guard.check_token(call.headers)
     except Trouble:
-        return _page("tracklog", _LOGIN, 401)
+        return _asked()
     page = collector.console.page("/")
     if page is not None:
         return page
@@ -84,15 +91,23 @@ async def login(collector: "Collector", call: "Call") -> Response:
     collector.held.now -= len(body)
     said = parse_qs(body.decode("latin-1"))
     if not collector.guard.knows(said.get("token", [""])[0]):
-        return _page("tracklog", f"<p>That is not the token.</p>{_LOGIN}", 401)
+        return _asked("<p>That is not the token.</p>")
     response = RedirectResponse("/", 303)
     response.set_cookie(COOKIE, collector.guard.cookie(), httponly=True, samesite="strict")
     return response
 
 
+def _asked(said: str = "") -> Response:
+    page = _page("tracklog", said + _LOGIN, 401)
+    # Without any referrer a browser sends its form as from nowhere, and that is refused.
+    page.headers["Referrer-Policy"] = "same-origin"
+    return page
+
+
 _LOGIN = (
     "<form method=post action=/login><label>Token <input name=token type=password "
     "autocomplete=current-password autofocus></label> <button>Enter</button></form>"
+    f"<p>It is what TRACKLOG_TOKEN was set to where the collector runs.</p><script>{_KEEP}</script>"
 )
 _UNBUILT = (
     "<p>The console was not built into this installation. In a checkout, <code>make setup</code> "

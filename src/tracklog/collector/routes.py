@@ -194,7 +194,8 @@ ROUTES: tuple[Route, ...] = (
         "/api/stream",
         stream.stream,
         "Watch live, as server-sent events. The `id` is the record's number, the data its "
-        "frame as it stands in the journal; `heartbeat` events carry the journal's first number and its last. "
+        "frame as it stands in the journal; `heartbeat` events carry the journal's first number, its "
+        "last, and the server's time. "
         "`Last-Event-ID` (or `after`) replays what was missed; without either it begins now. "
         "The header `Tracklog-Cursor` of an answer is the `after` that misses nothing since. "
         "`gap` {after, next} is told only when what is behind `after` is not kept any more, "

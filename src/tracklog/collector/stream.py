@@ -294,8 +294,7 @@ class Hub:
                         await self._poked.wait()
             if began - beat >= self.limits.heartbeat_seconds:
                 beat = began
-                journal = self.home.journal
-                self._share(ALL, heartbeat(self.cursor, journal.first, journal.last), everyone=True)
+                self._share(ALL, heartbeat(self.home, self.cursor), everyone=True)
 
     def _deliver(self) -> bool:
         """Reads the next block and hands it to all who are abreast; False at the end."""
@@ -368,10 +367,11 @@ def chunk(said: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(said), said)
 
 
-def heartbeat(cursor: int, first: int, last: int) -> bytes:
-    """That we live, how far this watcher was told everything, where the journal begins and ends."""
-    said = b'event: heartbeat\nid: %d\ndata: {"first":%d,"last":%d}\n\n'
-    return said % (cursor, first, max(cursor, last))
+def heartbeat(home: "Home", cursor: int) -> bytes:
+    """How far a watcher was told everything, where the journal begins and ends, what time it is."""
+    first, last = home.journal.first, max(cursor, home.journal.last)
+    said = orjson.dumps({"first": first, "last": last, "now": frame.stamp(home.clock())})
+    return b"event: heartbeat\nid: %d\ndata: %b\n\n" % (cursor, said)
 
 
 def comment(last: int) -> bytes:
@@ -403,7 +403,7 @@ async def stream(collector: "Collector", call: "Call") -> None:
             orjson.dumps({"after": after, "last": last}),
         )
         after = last
-    begin += heartbeat(after, journal.first, last)
+    begin += heartbeat(collector.home, after)
     await _tell(call, Watcher(_connection(call), asked, after), begin, hub.serve)
 
 
