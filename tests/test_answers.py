@@ -212,16 +212,17 @@ def test_what_a_run_left_open_is_found_when_it_is_over_or_lost(tmp_path):
     with fleet(tmp_path, *lines) as home:
         now = next(iter(home.journal.read(2, 1))).received
         found = answers.findings(home.index, now)
-        assert [(each.seq, each.run, each.finding.name) for each in found] == [
+        assert [(each["seq"], each["run"], each["name"]) for each in found] == [
             (3, "done", "call-not-returned")
         ]
         assert answers.findings(home.index, now, ("tracklog", "works")) == []
         later = answers.findings(home.index, "2126-01-01T00:00:00.000Z")
-        assert [each.run for each in later] == ["done", "works"]
+        assert [each["run"] for each in later] == ["done", "works"]
         assert answers.findings(home.index, "2126-01-01T00:00:00.000Z", limit=1) == later[:1]
         home.intake.admit([native("works", 2, fact="Returned", call_id="c1", ok=True)], "tracklog")
         home.index.catch_up()
-        assert [each.run for each in answers.findings(home.index, "2126-01-01T00:00:00.000Z")] == ["done"]  # fmt: skip
+        settled = answers.findings(home.index, "2126-01-01T00:00:00.000Z")
+        assert [each["run"] for each in settled] == ["done"]
 
 
 def test_how_long_silence_may_last_is_for_the_one_who_asks(tmp_path):

@@ -41,7 +41,7 @@ def test_the_fleet_shows_every_status_and_everything_the_console_has_a_place_for
         assert min(outcomes[name] for name in ("passed", "failed", "flakes")) > 0
         assert outcomes["convergence_mean"] is not None
         assert max(row.depth for row in answers.tree(home.index)) == 2
-        names = {found.name for *_, found in answers.findings(home.index, stamp(NOW), None, 1000)}
+        names = {row["name"] for row in answers.findings(home.index, stamp(NOW), None, 1000)}
         assert "illegal-transition" in names
 
 
@@ -68,7 +68,7 @@ def test_hours_of_it_are_never_refused_and_odd_only_on_purpose(tmp_path):
             home.index.catch_up()
             now = stamp(NOW + 24 * demo.ROUND)
             found = answers.findings(home.index, now, None, 1000)
-            amiss = {(run, each.name) for _, _, run, each in found if each.level != "info"}
+            amiss = {(row["run"], row["name"]) for row in found if row["level"] != "info"}
     assert amiss == {("docs-in-a-hurry", "illegal-transition")}
 
 

@@ -4,9 +4,9 @@ An answer is computed from what the folds keep; only words are read from the jou
 """
 
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from tracklog import registry
@@ -29,10 +29,10 @@ from tracklog.folds import steps as steps_fold
 from tracklog.folds import tools as tools_fold
 from tracklog.folds import tree as tree_fold
 from tracklog.folds.runs import LOST_AFTER
-from tracklog.frame import Run, stamp
+from tracklog.frame import Record, Run, stamp
 from tracklog.home import Home
 from tracklog.index import Indexer
-from tracklog.indexes import Answer, Found
+from tracklog.indexes import Answer
 from tracklog.kin import count_once, kin, spends
 from tracklog.prices import Prices
 from tracklog.replay import replay_all
@@ -57,6 +57,8 @@ LOOP = 3
 DAY_MS = 86_400_000
 SHOWN = 200
 """Characters of a call's arguments that are told."""
+LOOKED_AT = 5_000
+"""Records in which something was said that a narrower search looks at."""
 
 
 def runs(
@@ -321,7 +323,7 @@ def findings(
     run: Run | None = None,
     limit: int = 1000,
     lost_after: float = LOST_AFTER,
-) -> list[Found]:
+) -> list[Row]:
     """What was surprising, the newest first; of a run that goes on no more, what it left open too."""
     found = index.findings(run, limit)
     for each in [run] if run is not None else index.unfinished(limit):
@@ -330,11 +332,18 @@ def findings(
             break
         if runs_fold.status(state, now, lost_after) not in ("working", "waiting"):
             found = sorted([*index.rest(each), *found], key=lambda each: -each.seq)
-    return found[:limit]
+    return [
+        {"seq": seq, "family": family, "run": name}
+        | {"name": told.name, "level": told.level, "message": told.message}
+        for seq, family, name, told in found[:limit]
+    ]
 
 
-def search(index: Indexer, text: str, limit: int = 50) -> list[Row]:
-    """The records in which all the words of a text were said, the newest first."""
+def search(
+    index: Indexer, text: str, limit: int = 50, fits: Callable[[Record], bool] | None = None
+) -> list[Row]:
+    """The records that fit and in which all the words of a text were said, the newest first."""
+    found = index.search(text, LOOKED_AT if fits else limit)
     wanted = terms(text)
     return [
         {
@@ -344,11 +353,20 @@ def search(index: Indexer, text: str, limit: int = 50) -> list[Row]:
             "dialect": record.dialect,
             "family": record.family,
             "run": record.run,
+            "title": _title(index, record),
             "excerpt": "".join(piece for piece, _ in marked(said, wanted)),
             "text": said,
         }
-        for record, said, at in index.search(text, limit)
+        for record, said, at in islice(
+            (each for each in found if not fits or fits(each.record)), limit
+        )
     ]
+
+
+def _title(index: Indexer, record: Record) -> str | None:
+    state = index.state("runs", f"{record.family}:{record.run}")
+    found: str | None = state.title or state.task
+    return found
 
 
 def query(index: Indexer, sql: str, limit: int = 1000, seconds: float = 10) -> Answer:

@@ -30,17 +30,12 @@ def command(run: str | None, home: Path, limit: int, lost_after: float, as_json:
 
     with _home.asking(home) as opened:
         asked = None if run is None else opened.run(run)
-        found = answers.findings(opened.index, _home.now(), asked, limit + 1, lost_after)
+        rows = answers.findings(opened.index, _home.now(), asked, limit + 1, lost_after)
         _home.tell(opened.journal.findings)
         names = _home.names(opened)
-    rows = [
-        {"seq": seq, "family": family, "run": name, **finding._asdict()}
-        for seq, family, name, finding in found[:limit]
-    ]
-    order = ("seq", "family", "run", "name", "level", "message")
     if rows:
         _table.put(
-            [{key: row[key] for key in order} for row in rows],
+            rows[:limit],
             [
                 _table.Column("seq", lambda row: str(row["seq"]), right=True),
                 _table.Column("level", lambda row: row["level"], rank=2),
@@ -52,7 +47,7 @@ def command(run: str | None, home: Path, limit: int, lost_after: float, as_json:
             as_json=as_json,
         )
     sys.stdout.flush()
-    if len(found) > limit:
+    if len(rows) > limit:
         click.echo(f"only the newest {limit:,} are shown; --limit shows more", err=True)
-    if not found:
+    if not rows:
         click.echo("nothing surprising was found; `tracklog runs` shows what was heard", err=True)

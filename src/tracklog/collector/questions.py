@@ -1,7 +1,6 @@
 """What the verbs of the command line answer, over HTTP: the same functions, the same JSON."""
 
 from collections.abc import Callable
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -14,7 +13,6 @@ from tracklog.collector.stream import ALL, wanted
 from tracklog.collector.trouble import Trouble, json_response
 from tracklog.diff import diff as diff_of
 from tracklog.frame import Record, seq_of, stamp
-from tracklog.spoken import marked, terms
 from tracklog.story import story as story_of
 from tracklog.why import why as why_of
 
@@ -28,7 +26,6 @@ WINDOWS: dict[str, float | None] = {"24h": 86_400, "7d": 604_800, "all": None}
 """How far back, in seconds."""
 BOARD_WINDOWS: dict[str, float] = {"1h": 3600, "24h": 86_400, "7d": 604_800}
 _SCANNED = 100_000  # records that one page of a filtered reading looks at
-_LOOKED_AT = 5_000  # records in which something was said that a narrower search looks at
 _PAGE = 16 << 20  # bytes of frames in one page
 
 
@@ -161,24 +158,13 @@ async def findings(collector: "Collector", call: "Call") -> Response:
 
     def ask(index: "Indexer") -> list[dict[str, Any]]:
         run = None if name is None else home.run(name)
-        return [
-            {
-                "seq": seq,
-                "family": family,
-                "run": of,
-                "name": found.name,
-                "level": found.level,
-                "message": found.message,
-            }
-            for seq, family, of, found in answers.findings(index, now, run, limit, lost)
-        ]
+        return answers.findings(index, now, run, limit, lost)
 
     return await _told(collector, ask)
 
 
 async def search(collector: "Collector", call: "Call") -> Response:
     home, given = collector.home, call.given
-    text, limit, brief = given["q"], given["limit"], given["brief"]
     asked = wanted(home, given["run"], given["dialect"], None)
     seconds = BOARD_WINDOWS.get(given["within"] or "")
     since = "" if seconds is None else stamp(home.clock() - seconds)
@@ -186,28 +172,12 @@ async def search(collector: "Collector", call: "Call") -> Response:
     def fits(record: Record) -> bool:
         return record.received >= since and asked.matches(record, home)
 
-    def title(index: "Indexer", record: Record) -> str | None:
-        state = index.state("runs", f"{record.family}:{record.run}")
-        found: str | None = state.title or state.task
-        return found
-
     def ask(index: "Indexer") -> list[dict[str, Any]]:
-        narrow = bool(since) or asked != ALL
-        found = index.search(text, _LOOKED_AT if narrow else limit)
-        return [
-            {
-                "seq": record.seq,
-                "received": record.received,
-                "at": at,
-                "dialect": record.dialect,
-                "family": record.family,
-                "run": record.run,
-                "title": title(index, record),
-                "excerpt": "".join(piece for piece, _ in marked(said, terms(text))),
-                **({} if brief else {"text": said}),
-            }
-            for record, said, at in islice((each for each in found if fits(each.record)), limit)
-        ]
+        narrow = fits if since or asked != ALL else None
+        rows = answers.search(index, given["q"], given["limit"], narrow)
+        for row in rows if given["brief"] else ():
+            del row["text"]
+        return rows
 
     return await _told(collector, ask)
 
@@ -261,8 +231,8 @@ def _page(home: "Home", given: dict[str, Any]) -> bytes:
                 size += len(each)
                 if len(found) >= limit or size >= _PAGE:
                     break
-    head = b'{"first":%d,"last":%d,"next":%d,"events":[' % (home.journal.first, last, after)
-    return head + b",".join(found) + b"]}"
+    page = b'{"first":%d,"last":%d,"next":%d,"events":[%b]}'
+    return page % (home.journal.first, last, after, b",".join(found))
 
 
 def _known(index: "Indexer", key: str) -> str:
