@@ -134,7 +134,7 @@ def passed(result: Event | Refusal) -> Passed | Refusal:
     return Passed(dialect, family, run, kind, id, line)
 
 
-_NEAR = 1 << 14  # bytes of lines that are judged at one go
+_NEAR = 1 << 15  # bytes of lines that are judged at one go
 
 
 def batch_checker(dialect: Dialect) -> CheckAll:

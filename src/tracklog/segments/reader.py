@@ -280,10 +280,11 @@ def _fetch(fd: int, places: Places, part: _Part) -> tuple[list[bytes], int] | No
             upto += 1
         block = os.pread(fd, stop - start, start)
         for offset, mark in zip(offsets[at:upto], marks[at:upto], strict=True):
-            line = block[offset - start : offset - start + (mark & 0xFFFFFFFF)]
-            if seq_of(line) != part.first + (mark >> 32) or not line.endswith(b"\n"):
+            close = offset - start + (mark & 0xFFFFFFFF) - 1
+            frame = block[offset - start : close]
+            if seq_of(frame) != part.first + (mark >> 32) or block[close : close + 1] != b"\n":
                 return None
-            found.append(line[:-1])
+            found.append(frame)
         room -= stop - start
         at = upto
     return found, room
