@@ -25,10 +25,6 @@ from tracklog.replay import event_of, facts_of, failure, told_of
 from tracklog.untold import Untold
 from tracklog.verify import head
 
-CONVERSATIONS = (
-    "gen_ai.conversation.id", "session.id", "conversation.id", "thread.id", "threadId",
-)  # fmt: skip  # one row
-"""What sources call the conversation that a run is a part of, the strongest first."""
 Records = Callable[[Run], Iterable[Record]]
 """The records of a run from the first on, as often as they are asked for."""
 Tree = Mapping[str, tree_fold.State]
@@ -108,9 +104,10 @@ def conversation_of(run: Run, root: Run, states: Tree) -> str | None:
     """What the run is a part of elsewhere, or the run at the top is, by the strongest name."""
     for key in dict.fromkeys((":".join(run), ":".join(root))):
         known = dict(reversed(states[key].aliases)) if key in states else {}
-        for system in CONVERSATIONS:
-            if known.get(system):
-                return str(known[system])
+        for importer in registry.importers() if known else ():
+            for system in importer.conversations:
+                if known.get(system):
+                    return str(known[system])
     return None
 
 

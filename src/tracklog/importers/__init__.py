@@ -156,6 +156,8 @@ class Importer:
     form: Callable[[Path, bytes], Form] = lambda _path, _head: "lines"
     fits: Callable[[Body], bool] = lambda body: "type" in body
     """Whether an object is a record of its own; asked of what stands behind something torn."""
+    conversations: tuple[str, ...] = ()
+    """The systems of aliases that name what a run is a part of, the strongest first."""
 
     def read(
         self, path: Path, after: Place | None = None, *, others: Others | None = None

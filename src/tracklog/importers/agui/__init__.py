@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tracklog.importers import Form, Importer, unquoted
-from tracklog.importers.agui.reader import NAME, AguiReader
+from tracklog.importers.agui.reader import NAME, THREAD, AguiReader
 
 
 def form(path: Path, head: bytes) -> Form:
@@ -29,4 +29,5 @@ importer = Importer(
     reader=AguiReader,
     recognise=recognise,
     form=form,
+    conversations=(THREAD,),
 )

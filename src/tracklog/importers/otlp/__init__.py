@@ -19,7 +19,7 @@ from tracklog.importers.otlp.logs import record_of, tell_log
 from tracklog.importers.otlp.memory import Memory
 from tracklog.importers.otlp.ours import facts_in
 from tracklog.importers.otlp.spans import place_span, tell_span
-from tracklog.importers.otlp.view import Log, Span, views_of
+from tracklog.importers.otlp.view import CONVERSATIONS, Log, Span, views_of
 
 WRITER = "otlp"
 MAPPING = "1"
@@ -192,4 +192,5 @@ importer = Importer(
     recognise=recognise,
     form=form,
     fits=lambda body: any(outer in body for outer, *_ in wire.KEYS.values()),
+    conversations=CONVERSATIONS,
 )

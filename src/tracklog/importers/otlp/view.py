@@ -8,13 +8,8 @@ from typing import Any
 
 from tracklog.importers.otlp.wire import Item, attributes, plain
 
-RUN_KEYS = (
-    "tracklog.run.id",
-    "gen_ai.conversation.id",
-    "session.id",
-    "conversation.id",
-    "thread.id",
-)
+CONVERSATIONS = ("gen_ai.conversation.id", "session.id", "conversation.id", "thread.id")
+RUN_KEYS = ("tracklog.run.id", *CONVERSATIONS)
 """What names the run of an item, the strongest first; the trace comes last."""
 
 AGENTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
