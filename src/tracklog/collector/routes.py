@@ -374,7 +374,8 @@ ROUTES: tuple[Route, ...] = (
     _get(
         "/api/search",
         questions.search,
-        "The records in which all these words were said, the newest first.",
+        "The records in which all these words were said, the newest first. Of a text that was "
+        "lifted into a blob its beginning is searched.",
         params=(
             words("q", 'Words, "words in quotes", or beginnings*.', required=True),
             RUN,
