@@ -2,9 +2,11 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 BIN := .venv/bin
+PYTEST := $(BIN)/pytest -n 2 --dist worksteal
 TS := contracts/ts
 CONSOLE := console
 export CHROMIUM ?= /usr/bin/chromium
+unexport PYTHONDONTWRITEBYTECODE  # hundreds of processes would compile everything again
 BUILT := src/tracklog/console/index.html
 
 .PHONY: help setup run test test-python test-ts test-browser chromium screenshots cover check derive soak proof bench bench-peers lock clean
@@ -44,7 +46,7 @@ run: setup  ## Start the collector and its console; a demo, as long as nothing w
 test: test-python test-ts test-browser  ## Run all tests.
 
 test-python: setup
-	$(BIN)/pytest -n 2
+	$(PYTEST)
 
 test-ts: setup
 	cd $(TS) && npm run --silent check && npm test --silent
@@ -60,7 +62,7 @@ screenshots: setup chromium  ## Write every page of the console, in both themes,
 	cd $(CONSOLE) && SCREENSHOTS="$(CURDIR)/screenshots" npm run --silent browser
 
 cover: setup  ## Run the Python tests with coverage, but for the test that interrupts: it can hang the tracer.
-	$(BIN)/pytest -n 2 --cov --cov-report=term-missing:skip-covered --deselect \
+	$(PYTEST) --cov --cov-report=term-missing:skip-covered --deselect \
 		tests/test_recorder.py::test_an_interrupt_at_any_moment_leaves_whole_lines_no_gap_and_a_recorder_that_goes_on
 
 check: setup  ## Lint, types, architecture, derived files.
@@ -74,7 +76,7 @@ derive: setup  ## Write the derived files anew: schemas and reference pages.
 	$(BIN)/python scripts/derive.py
 
 soak: setup  ## The chaos of the tests, twenty times as long and never the same; about an hour.
-	TRACKLOG_SOAK=20 $(BIN)/pytest -n 2 tests/test_anomalies.py tests/test_journal.py tests/test_stores.py \
+	TRACKLOG_SOAK=20 $(PYTEST) tests/test_anomalies.py tests/test_journal.py tests/test_stores.py \
 		tests/test_verify.py tests/test_intake.py tests/test_recorder.py tests/test_fanout.py tests/test_check.py \
 		tests/test_sink.py tests/test_collector.py tests/test_collector_stream.py \
 		tests/test_collector_guard.py tests/test_collector_chaos.py

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -228,11 +227,3 @@ def began(run: str, **more) -> bytes:
     origin = {"writer": "test", "fidelity": "observed"}
     body = {"id": os.urandom(8).hex(), "run": run, "fact": "Began", "what": "run"}
     return orjson.dumps({**body, **more, "origin": origin})
-
-
-def eventually(claim, seconds: float = 60):
-    """What the claim says, as soon as it is true; the last it said, when time is up."""
-    until = time.monotonic() + seconds
-    while not (said := claim()) and time.monotonic() < until:
-        time.sleep(0.02)
-    return said

@@ -1,5 +1,7 @@
 """What all tests share."""
 
+import os
+
 from hypothesis import settings
 
 from soaking import SOAK
@@ -10,3 +12,13 @@ settings.register_profile(
     max_examples=100 * SOAK,
 )
 settings.load_profile("tracklog")
+
+WISHES = ("tracklog_", "otel_", "no_color", "force_color", "clicolor", "columns", "lines")
+PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+for name in list(os.environ):  # what a person may have set for programs that are tested here
+    if name.lower().startswith((*WISHES, *PROXIES)) and name != "TRACKLOG_SOAK":
+        del os.environ[name]
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)

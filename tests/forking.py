@@ -9,6 +9,7 @@ import sys
 import termios
 import threading
 import time
+from functools import partial
 from multiprocessing import forkserver, reduction
 from operator import methodcaller
 from pathlib import Path
@@ -113,11 +114,17 @@ def tracklog(home, *arguments, given: bytes | str = b"", timeout: float = 120, *
     return subprocess.CompletedProcess(arguments, started.returncode, *said)
 
 
+def script(code: str, *arguments: object, **options) -> subprocess.Popen:
+    """A program, as `python -c` runs it, in such a process."""
+    return Tracklog(*arguments, run=partial(exec, code, {"__name__": "__main__"}), **options)
+
+
 def on_terminal(columns: int, home, *arguments, given: bytes = b"", **env: str) -> str:
     """What a terminal of that width gets to see."""
     master, slave = pty.openpty()
     termios.tcsetwinsize(slave, (24, columns))
-    env = {**os.environ, "TRACKLOG_HOME": str(home), "COLUMNS": str(columns), **env}
+    env = {"TERM": "xterm", "TRACKLOG_HOME": str(home), "COLUMNS": str(columns), **env}
+    env = {**os.environ, **env}
     ends = {"stdin": subprocess.PIPE, "stdout": slave, "stderr": slave}
     with Tracklog(*arguments, **ends, env=env) as started:
         os.close(slave)

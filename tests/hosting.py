@@ -16,7 +16,7 @@ import jsonschema_rs
 import orjson
 import uvicorn
 
-from collecting import ENVIRONMENT, eventually
+from collecting import ENVIRONMENT
 from forking import Tracklog
 from tracklog import registry
 from tracklog.check import check
@@ -29,6 +29,7 @@ from tracklog.home import Home
 from tracklog.hosts.openwop.command import app_of
 from tracklog.hosts.openwop.settings import Settings
 from tracklog.lines import Line
+from waiting import eventually
 
 TOKEN = "a-long-word-that-nobody-guesses"
 SCHEMAS = {

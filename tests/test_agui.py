@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sampling as samples
-from collecting import Collector, Events, collector, eventually
+from collecting import Collector, Events, collector
 from flying import (
     A_TALK,
     DIALECTS,
@@ -53,6 +53,7 @@ from tracklog.live import Live
 from tracklog.replay import replay
 from tracklog.stores.memory import store
 from tracklog.testing import told_by
+from waiting import eventually
 from watching import check_events, check_stream, events_of, frames_of, shown
 
 AGUI = registry.exporter("agui")

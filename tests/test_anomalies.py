@@ -6,12 +6,12 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
 
 from failing import FailingDisk, HastyDisk, RememberingDisk, ShortDisk
+from forking import script
 from soaking import SEED, SOAK
 from tracklog.errors import BadFormat, JournalFull, NotAppended, NotDurable, StoreBroken
 from tracklog.journal import Entry, Journal
@@ -145,9 +145,7 @@ def test_killed_a_hundred_times_every_acknowledged_line_is_there_once_in_order(t
     kills = 0
     while kills < 104 * SOAK:
         children = {
-            home: subprocess.Popen(
-                [sys.executable, "-c", CHILD, str(home), str(start)], stdout=subprocess.PIPE
-            )
+            home: script(CHILD, home, start, stdout=subprocess.PIPE)
             for home, start in homes.items()
         }
         for child in children.values():  # they are at work, and die wherever they are

@@ -17,23 +17,14 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from collecting import (
-    ENVIRONMENT,
-    NDJSON,
-    asks,
-    began,
-    collector,
-    ends,
-    eventually,
-    start,
-    tool,
-)
+from collecting import ENVIRONMENT, NDJSON, asks, began, collector, ends, start, tool
 from forking import tracklog
 from soaking import SOAK
 from tracklog import proof as proofs
 from tracklog import registry
 from tracklog.frame import stamp
 from tracklog.home import Home
+from waiting import eventually
 
 RUNS = (f"run-{n}" for n in itertools.count())
 

@@ -18,10 +18,11 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from collecting import NDJSON, Collector, asks, collector, eventually, start, tool
+from collecting import NDJSON, Collector, asks, collector, start, tool
 from soaking import SEED, SOAK
 from tracklog.home import Home
 from tracklog.verify import verify
+from waiting import eventually
 
 KILLS = 20 * SOAK
 

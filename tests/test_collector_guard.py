@@ -13,11 +13,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from collecting import ENVIRONMENT, NDJSON, Collector, asks, collector, eventually, start, tool
+from collecting import ENVIRONMENT, NDJSON, Collector, asks, collector, start, tool
 from forking import tracklog
 from tracklog.collector.limits import Limits
 from tracklog.collector.server import within
 from tracklog.home import Home
+from waiting import eventually
 
 TOKEN = "a-long-random-word-0123456789"
 

@@ -17,7 +17,8 @@ from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
-from collecting import Collector, collector, eventually, start
+from collecting import Collector, collector, start
+from waiting import eventually
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 UNAVAILABLE, EXHAUSTED, INVALID = 14, 8, 3

@@ -7,8 +7,9 @@ import orjson
 import pytest
 from google.rpc.status_pb2 import Status
 
-from collecting import Collector, asks, collector, eventually, start, tool
+from collecting import Collector, asks, collector, start, tool
 from tracklog.home import Home
+from waiting import eventually
 
 MANY = b"".join(tool("many", step=n) + b"\n" for n in range(2000))
 

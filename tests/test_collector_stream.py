@@ -11,11 +11,12 @@ from datetime import datetime
 import orjson
 import pytest
 
-from collecting import Collector, Events, collector, eventually, start, tool
+from collecting import Collector, Events, collector, start, tool
 from soaking import SOAK
 from tracklog.collector.limits import Limits
 from tracklog.collector.stream import Hub, Wanted, Watcher
 from tracklog.home import Home
+from waiting import eventually
 
 
 @pytest.fixture(scope="module")

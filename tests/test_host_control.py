@@ -8,9 +8,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from collecting import ENVIRONMENT, collector, eventually
+from collecting import ENVIRONMENT, collector
 from forking import Tracklog, tracklog
 from hosting import TOKEN
+from waiting import eventually
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 HOSTS = ("openwop=openwop/workflows", "fishbowl=fishbowl", "workflow=workflow")

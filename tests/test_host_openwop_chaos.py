@@ -16,7 +16,7 @@ import httpx
 import orjson
 import pytest
 
-from collecting import collector, eventually
+from collecting import collector
 from forking import in_a_process, tracklog
 from hosting import TOKEN, Client, Host, Process, check_events, flow, mock, pairs, put, written
 from soaking import SOAK
@@ -24,6 +24,7 @@ from tracklog.home import Home
 from tracklog.hosts import Leases
 from tracklog.hosts.openwop.engine import Engine
 from tracklog.hosts.openwop.settings import Settings
+from waiting import eventually
 
 ANSWERS = {
     "gate": {"action": "accept"},

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from collecting import eventually
 from hosting import TOKEN, Client, Host, Process, flow, pairs, put
 from serving import CUT, HANG, STALL, calls, serving
 from tracklog.errors import TracklogError
 from tracklog.hosts.openwop.command import settings_of
 from tracklog.hosts.openwop.settings import ModelServer, Tool
+from waiting import eventually
 
 pytest.importorskip("openai", reason="the client for model servers is an extra")
 

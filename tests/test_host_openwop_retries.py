@@ -6,10 +6,10 @@ from itertools import pairwise
 
 import pytest
 
-from collecting import eventually
 from hosting import Host, flow, pairs, put
 from serving import serving
 from tracklog.hosts.openwop.settings import ModelServer, Tool
+from waiting import eventually
 
 FAILING = {"id": "n", "typeId": "core.fail"}
 

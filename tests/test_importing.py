@@ -1,8 +1,6 @@
 """Importing as a whole: what it remembers, and what becomes of it when it is cut off."""
 
 import gzip
-import subprocess
-import sys
 import time
 from itertools import count, islice
 
@@ -10,6 +8,7 @@ import orjson
 import pytest
 import zstandard
 
+from forking import script
 from tracklog import answers, registry
 from tracklog.home import Home
 from tracklog.importers import Reading, cloudevents, copilot, gemini, opened
@@ -187,7 +186,6 @@ def test_an_import_that_is_killed_anywhere_goes_on_without_loss_or_double(tmp_pa
     with Home(tmp_path / "whole", durability="os") as home:
         Importing(home).bring([path])
         whole = lines_of(home)
-    command = [sys.executable, "-c", IMPORT, str(tmp_path / "home"), str(path)]
     segments, cut = tmp_path / "home" / "journal", 0
 
     def size():
@@ -195,7 +193,7 @@ def test_an_import_that_is_killed_anywhere_goes_on_without_loss_or_double(tmp_pa
 
     for share in (0.1, 0.4, 0.7):
         wanted = share * sum(map(len, whole))
-        with subprocess.Popen(command) as child:
+        with script(IMPORT, tmp_path / "home", path) as child:
             while child.poll() is None and (not segments.exists() or size() < wanted):
                 time.sleep(0.001)
             cut += child.poll() is None

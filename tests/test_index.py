@@ -6,7 +6,6 @@ import re
 import signal
 import sqlite3
 import subprocess
-import sys
 import threading
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -18,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sampling as samples
-from forking import tracklog
+from forking import script, tracklog
 from tracklog import answers, registry
 from tracklog.check import checker
 from tracklog.errors import BadQuery, UnknownName
@@ -752,7 +751,9 @@ def test_a_run_whose_id_holds_a_unit_separator_is_a_run_like_any(tmp_path):
 
 ASKS = """
 import sys
+from tracklog import folding
 from tracklog.home import Home
+folding._MOMENT = 3
 with Home(sys.argv[1], readonly=True) as home:
     for _ in range(15):
         home.index.catch_up()
@@ -773,12 +774,7 @@ def test_many_processes_index_and_ask_at_once(tmp_path):
     with Home(tmp_path, durability="os") as home:
         home.journal.append([said("a word", n=n) for n in range(1, 101)])
         asking = [
-            subprocess.Popen(
-                [sys.executable, "-c", ASKS, str(tmp_path)],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-            for _ in range(4)
+            script(ASKS, tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)
         ]
         for n in range(101, 301):
             home.journal.append([said("a word", run=f"r{n % 7}", n=n)])

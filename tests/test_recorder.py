@@ -22,6 +22,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import forking
 from tracklog import recorder as recorders
 from tracklog.errors import (
     InvalidEvent,
@@ -624,8 +625,8 @@ def test_killed_at_random_every_acknowledged_line_is_there_once_in_order(tmp_pat
     chance = random.Random(4)
     acknowledged = 0
     for _ in range(12):
-        command = [sys.executable, "-c", KILLED, run, str(tmp_path), chance.choice(["os", "sync"])]
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        durability = chance.choice(["os", "sync"])
+        child = forking.script(KILLED, run, tmp_path, durability, stdout=subprocess.PIPE, text=True)
         try:
             first = child.stdout.readline()
             time.sleep(chance.random() * 0.05)
@@ -688,12 +689,9 @@ sys.stdin.read()
 
 
 def test_of_four_processes_that_race_for_a_transcript_one_wins(tmp_path):
-    at = str(time.time() + 2)
-    command = [sys.executable, "-c", RACE, run_id(), str(tmp_path), at]
-    racers = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for _ in range(4)
-    ]
+    ends = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    words = [RACE, run_id(), tmp_path, time.time() + 0.5]
+    racers = [forking.script(*words, **ends) for _ in range(4)]
     words = sorted(racer.stdout.readline().strip() for racer in racers)
     for racer in racers:
         racer.communicate()

@@ -1,9 +1,19 @@
-"""Waiting for a descriptor, however high its number is: many files are open in a long run."""
+"""Waiting for what comes in its own time."""
 
 import selectors
+import time
 
 
 def readable(fd: int, seconds: float) -> bool:
+    """However high its number is: many files are open in a long run."""
     with selectors.DefaultSelector() as selector:
         selector.register(fd, selectors.EVENT_READ)
         return bool(selector.select(seconds))
+
+
+def eventually(claim, seconds: float = 60):
+    """What the claim says, as soon as it is true; the last it said, when time is up."""
+    until = time.monotonic() + seconds
+    while not (said := claim()) and time.monotonic() < until:
+        time.sleep(0.02)
+    return said
