@@ -984,6 +984,30 @@ def test_a_better_mapping_tells_every_record_anew(tmp_path, home):
     assert len(list(home.index.states("conversation"))) == 1
 
 
+def test_a_home_that_an_older_version_filled_is_read_anew_and_that_is_said(tmp_path):
+    from dataclasses import replace  # noqa: PLC0415  # here alone
+
+    path = write(tmp_path / f"{SESSION}.jsonl", reply(1, {"type": "text", "text": "Hello"}))
+    with Home(tmp_path / "home", durability="os") as home:
+        Importing(home, [replace(registry.importer("claude"), mapping="0")]).bring([path])
+        kept = home.journal.last
+
+    def run(*words):
+        done = CliRunner().invoke(tracklog, [*map(str, words), "--home", str(home.path)])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    again = run("import", path)
+    assert f"{kept} accepted, 0 duplicate, 0 refused" in again
+    assert "read from the start again, because the mapping is another one now: 1" in again
+    assert "0 files read" in run("import", path)
+    assert f"0 accepted, {kept} duplicate, 0 refused" in run("reimport")
+    assert run("story", SESSION).count("Hello") == 1
+    with Home(home.path, readonly=True) as home:
+        assert home.journal.last == 2 * kept  # what was told before stays on record
+        assert costs(home)[SESSION]["output_tokens"] == 5
+
+
 def test_what_stood_before_a_record_on_its_line_is_kept_aside(tmp_path, home):
     whole = orjson.dumps(claude(message={"role": "user", "content": "hi"}))
     path = tmp_path / f"{SESSION}.jsonl"
