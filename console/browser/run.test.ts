@@ -34,6 +34,9 @@ test("a run is shown from all sides", async ({ page, collector }) => {
   await call.locator("summary").click();
   await expect(call).toContainText("no such file");
   await expect(feed).toContainText("reported");
+  await page.getByRole("button", { name: "1 failed" }).click();
+  await expect(page.getByRole("complementary", { name: "Record 4" })).toBeVisible();
+  await expect(page.locator("#e3")).toHaveClass(/chosen/);
   await page.getByRole("tab", { name: "timeline" }).click();
   const span = page.getByRole("button", { name: /Bash/ });
   await span.click();
@@ -264,6 +267,8 @@ test("two runs are laid side by side and the place where they part is on the scr
   await open(page, collector, "#/diff?a=fishbowl:a&b=fishbowl:b");
   await expect(page.locator("tr.first")).toBeInViewport();
   await expect(page.locator("tr.first")).toContainText("right");
+  await page.keyboard.press("g"); // and nothing is left behind that complains
+  await expect(page.getByRole("region", { name: "Runs", exact: true }).getByRole("link")).toHaveCount(2);
 });
 
 test("search finds what was said, marks it, filters it and leads to the place", async ({ page, collector }) => {

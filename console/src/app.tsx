@@ -27,6 +27,7 @@ const KEYS: [string, string][] = [
   ["Enter", "open what is marked"],
   ["1 – 6", "the views of a run"],
   ["n", "the newest record of a run, and stay there"],
+  ["f", "the next record of a run that tells of a failure"],
   ["+ -", "closer and further away, in a timeline"],
   ["t", "dark or light"],
   ["Esc", "back, or close"],

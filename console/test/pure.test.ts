@@ -74,6 +74,7 @@ describe("the shape of a run", () => {
     const { shaping, beside } = shaped(records);
     expect(shaping.spans).toHaveLength(1);
     expect(shaping.spans[0]?.ok).toBe(true);
+    expect(shaping.failures).toEqual([records[3]?.seq]);
     expect(beside).toEqual([null, null, records[0]?.seq, null]);
   });
 
@@ -258,7 +259,8 @@ test("times and sizes as a person reads them", () => {
   expect(exact("2026-05-05T09:00:00.123Z")).toMatch(/^2026-05-0[456] \d\d:\d\d:\d\d\.123 [+-]\d\d:\d\d$/);
   expect([0, 999, 1000, 12_345, 1_234_567].map((n) => count(n))).toEqual(["0", "999", "1,000", "12,345", "1,234,567"]);
   expect([0, 999, 1000, 12_345, 100_000, 999_600, 2.5e9].map((n) => short(n))).toEqual(["0", "999", "1K", "12.3K", "100K", "1M", "2.5B"]);
-  expect(money(0.004)).toBe("$0.0040");
+  expect([0.004, 0, 12_345.678, 9_007_199].map((n) => money(n))).toEqual(["$0.0040", "$0.00", "$12,345.68", "$9.01M"]);
+  expect(duration(-3_700)).toBe("-1 h 1 min"); // told by a clock that was put back
   expect(percent(0.4)).toBe("40 %");
 });
 

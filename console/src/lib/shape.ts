@@ -49,6 +49,8 @@ function callId(fact: Fact, seq: number): string {
 export class Shaping {
   readonly spans: Span[] = [];
   readonly roles = new Set<string>();
+  /** The records that told of something that failed. */
+  readonly failures: number[] = [];
   private readonly calls = new Map<string, Call>();
   /** By id, the call that has not returned, or did so last. */
   private readonly latest = new Map<string, Call>();
@@ -72,6 +74,7 @@ export class Shaping {
   add(told: Told): number | null {
     let beside: number | null = null;
     let alone = told.facts.length === 0;
+    if (told.facts.some((fact) => fact.ok === false || fact.passed === false)) this.failures.push(told.seq);
     for (const fact of told.facts) {
       const call = this.take(fact, told);
       if (call && call.called !== told.seq) beside = call.called;

@@ -2,6 +2,7 @@
 
 export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";
+  if (seconds < 0) return `-${duration(-seconds)}`;
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 59.5) return `${seconds < 9.95 && !Number.isInteger(seconds) ? seconds.toFixed(1) : Math.round(seconds)} s`;
   const whole = Math.round(seconds);
@@ -63,7 +64,9 @@ export function short(value: number | null | undefined): string {
 
 export function money(value: number | null | undefined): string {
   if (value === null || value === undefined) return "–";
-  return `$${value.toFixed(value !== 0 && Math.abs(value) < 0.1 ? 4 : 2)}`;
+  if (value >= 1e6) return `$${short(value)}`;
+  const [whole = "", part] = value.toFixed(value !== 0 && Math.abs(value) < 0.1 ? 4 : 2).split(".");
+  return `$${count(Number(whole))}.${part}`;
 }
 
 export function percent(value: number | null | undefined): string {

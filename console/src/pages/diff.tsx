@@ -46,7 +46,9 @@ export default function DiffPage() {
   const { data, trouble } = useAnswer<Diff>(path, "never");
   const [all, setAll] = useState(false);
   const first = useRef<HTMLTableRowElement>(null);
-  useEffect(() => first.current?.scrollIntoView({ block: "center" }), [data]);
+  useEffect(() => {
+    void first.current?.scrollIntoView({ block: "center" }); // a promise, in some browsers
+  }, [data]);
   const names = (runs.data ?? []).map((run) => `${run.family}:${run.run}`);
   const rows = data?.rows ?? [];
   const where = rows.findIndex((row) => row.kind !== "same");

@@ -2,7 +2,7 @@
 
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import { runPath, type Brief, type Finding } from "../lib/api";
-import { useBook, type Book } from "../lib/book";
+import { before, useBook, type Book } from "../lib/book";
 import { keyOf, useLooked } from "../lib/inbox";
 import { runHref, setQuery, useRoute } from "../lib/route";
 import { inert } from "../lib/text";
@@ -51,8 +51,11 @@ export default function RunPage() {
   const told = read.glimpse ?? book;
   const where = useMemo(() => ({ family, run, book: told, choose }), [family, run, told]);
   const views = VIEWS.filter((name) => name !== "stage" || shown?.stage || STAGED.some((role) => book.shaping.roles.has(role)));
+  const failures = book.shaping.failures.slice(0, at ? before(book.shaping.failures, at + 1) : undefined);
+  const fail = () => choose(failures[before(failures, seq + 1)] ?? failures[0] ?? 0);
   useKeys({
     ...Object.fromEntries(views.map((name, n) => [String(n + 1), () => show(name)])),
+    f: fail,
     Escape: () => (seq ? choose(0) : history.back()),
   });
   if (summary.trouble && !shown) return <Sorry trouble={summary.trouble} />;
@@ -68,6 +71,11 @@ export default function RunPage() {
           {count(book.seqs.length)} {book.seqs.length === 1 ? "record" : "records"}
           {reading ? ", reading on …" : ""}
         </span>
+        {failures.length > 0 && (
+          <button className="link small failed" onClick={fail} title="the next of them  f">
+            {count(failures.length)} failed
+          </button>
+        )}
         <Slider book={book} at={at} />
       </div>
       {trouble && <Sorry trouble={trouble} />}
@@ -241,7 +249,7 @@ function Tree({ family, run }: { family: string; run: string }) {
         const name = rest.join(":");
         const here = of === family && name === run;
         return (
-          <li key={n} style={{ paddingLeft: `${kin.depth * 1.4}rem` }}>
+          <li key={n} style={{ paddingLeft: `min(${kin.depth * 1.4}rem, 45%)` }}>
             {kin.run ? <StatusMark status={kin.run.status} /> : <span className="status soft">not heard</span>}
             <a href={runHref(of, name)} aria-current={here ? "page" : undefined}>
               <Text>{kin.run?.title ?? name}</Text>

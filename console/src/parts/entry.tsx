@@ -88,7 +88,7 @@ function FactView({ fact, told, where }: { fact: Fact; told: Told; where: Where 
       const here = told.facts.some(
         (each) => each.fact === "Called" && each.call_id === fact.call_id && where.book.shaping.call(each, told.seq),
       );
-      return here ? null : <Line mark="←" fact={fact} />;
+      return here ? null : <Line mark="←" fact={fact} className={fact.ok === false ? "failed" : ""} />;
     }
     case "Asked":
       return <Line mark="?" fact={fact} className="waiting" />;
@@ -99,8 +99,9 @@ function FactView({ fact, told, where }: { fact: Fact; told: Told; where: Where 
     case "Moved":
       return <Line mark="·" fact={fact} className="soft" />;
     case "Began":
+      return <Line mark="▸" fact={fact} className="strong" />;
     case "Ended":
-      return <Line mark={fact.fact === "Began" ? "▸" : "■"} fact={fact} className="strong" />;
+      return <Line mark="■" fact={fact} className={fact.passed === false ? "strong failed" : "strong"} />;
     case "Linked":
       return <LinkLine fact={fact} family={where.family} />;
     default:

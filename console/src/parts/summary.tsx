@@ -24,6 +24,8 @@ export interface Shown extends Run {
   } | null;
 }
 
+const AGENTS = 12; // that are named
+
 export function Summary({ run, at, records }: { run: Shown; at: number; records: number | null }) {
   const now = useNow();
   const cost = run.cost_with_sub_runs;
@@ -45,7 +47,9 @@ export function Summary({ run, at, records }: { run: Shown; at: number; records:
     ],
   ];
   const facts = told.filter((each) => each[1] !== null);
-  const names = [`${run.family}:${run.run}`, run.dialects.join(", "), run.agents.join(", ")].filter(Boolean);
+  const more = run.agents.length - AGENTS;
+  const agents = run.agents.slice(0, AGENTS).join(", ") + (more > 0 ? ` and ${more} more` : "");
+  const names = [`${run.family}:${run.run}`, run.dialects.join(", "), agents].filter(Boolean);
   return (
     <section className="card summary" aria-label="Summary">
       <div className="row">
