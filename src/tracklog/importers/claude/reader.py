@@ -8,7 +8,8 @@ from tracklog.event import Body
 from tracklog.fact import Began, Linked
 from tracklog.importers import Raw, Reader, moment, remember, run_id, word
 from tracklog.importers.claude.files import NAME, digest, prompt_of, sub_agent, uuids_in
-from tracklog.importers.claude.record import Line
+from tracklog.importers.claude.line import Line
+from tracklog.importers.claude.record import tell as tell_record
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
@@ -55,10 +56,10 @@ class ClaudeReader(Reader):
         if said.get("isSidechain") is True and not state.get("agent"):
             home = tell.run
             tell.run = self._side_run(said, key, at)
-            Line(self, said, key, at).tell()
+            tell_record(Line(self, said, key, at))
             tell.run = home
         else:
-            Line(self, said, key, at).tell()
+            tell_record(Line(self, said, key, at))
 
     def _is_copy(self, key: str) -> bool:
         """Whether a record stands in another conversation that was read before: a fork."""
