@@ -19,9 +19,21 @@ from tracklog.convert import convert
 from tracklog.dialects import tracklog as native
 from tracklog.event import Event
 from tracklog.exporters import utc
-from tracklog.fact import Answered, Asked, Called, Decided, Ended, Moved, Returned, Said
+from tracklog.fact import (
+    Answered,
+    Asked,
+    Began,
+    Called,
+    Decided,
+    Ended,
+    Moved,
+    Returned,
+    Said,
+    Spent,
+)
 from tracklog.intake import Intake
 from tracklog.journal import Journal
+from tracklog.lint import Lint
 from tracklog.loss import Report
 from tracklog.stores.memory import store
 
@@ -185,6 +197,11 @@ def test_a_native_run_comes_back_as_it_was(recorded, through):
     check_way_back(recorded, through)
 
 
+def ends(fact) -> bool:
+    """Whether a run, or an agent, ends: told last of what one line tells."""
+    return isinstance(fact, Ended) and fact.what != "step"
+
+
 @pytest.mark.parametrize("path", samples.of("good"), ids=samples.name_of)
 def test_the_native_dialect_loses_nothing_and_makes_nothing_up(path):
     recorded = sample(path)
@@ -193,7 +210,11 @@ def test_the_native_dialect_loses_nothing_and_makes_nothing_up(path):
     own = samples.dialect_of(path)
     if own != "tracklog":
         heard = [samples.plain(fact) for fact in facts_of(records(lines, "tracklog"))]
-        wanted = [samples.plain(fact) for fact in facts_of(recorded)]
+        wanted = [
+            samples.plain(fact)
+            for record in recorded
+            for fact in sorted(facts_of([record]), key=ends)
+        ]
         for fact, again in zip(wanted, heard, strict=True):
             assert {key: again.get(key) for key in fact} == fact
 
@@ -327,6 +348,76 @@ def test_moves_and_checks_of_nodes_are_told_the_same_in_the_sister_dialect(name,
     (end,) = [fact for fact in again if isinstance(fact, Ended) and fact.what == "run"]
     (was,) = [f for f in facts_of(recorded) if isinstance(f, Ended) and f.what == "run"]
     assert (end.outcome, end.exit_code) == (was.outcome, was.exit_code)
+
+
+@pytest.mark.requirement("RALPH-11", "RALPH-12", "RALPH-40")
+@pytest.mark.parametrize("carry", [True, False])
+def test_a_prompt_run_is_a_ci_run_to_the_byte(carry):
+    for path in (p for p in samples.of("good") if samples.dialect_of(p) == "ralph"):
+        lines, report = converted(sample(path), "kahn-ci", carry=carry)
+        assert lines == [record.line for record in sample(path)]
+        assert report.lossless
+
+
+def test_between_the_kahn_dialects_every_line_comes_back():
+    for path in (p for p in samples.of("good") if samples.dialect_of(p) in KAHN):
+        recorded, own = sample(path), samples.dialect_of(path)
+        for through in KAHN:
+            there, report = converted(recorded, through)
+            back, _ = converted(records(there, through), own)
+            dropped = report.totals()["dropped"]  # after the last line that has words there
+            assert dropped or by_run(records(back, own)) == by_run(recorded)
+
+
+def test_a_run_of_several_agents_ends_with_the_last_of_them():
+    facts = [
+        Began(what="agent", agent="a"),
+        Began(what="agent", agent="b"),
+        Ended(what="agent", agent="a", passed=True),
+        Spent(key="s", agent="b", usage={"total_tokens": 3}),
+        Ended(what="agent", agent="b", passed=False),
+    ]
+    lines, _ = converted(told(*facts), "openwop", carry=False)
+    kinds = [json.loads(line)["type"] for line in lines]
+    assert kinds[:3] == ["run.started", "node.started", "node.completed"]
+    assert kinds[-1] == "run.failed"
+
+
+def found(lines, to) -> set[str]:
+    """The names of what is surprising about lines."""
+    lint = Lint([DIALECTS[to]])
+    return {each.name for line in lines for each in lint.hear(DOORS[to](line))}
+
+
+@pytest.mark.parametrize("to", ["awf", "openwop"])
+def test_nothing_is_told_after_the_end_of_a_run(to):
+    for path in samples.of("good"):
+        lines, _ = converted(sample(path), to, carry=False)
+        late = found(lines, to) & {"after-end", "event-after-terminal"}
+        twice = samples.name_of(path) == "fishbowl/a-corrective-close"
+        assert bool(late) == twice, samples.name_of(path)
+
+
+def test_a_move_of_a_node_is_no_status_of_an_agent_nor_the_other_way_round():
+    node = Moved(step="lint", from_="running", to="done", phase="done")
+    assert converted(told(node), "kahn-agent", carry=False)[0] == []
+    agent = Moved(agent="coder", step="2", from_="thinking", to="failed", phase="failed")
+    assert converted(told(agent), "kahn-ci", carry=False)[0] == []
+
+
+@pytest.mark.requirement("BOWL-26")
+@pytest.mark.parametrize("verdict", [{"next": "done"}, [], None, 3])
+def test_a_decision_without_words_is_spoken_on_stage(verdict):
+    lines, _ = converted(told(Decided(agent="a", verdict=verdict)), "fishbowl", carry=False)
+    assert all(json.loads(line)["payload"]["text"] for line in lines)
+
+
+def test_the_tail_of_a_check_is_cut_in_bytes():
+    check = Returned(step="n", call_id="n/1/0", tool="t", ok=False, exit_code=1, output="é" * 4096)
+    attempt = Ended(what="step", step="n#1", passed=False)
+    (line,), _ = converted(told(check, attempt), "kahn-ci", carry=False)
+    (result,) = json.loads(line)["done_when_results"]
+    assert (result["tail"], result["truncated"]) == ("é" * 2048, True)
 
 
 def test_what_the_source_did_not_say_is_called_synthesised():

@@ -19,7 +19,7 @@ from tracklog.check import Check, checker
 from tracklog.dialects import Dialect, Scene, Shape
 from tracklog.event import Body, Event
 from tracklog.exporters import utc
-from tracklog.fact import Fact, Noted
+from tracklog.fact import Ended, Fact, Noted
 from tracklog.frame import Record
 from tracklog.loss import Fate, Report
 from tracklog.replay import event_of, facts_of
@@ -43,7 +43,8 @@ def convert(
 ) -> Iterator[bytes]:
     """The records as lines of another dialect, each of which its door takes.
 
-    A line that is in that dialect already is yielded as it is, byte for byte.
+    A line that is in that dialect already, or is of a sister dialect and passes the door as it
+    stands, is yielded as it is, byte for byte.
     The report is filled while the lines are taken; it is complete behind the last one.
     """
     telling = _Telling(dialects, to, Report() if report is None else report, carry=carry)
@@ -95,11 +96,11 @@ class _Telling:
                 self.report.add(record.dialect, "line", "dropped")
             return
         run = self.runs.setdefault((event.family, event.run), _Run())
-        if record.dialect == self.to.name:
+        carried = _carried(self.dialects[record.dialect], event)
+        if record.dialect == self.to.name or (carried is None and self._is_theirs(event)):
             run.said += 1
             yield record.line
             return
-        carried = _carried(self.dialects[record.dialect], event)
         if carried is not None:
             event = event._replace(body=_without(event.body, self.dialects[record.dialect]))
             yield from self._restored(carried, record, run)
@@ -123,18 +124,23 @@ class _Telling:
             heard = None if dialect is None else _door(dialect)(line.encode())
             if not isinstance(heard, Event):
                 self.report.add(name, "line", "dropped")
-            elif name == self.to.name:
+            elif name == self.to.name or self._is_theirs(heard):
                 run.said += 1
                 yield heard.line
             else:
                 yield from self._tell(heard, record, run, number + 1)
+
+    def _is_theirs(self, event: Event) -> bool:
+        """Whether a line of a sister dialect is one of the target's, too, as it stands."""
+        return event.family == self.to.family and isinstance(self.door(event.line), Event)
 
     def _tell(self, event: Event, record: Record, run: _Run, number: int) -> Iterator[bytes]:
         dialect = self.dialects[event.dialect]
         source = _Source(event, facts_of(dialect, event)[0])
         unique = dialect.policy.identity == "refuse"
         at = utc(event.at) or record.received
-        for place, fact in enumerate(source.facts):
+        # What was spent is told before the end that it was told with: nothing comes after that.
+        for place, fact in sorted(enumerate(source.facts), key=lambda each: _is_end(each[1])):
             k = f"0/{number}" if unique else f"{record.seq}/{number}"
             id, timed = _id(event, k, place), event.at is not None
             scene = Scene(event.run or "unknown", at, run.said + 1, id, run.memory, timed)
@@ -261,6 +267,10 @@ class _Telling:
                 self.report.add(event.kind, name, fate)
         if said is not None and event.at is None and said.at is not None:
             self.report.add(event.kind, "at", "synthesised")
+
+
+def _is_end(fact: Fact) -> bool:
+    return isinstance(fact, Ended) and fact.what != "step"
 
 
 def _moment(value: Any) -> Any:

@@ -1,5 +1,6 @@
 """fishbowl: a stage on which agents talk, a judge may rule and a visitor may interfere."""
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
@@ -484,7 +485,10 @@ def _words(block: Any) -> str | None:
 
 
 def _say_verdict(fact: Decided) -> Body:
-    payload: Body = {"text": fact.verdict if isinstance(fact.verdict, str) else fact.reason or ""}
+    spoken = fact.verdict if isinstance(fact.verdict, str) else fact.reason
+    if not spoken:  # BOWL-26: a verdict is spoken, if only as it was written
+        spoken = json.dumps(fact.verdict, ensure_ascii=False) if fact.verdict else fact.name
+    payload: Body = {"text": spoken or "decided"}
     if fact.no_contest:
         return payload | {"no_contest": True}
     said = {"winner": fact.winner, "accused": fact.accused, "correct": fact.correct}

@@ -387,7 +387,7 @@ def say(fact: Fact, scene: Scene) -> Body | None:
         case Began(what="agent" | "run"):
             body = {**base, "event": "agent_run_start", "agent_id": agent, "task": fact.task or ""}
             return body | ({"model": fact.model} if fact.model else {})
-        case Moved():
+        case Moved(agent=str()):  # a move of a step, without an agent, is no status of one
             move = _say_move(fact, agent, memory)
             return None if move is None else {**base, **move}
         case Asked() if memory["status"] != BLOCKED:
@@ -455,8 +455,13 @@ def _say_tool(fact: Returned, agent: str, memory: dict[str, Any], scene: Scene) 
     return body
 
 
-def carries(_event: Event, facts: Iterable[Fact]) -> bool:
-    """KAHN-52: a line with a tool's output is not carried, in an extension key neither."""
+def carries(event: Event, facts: Iterable[Fact]) -> bool:
+    """KAHN-52: a line with a tool's output is not carried, in an extension key neither.
+
+    A line of this family has none: a summary, and no more.
+    """
+    if event.family == dialect.family:
+        return True
     blocks = (block for fact in facts if isinstance(fact, Said) for block in fact.blocks)
     kinds = (Returned, Noted)
     return not any(isinstance(fact, kinds) for fact in facts) and not any(

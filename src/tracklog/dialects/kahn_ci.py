@@ -413,7 +413,7 @@ def say(fact: Fact, scene: Scene) -> Body | None:
                 "event": "run_start",
                 "total_nodes": (fact.counts or {}).get("total_nodes", 0),
             }
-        case Moved(step=str(), to=to) if to in PHASES:
+        case Moved(agent=None, step=str(), to=to) if to in PHASES:
             before = fact.from_ if fact.from_ in PHASES else nodes.get(node, "pending")
             return {**base, **_say_move(node, before, to, fact.reason, memory)}
         case Began(what="step" | "agent") if nodes.get(node) != "running":
@@ -427,8 +427,9 @@ def say(fact: Fact, scene: Scene) -> Body | None:
             check: Body = {"cmd": fact.tool or "unknown", "rc": code}
             check["duration_s"] = float(fact.seconds or 0)
             if isinstance(fact.output, str) and code:
-                check |= {"tail": fact.output[-TAIL:]}
-                check |= {"truncated": True} if len(fact.output) > TAIL else {}
+                whole_tail = fact.output.encode(errors="replace")  # K13: bytes, whole code points
+                check |= {"tail": whole_tail[-TAIL:].decode(errors="ignore")}
+                check |= {"truncated": True} if len(whole_tail) > TAIL else {}
             memory.setdefault("checks", {}).setdefault(node, []).append(check)
         case Ended(what="run"):
             return {**base, "event": "run_end", **_end(fact, memory)}
@@ -460,8 +461,10 @@ def _say_attempt(fact: Ended, node: str, memory: dict[str, Any]) -> Body:
     }
 
 
-def carries(_event: Event, facts: Iterable[Fact]) -> bool:
+def carries(event: Event, facts: Iterable[Fact]) -> bool:
     """A line with a tool's output is not carried whole: a check has a tail, and no more."""
+    if event.family == dialect.family:
+        return True
     blocks = (block for fact in facts if isinstance(fact, Said) for block in fact.blocks)
     return not any(isinstance(fact, Returned | Noted) for fact in facts) and not any(
         block.get("type") not in ("text", "thinking") for block in blocks

@@ -535,7 +535,7 @@ def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
         case "Called":
             state.called.add(body["call_id"])
         case "Returned":
-            _check_return(state, body["call_id"], found)
+            _check_return(state, body, found)
         case "Asked":
             state.asked.add(body["question_id"])
         case "Answered" if body["question_id"] not in state.asked:
@@ -563,8 +563,10 @@ def _is_span(key: Any) -> bool:
     return isinstance(key, str) and len(key) == 49 and SPAN.fullmatch(key) is not None
 
 
-def _check_return(state: _State, call: str, found: list[Finding]) -> None:
-    if call not in state.called:
+def _check_return(state: _State, body: Body, found: list[Finding]) -> None:
+    call = body["call_id"]
+    # Under an id that was made, a source may tell how a call went and not that it began.
+    if call not in state.called and body.get("synthetic_id") is not True:
         found.append(Finding("return-without-call", f"{call} returns, but was not called"))
     elif call in state.returned:
         found.append(Finding("second-return", f"{call} returns a second time"))

@@ -152,14 +152,16 @@ def _agent(name: str | None, fallback: str = "host:agent") -> str:
 
 def _say_began(fact: Began, scene: Scene, node: str) -> Sentence | None:
     if fact.what != "step" and "run" not in scene.memory:
-        # Where one agent's life is the run, its beginning is the run's.
-        scene.memory["run"] = fact.agent
+        # Where agents' lives are the run, it begins with the first, and ends with the last.
+        scene.memory["run"] = {fact.agent} if fact.what == "agent" else None
         task = fact.task or ""
         named = re.fullmatch(WORKFLOW_ID, task) is not None
         payload: Body = {"workflowId": task if named else "converted"}
         return "run.started", None, payload | ({} if named else {"inputs": {"task": task}}), None
     if fact.what == "run":
         return None
+    if fact.what == "agent" and scene.memory["run"] is not None:
+        scene.memory["run"].add(fact.agent)
     started: Body = {"nodeId": node, "typeId": f"tracklog.{fact.what}", "attempt": 0}
     if fact.agent:
         started["agent"] = {"agentId": _agent(fact.agent)}
@@ -167,7 +169,10 @@ def _say_began(fact: Began, scene: Scene, node: str) -> Sentence | None:
 
 
 def _say_ended(fact: Ended, scene: Scene, node: str) -> Sentence | None:
-    whole = fact.what == "run" or (fact.what == "agent" and scene.memory.get("run") == fact.agent)
+    alive, whole = scene.memory.get("run"), fact.what == "run"
+    if fact.what == "agent" and alive is not None:
+        alive.discard(fact.agent)
+        whole = not alive
     if whole and scene.memory.setdefault("ended", scene.id) != scene.id:
         return None
     scope = "run" if whole else "node"
