@@ -5,7 +5,7 @@ Its `write` is a pure function of a flight: exporting twice gives the same bytes
 Its `fates` say what becomes of each field of each fact; a test holds them to it.
 What it has no words for rides along, as `carried` tells a fact, for its importer to tell again.
 The folder is the registry; an outside package offers its `Exporter` under `tracklog.exporters`.
-What several formats need to agree on stands here: times, texts, copies of a call, a model's turns.
+What several formats need to agree on stands here, and in the files that begin with an underscore.
 """
 
 import json
@@ -29,7 +29,6 @@ from tracklog.fact import (
     Fact,
     Moved,
     Returned,
-    Said,
     Spent,
     blob_of,
 )
@@ -286,6 +285,11 @@ def carried(heard: Heard, fact: Fact) -> dict[str, Any]:
     return told
 
 
+def call_name(heard: Heard, fact: Called | Returned) -> str:
+    """The call's own id; one that was made up means something in its record only."""
+    return f"{fact.call_id}#{heard.seq}" if fact.synthetic_id is True else str(fact.call_id)
+
+
 def dumps(value: Any) -> bytes:
     """Any JSON value as bytes, however deep it is and however great its numbers."""
     try:
@@ -352,141 +356,6 @@ def nanoseconds(at: str) -> int:
     return max(seconds * 10**9 + int(f"{fraction:0<9}"[:9]), 0)
 
 
-class Calls:
-    """Knows the copies of a call: the first telling of it, and of its return, is written."""
-
-    def __init__(self) -> None:
-        self._names: dict[str, str] = {}
-        self._returned: set[str] = set()
-
-    def called(self, heard: Heard, fact: Called) -> str | None:
-        """The name of a call that is heard for the first time; None for a copy."""
-        name = call_name(heard, fact)
-        provider = fact.provider_call_id
-        known = self._names.get(name) or (self._names.get(provider) if provider else None)
-        for each in filter(None, (name, provider)):
-            self._names.setdefault(each, known or name)
-        return None if known else name
-
-    def returned(self, heard: Heard, fact: Returned) -> str | None:
-        """The name of a call that returns for the first time; None for a copy."""
-        name = self._names.get(given := call_name(heard, fact), given)
-        if name in self._returned:
-            return None
-        self._returned.add(name)
-        return name
-
-
-def call_name(heard: Heard, fact: Called | Returned) -> str:
-    """The call's own id; one that was made up means something in its record only."""
-    return f"{fact.call_id}#{heard.seq}" if fact.synthetic_id is True else str(fact.call_id)
-
-
-@dataclass(slots=True)
-class Turn:
-    """What a model did in one go: what it thought and said, the calls it made, what it took."""
-
-    first: Heard
-    last: Heard
-    agent: str | None
-    step: str | None
-    message_id: str | None = None
-    said: list[Said] = field(default_factory=list)
-    calls: list[str] = field(default_factory=list)
-    spends: list[Spend] = field(default_factory=list)
-    over: bool = False
-    """Something came back to the model, so what follows is another turn."""
-
-    @property
-    def spoke(self) -> bool:
-        """A model was heard, not only its calls."""
-        return bool(self.said or self.spends)
-
-
-VOICES = ("assistant", "thought", "belief")
-"""The roles in which a model speaks."""
-OPEN_TURNS = 256
-"""How many turns may be open at once, one per agent and step."""
-
-
-class Turns:
-    """Gathers the turns of a run's models from its facts."""
-
-    def __init__(self) -> None:
-        self._open: dict[tuple[str | None, str | None], Turn] = {}
-        self._over: list[Turn] = []
-
-    def said(self, heard: Heard, fact: Said) -> Turn:
-        """The turn in which a model said this."""
-        now = self._now(fact)
-        if now is None or not self._joins(now, heard, fact.message_id):
-            now = self._begin(heard, fact)
-        now.message_id = now.message_id or fact.message_id
-        now.said.append(fact)
-        now.last = heard
-        return now
-
-    def called(self, heard: Heard, fact: Called, name: str) -> Turn:
-        """The turn in which a model made this call."""
-        now = self._now(fact)
-        if now is None or (now.over and not self._together(now, heard)):
-            now = self._begin(heard, fact)
-        now.calls.append(name)
-        now.last = heard
-        return now
-
-    def spent(self, heard: Heard, fact: Spent, spend: Spend) -> Turn:
-        """The turn that took this."""
-        now = self._now(fact)
-        if now is None or not self._takes(now, heard, fact):
-            now = self._begin(heard, fact)
-        now.spends.append(spend)
-        now.last = heard
-        return now
-
-    def interrupted(self, fact: Fact) -> None:
-        """Something came back, or somebody else spoke."""
-        now = self._now(fact)
-        if now is not None:
-            now.over = True
-
-    def finished(self, *, all: bool = False) -> list[Turn]:
-        """The turns to which nothing can be added any more, each told once."""
-        done, self._over = self._over, []
-        if all:
-            done += self._open.values()
-            self._open = {}
-        return done
-
-    def _now(self, fact: Fact) -> Turn | None:
-        return self._open.get((fact.agent, fact.step))
-
-    def _begin(self, heard: Heard, fact: Fact) -> Turn:
-        key = (fact.agent, fact.step)
-        if key in self._open or len(self._open) >= OPEN_TURNS:
-            self._over.append(self._open.pop(key if key in self._open else next(iter(self._open))))
-        self._open[key] = Turn(heard, heard, fact.agent, fact.step)
-        return self._open[key]
-
-    def _together(self, now: Turn, heard: Heard) -> bool:
-        """One record tells of one turn, and so do the spans that bear one name."""
-        return now.last.seq == heard.seq or bool(_foreign(now.first) & _foreign(heard))
-
-    def _joins(self, now: Turn, heard: Heard, message: str | None) -> bool:
-        if self._together(now, heard):
-            return True
-        if message is not None and now.message_id is not None:
-            return message == now.message_id
-        # A thought goes with what is said next.
-        return not now.over and not now.spends and all(s.role == "thought" for s in now.said)
-
-    def _takes(self, now: Turn, heard: Heard, fact: Spent) -> bool:
-        if self._together(now, heard) or (fact.key is not None and fact.key == now.message_id):
-            return True
-        models = {said.model for said in now.said if said.model} | {fact.model or ""} - {""}
-        return now.spoke and not now.spends and len(models) < 2
-
-
 _SPAN = re.compile(r"(?!0{32})[0-9a-f]{32}/(?!0{16})[0-9a-f]{16}")
 
 
@@ -496,7 +365,3 @@ def span_of(names: tuple[str, ...]) -> tuple[str, str] | None:
         if _SPAN.fullmatch(name):
             return name[:32], name[33:]
     return None
-
-
-def _foreign(heard: Heard) -> set[str]:
-    return {name for name in heard.names if _SPAN.fullmatch(name)}

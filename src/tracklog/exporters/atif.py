@@ -5,15 +5,11 @@ from typing import Any
 
 from tracklog.exporters import (
     MAPPING,
-    VOICES,
-    Calls,
     Exporter,
     Flight,
     Heard,
     Options,
     Spend,
-    Turn,
-    Turns,
     blob_path,
     carried,
     dumps,
@@ -23,6 +19,7 @@ from tracklog.exporters import (
     text_of,
     words_of,
 )
+from tracklog.exporters._turns import VOICES, Calls, Turn, Turns
 from tracklog.fact import FACTS, Block, Called, Fact, Linked, Noted, Returned, Said, Spent, blob_of
 from tracklog.loss import Fate
 

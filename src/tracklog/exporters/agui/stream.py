@@ -7,8 +7,6 @@ import orjson
 
 from tracklog.exporters import (
     MAPPING,
-    VOICES,
-    Calls,
     Flight,
     Heard,
     carried,
@@ -17,6 +15,7 @@ from tracklog.exporters import (
     text_of,
 )
 from tracklog.exporters import words_of as words
+from tracklog.exporters._turns import VOICES, Calls
 from tracklog.exporters.agui.messages import Messages
 from tracklog.fact import Answered, Asked, Began, Called, Ended, Fact, Moved, Returned, Said
 

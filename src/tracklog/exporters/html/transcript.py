@@ -3,7 +3,8 @@
 from collections import deque
 from collections.abc import Iterator
 
-from tracklog.exporters import Calls, Heard, nanoseconds
+from tracklog.exporters import Heard, nanoseconds
+from tracklog.exporters._turns import Calls
 from tracklog.exporters.html.cards import (
     aside,
     asked,

@@ -5,8 +5,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from tracklog.exporters import (
-    VOICES,
-    Calls,
     Flight,
     Heard,
     Options,
@@ -17,6 +15,7 @@ from tracklog.exporters import (
     span_of,
     text_of,
 )
+from tracklog.exporters._turns import VOICES, Calls
 from tracklog.exporters.otel.spans import (
     ERROR,
     INTERNAL,

@@ -8,12 +8,11 @@ from tracklog.exporters import (
     Flight,
     Heard,
     Options,
-    Turn,
-    Turns,
     blob_path,
     span_of,
     text_of,
 )
+from tracklog.exporters._turns import Turn, Turns
 from tracklog.exporters.otel.spans import CLIENT, Facts, Span, Values, parent_of, span_id
 from tracklog.fact import Block, Called, Fact, Returned, Said, Spent, blob_of
 
