@@ -2,11 +2,11 @@
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from click.testing import CliRunner
@@ -14,6 +14,7 @@ from click.testing import CliRunner
 import derive
 from tracklog import registry
 from tracklog.cli import tracklog as group
+from waiting import eventually
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -37,8 +38,15 @@ def steps(session: str) -> list[tuple[str, str]]:
     return found
 
 
+class Job(NamedTuple):
+    command: str
+    process: subprocess.Popen[bytes]
+    out: Path
+    shown: str
+
+
 class Terminal:
-    """Runs the commands of a page in one folder, as a reader would who types them."""
+    """Enters the commands of a page in one folder, as a reader would who types them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -49,13 +57,28 @@ class Terminal:
             "COLUMNS": "100",
             "CONTRACTS": str(ROOT / "contracts"),
         }
-        self.jobs: list[tuple[str, subprocess.Popen[bytes], Path, int]] = []
+        self.port = "0"  # any; the first that listens says which
+        self.jobs: list[Job] = []
 
-    def run(self, command: str) -> str:
+    def enter(self, command: str, shown: str) -> None:
+        """Prints what is shown; beside a job, which takes its time, it may be entered again."""
+        command = command.replace("tracklog serve &", "tracklog serve --port 4318 &")
+        command = command.replace("4318", self.port)
         if command == "fg":
-            return self._foreground()
-        if command.endswith(" &"):
-            return self._background(command.removesuffix(" &"))
+            said, shown = self._foreground(shown)
+        elif command.endswith(" &"):
+            said = self._background(command.removesuffix(" &"), shown)
+        else:
+            until = time.monotonic() + 60 * bool(self.jobs)
+            while not self._is(said := self._run(command), shown) and time.monotonic() < until:
+                time.sleep(0.1)
+        assert self._is(said, shown), (command, said)
+
+    def _is(self, said: str, shown: str) -> bool:
+        pattern = re.escape(shown.replace("4318", self.port)).replace("…", ".*")
+        return bool(re.fullmatch(pattern, said, re.DOTALL))
+
+    def _run(self, command: str) -> str:
         done = subprocess.run(
             ["bash", "-c", command],
             cwd=self.folder,
@@ -67,41 +90,34 @@ class Terminal:
         )
         return done.stdout.decode()
 
-    def _background(self, command: str) -> str:
-        """Starts it, and types the next command a moment after it said something."""
-        path = self.folder / f"job-{len(self.jobs)}.out"
-        with path.open("wb") as file:
-            job = subprocess.Popen(
+    def _background(self, command: str, shown: str) -> str:
+        out = self.folder / f"job-{len(self.jobs)}.out"
+        with out.open("wb") as file:
+            process = subprocess.Popen(
                 ["bash", "-c", f"exec {command}"],
                 cwd=self.folder,
                 env=self.environment,
                 stdout=file,
                 stderr=subprocess.DEVNULL,
             )
-        until = time.monotonic() + 60
-        while b"\n" not in path.read_bytes() and job.poll() is None and time.monotonic() < until:
-            time.sleep(0.05)
-        time.sleep(1)
-        said = path.read_bytes()
-        self.jobs.append((command, job, path, len(said)))
-        return said.decode()
+        self.jobs.append(Job(command, process, out, shown))
+        eventually(lambda: "\n" in out.read_text() or process.poll() is not None)
+        if self.port == "0":
+            self.port = re.search(r"http://127\.0\.0\.1:(\d+)", out.read_text())[1]
+        eventually(lambda: self._is(out.read_text(), shown) or process.poll() is not None)
+        return out.read_text()
 
-    def _foreground(self) -> str:
+    def _foreground(self, shown: str) -> tuple[str, str]:
         """The last job, as a shell shows it: its command, then what it still says."""
-        command, job, path, heard = self.jobs.pop()
-        job.wait(120)
-        return f"{command}\n{path.read_bytes()[heard:].decode()}"
+        job = self.jobs.pop()
+        job.process.wait(120)
+        first, _, rest = shown.partition("\n")
+        return f"{job.command}\n{job.out.read_text()}", f"{first}\n{job.shown}{rest}"
 
     def close(self) -> None:
-        for _, job, *_ in self.jobs:
-            job.terminate()
-            job.wait(30)
-
-
-def free_port() -> int:
-    with socket.socket() as made:
-        made.bind(("127.0.0.1", 0))
-        return made.getsockname()[1]
+        for job in self.jobs:
+            job.process.terminate()
+            job.process.wait(30)
 
 
 @pytest.mark.parametrize(
@@ -109,14 +125,11 @@ def free_port() -> int:
 )
 def test_every_command_shown_prints_what_is_shown(page, tmp_path):
     """The sessions of a page are run one after the other; a collector gets a port of its own."""
-    terminal, port = Terminal(tmp_path), str(free_port())
+    terminal = Terminal(tmp_path)
     try:
         for session in sessions(page):
-            text = session.replace("tracklog serve &", "tracklog serve --port 4318 &")
-            for command, expected in steps(text.replace("4318", port)):
-                pattern = re.escape(expected).replace("…", ".*")
-                said = terminal.run(command)
-                assert re.fullmatch(pattern, said, re.DOTALL), (command, said)
+            for command, shown in steps(session):
+                terminal.enter(command, shown)
     finally:
         terminal.close()
 
