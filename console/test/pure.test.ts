@@ -5,6 +5,7 @@ vi.stubGlobal("location", { hash: "" });
 vi.stubGlobal("window", { addEventListener: () => undefined });
 
 const { ask } = await import("../src/lib/api");
+const { rest } = await import("../src/lib/use");
 const { parse, href, runHref } = await import("../src/lib/route");
 const { Book, before } = await import("../src/lib/book");
 const { Shaping } = await import("../src/lib/shape");
@@ -262,6 +263,11 @@ test("times and sizes as a person reads them", () => {
   expect([0.004, 0, 12_345.678, 9_007_199].map((n) => money(n))).toEqual(["$0.0040", "$0.00", "$12,345.68", "$9.01M"]);
   expect(duration(-3_700)).toBe("-1 h 1 min"); // told by a clock that was put back
   expect(percent(0.4)).toBe("40 %");
+});
+
+test("an answer that was held up once, by sleep or by a server that stood still, holds up no other", () => {
+  expect([rest(20, 0), rest(3_600_000, 20), rest(20, 3_600_000)]).toEqual([1_000, 1_000, 1_000]);
+  expect(rest(2_000, 3_000)).toBe(8_000); // who is always slow is asked seldom
 });
 
 test("where the token is asked for, in place of what is shown, the page is loaded again", async () => {

@@ -11,11 +11,16 @@ export interface Answer<T> {
 }
 
 const LEAST = 1_000; // milliseconds between two questions of one view
-const RATIO = 4; // and at least so many times as long as the last answer took
+const RATIO = 4; // and at least so many times as long as an answer takes
 const IDLE = 15_000; // without news, too: who is silent for long is lost
 
 /** When an answer is asked for again: upon news of anything or of a run; seldom, without any; or never, once it came. */
 export type Fresh = "never" | "seldom" | "news" | { readonly family: string; readonly run: string };
+
+/** How long a view rests after an answer: of the last two the quicker counts, the other may have slept in between. */
+export function rest(took: number, before: number): number {
+  return Math.max(LEAST, Math.min(took, before) * RATIO);
+}
 
 /** The answer at `path`; null asks nothing. What was answered to another path is forgotten. */
 export function useAnswer<T>(path: string | null, fresh: Fresh = "news"): Answer<T> {
@@ -34,6 +39,7 @@ export function useAnswer<T>(path: string | null, fresh: Fresh = "news"): Answer
     const stop = new AbortController();
     let [due, busy, answered] = [false, false, false];
     let timer: ReturnType<typeof setTimeout> | undefined;
+    let before = 0;
     const get = async () => {
       busy = true;
       due = false;
@@ -52,13 +58,12 @@ export function useAnswer<T>(path: string | null, fresh: Fresh = "news"): Answer
           path,
         }));
       }
-      timer = setTimeout(
-        () => {
-          busy = false;
-          if (due) void get();
-        },
-        Math.max(LEAST, (performance.now() - began) * RATIO),
-      );
+      const took = performance.now() - began;
+      timer = setTimeout(() => {
+        busy = false;
+        if (due) void get();
+      }, rest(took, before));
+      before = took;
     };
     const refresh = () => {
       due = true;

@@ -38,10 +38,10 @@ function Before({ question }: { question: Question }) {
 
 /** How long somebody waits, counting on. */
 function Waiting({ seconds }: { seconds: number | null }) {
-  const now = useNow();
+  useNow(); // it ticks
   const since = useMemo(() => Date.now() - (seconds ?? 0) * 1000, [seconds]);
   return (
-    <span className="status waiting">waiting {duration(seconds === null ? null : Math.floor((now - since) / 1000))}</span>
+    <span className="status waiting">waiting {duration(seconds === null ? null : Math.floor((Date.now() - since) / 1000))}</span>
   );
 }
 
