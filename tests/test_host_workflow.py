@@ -235,6 +235,24 @@ def test_a_child_that_cannot_start_has_its_two_lines_and_its_audit_pair(world):
     assert "calls itself" in outcome.error
 
 
+def test_what_no_program_can_be_called_with_fails_its_step_alone(world):
+    path = world.flow(
+        "odd",
+        """
+        - {name: nul, kind: command, run: "echo a\\0b", on_error: continue}
+        - {name: half, kind: command, run: [echo, "\\uD800"], on_error: continue}
+        - {name: where, kind: command, run: ls, cwd: "\\0", on_error: continue}
+        - {name: ask, kind: agent, agent: {command: [echo, "{{prompt}}"]}, prompt: "\\0",
+           on_error: continue}
+        - {name: down, kind: call_workflow, workflow: "{{inputs.which}}", on_error: continue}
+        - {name: after, kind: command, run: echo fine}
+        """,
+        head='inputs: {which: {default: "a\\0.yaml"}}',
+    )
+    outcome, *_ = world.run(path)
+    assert (outcome.status, outcome.error) == ("ok", None)
+
+
 @pytest.mark.requirement("AWF-18", "AWF-16", "AWF-17", "AWF-10")
 def test_every_kind_of_step_has_its_pair_however_it_ends(world):
     path = world.flow(

@@ -35,6 +35,7 @@ from tracklog.hosts.workflow.flow import (
     StepCommon,
     TerminalStep,
     WhileStep,
+    beside,
     given,
     load,
 )
@@ -450,7 +451,9 @@ class Execution:
     ) -> "Execution":  # fmt: skip
         try:
             name = values.text(step.workflow, known)
-            path = (self.loaded.path.parent / name).resolve()
+            path = beside(self.loaded.path, name)
+            if path is None:
+                raise StepFailed(f"no file can have the name {name!r}")
             if path in self._callers:
                 raise StepFailed(f"{name} calls itself")
             if len(self._callers) >= DEEPEST:

@@ -236,6 +236,14 @@ def load(path: Path, tools: Iterable[str] = (), kinds: Iterable[str] = ()) -> Lo
     return loaded
 
 
+def beside(path: Path, name: str) -> Path | None:
+    """The file that a flow calls by a name; None where no file can have it."""
+    try:
+        return (path.parent / name).resolve()
+    except ValueError:  # a NUL, or half a character
+        return None
+
+
 class _Check:
     def __init__(self, tools: set[str], kinds: set[str]) -> None:
         self.faults: list[Fault] = []
@@ -427,8 +435,8 @@ class _File:
                     self.fault((*loc, "kind"), f"there is no kind {step.kind!r}; there is: {known}")
 
     def _call(self, workflow: str, loc: Loc) -> None:
-        path = (self._path.parent / workflow).resolve()
-        if path.is_file():
+        path = beside(self._path, workflow)
+        if path is not None and path.is_file():
             self._check.child(path)
         else:
             self.fault(loc, f"there is no flow {workflow}")

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -47,15 +48,18 @@ async def run(
     """
     theirs = {key: value for key, value in environment.items() if key not in OURS}
     _tell_guards("r", run_id)  # before it is there: we may be killed before we know its number
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**theirs, PARENT: run_id},
-        cwd=cwd,
-        start_new_session=True,
-    )
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**theirs, PARENT: run_id},
+            cwd=cwd,
+            start_new_session=True,
+        )
+    except ValueError as error:  # a NUL, or half a character, in what it is called with
+        raise OSError(errno.EINVAL, str(error)) from None
     _tell_guards("+", process.pid)
     try:
         return await _heard(process, hear, stdin, seconds)
