@@ -4,7 +4,7 @@ It knows the shapes of dialects, folds and indexes, and no particular one.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from hashlib import sha256
@@ -207,9 +207,9 @@ class Indexer:
         told = list(meaning(record, self.dialects))
         return Hit(record, spoken(fact for _, fact in told), told[0][0].at if told else None)
 
-    def silent(self, first: int, last: int) -> set[int]:
-        """The records from `first` to `last` that were told again later, and count no more."""
-        return self._asked(lambda: self.index.silent(first, last))
+    def silent(self, seqs: Collection[int]) -> set[int]:
+        """Those of the records that were told again later, and count no more."""
+        return self._asked(lambda: self.index.silent(seqs))
 
     def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> Answer:
         """The answer to one question in SQL, which can change nothing; else `BadQuery`."""

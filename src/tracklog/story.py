@@ -57,7 +57,7 @@ def _mark(home: Home, run: Run, rows: list[dict[str, Any]]) -> None:
     if not rows:
         return
     back = home.index.state("runs", ":".join(run)).withdrawn
-    again = home.index.silent(rows[0]["seq"], rows[-1]["seq"])
+    again = home.index.silent([row["seq"] for row in rows])
     for row in rows if back or again else ():
         if row["seq"] in again:
             row["superseded"] = True

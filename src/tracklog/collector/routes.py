@@ -247,7 +247,8 @@ ROUTES: tuple[Route, ...] = (
         "/api/runs/{family}/{run}/story",
         questions.story,
         "The records of a run and what each means, oldest first, in any dialect. `next` is "
-        "the `after` of the next page, and null at the end.",
+        "the `after` of the next page, and null at the end. A record that was taken back says "
+        "`withdrawn`, one that was told again later `superseded`.",
         params=(
             whole("after", AFTER.about, least=0, default=0),
             whole("before", "The last records before this number, not the first.", least=1),

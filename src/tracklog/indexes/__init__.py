@@ -123,8 +123,8 @@ class Index(Protocol):
         A term is a word or a phrase; one that ends with `*` is the beginning of a word.
         """
 
-    def silent(self, first: int, last: int) -> set[int]:
-        """The records from `first` to `last` that were said to be silent."""
+    def silent(self, seqs: Iterable[int]) -> set[int]:
+        """Those of the records that were said to be silent."""
 
     def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> Answer:
         """The answer to one question in SQL, which can change nothing; else `BadQuery`."""

@@ -246,12 +246,12 @@ class SqliteIndex:
             )
             return [seq for (seq,) in ready.execute(ask, (asked, limit))]
 
-    def silent(self, first: int, last: int) -> set[int]:
+    def silent(self, seqs: Iterable[int]) -> set[int]:
         with self._reading() as ready:
             if ready is None:
                 return set()
-            ask = "SELECT seq FROM silent WHERE seq BETWEEN ? AND ?"
-            return {seq for (seq,) in ready.execute(ask, (first, last))}
+            ask = "SELECT seq FROM silent WHERE seq IN (SELECT value FROM json_each(?))"
+            return {seq for (seq,) in ready.execute(ask, (json.dumps(list(seqs)),))}
 
     def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> Answer:
         until = time.monotonic() + seconds
