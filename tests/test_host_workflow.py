@@ -235,6 +235,23 @@ def test_a_child_that_cannot_start_has_its_two_lines_and_its_audit_pair(world):
     assert "calls itself" in outcome.error
 
 
+def test_the_condition_of_a_loop_knows_which_round_would_be_next(world):
+    path = world.flow(
+        "rounds",
+        """
+        - name: loop
+          kind: while
+          condition: "{{index}} < 2"
+          limit: 2
+          steps: [{name: tick, kind: command, run: "echo {{index}}"}]
+        """,
+    )
+    outcome, *_ = world.run(path)
+    assert (outcome.status, outcome.error) == ("ok", None)
+    begun = [e["iteration"] for e in world.events(1) if e["path"] == "loop.tick"]
+    assert begun == [0, 0, 1, 1]
+
+
 def test_what_no_program_can_be_called_with_fails_its_step_alone(world):
     path = world.flow(
         "odd",

@@ -406,9 +406,8 @@ class Execution:
         while values.holds(step.condition, inner):
             if index == step.limit:
                 raise StepFailed(f"it is not done after {step.limit} rounds")
-            inner["index"] = index
             scope.result = await self._steps(step.steps, scope, inner, index=index)
-            index += 1
+            inner["index"] = index = index + 1
 
     async def _plugin(self, step: PluginStep, scope: Scope, known: values.Known) -> Any:
         """AWF-70, AWF-78: a plug-in gets its input, and neither sees nor feels the recorder."""
