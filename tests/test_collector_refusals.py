@@ -1,5 +1,7 @@
 """What an exporter is told by a collector that has no room, no time or no use for what it sends."""
 
+import asyncio
+import re
 import threading
 from collections.abc import Iterator
 
@@ -18,6 +20,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from collecting import Collector, collector, start
+from tracklog.collector.protocol import _Answer
 from waiting import eventually
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
@@ -218,6 +221,50 @@ def test_a_header_begun_during_an_answer_does_not_cut_the_answer_off(server):
         answer = heard(rude)
     assert answer.startswith(b"HTTP/1.1 204 ")
     assert b"HTTP/1.1 408 " in answer  # and then the second is not waited for
+
+
+def test_answers_with_and_without_a_body_come_whole_and_in_the_order_of_the_questions(server):
+    line = start("expected") + b"\n"
+    posted = head(JSON, "/api/events", f"Content-Length: {len(line)}\r\nExpect: 100-continue")
+    question = b"%b /healthz HTTP/1.1\r\nHost: localhost\r\n%b\r\n"
+    with server.raw() as rude:
+        rude.sendall(question % (b"HEAD", b"") + question % (b"GET", b""))
+        rude.sendall(posted + b"\r\n\r\n" + line + question % (b"HEAD", b"Connection: close\r\n"))
+        answer = heard(rude)
+    assert re.findall(rb"HTTP/1.1 ([0-9]+) ", answer) == [b"200", b"200", b"100", b"200", b"200"]
+    assert (answer.count(b'"status":"ok"'), answer.count(b'"accepted":1')) == (1, 1)
+
+
+class Wire(asyncio.Transport):
+    """Notes what it is given at one go."""
+
+    def __init__(self):
+        self.went = []
+
+    def write(self, data):
+        self.went.append(data)
+
+    def writelines(self, pieces):
+        self.went.append(b"".join(pieces))
+
+    def is_closing(self):
+        return False
+
+
+def test_a_head_goes_with_its_body_or_alone_when_nothing_follows_at_once():
+    async def told(*rounds):
+        wire = Wire()
+        answer = _Answer(wire, asyncio.get_running_loop())
+        for pieces in rounds:
+            for piece in pieces:
+                answer.write(piece)
+            await asyncio.sleep(0)
+        return wire.went
+
+    assert asyncio.run(told([b"head ", b"body", b"more"])) == [b"head body", b"more"]
+    assert asyncio.run(told([b"head"], [b"late"])) == [b"head", b"late"]
+    goes_on = b"HTTP/1.1 100 Continue\r\n\r\n"
+    assert asyncio.run(told([goes_on, b"head ", b"body"])) == [goes_on, b"head body"]
 
 
 @pytest.mark.parametrize("path", ["/v1/traces", "/api/events"])

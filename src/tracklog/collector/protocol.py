@@ -23,6 +23,40 @@ class _TurnedAwayError(Exception):
     """Ends the reading of a request that was answered before it was read."""
 
 
+class _Answer(asyncio.Transport):
+    """Sends the head of an answer with the first of its body: one packet, and one waking of a client.
+
+    A head that nothing follows at once goes alone, when the loop comes round.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self.transport, self.loop = transport, loop
+        self.head: bytes | None = None
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self.head:
+            head, self.head = self.head, b""
+            self.transport.writelines((head, data))
+        elif self.head is None and data[:12] != b"HTTP/1.1 100":
+            self.head = bytes(data)
+            self.loop.call_soon(self.send_head)
+        else:
+            self.transport.write(data)
+
+    def send_head(self) -> None:
+        if self.head and not self.is_closing():
+            self.transport.write(self.head)
+        self.head = b""
+
+    def is_closing(self) -> bool:
+        return self.transport.is_closing()
+
+    def close(self) -> None:
+        self.send_head()
+        self.transport.close()
+
+
 class Connection(HttpToolsProtocol):
     """Knows since when it waits for the rest of a request, and how large its header is."""
 
@@ -82,6 +116,7 @@ class Connection(HttpToolsProtocol):
         if self.url[:1] != b"/":
             self._take_authority()
         super().on_headers_complete()  # which may find that it cannot be read
+        self.cycle.transport = _Answer(self.transport, self.loop)
         self.in_header, self.in_body, self.fed = False, True, 0
 
     def _take_authority(self) -> None:

@@ -426,6 +426,7 @@ async def _tell(
     call: "Call", watcher: Watcher, begin: bytes, serve: Callable[[Watcher], Awaitable[None]]
 ) -> None:
     await call.send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+    await asyncio.sleep(0)  # the head goes first: what a watcher is told passes nobody else
     if call.scope["method"] != "HEAD":
         watcher.tell(b"retry: 1000\n\n" + begin)
         await serve(watcher)
