@@ -103,6 +103,16 @@ test("what came together is handed on at once, each run and each record once", (
   expect(told).toMatchObject({ mark: "live", last: 7, rejected: { count: 1 } });
 });
 
+test("who comes after another journal took the place of this one hears its records, though their numbers were told before", () => {
+  beat(4);
+  newest().named.get("reset")!({ data: '{"after":4,"last":1}' });
+  expect(news.at(-1)).toEqual({ reset: true });
+  beat(1);
+  newest().onmessage!({ data: frame(2) });
+  vi.advanceTimersByTime(200);
+  expect(news.at(-1)).toMatchObject({ last: 2, said: [{ family: "d", run: "r0" }] });
+});
+
 test("a line that the collector closed is drawn again, one that another took the place of is not", () => {
   beat(4);
   const old = newest();

@@ -56,7 +56,11 @@ function connect(): void {
     const { next } = JSON.parse(data) as { next: number };
     tell({ first: next });
   });
-  line.addEventListener("reset", () => tell({ reset: true }));
+  line.addEventListener("reset", ({ data }: MessageEvent<string>) => {
+    cursor = (JSON.parse(data) as { last: number }).last;
+    known = { mark: "live" };
+    tell({ reset: true });
+  });
 }
 
 /** Checks what came together, and hands on of which runs it was. */

@@ -43,6 +43,7 @@ export class Live {
     let [line, heard] = [null as MessagePort | Worker | null, 0];
     const begin = () => {
       if (line && "terminate" in line) line.terminate();
+      else line?.close();
       heard = Date.now();
       line = open(() => {
         this.take({ mark: "away" });
