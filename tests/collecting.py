@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import re
 import signal
 import socket
@@ -122,6 +123,14 @@ def collector(home: Path, *arguments: str, **options: Any) -> Iterator[Collector
         made.stop()
     errors = [line for line in made.logs if line["level"] == "error"]
     assert not errors, errors
+
+
+def lasting_port() -> int:
+    """A port that nobody gets by chance while the one who listens there is away."""
+    for port in random.SystemRandom().sample(range(20_000, 30_000), 99):  # no seed: two may ask
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError("every port is taken")
 
 
 class Events:

@@ -8,6 +8,8 @@ import time
 from collections import deque
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from collecting import lasting_port
+
 
 class Rude(ThreadingHTTPServer):
     """Keeps each batch once, by its key; for each request it is in the next of its moods."""
@@ -16,7 +18,7 @@ class Rude(ThreadingHTTPServer):
     request_queue_size = 64
 
     def __init__(self, *moods, port=0):
-        super().__init__(("127.0.0.1", port), _Answer)
+        super().__init__(("127.0.0.1", port or lasting_port()), _Answer)
         self.moods, self.lock = deque(moods), threading.Lock()
         self.batches, self.asked, self.conflicts = {}, [], []
         self.stopped = threading.Event()

@@ -19,6 +19,7 @@ from tracklog.segments import chain_path, firsts, segment_path
 from tracklog.stores.file import FileStore
 from tracklog.testing import Clock
 from tracklog.verify import verify
+from waiting import eventually
 
 
 def entries(*numbers, run="r1"):
@@ -389,10 +390,7 @@ def test_a_sync_that_fails_in_the_background_is_told_to_the_next_who_appends(tmp
     journal = Journal(store)
     disk.bad = True
     journal.append(entries(1))
-    until = time.monotonic() + 10
-    while disk.bad and time.monotonic() < until:
-        time.sleep(0.01)
-    time.sleep(0.05)
+    assert eventually(lambda: store._failed)
     assert (journal.last, journal.durable) == (1, 0)
     with pytest.raises(NotDurable):
         journal.append(entries(2))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from collecting import Collector, collector
+from collecting import Collector, collector, lasting_port
 from forking import tracklog
 from tracklog import registry
 from tracklog.check import checker
@@ -162,7 +162,7 @@ def test_of_two_answers_the_first_counts(tmp_path):
 
 def test_a_collector_that_restarts_in_between_still_hands_over_the_answer(tmp_path):
     home = tmp_path / "home"
-    server = Collector(home)
+    server = Collector(home, port=lasting_port())
     with emitter(server.url, tmp_path) as coder:
         asking = Asking(coder, "Which port?", 60, question_id="q1")
         waiting(server)
@@ -181,7 +181,7 @@ def test_a_collector_that_restarts_in_between_still_hands_over_the_answer(tmp_pa
 
 def test_a_question_asked_while_the_collector_is_away_is_answered_when_it_is_there(tmp_path):
     home = tmp_path / "home"
-    server = Collector(home)
+    server = Collector(home, port=lasting_port())
     server.stop()
     with emitter(server.url, tmp_path) as coder:
         asking = Asking(coder, "Which port?", 60, question_id="q1")

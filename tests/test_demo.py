@@ -11,6 +11,7 @@ from tracklog.collector import operator
 from tracklog.errors import TracklogError
 from tracklog.frame import stamp
 from tracklog.home import Home
+from waiting import eventually
 
 NOW = 1_780_000_000.0
 
@@ -88,10 +89,7 @@ def test_who_waits_goes_on_when_answered(tmp_path, run, question, answer):
             speaker.start()
             try:
                 operator.give(home, question, answer, by="ada", run=run)
-                deadline = time.monotonic() + 20
-                while _status(home, run) == "waiting":
-                    assert time.monotonic() < deadline, "it did not go on"
-                    time.sleep(0.1)
+                assert eventually(lambda: _status(home, run) != "waiting"), "it did not go on"
             finally:
                 stop.set()
                 speaker.join()

