@@ -84,6 +84,8 @@ describe("the shape of a run", () => {
     const records = [told(0, move), told(1, move)];
     const { shaping } = shaped(records);
     expect(shaping.moves(new Set([records[1]?.seq ?? 0]))).toMatchObject([{ from: "a", to: "b", count: 2, illegal: 1 }]);
+    expect(shaping.moves(new Set(), records[0]?.seq)).toMatchObject([{ from: "a", to: "b", count: 1, illegal: 0 }]);
+    expect(shaping.moves(new Set(), 0)).toEqual([]);
   });
 
   test("a question is a wait until it is answered, and what was begun below a step ends with it", () => {

@@ -26,8 +26,8 @@ export interface Span {
 export interface Move {
   readonly from: string;
   readonly to: string;
-  count: number;
-  illegal: number;
+  readonly count: number;
+  readonly illegal: number;
   readonly seq: number;
 }
 
@@ -55,19 +55,20 @@ export class Shaping {
   /** By id, the call that has not returned, or did so last. */
   private readonly latest = new Map<string, Call>();
   private readonly open = new Map<string, Span>();
-  private readonly found = new Map<string, Omit<Move, "illegal"> & { readonly seqs: number[] }>();
+  private readonly found = new Map<string, Omit<Move, "count" | "illegal"> & { readonly seqs: number[] }>();
 
   /** The call that a fact of a record made. */
   call(fact: Fact, seq: number): Call | undefined {
     return this.calls.get(`${seq} ${callId(fact, seq)}`);
   }
 
-  /** The moves with their counts, and how many of each were found to be illegal. */
-  moves(illegal: ReadonlySet<number>): Move[] {
-    return [...this.found.values()].map(({ seqs, ...move }) => ({
-      ...move,
-      illegal: illegal.size ? seqs.filter((seq) => illegal.has(seq)).length : 0,
-    }));
+  /** The moves up to a record with their counts, and how many of each were found to be illegal. */
+  moves(illegal: ReadonlySet<number>, until = Infinity): Move[] {
+    const moves = [...this.found.values()].map(({ seqs, ...move }) => {
+      const told = seqs.filter((seq) => seq <= until);
+      return { ...move, count: told.length, illegal: told.filter((seq) => illegal.has(seq)).length };
+    });
+    return moves.filter((move) => move.count);
   }
 
   /** Takes the next record; the call beside whose words all of it stands, if there is one. */
@@ -154,8 +155,7 @@ export class Shaping {
         break;
       case "Moved": {
         const [from, to] = [word(fact.from), word(fact.to)];
-        const move = this.found.get(`${from}→${to}`) ?? { from, to, count: 0, seq, seqs: [] };
-        move.count += 1;
+        const move = this.found.get(`${from}→${to}`) ?? { from, to, seq, seqs: [] };
         move.seqs.push(seq);
         this.found.set(`${from}→${to}`, move);
         break;

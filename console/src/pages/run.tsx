@@ -38,7 +38,7 @@ export default function RunPage() {
   const key = `${family}:${run}`;
   const summary = useAnswer<Shown>(runPath(family, run, at ? `?at=${at}` : ""), at ? "never" : { family, run });
   const found = useAnswer<Finding[]>(`/api/findings?limit=10000&run=${encodeURIComponent(key)}`, { family, run });
-  const findings = useMemo(() => found.data ?? [], [found.data]);
+  const findings = useMemo(() => (found.data ?? []).filter((each) => !at || each.seq <= at), [found.data, at]);
   const shown = useLast(summary.data);
   // What goes on is opened at its end, what is over at its beginning, a link at its record.
   const opened = useRef<number | null>(seq ? 0 : null);
@@ -88,7 +88,7 @@ export default function RunPage() {
             <Timeline book={book} version={version} over={at > 0 || shown?.ended !== false} chosen={seq} reading={place.current ?? opened.current ?? 0} at={at} choose={choose} />
           )}
           {drawn === "stage" && <Stage read={read} shown={shown} at={at} choose={choose} />}
-          {drawn === "lifecycle" && <LifecycleView book={book} version={version} findings={findings} />}
+          {drawn === "lifecycle" && <LifecycleView book={book} version={version} findings={findings} at={at} />}
           {drawn === "findings" && <Findings findings={findings} />}
           {drawn === "tree" && <Tree family={family} run={run} />}
         </div>
@@ -183,13 +183,14 @@ function Slider({ book, at }: { book: Book; at: number }) {
   );
 }
 
-function LifecycleView({ book, version, findings }: { book: Book; version: number; findings: readonly Finding[] }) {
+function LifecycleView(props: { book: Book; version: number; findings: readonly Finding[]; at: number }) {
+  const { book, version, findings, at } = props;
   const illegal = useMemo(
     () => new Set(findings.filter((each) => each.name === ILLEGAL).map((each) => each.seq)),
     [findings],
   );
   // The version is named because the book grows.
-  const moves = useMemo(() => book.shaping.moves(illegal), [book, version, illegal]);
+  const moves = useMemo(() => book.shaping.moves(illegal, at || Infinity), [book, version, illegal, at]);
   return <Lifecycle moves={moves} choose={choose} />;
 }
 
