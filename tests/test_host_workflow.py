@@ -607,6 +607,21 @@ def test_a_killed_run_goes_on_where_it_was_and_does_nothing_twice(world):
     assert len((world.folder / "done.txt").read_text().split()) == 4
 
 
+def test_what_a_killed_host_leaves_is_ended_and_what_the_next_one_starts_for_the_run_is_not():
+    guard = processes._Guard()
+    mark = {processes.PARENT: run_id()}
+    left, next_one = (
+        subprocess.Popen(["sleep", "60"], env={**mark, processes.HOST: host})
+        for host in (processes.HERE, "the-next-one")
+    )
+    guard._shell.stdin.close()  # all that it hears when its host is killed
+    guard._shell.wait()
+    assert left.wait(10) == -signal.SIGKILL
+    assert next_one.poll() is None
+    next_one.kill()
+    next_one.wait()
+
+
 @pytest.mark.requirement("AWF-17", "AWF-79")
 def test_a_killed_run_is_ended_once_by_the_next_host_and_its_processes_with_it(world):
     id = run_id()

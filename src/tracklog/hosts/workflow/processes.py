@@ -18,7 +18,9 @@ LINGER = 1.0
 """Seconds that output which a grandchild holds open is waited for once the process has ended."""
 PARENT = "TRACKLOG_PARENT_RUN_ID"
 """By this variable a process knows, and can be known by, the run that started it."""
-OURS = (PARENT, "TRACKLOG_RUN_ID")
+HOST, HERE = "TRACKLOG_HOST_ID", os.urandom(8).hex()
+"""By this one it is known which host started it: a run that is gone on with has had another."""
+OURS = (PARENT, HOST, "TRACKLOG_RUN_ID")
 
 
 class Ended(NamedTuple):
@@ -47,14 +49,13 @@ async def run(
     OSError where it cannot be started.
     """
     theirs = {key: value for key, value in environment.items() if key not in OURS}
-    _tell_guards("r", run_id)  # before it is there: we may be killed before we know its number
     try:
         process = await asyncio.create_subprocess_exec(
             *command,
             stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env={**theirs, PARENT: run_id},
+            env={**theirs, PARENT: run_id, HOST: HERE},
             cwd=cwd,
             start_new_session=True,
         )
@@ -164,27 +165,24 @@ def end_leftovers(run_id: str) -> int:
 
 
 GUARD = """\
-groups=" " runs=" "
+groups=" "
 while read -r what name; do
   case $what in
     +) groups="$groups$name " ;;
     -) groups="${groups%% $name *} ${groups#* $name }" ;;
-    r) case $runs in *" $name "*) ;; *) runs="$runs$name " ;; esac ;;
     q) exit ;;
   esac
 done
 end_marked() {
-  for run in $runs; do
-    for each in /proc/[0-9]*/environ; do
-      if grep -qz "^PARENT=$run\\$" "$each"; then
-        each=${each#/proc/}; kill -s KILL "${each%/environ}"
-      fi
-    done
+  for each in /proc/[0-9]*/environ; do
+    if grep -qz "^HOST=HERE\\$" "$each"; then
+      each=${each#/proc/}; kill -s KILL "${each%/environ}"
+    fi
   done
 }
 for group in $groups; do kill -s KILL -- "-$group"; done
 end_marked; sleep 1; end_marked
-""".replace("PARENT", PARENT)
+""".replace("HOST", HOST).replace("HERE", HERE)
 """A shell that outlives us by a moment: when we are gone, so are the sessions that we had open, and
 what we had started and not told it of yet."""
 
