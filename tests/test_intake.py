@@ -56,6 +56,15 @@ def words(verdicts):
     return [(each.verdict, each.seq) for each in verdicts]
 
 
+def test_what_begins_or_ends_takes_all_before_it_to_the_disk_where_that_is_the_promise(tmp_path):
+    with Journal(FileStore(tmp_path, durability="lifecycle")) as journal:
+        intake = intake_of(journal, lifecycle=True)
+        intake.admit([spoke("1")], "fishbowl")
+        assert (journal.last, journal.durable) == (1, 0)
+        intake.admit([spoke("2"), KAHN])
+        assert (journal.last, journal.durable) == (3, 3)
+
+
 def test_lines_get_numbers_in_order_and_come_out_as_they_went_in(journal):
     lines = [KAHN, spoke("1"), message(1)]
     assert words(intake_of(journal).admit(lines)) == [
