@@ -15,10 +15,11 @@ test("a collector that is killed and comes back is noticed both times, and nothi
   await expect(page.getByRole("alert")).toHaveCount(0);
 });
 
-test("everything is in the keyboard's reach", async ({ page, collector }) => {
-  await collector.post("kahn-agent", [start("one"), move("one", "thinking", "tool_call"), start("two")]);
+test("everything is in the keyboard's reach, and what has the focus is pressed by Enter, whatever is marked", async ({ page, collector }) => {
+  await collector.post("kahn-agent", [start("one"), move("one", "thinking", "tool_call"), start("two"), move("two", "thinking", "failed")]);
   await open(page, collector);
-  await expect(page.getByRole("region", { name: "Runs", exact: true }).getByRole("link")).toHaveCount(2);
+  const runs = page.getByRole("region", { name: "Runs", exact: true });
+  await expect(runs.getByRole("link")).toHaveCount(2);
   await page.keyboard.press("?");
   await expect(page.getByRole("dialog")).toContainText("down and up");
   await page.keyboard.press("Escape");
@@ -35,6 +36,12 @@ test("everything is in the keyboard's reach", async ({ page, collector }) => {
   await page.keyboard.press("Escape");
   await page.keyboard.press("g");
   await expect(page).toHaveURL(/#\/$/);
+  await expect(runs.getByRole("link")).toHaveCount(2);
+  await page.keyboard.press("j");
+  await page.getByRole("button", { name: /failed/ }).focus();
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(/status=failed/);
+  await expect(runs).toContainText("1 of 2 runs");
   await page.keyboard.press("i");
   await expect(page.getByRole("heading", { name: "Inbox" })).toBeVisible();
   await page.keyboard.press("t");
@@ -42,17 +49,6 @@ test("everything is in the keyboard's reach", async ({ page, collector }) => {
   expect(["dark", "light"]).toContain(theme);
   for (let n = 0; n < 12; n++) await page.keyboard.press("Tab");
   expect(await page.evaluate(() => document.activeElement?.tagName)).not.toBe("BODY");
-});
-
-test("what has the focus is pressed by Enter, whatever is marked in the list", async ({ page, collector }) => {
-  await collector.post("kahn-agent", [start("one"), start("two"), move("two", "thinking", "failed")]);
-  await open(page, collector);
-  await settled(page);
-  await page.keyboard.press("j");
-  await page.getByRole("button", { name: /failed/ }).focus();
-  await page.keyboard.press("Enter");
-  await expect(page).toHaveURL(/status=failed/);
-  await expect(page.getByRole("region", { name: "Runs", exact: true })).toContainText("1 of 2 runs");
 });
 
 test("a question is answered by keyboard alone; what was typed is lost neither by Escape nor by a collector that is gone", async ({ page, collector }) => {

@@ -61,8 +61,8 @@ export function App() {
   }, [waiting, name]);
   useEffect(() => {
     // A collector that is gone, or was upgraded meanwhile, has no page left to give.
-    const idle = requestIdleCallback(() => void Promise.allSettled([run(), inbox(), search(), diff()]));
-    return () => cancelIdleCallback(idle);
+    const timer = setTimeout(() => void Promise.allSettled([run(), inbox(), search(), diff()]), 1_000);
+    return () => clearTimeout(timer);
   }, []);
   useKeys({
     "?": () => help.current?.showModal(),
@@ -81,9 +81,9 @@ export function App() {
     <>
       <main id="main">
         <InboxContext value={questions}>
-          <Caught key={page}>
+          <Caught key={parts.join("/")}>
             <Suspense fallback={<p className="soft">Loading…</p>}>
-              <Page name={page} of={page === "run" ? parts.slice(1, 3).join(":") : ""} />
+              <Page name={page} />
             </Suspense>
           </Caught>
         </InboxContext>
@@ -209,7 +209,7 @@ function Help({ box }: { box: RefObject<HTMLDialogElement | null> }) {
 }
 
 /** Drawn again only when it is another page: what is live draws itself. */
-const Page = memo(function Page({ name, of }: { name: string; of: string }) {
+const Page = memo(function Page({ name }: { name: string }) {
   switch (name) {
     case "":
       return <Fleet />;
@@ -218,7 +218,7 @@ const Page = memo(function Page({ name, of }: { name: string; of: string }) {
     case "search":
       return <Search />;
     case "run":
-      return <RunPage key={of} />;
+      return <RunPage />;
     case "diff":
       return <DiffPage />;
     default:

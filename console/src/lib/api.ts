@@ -17,11 +17,16 @@ declare global {
 }
 
 export async function ask<T>(path: string, signal?: AbortSignal): Promise<T> {
+  return (await (await answer(path, signal)).json()) as T;
+}
+
+/** An answer that is not JSON, or is to be read as it stands. */
+export async function answer(path: string, signal?: AbortSignal): Promise<Response> {
   const early = globalThis.early?.get(path);
   globalThis.early?.delete(path);
   const response = await (early ?? fetch(path, signal ? { signal } : {}));
   if (!response.ok) throw await trouble(response);
-  return (await response.json()) as T;
+  return response;
 }
 
 export async function tell<T>(path: string, body: unknown): Promise<T> {

@@ -12,6 +12,7 @@ export interface Answer<T> {
 
 const LEAST = 1_000; // milliseconds between two questions of one view
 const RATIO = 4; // and at least so many times as long as an answer takes
+const SOON = 50; // milliseconds: not every browser tells when it has nothing to do
 const IDLE = 15_000; // without news, too: who is silent for long is lost
 
 /** When an answer is asked for again: upon news of anything or of a run; seldom, without any; or never, once it came. */
@@ -100,13 +101,13 @@ export function useLast<T>(value: T | undefined): T | undefined {
   return last.current;
 }
 
-/** False at first, true when the page stands and nothing presses. */
+/** False at first, true when the page stands. */
 export function useLater(ready: boolean): boolean {
   const [now, setNow] = useState(false);
   useEffect(() => {
     if (!ready) return;
-    const waiting = requestIdleCallback(() => setNow(true), { timeout: 500 });
-    return () => cancelIdleCallback(waiting);
+    const timer = setTimeout(() => startTransition(() => setNow(true)), SOON);
+    return () => clearTimeout(timer);
   }, [ready]);
   return now;
 }

@@ -1,6 +1,7 @@
 /** One record, from all sides: its bytes, what led to it, and what came of it. */
 
 import { useEffect, useState } from "react";
+import { answer } from "../lib/api";
 import { runHref } from "../lib/route";
 import { inert } from "../lib/text";
 import { exact } from "../lib/time";
@@ -39,17 +40,17 @@ export function cut(page: string): { frame: string; event: string } | null {
 }
 
 function useRaw(run: string, seq: number) {
-  const [raw, setRaw] = useState<{ seq: number; text: string } | null>(null);
+  const [raw, setRaw] = useState<{ seq: number; text: string; trouble?: Error } | null>(null);
   useEffect(() => {
     const stop = new AbortController();
     const asked = `/api/events?limit=1&after=${seq - 1}&run=${encodeURIComponent(run)}`;
-    void fetch(asked, { signal: stop.signal })
+    answer(asked, stop.signal)
       .then((response) => response.text())
       .then((page) => setRaw({ seq, text: cut(page)?.event ?? "not kept any more" }))
-      .catch(() => undefined);
+      .catch((trouble: Error) => stop.signal.aborted || setRaw({ seq, text: "", trouble }));
     return () => stop.abort();
   }, [run, seq]);
-  return raw?.seq === seq ? raw.text : null;
+  return raw?.seq === seq ? raw : null;
 }
 
 export function Detail({ family, run, seq, close }: { family: string; run: string; seq: number; close: () => void }) {
@@ -59,7 +60,7 @@ export function Detail({ family, run, seq, close }: { family: string; run: strin
   const [copied, setCopied] = useState(false);
   useEffect(() => setCopied(false), [seq]);
   const copy = async () => {
-    await navigator.clipboard.writeText(raw ?? "");
+    await navigator.clipboard.writeText(raw?.text ?? "");
     setCopied(true);
   };
   return (
@@ -85,13 +86,20 @@ export function Detail({ family, run, seq, close }: { family: string; run: strin
       )}
       <div className="row">
         <h3 className="grow">The very bytes</h3>
-        <button onClick={() => void copy()} disabled={raw === null}>
-          {copied ? "Copied" : "Copy"}
-        </button>
+        {/* A browser lends its clipboard only to pages of this machine, or with a certificate. */}
+        {isSecureContext && (
+          <button onClick={() => void copy()} disabled={!raw?.text}>
+            {copied ? "Copied" : "Copy"}
+          </button>
+        )}
       </div>
-      <pre className="code raw" data-testid="raw" tabIndex={0}>
-        {raw === null ? "…" : inert(raw.length > MOST ? `${raw.slice(0, MOST)}…` : raw)}
-      </pre>
+      {raw?.trouble ? (
+        <Sorry trouble={raw.trouble} />
+      ) : (
+        <pre className="code raw" data-testid="raw" tabIndex={0}>
+          {raw === null ? "…" : inert(raw.text.length > MOST ? `${raw.text.slice(0, MOST)}…` : raw.text)}
+        </pre>
+      )}
     </aside>
   );
 }
