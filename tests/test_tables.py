@@ -4,7 +4,6 @@ import contextlib
 import os
 import pty
 import subprocess
-import sys
 import termios
 import unicodedata
 
@@ -15,6 +14,7 @@ from click.shell_completion import ShellComplete
 from hypothesis import given
 from hypothesis import strategies as st
 
+import forking
 import sampling as samples
 from tracklog.cli import _table
 from tracklog.dialects import tracklog as native
@@ -96,12 +96,11 @@ for verb in orjson.loads(sys.argv[1]):
         assert stop.code in (0, 1), stop.code
     sys.stdout.flush()
 """
-"""All verbs in one process: starting one takes longer than its answer."""
+"""All verbs in one process, whose terminal is the same for all."""
 
 
 def told(home, verbs):
-    given = orjson.dumps([filled(verb, home) for verb in verbs]).decode()
-    return [sys.executable, "-c", EVERY, given]
+    return [EVERY, orjson.dumps([filled(verb, home) for verb in verbs]).decode()]
 
 
 def by_verb(seen):
@@ -113,8 +112,8 @@ def on_terminal(columns, home, verbs):
     """What a terminal of that width gets to see of each verb."""
     master, slave = pty.openpty()
     termios.tcsetwinsize(slave, (24, columns))
-    reader = subprocess.Popen(
-        told(home, verbs),
+    reader = forking.script(
+        *told(home, verbs),
         stdin=subprocess.DEVNULL,
         stdout=slave,
         stderr=subprocess.PIPE,
@@ -131,12 +130,12 @@ def on_terminal(columns, home, verbs):
     return by_verb(seen.decode().replace("\r\n", "\n"))
 
 
-def piped(home, verbs):
-    done = subprocess.run(
-        told(home, verbs), capture_output=True, env=environment(home), timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return by_verb(done.stdout.decode())
+def piped(home, verbs, stderr=subprocess.PIPE):
+    pipes = {"stdout": subprocess.PIPE, "stderr": stderr}
+    reader = forking.script(*told(home, verbs), **pipes, env=environment(home))
+    seen, error = reader.communicate(timeout=120)
+    assert reader.returncode == 0, error
+    return by_verb(seen.decode())
 
 
 def width_of(line):
@@ -242,34 +241,19 @@ def test_an_empty_answer_says_so_in_words(tmp_path):
     with Home(tmp_path / "home"):
         pass
     empty = [verb for verb in VERBS if verb[0] not in ("show", "why", "diff")]
-    done = subprocess.run(
-        told(tmp_path / "home", empty),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=environment(tmp_path / "home"),
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    for verb, shown in by_verb(done.stdout.decode()).items():
+    for verb, shown in piped(tmp_path / "home", empty, subprocess.STDOUT).items():
         assert shown.strip(), verb
 
 
 def test_a_shell_completes_the_names_of_runs(home):
-    asked = "import sys; sys.argv[0] = 'tracklog'; from tracklog.__main__ import main; main()"
     for verb in ("show", "diff agent-coder-1", "export html"):
-        done = subprocess.run(
-            [sys.executable, "-c", asked],
-            capture_output=True,
-            env=environment(
-                home,
-                _TRACKLOG_COMPLETE="bash_complete",
-                COMP_WORDS=f"tracklog {verb} agent-cod",
-                COMP_CWORD=str(len(verb.split()) + 1),
-            ),
-            timeout=120,
-            check=False,
+        env = environment(
+            home,
+            _TRACKLOG_COMPLETE="bash_complete",
+            COMP_WORDS=f"tracklog {verb} agent-cod",
+            COMP_CWORD=str(len(verb.split()) + 1),
         )
+        done = forking.tracklog(None, env=env)
         found = {line.partition(",")[2] for line in done.stdout.decode().splitlines()}
         assert found == {"agent-coder-1", "agent-coder-2"}
 
