@@ -342,6 +342,8 @@ class Engine:
             answer.taken.exception()  # whoever gave it may be gone
             if answer.told:
                 logs.say("warning", "an answer does not fit", run=log.name, why=str(failure))
+            if answer.told and isinstance(failure, BadAnswer):
+                await self._ask_again(log, str(failure))
         if log.ended:
             self.hearing.open.discard(log.name)
             self.tapes.pop(log.name, None)
@@ -349,6 +351,13 @@ class Engine:
             self._quiet.add(log.name)
             if log.cancel is not None or (log.answers and not again):
                 self._act(log)
+
+    async def _ask_again(self, log: RunLog, why: str) -> None:
+        """After an answer that does not fit the question is open again, and says why."""
+        try:
+            await self.write(log, [], [log.asked_again(why, self.now(log))])
+        except Exception as error:  # noqa: BLE001  # the run waits on all the same
+            logs.say_failure("a question could not be asked again", error, run=log.name)
 
     async def _end(self, log: RunLog, code: str, message: str) -> None:
         said = {"error": {"code": code, "message": message}}

@@ -1,14 +1,19 @@
 """One run: its events as they stand in the journal, and the state that is a fold of them."""
 
 import asyncio
+import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
+from tracklog.check import understand
 from tracklog.dialects import tracklog as native
+from tracklog.dialects.openwop import dialect as openwop
 from tracklog.errors import NoSuchRun
 from tracklog.event import Body
+from tracklog.fact import Asked
 from tracklog.frame import Run
 from tracklog.home import Home
 from tracklog.hosts import RunOver
@@ -17,6 +22,7 @@ from tracklog.hosts.openwop.agents import narrow
 from tracklog.hosts.openwop.settings import LOG_VERSION, SYSTEM
 from tracklog.journal import Journal
 from tracklog.lines import mended
+from tracklog.replay import facts_of
 
 FAMILY = "openwop"
 TERMINAL = {"run.completed": "completed", "run.failed": "failed", "run.cancelled": "cancelled"}
@@ -219,9 +225,22 @@ class RunLog:
     def _note(self, said: Mapping[str, Any]) -> None:
         if said.get("fact") == "Noted" and said.get("label") == CANCEL and self.cancel is None:
             self.cancel = dict(said.get("data") or {})
+        elif said.get("fact") == "Asked":
+            self.answers.clear()  # they did not fit
         elif said.get("fact") == "Answered":
             by = said.get("by") or "default"
             self.answers.append((str(said.get("question_id")), said.get("answer"), str(by)))
+
+    def asked_again(self, why: str, at: str) -> bytes:
+        """What the run waits for, asked anew after an answer that did not fit: it is open again."""
+        lines = zip(reversed(self.lines), reversed(self.events), strict=True)
+        line = next(line for line, event in lines if event["type"] == "interrupt.requested")
+        facts, _ = facts_of(openwop, understand(openwop, line))
+        (asked,) = (fact for fact in facts if isinstance(fact, Asked))
+        said = replace(asked, text=f"{why}. {asked.text or ''}".rstrip())
+        origin = {"writer": "host", "fidelity": "observed"}
+        id = uuid.uuid4().hex
+        return native.line(said, id=id, run=self.name, at=at, family=FAMILY, origin=origin)
 
     def wake(self) -> None:
         """Everybody who waits looks again."""
