@@ -35,6 +35,21 @@ test("what happens is seen as it happens, phases too; when, relatively and exact
   await expect(time).toHaveAttribute("title", /\d{4}.*\d\d:\d\d:\d\d\.\d{3}/);
   await collector.post("kahn-agent", [move("fresh", "thinking", "tool_call")]);
   await expect(page.getByRole("region", { name: "Agents under way" })).toContainText("tool_call");
+  // A tab that nobody sees asks for nothing but who waits.
+  const asked = await page.evaluateHandle(() => {
+    const [ask, paths] = [window.fetch, new Set<string>()];
+    window.fetch = (path, init) => (paths.add(String(path)), ask(path, init));
+    Object.defineProperty(document, "hidden", { value: true, configurable: true });
+    return paths;
+  });
+  await collector.post("kahn-agent", [asks("fresh", "May I?")]);
+  await expect(page).toHaveTitle("(1) tracklog");
+  expect(await asked.evaluate((paths) => [...paths])).toEqual(["/api/inbox"]);
+  await page.evaluate(() => {
+    Object.defineProperty(document, "hidden", { value: false });
+    document.dispatchEvent(new Event("visibilitychange"));
+  });
+  await expect(page.getByRole("region", { name: "Runs", exact: true }).getByRole("link")).toContainText("waiting");
 });
 
 test("every filter is in the address, and the address is the filter", async ({ page, collector }) => {

@@ -40,7 +40,7 @@ function themed(): string {
 
 export function App() {
   const { parts, query } = useRoute();
-  const questions = useAnswer<Question[]>("/api/inbox");
+  const questions = useAnswer<Question[]>("/api/inbox", "always"); // the title says how many wait, of a hidden tab too
   const [theme, setTheme] = useState(themed);
   const box = useRef<HTMLInputElement>(null);
   const help = useRef<HTMLDialogElement>(null);
@@ -168,12 +168,12 @@ function Notices() {
       )}
       {mark === "away" && (
         <p className="notice away" role="alert">
-          The collector does not answer. What you see is as of record {last}; it goes on by itself.
+          The collector does not answer. What you see is as of record {count(last)}; it goes on by itself.
         </p>
       )}
       {first > 1 && (
         <p className="notice">
-          {first === 2 ? "Record 1 is" : `Records 1 to ${first - 1} are`} not kept any more.
+          {first === 2 ? "Record 1 is" : `Records 1 to ${count(first - 1)} are`} not kept any more.
         </p>
       )}
       {rejected && (

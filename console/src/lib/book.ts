@@ -184,9 +184,12 @@ export function useBook(family: string, run: string, wanted: number | null): Rea
         seen = to;
       }
     };
+    const go = () => {
+      if (due && !busy && !document.hidden) void more();
+    };
     const again = () => {
       due = true;
-      if (!busy) void more();
+      go();
     };
     const more = async () => {
       busy = true;
@@ -206,7 +209,7 @@ export function useBook(family: string, run: string, wanted: number | null): Rea
             else if (page.records.length || next === null) startTransition(() => show(next !== null));
           }
           await new Promise((go) => setTimeout(go, LEAST));
-        } while (due && !stop.signal.aborted);
+        } while (due && !document.hidden && !stop.signal.aborted);
       } catch (error) {
         if (stop.signal.aborted) return;
         setState({ book, glimpse, reading: false, trouble: error as Error });
@@ -220,9 +223,11 @@ export function useBook(family: string, run: string, wanted: number | null): Rea
       if (said.some((each) => each.run === run && each.family === family)) again();
     });
     const unwatch = live.stands(again);
+    document.addEventListener("visibilitychange", go);
     return () => {
       stop.abort();
       clearTimeout(timer);
+      document.removeEventListener("visibilitychange", go);
       deaf();
       unwatch();
     };

@@ -15,8 +15,9 @@ const RATIO = 4; // and at least so many times as long as an answer takes
 const SOON = 50; // milliseconds: not every browser tells when it has nothing to do
 const IDLE = 15_000; // without news, too: who is silent for long is lost
 
-/** When an answer is asked for again: upon news of anything or of a run; seldom, without any; or never, once it came. */
-export type Fresh = "never" | "seldom" | "news" | { readonly family: string; readonly run: string };
+/** When an answer is asked for again: upon news of anything or of a run, while somebody looks, or always;
+ * seldom, without any; or never, once it came. */
+export type Fresh = "never" | "seldom" | "news" | "always" | { readonly family: string; readonly run: string };
 
 /** How long a view rests after an answer: of the last two the quicker counts, the other may have slept in between. */
 export function rest(took: number, before: number): number {
@@ -35,6 +36,7 @@ export function useAnswer<T>(path: string | null, fresh: Fresh = "news"): Answer
   const run = typeof fresh === "object" ? fresh.run : null;
   const never = fresh === "never";
   const seldom = fresh === "seldom";
+  const always = fresh === "always";
   useEffect(() => {
     if (path === null) return;
     const stop = new AbortController();
@@ -62,17 +64,21 @@ export function useAnswer<T>(path: string | null, fresh: Fresh = "news"): Answer
       const took = performance.now() - began;
       timer = setTimeout(() => {
         busy = false;
-        if (due) void get();
+        go();
       }, rest(took, before));
       before = took;
     };
+    const go = () => {
+      if (due && !busy && (always || !document.hidden)) void get();
+    };
     const refresh = () => {
       due = true;
-      if (!busy) void get();
+      go();
     };
     const again = () => (never && answered) || refresh();
     void get();
-    const idle = setInterval(() => document.hidden || again(), IDLE);
+    const idle = setInterval(again, IDLE);
+    document.addEventListener("visibilitychange", go);
     const deaf = live.hear((said) => {
       if (never || seldom) return;
       if (run === null || said.some((each) => each.run === run && each.family === family)) refresh();
@@ -82,10 +88,11 @@ export function useAnswer<T>(path: string | null, fresh: Fresh = "news"): Answer
       stop.abort();
       clearTimeout(timer);
       clearInterval(idle);
+      document.removeEventListener("visibilitychange", go);
       deaf();
       unwatch();
     };
-  }, [path, family, run, never, seldom]);
+  }, [path, family, run, never, seldom, always]);
   const current = answer.path === path;
   return {
     data: current ? answer.data : undefined,

@@ -31,9 +31,8 @@ const show = (view: View) => setQuery({ view: view === "transcript" ? "" : view 
 export default function RunPage() {
   const { parts, query } = useRoute();
   const [, family = "", run = ""] = parts;
-  const seq = Number(query.get("seq") ?? 0);
-  const at = Number(query.get("at") ?? 0);
-  const view = (query.get("view") ?? "transcript") as View;
+  const [seq = 0, at = 0] = ["seq", "at"].map((name) => Math.max(Number(query.get(name)) || 0, 0));
+  const view = VIEWS.find((name) => name === query.get("view")) ?? "transcript";
   const drawn = useDeferredValue(view); // the tab answers at once, what it shows follows
   const key = `${family}:${run}`;
   const summary = useAnswer<Shown>(runPath(family, run, at ? `?at=${at}` : ""), at ? "never" : { family, run });

@@ -97,7 +97,7 @@ export function AgentsOverall() {
 function Segments({ of }: { of: Record<string, number> }) {
   const all = Object.values(of).reduce((sum, n) => sum + n, 0) || 1;
   const known = Object.entries(of).filter(([, n]) => n > 0);
-  const words = known.map(([name, n]) => `${name} ${n}`).join(", ");
+  const words = inert(known.map(([name, n]) => `${name} ${n}`).join(", "));
   return (
     <span className="segments" role="img" aria-label={words} title={words}>
       {known.map(([name, n]) => (

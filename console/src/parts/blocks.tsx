@@ -126,7 +126,7 @@ export function Value({ value, kind = "" }: { value: unknown; kind?: string }) {
       <div>
         {image && <img src={source} alt={`image of ${count(blob.bytes)} bytes`} className="picture" loading="lazy" />}
         <a href={source} download>
-          {kind || blob.media_type || "value"} · {count(blob.bytes)} bytes
+          {inert(kind || blob.media_type || "value")} · {count(blob.bytes)} bytes
         </a>
         {blob.preview && !image && <pre className="code">{inert(blob.preview)}</pre>}
       </div>

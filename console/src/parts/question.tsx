@@ -134,7 +134,7 @@ export function Asked(props: { question: Question; focus?: boolean; context?: bo
             <Text>{question.title ?? run}</Text>
           </a>
         </span>
-        {question.what && <span className="soft">{question.what}</span>}
+        {question.what && <span className="soft">{inert(question.what)}</span>}
       </div>
       <h3 id={id}>
         <Text>{question.text ?? name}</Text>
