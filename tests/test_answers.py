@@ -92,13 +92,18 @@ def test_an_empty_home_is_answered_in_words(tmp_path, verb):
 
 def test_the_inbox_shows_who_waits_and_for_how_long(tmp_path):
     asks = b'{"ts":"2026-05-05T09:00:00.000Z","run_id":"r1","event":"agent_transition","agent_id":"a","step":0,"from":"thinking","to":"blocked-on-clarification","reason":"clarification:q1","question":"Which port?"}'
+    back = b'{"ts":"2026-05-05T09:01:00.000Z","run_id":"r1","event":"agent_transition","agent_id":"a","step":0,"from":"blocked-on-clarification","to":"thinking","reason":"operator_response:q1"}'
     with Home(tmp_path / "home") as opened:
         opened.intake.admit([asks], "kahn-agent")
         opened.index.catch_up()
         (row,) = answers.inbox(opened.index, NOW)
         (run,) = answers.runs(opened.index, NOW)
+        opened.intake.admit([back], "kahn-agent")
+        then, now = (answers.show_at(opened, "kahn:r1", seq) for seq in (1, 2))
     assert (row["state"], row["text"], row["waiting_seconds"]) == ("open", "Which port?", 120)
     assert run["status"] == "waiting"
+    assert [each["text"] for each in then["asks"]] == ["Which port?"]
+    assert (now["status"], "asks" in now) == ("working", False)
 
 
 def test_time_travel_tells_what_was_known_then(home):

@@ -35,7 +35,7 @@ from tracklog.index import Indexer
 from tracklog.indexes import Answer
 from tracklog.kin import count_once, kin, spends
 from tracklog.prices import Prices
-from tracklog.replay import replay_all
+from tracklog.replay import replay, replay_all
 from tracklog.spoken import marked, terms
 from tracklog.story import story
 from tracklog.twins import untold
@@ -125,7 +125,7 @@ def show(
     return {
         **own,
         "aliases": sorted(f"{each.system}: {each.alias}" for each in named),
-        "asks": [row for row in asked if row["state"] == "open"],
+        "asks": _open(asked),
         "loops": _looped(index, often, LOOP),
         "cost_with_sub_runs": spent[0] if spent else None,
         "same_as": untold(index, [key]).get(key),
@@ -158,7 +158,16 @@ def show_at(home: Home, key: str, seq: int) -> Row:
     if not own.run:
         raise NoSuchRecord(f"the run had not begun at record {seq}", "ask for a later one")
     now = records[-1].received if records else own.last_received
-    return {**runs_fold.row(own, now), **_in_short(then)}
+    row = {**runs_fold.row(own, now), **_in_short(then)}
+    if row["questions"]:  # what a run waits for may have been asked long before: all of it is read
+        heard = home.journal.records(run=run, through=seq)
+        asked = replay(registry.fold("inbox"), heard, home.dialects, until=seq)
+        row["asks"] = _open(inbox_fold.answer(asked.values(), now))
+    return row
+
+
+def _open(asked: Iterable[Row]) -> list[Row]:
+    return [row for row in asked if row["state"] == "open"]
 
 
 def tree(index: Indexer, root: str | None = None) -> list[tree_fold.Branch]:
