@@ -612,7 +612,7 @@ def test_what_a_killed_host_leaves_is_ended_and_what_the_next_one_starts_for_the
     mark = {processes.PARENT: run_id()}
     left, next_one = (
         subprocess.Popen(["sleep", "60"], env={**mark, processes.HOST: host})
-        for host in (processes.HERE, "the-next-one")
+        for host in (processes.here(), "the-next-one")
     )
     guard._shell.stdin.close()  # all that it hears when its host is killed
     guard._shell.wait()

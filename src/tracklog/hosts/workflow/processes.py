@@ -18,9 +18,15 @@ LINGER = 1.0
 """Seconds that output which a grandchild holds open is waited for once the process has ended."""
 PARENT = "TRACKLOG_PARENT_RUN_ID"
 """By this variable a process knows, and can be known by, the run that started it."""
-HOST, HERE = "TRACKLOG_HOST_ID", os.urandom(8).hex()
+HOST = "TRACKLOG_HOST_ID"
 """By this one it is known which host started it: a run that is gone on with has had another."""
 OURS = (PARENT, HOST, "TRACKLOG_RUN_ID")
+_STARTED = os.urandom(8).hex()
+
+
+def here() -> str:
+    """Who we are; one that was forked from us, or beside us, is another."""
+    return f"{_STARTED}-{os.getpid()}"
 
 
 class Ended(NamedTuple):
@@ -55,7 +61,7 @@ async def run(
             stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env={**theirs, PARENT: run_id, HOST: HERE},
+            env={**theirs, PARENT: run_id, HOST: here()},
             cwd=cwd,
             start_new_session=True,
         )
@@ -182,7 +188,7 @@ end_marked() {
 }
 for group in $groups; do kill -s KILL -- "-$group"; done
 end_marked; sleep 1; end_marked
-""".replace("HOST", HOST).replace("HERE", HERE)
+""".replace("HOST", HOST)
 """A shell that outlives us by a moment: when we are gone, so are the sessions that we had open, and
 what we had started and not told it of yet."""
 
@@ -190,7 +196,7 @@ what we had started and not told it of yet."""
 class _Guard:
     def __init__(self) -> None:
         self._shell = subprocess.Popen(  # noqa: S603  # a text of ours
-            ["sh", "-c", GUARD],  # noqa: S607  # the system's own
+            ["sh", "-c", GUARD.replace("HERE", here())],  # noqa: S607  # the system's own
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
