@@ -79,7 +79,7 @@ soak: setup  ## The chaos of the tests, twenty times as long and never the same;
 	TRACKLOG_SOAK=20 $(PYTEST) tests/test_anomalies.py tests/test_journal.py tests/test_stores.py \
 		tests/test_verify.py tests/test_intake.py tests/test_recorder.py tests/test_fanout.py tests/test_check.py \
 		tests/test_sink.py tests/test_collector.py tests/test_collector_stream.py \
-		tests/test_collector_guard.py tests/test_collector_chaos.py
+		tests/test_collector_guard.py tests/test_collector_chaos.py tests/test_kin.py
 
 proof: setup  ## Show which test proves which requirement.
 	$(BIN)/python tests/proof.py

@@ -139,6 +139,7 @@ while True:
 """
 
 
+@pytest.mark.long
 def test_killed_a_hundred_times_every_acknowledged_line_is_there_once_in_order(tmp_path):
     """Four children at a time into their own journals; each journal is killed again and again."""
     chance = random.Random(SEED)

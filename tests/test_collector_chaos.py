@@ -71,6 +71,7 @@ class Producer(threading.Thread):
         return True
 
 
+@pytest.mark.long
 def test_killed_twenty_times_under_load_every_acknowledged_line_is_there_once(tmp_path):
     chance = random.Random(SEED)
     server = Collector(tmp_path)
@@ -116,6 +117,7 @@ def documented(tmp_path_factory):
         yield server
 
 
+@pytest.mark.long
 def test_the_document_is_true(documented):
     """Every operation, with good and with bad input, answers as the document says."""
     document = documented.get("/api/openapi.json").json()

@@ -196,6 +196,7 @@ def test_the_command_line_begins_and_ends_runs_too(tmp_path):
     assert tracklog(None, "host", "openwop", "stop", run, *home).returncode == 2
 
 
+@pytest.mark.long
 def test_a_show_that_a_collector_left_goes_on_when_it_is_back(tmp_path):
     cast = [{"name": "anna", "persona": "Dry.", "may_emit": ["agent.spoke"]}]
     cast[0]["schedule"] = {"tick_every": 1, "max_consecutive": 99}

@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 
+import pytest
+
 from forking import in_a_process
 from test_host_fishbowl import Prompt, Reply, a_judge, conduct, kept, player, scene, without_time
 from tracklog.home import Home
@@ -187,6 +189,7 @@ def killed_after(folder: Path, cut: int) -> bool:
     return True
 
 
+@pytest.mark.long
 def test_a_flow_killed_after_every_line_goes_on_and_no_step_that_ended_runs_again(tmp_path):
     with ThreadPoolExecutor(2) as pool:
         lived = list(pool.map(lambda cut: killed_after(tmp_path / str(cut), cut), range(1, 35)))

@@ -93,6 +93,7 @@ def roots(lines: list[bytes]) -> dict[str, list[dict]]:
     return found
 
 
+@pytest.mark.long
 def test_killed_after_any_event_of_any_fixture_a_run_goes_on_and_comes_out_the_same(tmp_path):
     """A process carries out all fixtures up to the same event of each, and is killed there."""
     flows = put(tmp_path / "flows", TRIED)
@@ -255,6 +256,7 @@ def test_a_lease_is_one_processs_and_dies_with_it(tmp_path):
     one.close()
 
 
+@pytest.mark.long
 def test_two_hundred_runs_at_once_all_end_and_none_mixes_with_another(tmp_path):
     with Host(tmp_path) as host:
 

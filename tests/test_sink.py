@@ -767,6 +767,7 @@ with AgentEmitter(run_id={run!r}, url={url!r}, spool={spool!r}, environ={{}}, de
 """
 
 
+@pytest.mark.long
 def test_a_collector_killed_and_restarted_under_load_records_every_line_once(tmp_path):
     """kahn lines have no identity: only the key of their batch tells that they were heard before."""
     home, count = tmp_path / "home", 3000 * SOAK
