@@ -97,6 +97,7 @@ test("who comes by a link is asked for the token, and then led to where it leads
     await page.keyboard.press("Enter");
     await expect(then).toBeVisible();
   }
+  await settled(page); // the line, too, has shown it
 });
 
 const HOSTILE = [
