@@ -17,14 +17,16 @@ from unittest import mock
 
 from tracklog.__main__ import main
 
-WITH = ["warm", "collecting", "test_host_kills", "test_host_openwop_chaos"]
-"""What it has imported: what each would make for itself, and where the targets are."""
+WITH = ["warm", "forking"]
+"""What it has imported: what each would make for itself, and where it begins."""
+TARGETS = ["collecting", "test_host_kills", "test_host_openwop_chaos"]
+"""Where it goes on, as far as they are imported here."""
 _STARTING = threading.Lock()
 
 
 def _process(target, *arguments):
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(WITH[:1] + [name for name in WITH[1:] if name in sys.modules])
+    context.set_forkserver_preload(WITH + [name for name in TARGETS if name in sys.modules])
     # The server is not told our path, and what it cannot import it leaves to every fork.
     path = {"PYTHONPATH": str(Path(__file__).parent)}
     with _STARTING, mock.patch.dict(os.environ, path):
