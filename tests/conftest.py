@@ -15,8 +15,9 @@ settings.load_profile("tracklog")
 
 WISHES = ("tracklog_", "otel_", "no_color", "force_color", "clicolor", "columns", "lines")
 PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+OURS = ("TRACKLOG_SOAK", "TRACKLOG_REFRESH")
 for name in list(os.environ):  # what a person may have set for programs that are tested here
-    if name.lower().startswith((*WISHES, *PROXIES)) and name != "TRACKLOG_SOAK":
+    if name.lower().startswith((*WISHES, *PROXIES)) and name not in OURS:
         del os.environ[name]
 
 

@@ -29,7 +29,7 @@ from tracklog.frame import stamp
 from tracklog.home import Home
 from waiting import readable
 
-PATIENCE = 30
+PATIENCE = 60
 SLY = "\x1b[2J\x1b]0;gotcha\x07\r\nfake\u202e\x9b31m"
 
 
