@@ -3,8 +3,6 @@
 import gzip
 import itertools
 import re
-import subprocess
-import sys
 import threading
 import time
 import zlib
@@ -17,7 +15,7 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from collecting import ENVIRONMENT, NDJSON, asks, began, collector, ends, start, tool
+from collecting import NDJSON, asks, began, collector, ends, start, tool
 from forking import tracklog
 from soaking import SOAK
 from tracklog import proof as proofs
@@ -416,47 +414,13 @@ def test_a_long_poll_hears_of_an_answer_from_the_terminal_and_of_one_that_was_no
     waiting.start()
     time.sleep(0.2)
     server.post([start(run), asks(run, f"q-{run}")])
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tracklog",
-            "answer",
-            f"q-{run}",
-            "use 8080",
-            "--by",
-            "ann",
-            "--home",
-            str(server.home),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=ENVIRONMENT,
-    )
-    waiting.join(25)
+    done = tracklog(server.home, "answer", f"q-{run}", "use 8080", "--by", "ann")
+    waiting.join(60)
     assert done.returncode == 0, done.stderr
     assert polled[0].json()["answer"] == "use 8080"
-    again = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tracklog",
-            "answer",
-            f"q-{run}",
-            "use 81",
-            "--by",
-            "bob",
-            "--home",
-            str(server.home),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=ENVIRONMENT,
-    )
+    again = tracklog(server.home, "answer", f"q-{run}", "use 81", "--by", "bob")
     assert again.returncode == 2
-    assert "answered before, by ann" in again.stderr
+    assert b"answered before, by ann" in again.stderr
 
 
 def test_a_question_and_its_answer_outlive_the_collector(tmp_path):
