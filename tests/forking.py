@@ -11,6 +11,7 @@ import threading
 import time
 from functools import partial
 from multiprocessing import forkserver, reduction
+from multiprocessing.connection import wait
 from operator import methodcaller
 from pathlib import Path
 from unittest import mock
@@ -67,15 +68,15 @@ class Tracklog(subprocess.Popen):
         self._close_pipe_fds(*pipes)
 
     def _internal_poll(self, **_extra):
-        if self.returncode is None:
-            self.returncode = self._process.exitcode
+        with self._waitpid_lock:  # its end is told once, whoever asks
+            if self.returncode is None:
+                self.returncode = self._process.exitcode
         return self.returncode
 
     def _wait(self, timeout):
-        self._process.join(timeout)
-        if self._internal_poll() is None:
+        if self.returncode is None and not wait([self._process.sentinel], timeout):
             raise subprocess.TimeoutExpired(self.args, timeout)
-        return self.returncode
+        return self._internal_poll()
 
 
 class _Stream:
