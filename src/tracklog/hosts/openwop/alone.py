@@ -3,6 +3,7 @@
 import asyncio
 import getpass
 import signal
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -63,6 +64,7 @@ async def _told(engine: "Engine", log: "RunLog", *, as_json: bool) -> None:
             else:
                 click.echo(terminal.plain(_line(event)))
             at += 1
+        sys.stdout.flush()  # who reads a pipe hears of it now, not at the end
         if log.ended and at >= len(log.events):
             return
         waits = (log.snapshot.interrupt or {}).get("interruptId")
