@@ -279,6 +279,21 @@ class TestBlobs:
         )
         assert list(blobs.list()) == names[:5]
 
+    def test_what_two_put_and_one_pack_lost_is_found_in_the_other(self, tmp_path):
+        """However their names sort, and whatever number the file system gives a file again."""
+        for n in range(8):
+            one, two, reader = (Blobs(tmp_path / str(n)) for _ in range(3))
+            one.put_all([b"told twice"])
+            (old,) = (tmp_path / str(n)).rglob("*.pack")
+            os.utime(old, (1, 1))
+            two.put_all([b"told twice"])
+            name = sha256(b"told twice").hexdigest()
+            assert [*reader.list()] == [name]
+            assert one.collect(lambda _: False, older_than=2) == 10
+            assert reader.get(name) == two.get(name) == b"told twice"
+            one.put_all([b"told twice"])
+            assert len([*(tmp_path / str(n)).rglob("*.pack")]) == 2
+
     def test_damage_is_told_and_never_handed_out(self, tmp_path):
         blobs = Blobs(tmp_path)
         name = blobs.put(b"a picture")

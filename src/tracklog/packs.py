@@ -1,6 +1,7 @@
 """Many small blobs in one file, so that a batch of them costs one sync: `<home>/blobs/packs/`.
 
 A pack is a list of entries: the SHA-256, the size, a newline, the bytes, a newline.
+It only ever grows: without what was collected it has another name, and no name is used twice.
 """
 
 import contextlib
@@ -32,12 +33,11 @@ class Packs:
     def __init__(self, folder: Path, disk: Disk) -> None:
         self.folder, self.disk = folder, disk
         self._places: dict[str, Place] = {}
-        self._read: dict[Path, tuple[int, int]] = {}
-        """Of each pack its inode, and how far it was read."""
+        self._read: dict[Path, int] = {}
+        """How far each pack was read."""
         self._lately: set[str] = set()
         """What is in the pack of this process, so that it is not put again."""
         self._own: tuple[int, Path] | None = None
-        self._inode = 0
         self._turn = threading.Lock()
 
     def put(self, contents: Mapping[str, bytes]) -> None:
@@ -45,12 +45,12 @@ class Packs:
         block = b"".join(_entry(name, content) for name, content in contents.items())
         with self._turn:
             while not self._append(block):
-                pass  # somebody put another file in its place
+                pass  # somebody collected from it: another one is begun
             self._lately.update(contents)
 
     def news(self, contents: Mapping[str, bytes]) -> dict[str, bytes]:
         """Those that this process did not put lately, or that somebody took out since."""
-        if self._own is None or _inode(self._own[1]) != self._inode:
+        if self._own is None or not self._own[1].exists():
             self._lately.clear()
         return {name: each for name, each in contents.items() if name not in self._lately}
 
@@ -69,7 +69,7 @@ class Packs:
             with contextlib.suppress(FileNotFoundError), place.pack.open("rb") as file:
                 if _is_at(file, name, place):
                     return file.read(place.size)
-            self._forget(place.pack)  # it was written anew meanwhile
+            self._forget()  # its pack is gone, or is not what it was
         return None
 
     def names(self) -> Iterable[str]:
@@ -80,7 +80,10 @@ class Packs:
         """Takes out what is not wanted of every pack that nobody wrote to since; the bytes freed."""
         freed = 0
         for pack in self._packs():
-            fd = self.disk.open(pack, os.O_RDWR)
+            try:
+                fd = self.disk.open(pack, os.O_RDWR)
+            except FileNotFoundError:
+                continue  # somebody else collects, too
             try:
                 self.disk.lock(fd)
                 state = os.fstat(fd)
@@ -94,13 +97,20 @@ class Packs:
         pid, path = self._own or (0, self.folder)
         is_new = pid != os.getpid()  # a child has a pack of its own
         if is_new:
-            path = self.folder / f"{uuid.uuid4().hex}.pack"
-            make_folders(self.disk, self.folder)
-        fd = self.disk.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            path = self._begin()
+            self._lately.clear()
+        try:
+            fd = self.disk.open(path, os.O_WRONLY | os.O_APPEND | (os.O_CREAT if is_new else 0))
+        except FileNotFoundError:
+            if is_new:
+                raise
+            self._own = None
+            return False
         try:
             self.disk.lock(fd)
             state = os.fstat(fd)
             if not state.st_nlink:
+                self._own = None
                 return False
             try:
                 write_all(self.disk, fd, block)
@@ -110,13 +120,14 @@ class Packs:
                 raise
         finally:
             self.disk.close(fd)
-        if is_new or not state.st_size:
+        if is_new:
             self.disk.sync_folder(self.folder)
         self._own = (os.getpid(), path) if state.st_size + len(block) < _LARGEST else None
-        if state.st_ino != self._inode:
-            self._lately.clear()
-            self._inode = state.st_ino
         return True
+
+    def _begin(self) -> Path:
+        make_folders(self.disk, self.folder)
+        return self.folder / f"{uuid.uuid4().hex}.pack"
 
     def _packs(self) -> list[Path]:
         return sorted(self.folder.glob("*.pack"))
@@ -124,25 +135,22 @@ class Packs:
     def _look(self) -> None:
         """Reads what was appended since."""
         packs = self._packs()
-        for gone in self._read.keys() - set(packs):
-            self._forget(gone)
+        if self._read.keys() - set(packs):
+            self._forget()
         for pack in packs:
             with contextlib.suppress(FileNotFoundError), pack.open("rb") as file:
-                inode = os.fstat(file.fileno()).st_ino
-                if pack in self._read and self._read[pack][0] != inode:
-                    self._forget(pack)
-                through = self._read.get(pack, (inode, 0))[1]
+                through = self._read.get(pack, 0)
                 for name, place in _entries(pack, file, through):
                     self._places[name] = place
                     through = place.start + place.size + 1
-                self._read[pack] = (inode, through)
+                self._read[pack] = through
 
-    def _forget(self, pack: Path) -> None:
-        self._read.pop(pack, None)
-        self._places = {name: place for name, place in self._places.items() if place.pack != pack}
+    def _forget(self) -> None:
+        """Of all packs: what was in the one that is gone may be in another, too."""
+        self._read, self._places = {}, {}
 
     def _clean(self, pack: Path, wanted: Callable[[str], bool]) -> int:
-        """Writes a pack anew without what is not wanted; its lock is held."""
+        """Writes another pack without what is not wanted in this one, whose lock is held."""
         with pack.open("rb") as file:
             entries = list(_entries(pack, file, 0))
             kept = [(name, place) for name, place in entries if wanted(name)]
@@ -150,25 +158,17 @@ class Packs:
             if len(kept) == len(entries):
                 return 0
             if kept:
-                self._rewrite(pack, file, kept)
-        if not kept:
-            self.disk.remove(pack)
-            self.disk.sync_folder(self.folder)
-        self._forget(pack)
+                self._copy(file, kept)
+        self.disk.remove(pack)
+        self.disk.sync_folder(self.folder)
+        self._forget()
         return freed
 
-    def _rewrite(self, pack: Path, file: BinaryIO, kept: list[tuple[str, Place]]) -> None:
-        with replacing(self.disk, pack) as fd:
+    def _copy(self, file: BinaryIO, kept: list[tuple[str, Place]]) -> None:
+        with replacing(self.disk, self._begin()) as fd:
             for name, place in kept:
                 file.seek(place.start)
                 write_all(self.disk, fd, _entry(name, file.read(place.size)))
-
-
-def _inode(path: Path) -> int | None:
-    try:
-        return path.stat().st_ino
-    except FileNotFoundError:
-        return None
 
 
 def _entry(name: str, content: bytes) -> bytes:
