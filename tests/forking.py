@@ -33,7 +33,10 @@ def _process(target, *arguments):
     with _STARTING, mock.patch.dict(os.environ, path):
         forkserver.ensure_running()
     process = context.Process(target=target, args=arguments)
-    process.start()
+    with _STARTING:
+        process.start()
+        # Each start looks whether the others have ended, and an end is told only once.
+        multiprocessing.process._children.discard(process)
     return process
 
 
