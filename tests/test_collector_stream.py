@@ -55,30 +55,35 @@ class _Line:
         self.transport, self.flow, self.write_paused, self.on_lost = self, self, False, None
 
     def write(self, said: bytes) -> None:
-        if self.closed:
-            raise RuntimeError("the handler is closed")
+        self._check_open()
         self.told += said
 
     def set_write_buffer_limits(self, most: int) -> None:
-        pass
+        self._check_open()
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise RuntimeError("the handler is closed")
 
 
 def test_one_who_left_without_a_word_does_not_silence_the_others(tmp_path):
     async def watch(home: Home) -> bytes:
         hub = Hub(home, Limits())
-        lines = [_Line(closed=True), _Line(closed=False)]
+        left, leaving, stays = lines = [_Line(closed=each) for each in (True, False, False)]
         watchers = [Watcher(line, Wanted(), home.journal.last) for line in lines]
+        leaving.closed = True
         serving = [asyncio.create_task(hub.serve(each)) for each in watchers]
         await asyncio.sleep(0)
         home.intake.admit([start("heard")], "kahn-agent")
         async with asyncio.timeout(30):
-            while not lines[1].told:
+            while not stays.told:
                 hub.poke()
                 await asyncio.sleep(0.01)
-            await serving[0]
+            await asyncio.gather(*serving[:2])
         await hub.stop()
-        await serving[1]
-        return lines[1].told
+        await serving[2]
+        assert left.told == leaving.told == b""
+        return stays.told
 
     with Home(tmp_path / "home", durability="os") as home:
         assert b'"heard"' in asyncio.run(watch(home))

@@ -96,8 +96,11 @@ class Watcher:
         self.write: Callable[[bytes], None] = connection.transport.write
         self.left = asyncio.Event()
         self.gone = False
-        connection.transport.set_write_buffer_limits(_FULL)
         connection.on_lost = self._lost
+        try:
+            connection.transport.set_write_buffer_limits(_FULL)
+        except RuntimeError:  # it left before it was told anything
+            self._lost()
 
     def _lost(self) -> None:
         self.gone = True
