@@ -171,7 +171,7 @@ def test_a_timeout_ends_the_agent_and_is_recorded_as_one(world):
     began = time.monotonic()
     done = world.run("--timeout", "1", "--", world.agent("codex", code, CODEX))
     assert done.returncode == 124
-    assert time.monotonic() - began < 50
+    assert time.monotonic() - began < 20
     assert world.message()["status"] == "timeout"
     assert world.transcript()[-1]["payload"]["status"] == "timeout"
 
@@ -339,7 +339,7 @@ def test_recording_that_is_too_slow_misses_and_says_so_and_the_agent_does_not_wa
     began = time.monotonic()
     for _ in range(1000):
         heard.put(b"x" * 10)
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 1
     heard.close()
     got = list(iter(heard.get, None))
     assert sum(len(each) for each in got if isinstance(each, bytes)) == 100

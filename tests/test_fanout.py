@@ -115,7 +115,7 @@ def test_a_hundred_publishes_to_a_stuck_subscriber_do_not_wait():
     fanout.subscribe(buffer=1)
     began = time.monotonic()
     publish(fanout, *range(1, 101))
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 0.5
 
 
 @pytest.mark.requirement("AWF-14", "AWF-55")
@@ -146,8 +146,10 @@ def test_a_slow_reader_misses_what_it_is_told_and_the_disk_has_all(tmp_path):
 
         thread = threading.Thread(target=read)
         thread.start()
+        began = time.monotonic()
         for _ in range(200):
             recorder.record("tool.call", called())
+        assert time.monotonic() - began < 2
     thread.join()
     received = [each.seq for each in got if not isinstance(each, Gap)]
     lost = [seq for each in got if isinstance(each, Gap) for seq in range(*each.range)]

@@ -200,15 +200,15 @@ def test_the_command_line_begins_and_ends_runs_too(tmp_path):
 def test_a_show_that_a_collector_left_goes_on_when_it_is_back(tmp_path):
     cast = [{"name": "anna", "persona": "Dry.", "may_emit": ["agent.spoke"]}]
     cast[0]["schedule"] = {"tick_every": 1, "max_consecutive": 99}
-    body = {"name": "long", "goal": "Pour.", "genesis_text": "A pot.", "ticks": 3, "cast": cast}
+    body = {"name": "long", "goal": "Pour.", "genesis_text": "A pot.", "ticks": 5, "cast": cast}
     options = ["--durability", "os", "--with", "fishbowl"]
     with collector(tmp_path, *options, TRACKLOG_TOKEN=TOKEN) as made, Desk(made.url) as desk:
         run = desk.begin("fishbowl", body=body)
-        assert eventually(lambda: desk.kinds(run).count("agent.spoke") >= 1)
+        assert eventually(lambda: desk.kinds(run).count("agent.spoke") >= 2)
         made.process.send_signal(signal.SIGTERM)
         assert made.process.wait(60) == 0
     with collector(tmp_path, *options, TRACKLOG_TOKEN=TOKEN) as made, Desk(made.url) as desk:
         assert eventually(lambda: "run.finished" in desk.kinds(run))
         assert desk.kinds(run).count("run.started") == 1
-        assert desk.kinds(run).count("agent.spoke") == 3
+        assert desk.kinds(run).count("agent.spoke") == 5
         assert eventually(lambda: not list((tmp_path / "hosts" / "fishbowl").iterdir()))

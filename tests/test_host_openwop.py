@@ -141,9 +141,9 @@ def test_a_poll_is_held_until_there_is_more(host):
     run = host.start("conformance-delay", inputs={"delayMs": 700})
     last = len(host.events(run)) - 1
     began = time.monotonic()
-    said = host.http.get(f"/v1/runs/{run}/events/poll?lastSequence={last}&timeout=30").json()
+    said = host.http.get(f"/v1/runs/{run}/events/poll?lastSequence={last}&timeout=10").json()
     assert said["events"]
-    assert time.monotonic() - began < 25
+    assert time.monotonic() - began < 5
 
 
 def test_cancelling_ends_a_run_and_a_second_time_changes_nothing(host):

@@ -81,7 +81,7 @@ def indexed(told):
     return index
 
 
-@settings(max_examples=60 * SOAK)
+@settings(max_examples=150 * SOAK)
 @given(lines)
 def test_what_is_found_by_name_is_what_reading_everything_finds(told):
     index = indexed(told)
@@ -101,7 +101,7 @@ def test_what_is_found_by_name_is_what_reading_everything_finds(told):
     assert {branch.key for branch in all_trees} >= heard.keys()
 
 
-@settings(max_examples=60 * SOAK)
+@settings(max_examples=150 * SOAK)
 @given(lines)
 def test_every_way_to_group_costs_comes_to_the_same_sum(told):
     states = [state for _, state in indexed(told).states("costs")]
@@ -115,7 +115,7 @@ def test_every_way_to_group_costs_comes_to_the_same_sum(told):
     assert all(each == sums[0] for each in sums)
 
 
-@settings(max_examples=60 * SOAK)
+@settings(max_examples=100 * SOAK)
 @given(lines)
 def test_a_run_is_said_to_have_spent_the_same_wherever_it_is_asked(told):
     tied = Linked(kind="related", other="somebody")
@@ -134,7 +134,7 @@ def key_of(row):
     return f"{row['family']}:{row['run']}"
 
 
-@settings(max_examples=60 * SOAK)
+@settings(max_examples=100 * SOAK)
 @given(lines)
 def test_what_is_told_again_costs_nothing(told):
     keyed = [each for each in told if not isinstance(each[0], Spent) or each[0].key is not None]
@@ -150,7 +150,7 @@ def test_a_telling_without_a_spend_does_not_stand_for_one_that_has_one():
     assert [row["of"] for row in answers.costs(indexed(told), "run")] == ["awf:r1"]
 
 
-@settings(max_examples=60 * SOAK)
+@settings(max_examples=100 * SOAK)
 @given(lines, st.randoms(use_true_random=False))
 def test_of_one_spend_the_greatest_telling_counts_where_it_was_first_heard(told, random):
     """Behind the first telling of each key, the order of the rest does not matter."""

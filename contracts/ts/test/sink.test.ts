@@ -211,14 +211,14 @@ describe("a sink", () => {
     const gone = await new Rude().start();
     gone.stop();
     const spool = fresh();
-    const sink = new HttpSink(gone.url, { spool, deadline: 60, environ: {} });
-    const began = process.cpuUsage(); // of our own work: other load does not count
+    const sink = new HttpSink(gone.url, { spool, environ: {} });
+    const began = Date.now();
     for (const n of range(1000)) sink.write(`{"n":${n}}\n`, "tracklog");
-    expect(process.cpuUsage(began).user / 1000).toBeLessThan(1000);
+    expect((Date.now() - began) / 1000).toBeLessThan(1);
     await sleep(100);
     const closing = Date.now();
     await sink.close();
-    expect(Date.now() - closing).toBeLessThan(20_000);
+    expect(Date.now() - closing).toBeLessThan(1000);
     const [kept = ""] = left(spool);
     expect(statSync(`${spool}/${kept}`).mode & 0o777).toBe(0o600);
     const back = await new Rude().start(gone.port);
