@@ -6,13 +6,12 @@ from typing import Any, NamedTuple
 
 from tracklog import answers
 from tracklog.folds import tree as tree_fold
-from tracklog.folds.runs import LOST_AFTER, STATUSES, State, row, status
+from tracklog.folds.runs import LOST_AFTER, RANK, STATUSES, State, row, status
 from tracklog.index import Indexer
 from tracklog.kin import count_once, kin
 
 MOST = 10_000
 """The runs that are looked at, the latest heard."""
-_RANK = {status: n for n, status in enumerate(STATUSES)}
 _CHOICES = 500  # names of one kind that a person can choose from
 _LARGE = 16 << 10  # bytes of a state that is not held
 
@@ -81,7 +80,7 @@ class Board:
         kept = self._look(index)
         every = [(status(each, now, lost_after), each) for each in kept.states]
         found = [pair for pair in every if wanted.matches(pair[1], pair[0])]
-        found.sort(key=lambda pair: (_RANK[pair[0]], -pair[1].last_seq))
+        found.sort(key=lambda pair: (RANK[pair[0]], -pair[1].last_seq))
         rows = [row(state, now, lost_after) for _, state in found[after : after + limit]]
         count_once(index, rows)
         counts = Counter(each for each, _ in every)

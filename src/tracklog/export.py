@@ -101,7 +101,7 @@ def root_of(run: Run, states: Tree) -> Run:
 
 
 def conversation_of(run: Run, root: Run, states: Tree) -> str | None:
-    """What the run is a part of elsewhere, or the run at the top is, by the strongest name."""
+    """What the run is a part of elsewhere, or the run at the top is, by the strongest name that an importer has for it."""
     for key in dict.fromkeys((":".join(run), ":".join(root))):
         known = dict(reversed(states[key].aliases)) if key in states else {}
         for importer in registry.importers() if known else ():

@@ -117,13 +117,7 @@ def _agent(
 
 
 def _by_need(row: Mapping[str, Any]) -> tuple[int, int]:
-    status = row["status"]
-    return (
-        runs_fold.STATUSES.index(status)
-        if status in runs_fold.STATUSES
-        else len(runs_fold.STATUSES),
-        -row["last_seq"],
-    )
+    return (runs_fold.RANK.get(row["status"], len(runs_fold.RANK)), -row["last_seq"])
 
 
 class Watch:

@@ -48,6 +48,7 @@ READ = ("reconstructed", "inferred")
 NEEDIEST = ("waiting", "failed", "working", "done")
 STATUSES = ("waiting", "failed", "lost", "working", "done")
 """Who needs somebody to look at it, before who needs nobody."""
+RANK = {status: n for n, status in enumerate(STATUSES)}
 
 
 @dataclass(slots=True)
