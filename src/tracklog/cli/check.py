@@ -134,7 +134,7 @@ class _Words:
         accepted, refused, found = (self.counts.pop(k, 0) for k in ("accepted", "refused", "found"))
         dialects = ", ".join(f"{name} {n:,}" for name, n in self.counts.most_common())
         if not accepted and not refused:
-            click.echo(f"{self.name}: no lines, so there is nothing to judge; see whether its writer has begun")
+            click.echo(f"{self.name}: no lines; check it again when something was written")
             return
         words = [f"{accepted:,} accepted" + (f" ({dialects})" if dialects else "")]
         words.append(click.style(f"{refused:,} refused", fg="red" if refused else None))
