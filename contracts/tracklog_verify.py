@@ -146,12 +146,28 @@ class Journal:
             if fault:
                 return fault
             sealed = "sealed" in said
-        for _, whole in frames:
-            if whole or sealed or not last:
-                return self.through + 1, "it has no chain line"
-            self.notes.append("the last bytes are torn and were never acknowledged")
+        fault = self.tail(frames, mended=last and not sealed)
+        if fault:
+            return fault
         if sealed == last:
             return self.through + 1, "its segment is missing" if last else "no seal before it"
+        return None
+
+    def tail(self, frames, mended):
+        """What stands behind the chain; a crash may leave half a group at the end of a journal."""
+        seq, left, torn = self.through, 0, False
+        for frame, whole in frames:
+            seq, torn = seq + 1, True
+            found = read_frame(frame) if whole else None
+            if not mended or (found and found["seq"] != seq):
+                return self.through + 1, "it has no chain line"
+            if found is None and whole and b"\0" not in frame:
+                return self.through + 1, "a line that was never recorded stands in its place"
+            left = (left or found.get("group", 1)) - 1 if found else -1
+            if left == 0:
+                return self.through + 1, "it has no chain line"
+        if torn:
+            self.notes.append("the last bytes are torn and were never acknowledged")
         return None
 
     def exactly(self, line):
@@ -166,6 +182,8 @@ class Journal:
 
     def step(self, said, frames):
         keys, before = list(said), self.chain
+        if said.get("synced") is False and keys[3] == "synced":
+            keys.remove("synced")
         if keys == ["through", "leaves", "root", "chain"]:
             fault, self.chain = self.group(said, frames)
             if fault:

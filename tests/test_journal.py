@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from failing import HastyDisk
 from forking import script
 from tracklog.disk import Disk
 from tracklog.errors import BadLine
@@ -283,7 +284,7 @@ def test_eight_processes_write_to_one_journal_at_once(tmp_path):
 
 
 def test_a_bad_line_in_the_middle_is_a_finding_and_never_a_stop(tmp_path):
-    journal = Journal(FileStore(tmp_path, durability="os"))
+    journal = Journal(FileStore(tmp_path, disk=HastyDisk()))
     for number in range(1, 31):
         journal.append([entry(number, run=f"r{number % 2}")])
     path = tmp_path / "journal" / f"{1:020d}.jsonl"
@@ -291,7 +292,7 @@ def test_a_bad_line_in_the_middle_is_a_finding_and_never_a_stop(tmp_path):
     text[9] = b"\0" * len(text[9])
     text[19] = text[19].replace(b'"received"', b'"deceived"')
     path.write_bytes(b"\n".join(text))
-    cold = Journal(FileStore(tmp_path, durability="os"))
+    cold = Journal(FileStore(tmp_path, disk=HastyDisk()))
     for size in (1, 3, 100):
         seen, after = [], 0
         while found := cold.read(after, size):

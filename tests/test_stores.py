@@ -75,7 +75,7 @@ def test_files_are_for_their_owner_alone(tmp_path):
 
 def test_a_home_says_its_format_and_a_newer_one_is_refused(tmp_path):
     FileStore(tmp_path).close()
-    assert (tmp_path / "format").read_bytes() == b"1\n"
+    assert (tmp_path / "format").read_bytes() == b"2\n"
     (tmp_path / "format").write_bytes(b"2\n")
     with pytest.raises(BadFormat, match="knows format 1"):
         FileStore(tmp_path)
@@ -145,7 +145,7 @@ def test_what_has_no_chain_line_is_not_read(tmp_path):
     store = FileStore(tmp_path, durability="os")
     store.append(frames_of([b"{}"]))
     with segment_path(tmp_path / "journal", 1).open("ab") as file:
-        file.write(frames_of([b"{}"])(2)[0] + b"\n")
+        file.write(frames_of([b"{}"])(2).frames[0] + b"\n")
     assert FileStore(tmp_path, readonly=True).read(0, 10) == store.read(0, 10)
     assert store.last == 1
 

@@ -43,6 +43,8 @@ class Link(NamedTuple):
     """Of an erasure: of the frame that is gone."""
     tombstone: bytes = b""
     """Of an erasure: SHA-256 of the frame that stands in its place."""
+    synced: bool = True
+    """Of a group: whether its frames, and so all before them, were on disk before this line."""
 
 
 def leaf(frame: bytes) -> bytes:
@@ -115,14 +117,17 @@ def opened(through: int, chain: bytes) -> bytes:
     return b'{"through":%d,"opened":1,"chain":"%b"}\n' % (through, _hex(chain))
 
 
-def group(before: bytes, through: int, leaves: Sequence[bytes]) -> tuple[bytes, bytes]:
+def group(
+    before: bytes, through: int, leaves: Sequence[bytes], *, synced: bool = True
+) -> tuple[bytes, bytes]:
     """The line of a commit group, and the chain after it."""
     top = root(leaves)
     after = link(before, through, top)
     words = array("I", b"".join(leaves))
     short = words[:: 32 // words.itemsize].tobytes()
-    line = b'{"through":%d,"leaves":"%b","root":"%b","chain":"%b"}\n'
-    return line % (through, _hex(short), _hex(top), _hex(after)), after
+    line = b'{"through":%d,"leaves":"%b","root":"%b"%b,"chain":"%b"}\n'
+    flag = b"" if synced else b',"synced":false'
+    return line % (through, _hex(short), _hex(top), flag, _hex(after)), after
 
 
 def erased(
@@ -142,7 +147,7 @@ def sealed(through: int, chain: bytes) -> bytes:
 _LINE = re.compile(
     rb'\{"through":%(n)b,'
     rb'(?:(?P<opened>"opened":1)|(?P<sealed>"sealed":true)'
-    rb'|"leaves":"(?P<leaves>(?:[0-9a-f]{8})+)","root":%(root)b'
+    rb'|"leaves":"(?P<leaves>(?:[0-9a-f]{8})+)","root":%(root)b(?P<unsynced>,"synced":false)?'
     rb'|"erased":(?P<seq>[1-9][0-9]{0,18}),"leaf":%(leaf)b,"tombstone":%(stone)b)'
     rb',"chain":(?P<chain>"[0-9a-f]{64}")\}'
     % {
@@ -168,7 +173,8 @@ def read(line: bytes) -> Link | None:
         leaf, stone = _unhex(found["leaf"]), _unhex(found["stone"])
         return Link("erased", through, chain, seq=int(found["seq"]), leaf=leaf, tombstone=stone)
     leaves = bytes.fromhex(found["leaves"].decode())
-    return Link("group", through, chain, root=_unhex(found["root"]), leaves=leaves)
+    top, synced = _unhex(found["root"]), not found["unsynced"]
+    return Link("group", through, chain, root=top, leaves=leaves, synced=synced)
 
 
 def _hex(hash: bytes) -> bytes:

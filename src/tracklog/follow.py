@@ -9,6 +9,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from tracklog.frame import Mark
 from tracklog.intake import Intake, Verdict
 from tracklog.lines import Line, split
 from tracklog.marks import Place
@@ -125,7 +126,7 @@ class Follower:
 
     def _admit(self, path: Path, source: str, place: int, block: bytes) -> Heard:
         lines = list(split(BytesIO(block), self._intake.cap))
-        mark = (source, place + len(block))
+        mark = Mark(source, place + len(block))
         return Heard(path, lines, self._intake.admit_lines(lines, self._dialect, mark=mark))
 
     def _lines_before(self, file: BinaryIO, source: str, place: int) -> int:

@@ -3,9 +3,9 @@
     {"seq":12,"received":"2026-05-05T09:00:00.000Z","dialect":"awf","run":"r1","event":{…}}
 
 The keys stand in this order, without blanks: seq, received, dialect, family (when it is not the
-dialect's name), run, mark (on the first record of a batch whose transport can be retried: who
-sent it, and how far it went), redacted (when the door redacted), erased (when an operator
-erased), event.
+dialect's name), run, mark (on the first record of a batch whose transport can be retried: see
+`Mark`), redacted (when something was redacted), group (on the first record of a commit group of
+several: how many), erased (when an operator erased), event.
 So the event can be cut out without parsing, and nothing is ever serialised twice.
 """
 
@@ -20,8 +20,17 @@ Run = tuple[str, str]
 """A run is known by its family and its id."""
 
 
-Mark = tuple[str, int]
-"""A batch's source, and how far into that source it went."""
+class Mark(NamedTuple):
+    """What the first record of a batch says about the batch, so that a retry is recognised."""
+
+    source: str
+    """`batch:` and the sender's key, or the name of the file that was read."""
+    through: int
+    """How many lines the batch added, or how far into the file it went, in bytes."""
+    sha256: str = ""
+    """Of the dialect and the lines as received, or of the file up to there; format 1 had none."""
+    verdicts: str = ""
+    """What became of each line of the batch, as `tracklog.marks.pack` writes it."""
 
 
 class Erased(NamedTuple):
@@ -51,15 +60,19 @@ class Record(NamedTuple):
     """What the door's redact hook took out, by name, before the line was stored."""
     erased: Erased | None = None
     mark: Mark | None = None
+    group: int = 0
+    """On the first record of a commit group of several: how many they are."""
 
 
-_Head = tuple[str, str, str, tuple[str, ...], Erased | None, Mark | None]
+_Head = tuple[str, str, str, tuple[str, ...], Erased | None, Mark | None, int]
 
 EVENT = b',"event":'  # no string can hold it: a quote inside a string is escaped
 _STRING = rb'"(?:[^"\\]|\\.)*"'
 _HEAD = re.compile(
-    rb',"dialect":(%(s)b)(?:,"family":(%(s)b))?,"run":(%(s)b)(?:,"mark":(\[%(s)b,[0-9]{1,18}\]))?'
-    rb'(?:,"redacted":(\[%(s)b(?:,%(s)b)*\]))?(?:,"erased":(\{.*\}))?' % {b"s": _STRING}
+    rb',"dialect":(%(s)b)(?:,"family":(%(s)b))?,"run":(%(s)b)'
+    rb'(?:,"mark":(\[%(s)b,[0-9]{1,18}(?:,"[0-9a-f]{64}",%(s)b)?\]))?'
+    rb'(?:,"redacted":(\[%(s)b(?:,%(s)b)*\]))?(?:,"group":([1-9][0-9]{0,8}))?'
+    rb'(?:,"erased":(\{.*\}))?' % {b"s": _STRING}
 )
 _START = re.compile(
     rb'\{"seq":([1-9][0-9]*),"received":"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}Z)"(?=,)'
@@ -75,14 +88,19 @@ def stamp(seconds: float) -> str:
 
 
 def head(
-    dialect: str, family: str, run: str, redacted: Iterable[str] = (), mark: Mark | None = None
+    dialect: str,
+    family: str,
+    run: str,
+    redacted: Iterable[str] = (),
+    mark: Mark | None = None,
+    group: int = 0,
 ) -> bytes:
     """What stands between `received` and the event's own bytes."""
     own = b"" if family == dialect else b',"family":' + orjson.dumps(family)
-    sent = b',"mark":' + orjson.dumps(mark) if mark else b""
+    sent = b',"mark":' + orjson.dumps(list(mark if mark.sha256 else mark[:2])) if mark else b""
     names = list(redacted)
     taken = b',"redacted":' + orjson.dumps(names) if names else b""
-    return b',"dialect":%b%b,"run":%b%b%b%b' % (
+    plain = b',"dialect":%b%b,"run":%b%b%b%b' % (
         orjson.dumps(dialect),
         own,
         orjson.dumps(run),
@@ -90,6 +108,12 @@ def head(
         taken,
         EVENT,
     )
+    return opening(plain, group) if group else plain
+
+
+def opening(head: bytes, group: int) -> bytes:
+    """The head of the first record of a commit group of that many."""
+    return b'%b,"group":%d%b' % (head[: -len(EVENT)], group, EVENT)
 
 
 def seq_of(frame: bytes) -> int:
@@ -118,10 +142,10 @@ def record(frame: bytes) -> Record | None:
     known = _known(frame[start.end() : end])
     if known is None:
         return None
-    dialect, family, run, redacted, erased, mark = known
+    dialect, family, run, redacted, erased, mark, group = known
     line = b"" if erased else frame[end + 9 : -1]
     seq, received = int(start[1]), start[2].decode()
-    return Record(seq, received, dialect, family, run, line, redacted, erased, mark)
+    return Record(seq, received, dialect, family, run, line, redacted, erased, mark, group)
 
 
 def records(frames: Iterable[bytes]) -> list[Record]:
@@ -141,14 +165,14 @@ def read(frames: Iterable[bytes]) -> list[Record | None]:
         if known is None or known[4] or frame[-1] != 125 or not exact:
             add(record(frame))
             continue
-        dialect, family, run, redacted, erased, mark = known
+        dialect, family, run, redacted, erased, mark, group = known
         try:
             seq, received = int(frame[7:comma]), str(frame[comma + 13 : comma + 37], "ascii")
         except ValueError:
             add(None)
             continue
         line = frame[end + 9 : -1]
-        add(new(Record, (seq, received, dialect, family, run, line, redacted, erased, mark)))
+        add(new(Record, (seq, received, dialect, family, run, line, redacted, erased, mark, group)))
     return found
 
 
@@ -182,11 +206,12 @@ def _read_head(head: bytes) -> _Head | None:
     try:
         dialect, run = orjson.loads(found[1]), orjson.loads(found[3])
         family = orjson.loads(found[2]) if found[2] else dialect
-        mark = tuple(orjson.loads(found[4])) if found[4] else None
+        mark = Mark(*orjson.loads(found[4])) if found[4] else None
         redacted = tuple(orjson.loads(found[5])) if found[5] else ()
-        stone = Erased(**orjson.loads(found[6])) if found[6] else None
+        group = int(found[6] or 0)
+        stone = Erased(**orjson.loads(found[7])) if found[7] else None
         if stone is not None and len(bytes.fromhex(stone.leaf)) != 32:
             return None
     except (ValueError, TypeError):
         return None
-    return dialect, family, run, redacted, stone, mark
+    return dialect, family, run, redacted, stone, mark, group

@@ -31,6 +31,9 @@ Stretch = tuple[Key, int]
 PENDING = 0
 """Stands for the number of an event that is being appended."""
 
+UNNUMBERED = -1
+"""Stands for the number of an event that is known to be kept, nobody looked where."""
+
 
 class Known(NamedTuple):
     """An event that was heard before."""
@@ -205,7 +208,7 @@ class Identities:
         if len(seqs) < len(decided) and Known(PENDING) in settled:
             for n, outcome in enumerate(settled):
                 if outcome == Known(PENDING):
-                    settled[n] = Known(self._first(events[n], events, settled))
+                    settled[n] = Known(self.first(events[n], events, settled))
         return settled
 
     def _shorten(self, runs: Iterable[Heard]) -> None:
@@ -237,7 +240,7 @@ class Identities:
 
         return still_new
 
-    def _first(self, event: Passed, events: Sequence[Passed], settled: list[Outcome]) -> int:
+    def first(self, event: Passed, events: Sequence[Passed], settled: Sequence[object]) -> int:
         """The number of the first of these events that has this one's identity, and its content."""
         named = [
             (other, outcome)

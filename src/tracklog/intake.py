@@ -4,22 +4,31 @@ Whatever arrives, by pipe, by HTTP, from a file or from a host, is admitted here
 """
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from itertools import repeat
+from hashlib import sha256
+from itertools import count, repeat
 from operator import itemgetter
 from typing import Literal, NamedTuple
 
-from tracklog import problems
+from tracklog import marks, problems
 from tracklog.check import CheckAll, batch_checker, door_for, passed, understand
 from tracklog.dialects import Dialect
 from tracklog.errors import KeyReused, Overtaken
 from tracklog.event import Body, Passed, Problem, Refusal
 from tracklog.fact import Began, Ended
-from tracklog.identities import Identities, Known, Outcome, Stretch
+from tracklog.identities import (
+    PENDING,
+    UNNUMBERED,
+    Fresh,
+    Identities,
+    Known,
+    Outcome,
+    Stretch,
+)
 from tracklog.journal import Journal, Mark
 from tracklog.lines import CAP, Line
-from tracklog.marks import Marks
+from tracklog.marks import Marks, Place, pack, unpack
 from tracklog.refused import Refused
 
 Redact = Callable[[bytes], tuple[bytes, Sequence[str]]]
@@ -34,14 +43,21 @@ class Verdict(NamedTuple):
 
     verdict: Literal["accepted", "duplicate", "refused"]
     seq: int | None = None
-    """Its place in the journal; a duplicate's is the one it had before."""
+    """Its place in the journal; a duplicate's is the one it had before, where it is known."""
     problems: tuple[Problem, ...] = ()
     dialect: str | None = None
     kind: str | None = None
     run: str | None = None
 
 
-def admit(journal: Journal, dialect: Dialect, lines: Iterable[bytes]) -> list[Verdict]:
+class Verdicts(list[Verdict]):
+    """The verdicts of a batch, in the order of its lines."""
+
+    replayed = False
+    """Whether they are those of an earlier call with the same key and the same lines."""
+
+
+def admit(journal: Journal, dialect: Dialect, lines: Iterable[bytes]) -> Verdicts:
     """Admits lines of one dialect to a journal; for more than one call, keep an `Intake`."""
     return Intake(journal, [dialect]).admit(lines, dialect.name)
 
@@ -85,33 +101,42 @@ class Intake:
         batch: str | None = None,
         mark: Mark | None = None,
         bodies: Sequence[Body | None] | None = None,
-    ) -> list[Verdict]:
+        repeated: bool = False,
+    ) -> Verdicts:
         """A verdict for every line, in order; what is accepted is kept, all of it or nothing.
 
         Without a dialect each line is recognised. A `batch` is a key of the sender's: the same
-        key again is the same batch again, and nothing is kept twice. A `mark` says how far into
-        which source these lines go, and is kept with them. `bodies` are what lines were written
-        from, by whoever wrote them a moment ago: they are judged, and the lines not read again.
-        On return what was accepted is as durable as the journal promises.
+        key and the same lines again get the same answer again, other lines are an error. A `mark`
+        says how far into which source these lines go, and is kept with them. `bodies` are what
+        lines were written from, by whoever wrote them a moment ago: they are judged, and the
+        lines not read again. `repeated` lines were admitted before and have a mark: those without
+        an identity are duplicates. On return what was accepted is as durable as the journal
+        promises.
         """
         lines = list(lines)
+        key = _Key(f"batch:{batch}", _digest(dialect, lines)) if batch else None
         results = self._judged(lines, self._checks[dialect], bodies)
         redacted = self._redacted(results) if self._redact else {}
         events: list[Passed] = [result for result in results if type(result) is Passed]
-        if len(events) < len(results):
-            self._put_aside(zip(lines, results, strict=True))
         stretches = self._identities.stretches(events)
+        work = _Work(lines, results, events, stretches, redacted, key, mark)
         with self._alone(stretches, batch):
-            kept = self._keep(events, stretches, redacted, batch, mark)
-        return _verdicts(results, kept)
+            return self._admit(work, repeated=repeated)
 
     def admit_lines(
-        self, lines: Sequence[Line], dialect: str | None = None, *, mark: Mark | None = None
-    ) -> list[Verdict]:
+        self,
+        lines: Sequence[Line],
+        dialect: str | None = None,
+        *,
+        mark: Mark | None = None,
+        repeated: bool = False,
+    ) -> Verdicts:
         """The same for lines that were cut from a file, of which one may be too long to hold."""
         held = [line.data for line in lines if line.size <= self.cap]
-        verdicts = iter(self.admit(held, dialect, mark=mark))
-        return [next(verdicts) if line.size <= self.cap else self._too_long(line) for line in lines]
+        verdicts = iter(self.admit(held, dialect, mark=mark, repeated=repeated))
+        return Verdicts(
+            next(verdicts) if line.size <= self.cap else self._too_long(line) for line in lines
+        )
 
     def _too_long(self, line: Line) -> Verdict:
         refusal = Refusal((problems.too_long(line.size, self.cap),))
@@ -177,43 +202,107 @@ class Intake:
             stack.enter_context(self._stripes[number])
         return stack
 
-    def _keep(
-        self,
-        events: list[Passed],
-        stretches: list[Stretch],
-        redacted: dict[int, Sequence[str]],
-        batch: str | None,
-        mark: Mark | None,
-    ) -> list[Outcome]:
-        told: set[int] = set()
+    def _admit(self, work: "_Work", *, repeated: bool) -> Verdicts:
+        """What is to be done under the locks of its runs and its key."""
+        aside: set[int] = set()
+        shaped = False
         while True:
-            if batch is not None and (known := self.marks.place(_named(batch))):
-                return _again(known.through, known.seq, len(events), batch)
-            decided, fresh = self._identities.decide(events, stretches)
-            entries, taken = _new(events, decided, redacted)
-            sent = (_named(batch), len(entries)) if batch else mark
+            known: dict[int, int] = {}
+            if work.key is not None and (place := self.marks.place(work.key.source)):
+                if place.sha256:
+                    return _replayed(work, place)
+                known = self._kept_by_format_1(work.events, place)
+            if repeated:
+                known = dict.fromkeys(range(len(work.events)), UNNUMBERED)
+            elif not shaped and len(work.events) < len(work.results):
+                self._put_aside(zip(work.lines, work.results, strict=True))
+                shaped = True
             try:
-                if len(entries) < len(events):
-                    self._put_aside(
-                        (events[n].line, outcome)
-                        for n, outcome in enumerate(decided)
-                        if n not in told
-                    )
-                    told.update(range(len(events)))
-                seqs = self.journal.append(
-                    entries,
-                    lifecycle=self._lifecycle and self._lives(entries),
-                    redacted=taken,
-                    mark=sent,
-                    guard=self._identities.guard(fresh, len(entries)),
-                )
+                return _verdicts(work.results, self._keep(work, known, aside))
             except Overtaken:
-                self._identities.give_up(fresh)
                 continue  # another process was quicker: judge again, knowing what it wrote
-            except BaseException:
-                self._identities.give_up(fresh)
-                raise
-            return self._identities.settle(events, decided, fresh, seqs)
+
+    def _keep(self, work: "_Work", known: dict[int, int], aside: set[int]) -> list[Outcome]:
+        """Appends what is new; `known` are the numbers of events that are kept under the same key.
+
+        Refusals that are put aside are noted in `aside`, so that they are not once more.
+        """
+        identities, events = self._identities, work.events
+        decided, fresh = identities.decide(events, work.stretches)
+        try:
+            for n, seq in known.items():
+                if events[n].dialect not in identities.named:
+                    decided[n] = Known(seq)
+            entries, taken = _new(events, decided, work.redacted)
+            if len(entries) < len(events):
+                refused = {n for n, each in enumerate(decided) if isinstance(each, Refusal)} - aside
+                self._put_aside((events[n].line, decided[n]) for n in sorted(refused))
+                aside |= refused
+            mark = self._mark(work, decided, len(entries))
+            seqs = self.journal.append(
+                entries,
+                lifecycle=self._lifecycle and self._lives(entries),
+                redacted=taken,
+                mark=mark,
+                guard=self._guard(work.key, fresh, len(entries), known=bool(known)),
+            )
+        except BaseException:
+            identities.give_up(fresh)
+            raise
+        self.marks.note(seqs, mark)
+        return identities.settle(events, decided, fresh, seqs)
+
+    def _guard(
+        self, key: "_Key | None", fresh: Fresh, count: int, *, known: bool
+    ) -> Callable[[int], bool]:
+        """Asked when nobody else can append: are the identities and the key still new?"""
+        still_new = self._identities.guard(fresh, count)
+        if key is None or known:
+            return still_new
+        return lambda first: self.marks.is_new(key.source, first) and still_new(first)
+
+    def _mark(self, work: "_Work", decided: list[Outcome | None], count: int) -> Mark | None:
+        """What the first of the new records says about the batch."""
+        key = work.key
+        if key is None:
+            return work.mark
+        if count == len(work.results):
+            return Mark(key.source, count, key.sha256, f"a{count}")
+        return Mark(key.source, count, key.sha256, pack(self._outcomes(work, decided)))
+
+    def _outcomes(self, work: "_Work", decided: list[Outcome | None]) -> Iterator[marks.Outcome]:
+        numbers = count()
+        relative = [next(numbers) if each is None else each for each in decided]
+        left = iter(zip(work.events, relative, strict=True))
+        for result in work.results:
+            if isinstance(result, Refusal):
+                yield "refused", 0
+                continue
+            event, outcome = next(left)
+            if isinstance(outcome, int):
+                yield "accepted", 0
+            elif isinstance(outcome, Refusal):
+                yield "refused", 0
+            elif outcome.seq == PENDING:
+                yield "inside", self._identities.first(event, work.events, relative)
+            else:
+                yield "duplicate", outcome.seq
+
+    def _kept_by_format_1(self, events: list[Passed], place: Place) -> dict[int, int]:
+        """The events of a batch that are there, by place: its mark says of how many, not which.
+
+        Half a batch could be kept under its key; what is absent is admitted now.
+        """
+        found: dict[int, int] = {}
+        records = iter(self.journal.read(place.seq - 1, max(1, place.through)))
+        record = next(records, None)
+        for n, event in enumerate(events):
+            if record is not None and record.line == event.line:
+                found[n] = record.seq
+                record = next(records, None)
+        if not found:
+            raise _reused(place)
+        return found
 
     def _lives(self, events: list[Passed]) -> bool:
         """Whether something began or ended in these events."""
@@ -236,27 +325,74 @@ def _new(
     return [events[n] for n in new], taken
 
 
-def _named(batch: str) -> str:
-    return f"batch:{batch}"
+class _Key(NamedTuple):
+    """A sender's name for a batch, and what it stands for."""
+
+    source: str
+    sha256: str
 
 
-def _again(count: int, first: int, now: int, batch: str) -> list[Outcome]:
-    if count != now:
-        raise KeyReused(
-            f"the batch {batch!r} was admitted before with {count} good lines, and has {now} now",
-            "give every new batch a key of its own",
-        )
-    return [Known(seq) for seq in range(first, first + count)]
+class _Work(NamedTuple):
+    """One call of `admit`."""
+
+    lines: list[bytes]
+    results: list[Passed | Refusal]
+    events: list[Passed]
+    stretches: list[Stretch]
+    redacted: dict[int, Sequence[str]]
+    key: _Key | None
+    mark: Mark | None
 
 
-def _verdicts(results: Sequence[Passed | Refusal], kept: list[Outcome]) -> list[Verdict]:
+def _digest(dialect: str | None, lines: list[bytes]) -> str:
+    """SHA-256 of the dialect and the lines as they were received."""
+    return sha256(b"\n".join([(dialect or "").encode(), *lines])).hexdigest()
+
+
+def _reused(place: Place) -> KeyReused:
+    return KeyReused(
+        f"this batch key was used before, for other lines: see record {place.seq}",
+        "give every new batch a key of its own; nothing of this one was kept",
+    )
+
+
+def _replayed(work: _Work, place: Place) -> Verdicts:
+    """The answer that the batch got the first time."""
+    if work.key is None or place.sha256 != work.key.sha256:
+        raise _reused(place)
+    number = count(place.seq)
+    verdicts = Verdicts()
+    for heard, (fate, seq) in zip(work.results, unpack(place.verdicts), strict=True):
+        what = (heard.dialect, heard.kind, heard.run)
+        if fate == "refused":
+            why = heard.problems if isinstance(heard, Refusal) else (_REFUSED_BEFORE,)
+            verdicts.append(Verdict("refused", None, why, *what))
+        elif fate == "accepted":
+            verdicts.append(Verdict("accepted", next(number), (), *what))
+        else:
+            known = place.seq + seq if fate == "inside" else seq
+            verdicts.append(Verdict("duplicate", known, (), *what))
+    verdicts.replayed = True
+    return verdicts
+
+
+_REFUSED_BEFORE = Problem(
+    "",
+    "this line was refused when its batch was first sent",
+    "send it in a batch of its own, under another key",
+)
+
+
+def _verdicts(results: Sequence[Passed | Refusal], kept: list[Outcome]) -> Verdicts:
     """What is told of each line; the case that all are new is the common one, and is quick."""
     if len(kept) == len(results) and set(map(type, kept)) <= {int}:
         what = (map(part, results) for part in (_DIALECT, _KIND, _RUN))
         told = zip(repeat("accepted"), kept, repeat(()), *what)
-        return list(map(tuple.__new__, repeat(Verdict), told))
+        return Verdicts(map(tuple.__new__, repeat(Verdict), told))
     left = iter(kept)
-    return [_verdict(each, next(left) if isinstance(each, Passed) else each) for each in results]
+    return Verdicts(
+        _verdict(each, next(left) if isinstance(each, Passed) else each) for each in results
+    )
 
 
 def _verdict(heard: Passed | Refusal, outcome: Outcome) -> Verdict:
@@ -264,5 +400,5 @@ def _verdict(heard: Passed | Refusal, outcome: Outcome) -> Verdict:
     if isinstance(outcome, Refusal):
         return Verdict("refused", None, outcome.problems, *what)
     if isinstance(outcome, Known):
-        return Verdict("duplicate", outcome.seq, (), *what)
+        return Verdict("duplicate", outcome.seq if outcome.seq > 0 else None, (), *what)
     return Verdict("accepted", outcome, (), *what)

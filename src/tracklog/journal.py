@@ -16,7 +16,7 @@ from tracklog import frame
 from tracklog.errors import BadLine, NotAppended, Overtaken
 from tracklog.event import Finding
 from tracklog.frame import Erased, Mark, Record, Run, stamp
-from tracklog.stores import Store
+from tracklog.stores import Group, Store
 
 __all__ = ["Entry", "Erased", "Heard", "Journal", "Mark", "Record", "Run"]
 
@@ -105,7 +105,7 @@ class Journal:
         """
         if not entries:
             return range(0)
-        batch = self._batch(entries, redacted, lifecycle, mark)
+        batch = self._batch(entries, redacted, lifecycle, mark and Mark(*mark))
         batch.guard = guard
         try:
             if not self._queue(batch):
@@ -187,10 +187,9 @@ class Journal:
         mark: Mark | None,
     ) -> "_Batch":
         lines = list(map(_LINE, entries))
-        heads = [
-            (self._heads.get(names) or self._head(names), len(list(alike)))
-            for names, alike in groupby(map(_NAMES, entries))
-        ]
+        alike = [(names, len(list(each))) for names, each in groupby(map(_NAMES, entries))]
+        heads = [(self._heads.get(names) or self._head(names), count) for names, count in alike]
+        runs = [((family, run), count) for (_, family, run), count in alike]
         if 10 in b"".join(lines):  # LF as a number is found ten times as fast
             raise BadLine("a line holds a line end", "cut the source at its line ends first")
         if redacted or mark:
@@ -200,7 +199,7 @@ class Journal:
                 sent = mark if place == 0 else None
                 each[place] = frame.head(entry.dialect, entry.family, entry.run, names, sent)
             heads = [(head, 1) for head in each]
-        return _Batch(heads, lines, lifecycle)
+        return _Batch(heads, lines, runs, lifecycle, mark)
 
     def _head(self, names: tuple[str, str, str]) -> bytes:
         if len(self._heads) >= 1 << 16:
@@ -235,7 +234,7 @@ class Journal:
         try:
             began = time.perf_counter()
             first = self.store.append(
-                lambda first: self._frames(first, group),
+                lambda first: self._group(first, group),
                 lifecycle=any(batch.lifecycle for batch in group),
             )
             self._took = time.perf_counter() - began
@@ -303,21 +302,31 @@ class Journal:
                 own.owed[-1].turn.release()
             own.owed.pop()
 
-    def _frames(self, first: int, group: "list[_Batch]") -> list[bytes]:
-        received = b',"received":"%b"' % stamp(self._clock()).encode()
-        frames: list[bytes] = []
-        for batch in group:
+    def _group(self, first: int, batches: "list[_Batch]") -> Group:
+        """One group of those batches that are still wanted, asked in order."""
+        count, wanted = 0, []
+        for batch in batches:
             batch.error = None
-            if batch.guard is not None and not batch.guard(first):
+            if batch.guard is not None and not batch.guard(first + count):
                 batch.error = Overtaken("another writer was quicker", "judge the lines again")
                 continue
+            wanted.append((count, batch))
+            count += len(batch.lines)
+        received = b',"received":"%b"' % stamp(self._clock()).encode()
+        frames: list[bytes] = []
+        for _, batch in wanted:
             lines = iter(batch.lines)
-            for head, count in batch.heads:
-                numbers = [b'{"seq":%d' % seq for seq in range(first, first + count)]
+            for head, alike in batch.heads:
+                numbers = [b'{"seq":%d' % seq for seq in range(first, first + alike)]
                 parts = zip(numbers, repeat(received + head), lines, repeat(b"}"))
                 frames += map(b"".join, parts)
-                first += count
-        return frames
+                first += alike
+        if count > 1:
+            batch = wanted[0][1]
+            head, line = frame.opening(batch.heads[0][0], count), batch.lines[0]
+            frames[0] = b'{"seq":%d%b%b%b}' % (first - count, received, head, line)
+        runs = [run for _, batch in wanted for run in batch.runs]
+        return Group(frames, runs, {at: batch.mark for at, batch in wanted if batch.mark})
 
     def _look_for_gaps(self, after: int, records: list[Record]) -> None:
         begin = max(after + 1, self.store.first)
@@ -345,12 +354,22 @@ class _Batch:
         "leads",
         "lifecycle",
         "lines",
+        "mark",
         "owed",
+        "runs",
         "turn",
     )
 
-    def __init__(self, heads: list[tuple[bytes, int]], lines: list[bytes], lifecycle: bool) -> None:
-        self.heads, self.lines, self.lifecycle = heads, lines, lifecycle
+    def __init__(
+        self,
+        heads: list[tuple[bytes, int]],
+        lines: list[bytes],
+        runs: list[tuple[Run, int]],
+        lifecycle: bool,
+        mark: Mark | None,
+    ) -> None:
+        self.heads, self.lines, self.runs = heads, lines, runs
+        self.lifecycle, self.mark = lifecycle, mark
         self.first = 0
         self.done = False
         self.leads = False

@@ -12,9 +12,12 @@ from tracklog import chain
 from tracklog.chain import Link
 from tracklog.errors import BadFormat, NoSuchRecord
 from tracklog.frame import EVENT, Run, record, seq_of
-from tracklog.segments import FORMAT, chain_path, firsts, lines, place, segment_path
+from tracklog.segments import chain_path, firsts, lines, place, segment_path
 from tracklog.segments.reader import Reader
 from tracklog.verify import Fault, Head, head
+
+_FORMAT = 1
+"""Of proofs."""
 
 
 def prove(
@@ -35,7 +38,7 @@ def prove(
             "`tracklog runs` lists what is there",
         )
     numbers = sorted(frames)
-    told: dict[str, Any] = {"format": FORMAT, "family": run[0], "run": run[1]}
+    told: dict[str, Any] = {"format": _FORMAT, "family": run[0], "run": run[1]}
     links: list[dict[str, Any]] = []
     proven: list[dict[str, Any]] = []
     before = Link("opened", 0, chain.ORIGIN)
@@ -187,6 +190,6 @@ def load_proof(text: bytes) -> dict[str, Any]:
         told = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise BadFormat(f"the proof is no JSON: {error}", "export the run again") from error
-    if not isinstance(told, dict) or told.get("format") != FORMAT:
+    if not isinstance(told, dict) or told.get("format") != _FORMAT:
         raise BadFormat("this is no proof that this version knows", "export the run again")
     return told

@@ -1,9 +1,6 @@
 """Proves a journal: every record against its chain."""
 
-import contextlib
-import fcntl
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -14,12 +11,15 @@ from tracklog.errors import BadFormat
 from tracklog.frame import EVENT, record, seq_of
 from tracklog.segments import (
     FORMAT,
+    FORMATS,
     chain_path,
     firsts,
     last_link,
     lines,
     pruned,
     segment_path,
+    still,
+    whole_groups,
 )
 
 _MOST = 100
@@ -108,7 +108,7 @@ def verify(home: Path | str, anchor: Head | None = None, folder: str = "journal"
             continue
         if report.ok or snapshot(place) == sizes:
             return report
-    with _still(place):  # what is erased meanwhile looks like a fault: the writers have to wait
+    with still(place):  # what is erased meanwhile looks like a fault: the writers have to wait
         return _Verifying(Path(home), folder, anchor, _sizes(place)).report
 
 
@@ -148,7 +148,7 @@ class _Verifying:
         except FileNotFoundError:
             self.fault(0, "the file `format` is missing")
             return
-        if said != b"%d\n" % FORMAT:
+        if said not in [b"%d\n" % format for format in FORMATS]:
             self.fault(0, f"the file `format` does not say {FORMAT}")
 
     def _beginning(self, known: list[int]) -> bytes | None:
@@ -231,7 +231,7 @@ class _Verifying:
         if len(leaves) == count and [seq_of(frame) for frame in found] == list(
             range(start, link.through + 1)
         ):
-            text, after = chain.group(before or bytes(32), link.through, leaves)
+            text, after = chain.group(before or bytes(32), link.through, leaves, synced=link.synced)
             if text == line + b"\n" or (before is None and chain.root(leaves) == link.root):
                 self.through, self.before = link.through, link.chain if before is None else after
                 self._meet(self.through, self.before)
@@ -269,21 +269,37 @@ class _Verifying:
         return chain.leaf(frame)
 
     def _end(self, frames: "_Frames", sealed: bool, *, last: bool) -> None:
-        rest = frames.take(None)
-        if rest:
-            seq = self.through + 1
-            self.fault(seq, f"{len(rest)} lines behind record {self.through} have no chain line")
-        if frames.torn and last and not sealed:
-            self.report.notes.append(
-                f"{frames.torn} bytes behind record {self.through} are torn and were never "
-                "acknowledged; opening the journal moves them to quarantine"
-            )
-        elif frames.torn:
+        if last and not sealed:
+            self._tail(frames)
+        elif frames.take(None) or frames.torn:
             self.fault(self.through, "is followed by bytes that were never recorded")
         if last and sealed:
             self.fault(self.through + 1, "the segment that begins with it is missing")
         if not last and not sealed:
             self.fault(self.through, "ends a segment that was not sealed")
+
+    def _tail(self, frames: "_Frames") -> None:
+        """What stands behind the chain: a crash leaves this, and opening the journal mends it."""
+        start, end, through = frames.offset, frames.offset, self.through
+        for group in whole_groups(frames.fd, start, frames.size, through):
+            end, through = group.end, group.through
+        if through > self.through:
+            self.fault(
+                self.through + 1,
+                f"{through - self.through} records behind record {self.through} have no chain line; "
+                "after a crash, opening the home to write gives them one",
+            )
+        seq = through
+        for _, line in lines(frames.fd, end, frames.size):
+            seq += 1
+            if seq_of(line) != seq and b"\0" not in line:
+                self.fault(through + 1, "a line that was never recorded stands in its place")
+                return
+        if end < frames.size:
+            self.report.notes.append(
+                f"{frames.size - end} bytes behind record {through} are torn and were never "
+                "acknowledged; opening the journal moves them to quarantine"
+            )
 
     def _erasures(self) -> None:
         for seq, stone in self.stones.items():
@@ -319,13 +335,18 @@ class _Frames:
     """The lines of a segment, handed out by the numbers that they open with."""
 
     def __init__(self, fd: int, size: int) -> None:
+        self.fd, self.size, self.read = fd, size, 0
         self.lines = lines(fd, 0, size)
-        self.size, self.read = size, 0
         self.held: bytes | None = None
 
     @property
     def torn(self) -> int:
         return self.size - self.read
+
+    @property
+    def offset(self) -> int:
+        """Behind the last line that was handed out."""
+        return self.read - (len(self.held) + 1 if self.held is not None else 0)
 
     def take(self, through: int | None) -> list[bytes]:
         """The lines up to that number, those without a number among them."""
@@ -356,23 +377,8 @@ class _Frames:
 
 def snapshot(folder: Path) -> dict[int, tuple[int, int]]:
     """The sizes of every segment and chain at a moment when nobody writes."""
-    with _still(folder):
+    with still(folder):
         return _sizes(folder)
-
-
-@contextlib.contextmanager
-def _still(folder: Path) -> Iterator[None]:
-    """Nobody writes meanwhile; a copy without a lock has no writers."""
-    try:
-        lock = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        yield
-        return
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        yield
-    finally:
-        os.close(lock)
 
 
 def _sizes(folder: Path) -> dict[int, tuple[int, int]]:

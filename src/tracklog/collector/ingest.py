@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tracklog.collector.app import Collector
     from tracklog.collector.routing import Call
-    from tracklog.intake import Verdict
+    from tracklog.intake import Verdict, Verdicts
 
 TYPES = frozenset(
     f"application/{name}".encode()
@@ -69,12 +69,10 @@ def cut(body: bytes) -> tuple[list[bytes], list[int]]:
     return lines, blank
 
 
-def answer(
-    verdicts: "list[Verdict]", blank: list[int], body: bytes, *, verbose: bool = False
-) -> bytes:
+def answer(verdicts: "Verdicts", blank: list[int], body: bytes, *, verbose: bool = False) -> bytes:
     """Counts, the last number, and a verdict for each line that was not plainly accepted."""
     marked = body.startswith(BOM)
-    if not (verbose or marked) and set(map(WORD, verdicts)) == {"accepted"}:
+    if not (verbose or marked or verdicts.replayed) and set(map(WORD, verdicts)) == {"accepted"}:
         return b'{"accepted":%d,"duplicate":0,"refused":0,"last_seq":%d,"verdicts":[]}\n' % (
             len(verdicts),
             verdicts[-1][1] or 0,
@@ -87,6 +85,8 @@ def answer(
         for number, verdict in zip(numbered(len(verdicts), blank), verdicts, strict=True)
         if verbose or verdict.verdict != "accepted"
     ]
+    if verdicts.replayed:
+        said["replayed"] = True
     if marked:
         said["bom"] = True
     if counts["refused"] and (hint := _pretty(body)):

@@ -32,6 +32,10 @@ ADMITTED: Mapping[str, Any] = {
         "verdicts": {"type": "array", "items": VERDICT},
         "hint": {"type": "string", "description": "When the body is no NDJSON."},
         "bom": {"const": True, "description": "When a byte order mark was dropped from its start."},
+        "replayed": {
+            "const": True,
+            "description": "When the batch key and its lines are known: this is the first answer.",
+        },
     },
 }
 ANSWER: Mapping[str, Any] = {

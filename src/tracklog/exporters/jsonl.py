@@ -15,8 +15,9 @@ def write(flight: Flight, options: Options) -> Iterator[bytes]:
             continue  # its tombstone stands in the proof
         if frames:
             start = b'{"seq":%d,"received":"%b"' % (record.seq, record.received.encode())
-            names = (record.dialect, record.family, record.run, record.redacted, record.mark)
-            yield start + head(*names) + record.line + b"}\n"
+            names = (record.dialect, record.family, record.run)
+            more = (record.redacted, record.mark, record.group)
+            yield start + head(*names, *more) + record.line + b"}\n"
         else:
             yield record.line + b"\n"
 

@@ -10,7 +10,18 @@ from typing import NamedTuple
 
 from tracklog.errors import StoreBroken
 from tracklog.frame import Run, seq_of
-from tracklog.segments import CHUNK, chain_path, firsts, last_link, place, runs_path, segment_path
+from tracklog.segments import (
+    CHUNK,
+    chain_path,
+    firsts,
+    last_line,
+    last_link,
+    place,
+    runs_path,
+    segment_path,
+    still,
+    whole_groups,
+)
 from tracklog.segments.places import Places, Runs, SavedRuns, load_runs
 
 _MOST = 1 << 23  # bytes that one reading returns, unless a single record is longer
@@ -27,6 +38,7 @@ class Reader:
         self._chain = -1
         self._seen = -1
         self._through = 0
+        self._completed = 0
         self._sealed = False
         self._cursors: OrderedDict[tuple[int, int, int], int] = OrderedDict()
         self._saved: OrderedDict[int, SavedRuns] = OrderedDict()
@@ -108,7 +120,32 @@ class Reader:
             os.close(fd)
         return set(known.rows if isinstance(known, SavedRuns) else known.places)
 
+    def complete(self) -> None:
+        """Counts the groups whose chain lines a crash took, for as long as nobody chains them.
+
+        For a reader beside which nobody writes: a group that is being written is whole, too.
+        """
+        with self._lock:
+            last = self._look()
+            if not self._firsts or self._sealed:
+                return
+            path = segment_path(self.folder, self._firsts[-1])
+            with path.open("rb") as file:
+                fd = file.fileno()
+                tail = last_line(fd, os.fstat(fd).st_size)
+                if tail is None or seq_of(tail[1]) == last:
+                    return
+                with still(self.folder):
+                    last, size = self._look(), os.fstat(fd).st_size
+                    start = place(fd, size, last + 1)
+                    for group in whole_groups(fd, start, size, last):
+                        self._completed = group.through
+
     def _look(self) -> int:
+        """The last committed record."""
+        return max(self._chained(), self._completed)
+
+    def _chained(self) -> int:
         """The last committed record, from the end of the newest chain file."""
         while True:
             if self._chain < 0 and not self._find():

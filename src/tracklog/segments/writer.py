@@ -1,7 +1,8 @@
 """Writes a folder of segments: numbered, chained, synced, and mended after a crash.
 
 One commit group is: lock, catch up with other writers, write the frames, sync them, write the
-chain line, unlock. A group without its chain line was never acknowledged and is never read.
+chain line, unlock. Only the segment is synced, so after a crash the segment alone decides which
+groups there are, and the chain is completed from it.
 """
 
 import contextlib
@@ -10,18 +11,16 @@ import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-
-import orjson
+from typing import NamedTuple
 
 from tracklog import chain
 from tracklog.disk import Disk, make_folders, write_all, write_file
 from tracklog.errors import JournalFull, NotAppended, NotDurable, StoreBroken
 from tracklog.event import Finding
-from tracklog.frame import record, seq_of
-from tracklog.lines import mended
+from tracklog.frame import seq_of
 from tracklog.segments import (
+    CHUNK,
     FORMAT,
-    blocks,
     chain_path,
     check_format,
     firsts,
@@ -32,19 +31,24 @@ from tracklog.segments import (
     pruned,
     runs_path,
     segment_path,
+    whole_groups,
 )
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_REGROUP = 1024  # records per group when a lost chain is made anew
+_PAGE = 4096
 
 
 class Writer:
     """The one place from which a folder of segments is changed."""
 
-    def __init__(self, home: Path, folder: str, segment_size: int, disk: Disk) -> None:
+    def __init__(
+        self, home: Path, folder: str, segment_size: int, disk: Disk, format: int = FORMAT
+    ) -> None:
         self.home, self.folder = home, home / folder
         self.disk = disk
         self.segment_size = segment_size
+        self.format = format
+        """By which the tail of the open segment is judged; not 2 only while a home is upgraded."""
         self.findings: list[Finding] = []
         self.durable = 0
         """The last record that is known to be on disk."""
@@ -73,7 +77,7 @@ class Writer:
                     write_file(disk, home / "format", b"%d\n" % FORMAT)
                 self._sweep()
                 disk.sync_folder(home)
-                self._recover()
+                self._recover_or_wait()
             finally:
                 self._admit()
         except OSError as error:
@@ -97,7 +101,7 @@ class Writer:
         """Keeps a group behind `through`, all or none; call it inside `exclusive`."""
         leaves = chain.leaves(frames)
         through = self.through + len(frames)
-        line, after = chain.group(self.chain, through, leaves)
+        line, after = chain.group(self.chain, through, leaves, synced=sync)
         block = b"\n".join([*frames, b""])
         try:
             write_all(self.disk, self._segment, block)
@@ -205,14 +209,13 @@ class Writer:
             self._exclude()
             self._recover()
             return
-        if chain_size != self._chain_end:
+        if self._unclean and self._is_last(last_link(self._links, chain_size)):
+            self._cut_off()
+        elif chain_size != self._chain_end:
             if not self._follow(segment.st_size, chain_size):
                 self._recover()
         elif segment.st_size != self._end:
-            if self._unclean:
-                self._take_back()
-            else:
-                self._recover()
+            self._recover()
         if self._doubtful:
             self._rewrite()
 
@@ -227,13 +230,22 @@ class Writer:
         self.through, self.chain = link.through, link.chain
         return True
 
+    def _is_last(self, link: chain.Link | None) -> bool:
+        """Whether nobody has committed anything behind our own last group."""
+        return link is not None and (link.through, link.chain) == (self.through, self.chain)
+
     def _take_back(self) -> None:
-        """Cuts off what was not acknowledged; if even that fails, it is tried again later."""
+        """Cuts off a group that was not acknowledged, or does so before the next one."""
         self._unclean = True
         with contextlib.suppress(OSError):
-            self.disk.truncate(self._segment, self._end)
-            self.disk.truncate(self._links, self._chain_end)
-            self._unclean = False
+            self._cut_off()
+
+    def _cut_off(self) -> None:
+        """Removes what a failed group left, on disk on return: it must not show under the next."""
+        self.disk.truncate(self._segment, self._end)
+        self.disk.truncate(self._links, self._chain_end)
+        self._sync_segment(self._end)
+        self._unclean = False
 
     def _sync_segment(self, end: int) -> None:
         try:
@@ -246,25 +258,30 @@ class Writer:
         self._synced = end
 
     def _rewrite(self) -> None:
-        """Writes the bytes that a failed sync left in doubt once more, so that a sync counts."""
+        """Writes what a failed sync left in doubt once more, so that the next sync counts.
+
+        What the disk has lost of it meanwhile is handled as after a crash.
+        """
+        start = self._synced - self._synced % _PAGE
         fd = self.disk.open(segment_path(self.folder, self.first), os.O_RDWR)
         try:
-            start = self._synced
+            whole = True
             os.lseek(fd, start, os.SEEK_SET)
-            for block in blocks(fd, start, self._end):
+            while start < self._end:
+                block = os.pread(fd, min(CHUNK, self._end - start), start)
+                whole = whole and bool(block) and b"\0" not in block
+                if not block:
+                    break
                 write_all(self.disk, fd, block)
                 start += len(block)
-            tail = last_line(fd, self._end)
-            if start != self._end or (tail and seq_of(tail[1]) != self.through):
-                raise StoreBroken(
-                    f"records of {self.folder} that were not on disk yet were lost by it",
-                    "run `tracklog verify`, and look at the disk's health",
-                )
             self.disk.sync(fd)
-            self._doubtful = False
-            self._synced = self._end
         finally:
             self.disk.close(fd)
+        self._doubtful = False
+        if whole:
+            self._synced = self._end
+        else:
+            self._recover()
 
     def _let_go(self) -> None:
         for fd in (self._segment, self._links):
@@ -317,6 +334,26 @@ class Writer:
         self._synced = 0
         self._unclean = False
 
+    def _recover_or_wait(self) -> None:
+        """Recovers; where there is no room for it, the journal can be read, and each append tries
+        again.
+        """
+        try:
+            self._recover()
+        except OSError as error:
+            if not firsts(self.folder):
+                raise
+            self._find(
+                "not-recovered",
+                f"what a crash left in {self.folder} could not be put aside: "
+                f"{error.strerror or error}; it can be read, and the next append tries again",
+            )
+
+    @property
+    def recovered(self) -> bool:
+        """Whether it is ready to append."""
+        return self._segment >= 0
+
     def _recover(self) -> None:
         """From whatever is on disk to a state in which the next group can be appended."""
         self._let_go()
@@ -328,8 +365,7 @@ class Writer:
         try:
             self._open(known[-1])
             self.disk.sync_folder(self.folder)
-            last = self._mend_frames()
-            sealed = self._mend_chain(last)
+            sealed = self._mend()
             self.durable = max(self.durable, self.first - 1)
             if sealed:
                 self._create(self.through + 1, self.chain)
@@ -349,71 +385,86 @@ class Writer:
             with contextlib.suppress(FileNotFoundError):
                 self.disk.remove(path(self.folder, first))
 
-    def _mend_frames(self) -> int:
-        """Moves what is torn at the end of the open segment aside; the number of its last frame."""
+    def _mend(self) -> bool:
+        """Completes what a crash left of the open segment; whether it was sealed before.
+
+        Groups that are whole in the segment get their chain lines; what is left of one that is
+        not goes to quarantine, and its numbers are given out again. Records that are known to
+        have been on disk are never moved, whatever they look like now: `verify` names them.
+        """
         size = os.fstat(self._segment).st_size
-        end, last, skip = 0, self.first - 1, 0
-        while (found := last_line(self._segment, size, skip)) is not None:
-            offset, line = found
-            if _whole(line) >= self.first:
-                end, last = offset + len(line) + 1, seq_of(line)
-                break
-            if offset == 0:
-                break
-            skip = size - offset
-        if end < size:
-            torn = os.pread(self._segment, size - end, end)
-            path = self.quarantine(f"{self.first:020d}-{end}.torn", torn)
-            self.disk.truncate(self._segment, end)
-            self.disk.sync(self._segment)
-            self._find(
-                "torn-tail",
-                f"{size - end} bytes behind record {last} were torn; they are in {path}",
-            )
-        self._end = end
-        return last
+        known = self._known_links()
+        start = self._behind(known.last.through, size)
+        if start is None or (not known.last.synced and self._has_nul(known.synced.through, size)):
+            known, start = self._without_lost(known, start, size)
+        self._end, self._chain_end = size, known.end
+        self.through, self.chain = known.last.through, known.last.chain
+        if known.last.kind == "sealed":
+            return True
+        self._adopt(start, known.rest)
+        return False
 
-    def _mend_chain(self, last: int) -> bool:
-        """Brings the chain of the open segment to its last frame; whether it was sealed there."""
-        size = os.fstat(self._links).st_size
-        link = last_link(self._links, size)
-        tail = last_line(self._links, size)
-        clean = tail is not None and tail[0] + len(tail[1]) + 1 == size
-        if link is None or not clean or link.through != last:
-            size, link = self._cut_chain(size, last)
-        self._chain_end = size
-        self.through, self.chain = link.through, link.chain
-        if self.through < last:
-            self._chain_again(last)
-        return link.kind == "sealed"
+    def _known_links(self) -> "_Known":
+        """The chain of the open segment, as far as a crash left it readable.
 
-    def _cut_chain(self, size: int, last: int) -> tuple[int, chain.Link]:
-        """Keeps the chain's lines up to the last frame, and puts the rest aside."""
-        keep, kept = 0, None
-        for offset, line in lines(self._links, 0, size):
+        NUL bytes, and a line without its end, were never written whole: from there on the chain
+        is made anew from the segment. Any other line that cannot be read is damage, and stays.
+        """
+        said = os.pread(self._links, os.fstat(self._links).st_size, 0)
+        nul = said.find(0)
+        usable = said[: said.rfind(b"\n", 0, nul if nul >= 0 else len(said)) + 1]
+        found: list[tuple[chain.Link, int]] = []
+        end = len(usable)
+        for line in reversed(usable.split(b"\n")[:-1]):
             link = chain.read(line)
-            if link is not None and link.through <= last:
-                ends_here = link.kind == "sealed" and link.through < last
-                if not ends_here:
-                    keep, kept = offset + len(line) + 1, link
-        if kept is None:
-            keep, before = 0, self._before()
-            kept = chain.Link("opened", self.first - 1, before)
-        if keep < size:
-            path = self.quarantine(
-                f"{self.first:020d}-{keep}.links", os.pread(self._links, size - keep, keep)
-            )
-            self.disk.truncate(self._links, keep)
-            self._find(
-                "chain-cut",
-                f"the chain of segment {self.first} said more than its {last - self.first + 1} "
-                f"records, or was torn; what it said behind record {kept.through} is in {path}",
-            )
-        if keep == 0:
-            header = chain.opened(kept.through, kept.chain)
+            if link is not None and (not found or link.synced):
+                found.append((link, end))
+                if link.synced:
+                    break
+            end -= len(line) + 1
+        if not found:
+            before = chain.Link("opened", self.first - 1, self._before())
+            header = chain.opened(before.through, before.chain)
+            self.disk.truncate(self._links, 0)
             write_all(self.disk, self._links, header)
-            keep = len(header)
-        return keep, kept
+            found = [(before, len(header))]
+            said = header
+        (last, end), (synced, synced_end) = found[0], found[-1]
+        return _Known(last, end, synced, synced_end, said[end:])
+
+    def _behind(self, through: int, size: int) -> int | None:
+        """The offset behind a record of the open segment; None when it is not there."""
+        if through < self.first:
+            return 0
+        start = place(self._segment, size, through)
+        offset, line = next(lines(self._segment, start, size), (0, b""))
+        return offset + len(line) + 1 if seq_of(line) == through else None
+
+    def _has_nul(self, through: int, size: int) -> bool:
+        start = place(self._segment, size, through + 1)
+        while block := os.pread(self._segment, min(CHUNK, size - start), start):
+            if 0 in block:
+                return True
+            start += len(block)
+        return False
+
+    def _without_lost(self, known: "_Known", start: int | None, size: int) -> "tuple[_Known, int]":
+        """The chain before the first record that a loss of power took, and where it ends.
+
+        Only records that were never synced can be lost so. When one that was on disk is not
+        there, that is damage, and the numbers go on behind it.
+        """
+        base = self._behind(known.synced.through, size)
+        if base is None or known.synced == known.last:
+            return known, place(self._segment, size, known.last.through + 1)
+        through = known.synced.through
+        for group in whole_groups(self._segment, base, size, through, self.format):
+            through = group.through
+        if through >= known.last.through and start is not None:
+            return known, start
+        rest = os.pread(self._links, known.end - known.synced_end, known.synced_end) + known.rest
+        again = _Known(known.synced, known.synced_end, known.synced, known.synced_end, rest)
+        return again, base
 
     def _before(self) -> bytes:
         """What the chain of the open segment continues."""
@@ -433,44 +484,76 @@ class Writer:
             "bring both .chain files back from a backup; the frames themselves are untouched",
         )
 
-    def _chain_again(self, last: int) -> None:
-        """Chains the frames that have no chain line: their writer died before it."""
-        begun, before = self.through + 1, self.through
-        start = place(self._segment, self._end, begun)
-        leaves: list[bytes] = []
-        made: list[bytes] = []
-        for _, line in lines(self._segment, start, self._end):
-            leaves.append(chain.leaf(line))
-            before = max(before, seq_of(line))
-            if len(leaves) >= _REGROUP or before == last:
-                text, self.chain = chain.group(self.chain, before, leaves)
-                made.append(text)
-                leaves = []
+    def _adopt(self, start: int, rest: bytes) -> None:
+        """Chains the whole groups from an offset on in place of the chain's unusable `rest`.
+
+        What follows them in the segment, and links of records that are not there any more, go
+        to quarantine.
+        """
+        begun, end, made = self.through + 1, start, bytearray()
+        through, chained = self.through, self.chain
+        for group in whole_groups(self._segment, start, self._end, through, self.format):
+            line, chained = chain.group(chained, group.through, group.leaves)
+            made += line
+            through, end = group.through, group.end
+        if rest:
+            self._cut_chain(rest, through)
+        if end < self._end:
+            torn = os.pread(self._segment, self._end - end, end)
+            path = self.quarantine(f"{self.first:020d}-{end}.torn", torn)
+            self.disk.truncate(self._segment, end)
+            self._find(
+                "torn-tail",
+                f"{len(torn)} bytes behind record {through} are not a whole group, so they were "
+                f"never acknowledged; they are in {path}",
+            )
+        elif end and os.pread(self._segment, 1, end - 1) != b"\n":
+            write_all(self.disk, self._segment, b"\n")  # a damaged end stays a line of its own
+            end += 1
         self.disk.sync(self._segment)
-        block = b"".join(made)
+        self._end = end
+        if not made:
+            return
         try:
-            write_all(self.disk, self._links, block)
+            write_all(self.disk, self._links, bytes(made))
         except BaseException:
             self._take_back()
             raise
-        self._chain_end += len(block)
-        self.through = last
-        self._find("chained-late", f"records {begun} to {last} had no chain line, and got one")
+        self._chain_end += len(made)
+        self.through, self.chain = through, chained
+        self._find("chained-late", f"records {begun} to {through} had no chain line, and got one")
+
+    def _cut_chain(self, rest: bytes, through: int) -> None:
+        """Takes the end of the chain off, to be made anew; what cannot be is put aside."""
+        links = [link for link in map(chain.read, rest.split(b"\n")) if link is not None]
+        last = max((link.through for link in links), default=0)
+        if last > through or any(link.kind == "erased" for link in links):
+            path = self.quarantine(f"{self.first:020d}-{self._chain_end}.links", rest)
+            self._find(
+                "chain-cut",
+                f"the chain of segment {self.first} knows records up to {last}, and only those up "
+                f"to {through} are there: the others were not on disk yet and were lost with the "
+                f"power; what it said of them is in {path}",
+            )
+        self.disk.truncate(self._links, self._chain_end)
 
     def _find(self, name: str, message: str) -> None:
-        self.findings.append(Finding(name, message))
+        found = Finding(name, message)
+        if found not in self.findings:
+            self.findings.append(found)
 
 
-def _whole(line: bytes) -> int:
-    """The number of a frame that is whole to its last byte; 0 when it is not."""
-    found = record(line)
-    if found is None:
-        return 0
-    try:
-        orjson.loads(mended(line))
-    except orjson.JSONDecodeError:
-        return 0
-    return found.seq
+class _Known(NamedTuple):
+    """How far a chain file can be read."""
+
+    last: chain.Link
+    end: int
+    """The offset behind it."""
+    synced: chain.Link
+    """The last link of which it is known that its records were on disk."""
+    synced_end: int
+    rest: bytes
+    """What cannot be used behind `end`."""
 
 
 class _Exclusive:

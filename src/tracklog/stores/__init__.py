@@ -9,13 +9,13 @@ An outside package offers its function under the entry point group `tracklog.sto
 A store needs to know nothing of a frame but what `tracklog.frame` tells: its number and its run.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Literal, NamedTuple, Protocol
 
+from tracklog.chain import Link
 from tracklog.event import Finding
-
-Run = tuple[str, str]
-"""A run is known by its family and its id."""
+from tracklog.frame import Mark, Run
 
 Durability = Literal["sync", "interval", "lifecycle", "os"]
 """What an acknowledgement promises.
@@ -26,8 +26,21 @@ Durability = Literal["sync", "interval", "lifecycle", "os"]
 - `os`: the operating system has it; it survives the death of the process.
 """
 
-Make = Callable[[int], Sequence[bytes]]
-"""Builds the frames of a group, given the number of the first."""
+_NO_MARKS: Mapping[int, Mark] = MappingProxyType({})
+
+
+class Group(NamedTuple):
+    """Frames that are committed together: all of them are there after a crash, or none."""
+
+    frames: Sequence[bytes]
+    runs: Sequence[tuple[Run, int]]
+    """The run of the frames in order, and how many of them follow each other in it."""
+    marks: Mapping[int, Mark] = _NO_MARKS
+    """The marks of the batches in it, by the place of the frame that carries each."""
+
+
+Make = Callable[[int], Group]
+"""Builds a group, given the number of its first frame."""
 
 
 class Store(Protocol):
@@ -52,15 +65,20 @@ class Store(Protocol):
         """Keep the frames of one group, all or none; the number of the first.
 
         The first becomes `last + 1`, whoever else appends. On return the group is as durable as
-        was chosen; when it raises, the group was not acknowledged. `make` is called once its
-        number is sure, and again if another writer was quicker. `lifecycle` marks a group in
-        which something began or ended.
+        was chosen; when it raises, the group was not acknowledged. `make` is called while nobody
+        else can append, so what it reads of the store is all that comes before the group.
+        `lifecycle` marks a group in which something began or ended.
         """
 
     def read(self, after: int, limit: int, run: Run | None = None) -> list[bytes]:
         """The frames behind `after`, in order, at most `limit`, of one run if asked.
 
         An empty list means the end. Fewer than `limit` may come while there are more.
+        """
+
+    def links(self, after: int = 0) -> Iterator[Link]:
+        """The chain: a link for each group, the first of them the one that holds `after + 1`,
+        and the erasures between them.
         """
 
     def runs(self) -> set[Run]:

@@ -6,18 +6,21 @@ What is found torn on opening goes to `<home>/quarantine/` and is told in `findi
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tracklog import retention
+from tracklog.chain import Link
 from tracklog.disk import Disk
 from tracklog.errors import NotAppended, StoreBroken
 from tracklog.event import Finding
+from tracklog.frame import Run
 from tracklog.retention import Erasure, Pruning, Tombstone
-from tracklog.segments import check_format, firsts
+from tracklog.segments import FORMAT, check_format, firsts, links
 from tracklog.segments.reader import Reader
+from tracklog.segments.upgrade import upgrade
 from tracklog.segments.writer import Writer
-from tracklog.stores import Durability, Make, Run
+from tracklog.stores import Durability, Make
 
 SEGMENT_SIZE = 64 << 20
 """Bytes at which a segment is sealed and the next one begins."""
@@ -49,11 +52,13 @@ class FileStore:
         self._timer: threading.Timer | None = None
         self._failed: Exception | None = None
         if readonly:
-            check_format(self.home)
+            if check_format(self.home) == FORMAT:
+                self.reader.complete()
         else:
+            self.findings += upgrade(self.home, disk or Disk())
             self.writer = Writer(self.home, folder, segment_size, disk or Disk())
-            self.findings = self.writer.findings
-            if durability == "sync":
+            self.findings = self.writer.findings = [*self.findings, *self.writer.findings]
+            if durability == "sync" and self.writer.recovered:
                 self.sync()
 
     @property
@@ -77,10 +82,10 @@ class FileStore:
             if writer.full:
                 writer.roll()
             first = writer.through + 1
-            frames = make(first)
-            if frames:
+            group = make(first)
+            if group.frames:
                 kept = self.durability
-                writer.append(frames, kept == "sync" or (lifecycle and kept == "lifecycle"))
+                writer.append(group.frames, kept == "sync" or (lifecycle and kept == "lifecycle"))
         if self.durability == "interval":
             self._sync_soon()
         self.reader.wake()
@@ -88,6 +93,9 @@ class FileStore:
 
     def read(self, after: int, limit: int, run: Run | None = None) -> list[bytes]:
         return self.reader.read(max(0, after), limit, run)
+
+    def links(self, after: int = 0) -> Iterator[Link]:
+        return links(self.reader.folder, after)
 
     def runs(self) -> set[Run]:
         return {run for first in firsts(self.reader.folder) for run in self.reader.runs(first)}

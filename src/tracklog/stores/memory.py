@@ -1,11 +1,14 @@
 """A journal in memory: for tests, and for what need not outlive its process."""
 
 import threading
+from collections.abc import Iterator
 
+from tracklog import chain
+from tracklog.chain import Link
 from tracklog.errors import StoreBroken
 from tracklog.event import Finding
-from tracklog.frame import run_of
-from tracklog.stores import Make, Run
+from tracklog.frame import Run
+from tracklog.stores import Make
 
 
 class MemoryStore:
@@ -14,6 +17,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self.findings: list[Finding] = []
         self._frames: list[bytes] = []
+        self._groups: list[int] = []
         self._runs: dict[Run, list[int]] = {}
         self._grew = threading.Condition()
         self._closed = False
@@ -31,12 +35,14 @@ class MemoryStore:
             if self._closed:
                 raise StoreBroken("the store is closed", "open it again to append")
             first = len(self._frames) + 1
-            frames = list(make(first))
-            for seq, frame in enumerate(frames, first):
-                run = run_of(frame)
-                if run is not None:
-                    self._runs.setdefault(run, []).append(seq)
-            self._frames += frames
+            group = make(first)
+            seq = first
+            for run, count in group.runs:
+                self._runs.setdefault(run, []).extend(range(seq, seq + count))
+                seq += count
+            self._frames += group.frames
+            if group.frames:
+                self._groups.append(len(self._frames))
             self._grew.notify_all()
             return first
 
@@ -47,6 +53,15 @@ class MemoryStore:
         with self._grew:
             places = [seq for seq in self._runs.get(run, ()) if seq > after][:limit]
         return [self._frames[seq - 1] for seq in places]
+
+    def links(self, after: int = 0) -> Iterator[Link]:
+        before, start = chain.ORIGIN, 0
+        for through in self._groups[:]:
+            line, before = chain.group(before, through, chain.leaves(self._frames[start:through]))
+            link = chain.read(line[:-1])
+            if link is not None and through > after:
+                yield link
+            start = through
 
     def runs(self) -> set[Run]:
         with self._grew:

@@ -34,7 +34,7 @@ from tracklog.event import Event, Finding
 from tracklog.importers import Importer, Place, Reading, Report
 from tracklog.indexes import Found, Index, Words
 from tracklog.journal import Entry, Journal
-from tracklog.stores import Make, Store
+from tracklog.stores import Group, Make, Store
 from tracklog.testing.exporters import ExporterSuite
 
 __all__ = [
@@ -69,9 +69,16 @@ def frames_of(lines: Sequence[bytes], run: str = "r1", dialect: str = "spoken") 
     """Builds the frames of these lines, as `Store.append` wants it."""
     head = frame.head(dialect, dialect, run)
 
-    def make(first: int) -> list[bytes]:
-        stamped = b',"received":"2026-05-05T09:00:00.000Z"' + head
-        return [b'{"seq":%d%b%b}' % (seq, stamped, line) for seq, line in enumerate(lines, first)]
+    def make(first: int) -> Group:
+        stamp = b',"received":"2026-05-05T09:00:00.000Z"'
+        heads = [head] * len(lines)
+        if len(lines) > 1:
+            heads[0] = frame.opening(head, len(lines))
+        frames = [
+            b'{"seq":%d%b%b%b}' % (seq, stamp, each, line)
+            for seq, (each, line) in enumerate(zip(heads, lines, strict=True), first)
+        ]
+        return Group(frames, [((dialect, run), len(frames))])
 
     return make
 
@@ -108,7 +115,7 @@ class StoreSuite(ABC):
         ]
         make = frames_of(lines, 'a "quoted" \\ run')
         store.append(make)
-        assert store.read(0, 10) == make(1)
+        assert store.read(0, 10) == make(1).frames
 
     def test_read_begins_behind_after_and_ends_with_limit(self, store: Store) -> None:
         store.append(frames_of([b'{"n":%d}' % n for n in range(1, 21)]))
@@ -132,7 +139,7 @@ class StoreSuite(ABC):
             assert len(store.read(0, 10, ("spoken", "r1"))) == number + 1
 
     def test_a_group_that_cannot_be_made_leaves_nothing(self, store: Store) -> None:
-        def fail(first: int) -> list[bytes]:
+        def fail(first: int) -> Group:
             raise LookupError(first)
 
         store.append(frames_of([b"{}"]))
@@ -181,7 +188,7 @@ class StoreSuite(ABC):
         store.append(frames_of([b'{"n":1}', b'{"n":2}'], run="r1"))
         store.close()
         again = self.open(tmp_path)
-        assert again.read(0, 10) == frames_of([b'{"n":1}', b'{"n":2}'], run="r1")(1)
+        assert again.read(0, 10) == frames_of([b'{"n":1}', b'{"n":2}'], run="r1")(1).frames
         assert again.append(frames_of([b"{}"], run="r2")) == 3
         assert len(again.read(0, 10, ("spoken", "r1"))) == 2
         again.close()
