@@ -47,17 +47,21 @@ def grown(tmp_path):
     return home
 
 
-def test_cut_at_every_byte_every_whole_record_is_there_and_the_rest_in_quarantine(grown, tmp_path):
-    path = segment_path(grown / "journal", 1)
+def test_cut_at_every_byte_every_whole_group_is_there_and_the_rest_in_quarantine(grown, tmp_path):
+    path, links = segment_path(grown / "journal", 1), chain_path(grown / "journal", 1)
     whole = path.read_bytes()
+    header = links.read_bytes().splitlines(keepends=True)[0]
+    ends = [sum(map(len, whole.splitlines(keepends=True)[:n])) for n in (0, 1, 3, 6, 7)]
     for cut in range(len(whole) + 1):
         home = tmp_path / "cut"
         shutil.copytree(grown, home)
         segment_path(home / "journal", 1).write_bytes(whole[:cut])
-        before = whole[:cut].count(b"\n")
+        chain_path(home / "journal", 1).write_bytes(header)  # the others never got to the disk
+        end = max(each for each in ends if each <= cut)
+        before = whole[:end].count(b"\n")
         journal = Journal(FileStore(home, disk=HastyDisk()))
         assert [each.seq for each in journal.records()] == list(range(1, before + 1))
-        torn = whole[:cut].rpartition(b"\n")[2]
+        torn = whole[end:cut]
         aside = [each.read_bytes() for each in (home / "quarantine").glob("*.torn")]
         assert aside == ([torn] if torn else [])
         assert ("torn-tail" in [finding.name for finding in journal.findings]) == bool(torn)
@@ -98,12 +102,24 @@ def test_a_tail_of_nul_bytes_goes_to_quarantine(grown, fill):
 
 
 def test_a_last_record_with_nul_bytes_inside_goes_to_quarantine(grown):
-    path = segment_path(grown / "journal", 1)
+    path, links = segment_path(grown / "journal", 1), chain_path(grown / "journal", 1)
     whole = path.read_bytes()
     path.write_bytes(whole[:-20] + bytes(10) + whole[-10:])
+    links.write_bytes(b"".join(links.read_bytes().splitlines(keepends=True)[:-1]))
     assert kept(grown) == [1, 2, 3, 4, 5, 6]
     assert verify(grown).ok
     assert any(each.read_bytes().count(b"\0") == 10 for each in (grown / "quarantine").iterdir())
+
+
+def test_damage_at_the_very_end_is_stepped_over_by_a_reader(grown):
+    path = segment_path(grown / "journal", 1)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-20] + bytes(10) + whole[-10:])
+    journal = Journal(FileStore(grown, disk=HastyDisk()))
+    assert [each.seq for each in journal.records()] == [1, 2, 3, 4, 5, 6]
+    assert journal.append(entries(99)) == range(8, 9)
+    assert [each.seq for each in journal.records()] == [1, 2, 3, 4, 5, 6, 8]
+    assert [fault.seq for fault in verify(grown).faults] == [7]
 
 
 def test_whole_records_without_a_chain_line_are_adopted_and_told(grown):
@@ -112,7 +128,9 @@ def test_whole_records_without_a_chain_line_are_adopted_and_told(grown):
     frame = path.read_bytes().split(b"\n")[6].replace(b'"seq":7', b'"seq":8')
     with path.open("ab") as file:
         file.write(frame + b"\n")
-    assert FileStore(grown, readonly=True).last == 7
+    assert FileStore(grown, readonly=True).last == 8, (
+        "a read-only open counts it, and moves nothing"
+    )
     store = FileStore(grown)
     assert store.last == 8
     assert [finding.name for finding in store.findings] == ["chained-late"]
@@ -413,8 +431,7 @@ def test_a_chain_that_cannot_be_made_anew_stops_the_writer_and_no_reader(tmp_pat
         FileStore(tmp_path, disk=HastyDisk())
     assert "backup" in error.value.hint
     reader = Journal(FileStore(tmp_path, readonly=True))
-    before = firsts(tmp_path / "journal")[-1]
-    assert [each.seq for each in reader.records()] == list(range(1, before))
+    assert [each.seq for each in reader.records()] == list(range(1, 10))
 
 
 def test_a_folder_that_cannot_be_made_is_told_with_its_remedy(tmp_path):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from failing import HastyDisk, RememberingDisk
 from soaking import SEED, SOAK
+from tracklog.doctor import accept, doctor
 from tracklog.intake import Intake
 from tracklog.journal import Journal
 from tracklog.registry import dialect
@@ -41,6 +42,10 @@ def batches_of(*sizes: int, pad: int = 0) -> dict[str, list[bytes]]:
     }
 
 
+def chain_of(lists) -> list[bytes]:
+    return [each for one in lists for each in one]
+
+
 def opened(home: Path, disk=None, **options) -> Intake:
     store = FileStore(home, disk=disk or HastyDisk(), **options)
     return Intake(Journal(store, Clock()), [KAHN])
@@ -59,7 +64,7 @@ def retried(home: Path, batches: dict[str, list[bytes]], acknowledged: dict[str,
             assert seqs == list(acknowledged[key])
     records = list(intake.journal.records())
     assert [each.seq for each in records] == list(range(1, len(records) + 1))
-    assert sorted(each.line for each in records) == sorted(sum(batches.values(), []))
+    assert sorted(each.line for each in records) == sorted(chain_of(batches.values()))
     intake.journal.close()
     report = verify(home)
     assert report.ok, report.faults
@@ -165,11 +170,11 @@ def torn(inode, chance: random.Random) -> bytes:
     size = chance.randint(min(len(inode.synced), len(now)), len(now))
     result = bytearray(now[:size])
     for start in range(0, size, PAGE):
-        if bytes(now[start : start + PAGE]) != inode.synced[start : start + PAGE]:
-            if chance.random() < 0.4:  # this page never got to the disk
-                old = inode.synced[start : min(start + PAGE, size)]
-                old += bytes(min(PAGE, size - start) - len(old))
-                result[start : start + PAGE] = old
+        changed = bytes(now[start : start + PAGE]) != inode.synced[start : start + PAGE]
+        if changed and chance.random() < 0.4:  # this page never got to the disk
+            old = inode.synced[start : min(start + PAGE, size)]
+            old += bytes(min(PAGE, size - start) - len(old))
+            result[start : start + PAGE] = old
     return bytes(result)
 
 
@@ -232,7 +237,7 @@ def test_weaker_words_lose_only_a_tail_when_power_is_lost(tmp_path, durability):
         found = opened(after)
         kept = [each.line for each in found.journal.records()]
         every = list(batches.values())
-        assert kept in [sum(every[:n], []) for n in range(len(every) + 1)]
+        assert kept in [chain_of(every[:n]) for n in range(len(every) + 1)]
         found.journal.close()
         assert verify(after).ok
         retried(after, batches, {})
@@ -295,3 +300,23 @@ class TestDamageIsNoCrash:
         assert self.reopened(home) == 7
         assert verify(home).faults[0].seq == 6
         assert not list((home / "quarantine").iterdir())
+
+
+def test_what_was_set_aside_is_reported_until_it_is_accepted(tmp_path):
+    grown(tmp_path, batches_of(1))
+    with segment_path(tmp_path / "journal", 1).open("ab") as file:
+        file.write(b'{"seq":2,"recei')
+    FileStore(tmp_path, disk=HastyDisk()).close()
+    report = verify(tmp_path)
+    assert report.ok
+    assert "doctor --accept" in report.notes[0]
+    states = {check.name: check for check in doctor(tmp_path, 0)}
+    assert states["quarantine"].state == "warning"
+    assert "doctor --accept" in states["quarantine"].mend
+    assert len(accept(tmp_path, 0)) == 1
+    assert verify(tmp_path).notes == []
+    assert {check.name: check.state for check in doctor(tmp_path, 0)}["quarantine"] == "ok"
+    with segment_path(tmp_path / "journal", 1).open("ab") as file:
+        file.write(b'{"seq":2,"r')
+    FileStore(tmp_path, disk=HastyDisk()).close()
+    assert len(verify(tmp_path).notes) == 1, "another one is reported again"

@@ -2,7 +2,9 @@
 
 import base64
 import errno
+import shutil
 import threading
+import time
 from multiprocessing import get_context
 
 import orjson
@@ -14,11 +16,14 @@ import sampling as samples
 from tracklog import registry
 from tracklog.disk import Disk
 from tracklog.errors import JournalFull, KeyReused
+from tracklog.frame import Mark
+from tracklog.home import Home
 from tracklog.intake import Intake, admit
-from tracklog.journal import Journal
-from tracklog.marks import Marks
+from tracklog.journal import Entry, Journal
+from tracklog.marks import Marks, pack, unpack
 from tracklog.refused import Refused, line_of
 from tracklog.stores.file import FileStore
+from tracklog.stores.memory import MemoryStore
 
 requirement = pytest.mark.requirement
 
@@ -206,34 +211,144 @@ def test_a_line_is_judged_by_what_it_was_written_from_and_refused_by_its_own_wor
     assert [record.line for record in journal.read()] == lines[:1]
 
 
-def test_a_batch_key_makes_a_retry_a_no_op(journal):
-    intake = intake_of(journal)
-    assert words(intake.admit([KAHN, b"nope", KAHN], "kahn-agent", batch="k1")) == [
-        ("accepted", 1), ("refused", None), ("accepted", 2),
-    ]  # fmt: skip
-    again = [("duplicate", 1), ("refused", None), ("duplicate", 2)]
-    assert words(intake.admit([KAHN, b"nope", KAHN], "kahn-agent", batch="k1")) == again
-    assert words(intake_of(journal).admit([KAHN, b"nope", KAHN], "kahn-agent", batch="k1")) == again
+def test_a_retry_under_its_batch_key_gets_the_first_answer_again(journal):
+    refused = Refused(MemoryStore())
+    intake = Intake(journal, registry.dialects(), refused=refused)
+    lines = [KAHN, b"nope", KAHN]
+    first = intake.admit(lines, "kahn-agent", batch="k1")
+    assert words(first) == [("accepted", 1), ("refused", None), ("accepted", 2)]
+    assert not first.replayed
+    for door in (intake, intake_of(journal)):
+        again = door.admit(lines, "kahn-agent", batch="k1")
+        assert again == first
+        assert again.replayed
+    assert len(list(refused)) == 1, "a retry puts nothing aside once more"
     assert words(intake.admit([KAHN], "kahn-agent", batch="k2")) == [("accepted", 3)]
+    assert journal.last == 3
 
 
-def test_a_key_that_stood_for_another_batch_is_an_error(journal):
+def test_the_first_answer_comes_again_with_its_duplicates_and_refusals(journal):
+    intake = intake_of(journal)
+    one, two, changed = message(1), message(2), spoke("e1", text="b")
+    intake.admit([one, spoke("e1", text="a")])
+    lines = [two, one, two, changed, b"nope", KAHN]
+    first = intake.admit(lines, batch="k")
+    assert words(first) == [
+        ("accepted", 3), ("duplicate", 1), ("duplicate", 3), ("refused", None), ("refused", None),
+        ("accepted", 4),
+    ]  # fmt: skip
+    again = intake_of(journal).admit(lines, batch="k")
+    assert words(again) == words(first)
+    assert again.replayed
+    assert "was refused when its batch was first sent" in again[3].problems[0].message
+    assert again[4] == first[4]
+
+
+@pytest.mark.parametrize("other", [[KAHN, KAHN], [KAHN + b" "], [b"nope"], []])
+def test_a_key_that_stood_for_other_lines_is_an_error(journal, other):
     intake = intake_of(journal)
     intake.admit([KAHN], "kahn-agent", batch="k1")
-    with pytest.raises(KeyReused):
-        intake.admit([KAHN, KAHN], "kahn-agent", batch="k1")
+    for door in (intake, intake_of(journal)):
+        with pytest.raises(KeyReused):
+            door.admit(other, "kahn-agent", batch="k1")
+        with pytest.raises(KeyReused):
+            door.admit([KAHN], "kahn-ci", batch="k1")
     assert journal.last == 1
+
+
+def test_a_key_binds_when_a_line_was_kept_and_not_before(journal):
+    intake = intake_of(journal)
+    assert words(intake.admit([b"nope"], "kahn-agent", batch="k")) == [("refused", None)]
+    assert words(intake.admit([KAHN], "kahn-agent", batch="k")) == [("accepted", 1)]
+
+
+def test_a_key_of_format_1_lets_in_what_is_absent_of_its_batch(journal):
+    """Half a batch could be kept under a key that claimed all of it."""
+    lines = [KAHN.replace(b'"task":"t"', b'"task":"%d"' % n) for n in range(1, 5)]
+    intake = intake_of(journal)
+    old = Mark("batch:k", 4)
+    kept = [Entry("kahn-agent", "kahn", "r1", line) for line in lines[:2]]
+    journal.append(kept, mark=old)
+    journal.append([Entry("kahn-agent", "kahn", "r1", KAHN)])
+    verdicts = intake.admit(lines, "kahn-agent", batch="k")
+    assert words(verdicts) == [("duplicate", 1), ("duplicate", 2), ("accepted", 4), ("accepted", 5)]
+    assert words(intake.admit(lines, "kahn-agent", batch="k")) == words(verdicts)
+    assert journal.last == 5
+    with pytest.raises(KeyReused):
+        intake.admit([KAHN], "kahn-agent", batch="k")
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["accepted", "refused"]), st.just(0))
+        | st.tuples(st.sampled_from(["duplicate", "inside"]), st.integers(0, 9))
+    )
+)
+def test_verdicts_in_a_mark_come_out_as_they_went_in(outcomes):
+    assert list(unpack(pack(outcomes))) == outcomes
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda cache: b"",
+        lambda cache: b"[]",
+        lambda cache: cache[:-9],
+        lambda cache: orjson.dumps({**orjson.loads(cache), "cursor": 2}),
+        lambda cache: orjson.dumps({**orjson.loads(cache), "cursor": -1}),
+        lambda cache: orjson.dumps({**orjson.loads(cache), "cursor": 99}),
+        lambda cache: orjson.dumps({**orjson.loads(cache), "link": "1:00"}),
+        lambda cache: orjson.dumps({**orjson.loads(cache), "places": {"batch:k": ["x"]}}),
+        lambda cache: orjson.dumps({**orjson.loads(cache), "places": {"batch:k": [1, 2, 3, 4]}}),
+    ],
+)
+def test_an_odd_cache_of_marks_is_made_anew(tmp_path, spoil):
+    path = tmp_path / "marks.json"
+    with Journal(FileStore(tmp_path)) as journal:
+        intake = Intake(journal, registry.dialects(), marks=Marks(journal, path))
+        intake.admit([KAHN, KAHN], "kahn-agent", batch="k")
+        intake.admit([KAHN], "kahn-agent", mark=Mark("file:a", 9))
+        right = intake.marks.place("batch:k")
+        intake.marks.save()
+    path.write_bytes(spoil(path.read_bytes()))
+    with Journal(FileStore(tmp_path)) as journal:
+        assert Marks(journal, path).place("batch:k") == right
+
+
+def test_a_cache_of_marks_of_another_history_is_not_believed(tmp_path):
+    for name, key in (("one", "a"), ("two", "b")):
+        with Journal(FileStore(tmp_path / name)) as journal:
+            intake = Intake(
+                journal, registry.dialects(), marks=Marks(journal, tmp_path / name / "marks.json")
+            )
+            intake.admit([KAHN], "kahn-agent", batch=key)
+            intake.marks.save()
+    shutil.copy(tmp_path / "one/marks.json", tmp_path / "two/marks.json")
+    with Journal(FileStore(tmp_path / "two")) as journal:
+        marks = Marks(journal, tmp_path / "two/marks.json")
+        assert marks.place("batch:a") is None
+        assert marks.place("batch:b") is not None
+
+
+def test_a_key_is_not_remembered_past_pruning(tmp_path):
+    with Home(tmp_path, segment_size=1) as home:
+        home.intake.admit([KAHN], "kahn-agent", batch="k")
+        home.clock = lambda: time.time() + 100
+        home.prune(1, open_too=True)
+        again = home.intake.admit([KAHN], "kahn-agent", batch="k")
+        assert not again.replayed
+        assert again[0].seq > 1
 
 
 def test_a_mark_stays_with_its_records(tmp_path):
     with Journal(FileStore(tmp_path)) as journal:
         intake = Intake(journal, registry.dialects(), marks=Marks(journal, tmp_path / "marks.json"))
-        intake.admit([KAHN, KAHN], "kahn-agent", mark=("file:a", 200))
+        intake.admit([KAHN, KAHN], "kahn-agent", mark=Mark("file:a", 200))
         intake.marks.save()
-        intake.admit([KAHN], "kahn-agent", mark=("file:a", 300))
+        intake.admit([KAHN], "kahn-agent", mark=Mark("file:a", 300))
     with Journal(FileStore(tmp_path)) as journal:
-        assert Marks(journal, tmp_path / "marks.json").place("file:a") == (300, 3)
-        assert Marks(journal).place("file:a") == (300, 3)
+        assert Marks(journal, tmp_path / "marks.json").place("file:a")[:2] == (300, 3)
+        assert Marks(journal).place("file:a")[:2] == (300, 3)
         assert Marks(journal).place("file:b") is None
 
 

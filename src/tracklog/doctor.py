@@ -1,5 +1,6 @@
 """Looks over a home: what is wrong, and the command that mends it."""
 
+import getpass
 import os
 import platform
 import shutil
@@ -13,7 +14,7 @@ from tracklog import __version__
 from tracklog.errors import TracklogError
 from tracklog.frame import stamp
 from tracklog.home import Home
-from tracklog.segments import check_format
+from tracklog.segments import check_format, quarantine
 from tracklog.verify import verify
 
 LOW = 1 << 30
@@ -56,6 +57,14 @@ def doctor(home: Path, now: float) -> Iterator[Check]:
         mend = f"tracklog verify --home {quote(str(home))}"
         yield Check("chain", "error", str(report.faults[0]), mend)
     yield from _inside(home, now)
+
+
+def accept(home: Path, now: float) -> list[Path]:
+    """Accepts what recovery has set aside, on record in the home; the files that were new."""
+    found = quarantine.pieces(home)
+    if found:
+        quarantine.accept(home, found, by=getpass.getuser(), at=stamp(now))
+    return found
 
 
 def _home(home: Path) -> Check:
@@ -106,14 +115,14 @@ def _space(home: Path) -> Check:
 
 
 def _inside(home: Path, now: float) -> Iterator[Check]:
-    torn = [path for path in (home / "quarantine").glob("*") if path.is_file()]
-    if torn:
+    if torn := quarantine.pieces(home):
         message = (
             "a piece was set aside" if len(torn) == 1 else f"{len(torn)} pieces were set aside"
         )
-        yield Check("quarantine", "warning", message, f"look into {home / 'quarantine'}")
+        mend = f"look into {home / 'quarantine'}, then: tracklog doctor --accept"
+        yield Check("quarantine", "warning", message, mend)
     else:
-        yield Check("quarantine", "ok", "nothing was ever torn")
+        yield Check("quarantine", "ok", "nothing was set aside that was not accepted")
     with Home(home, readonly=True) as opened:
         last = opened.journal.read(opened.journal.last - 1, 1)
         yield _index(opened)

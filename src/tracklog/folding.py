@@ -95,7 +95,7 @@ class Folding:
         changes = [*self._changes(batch), *self._sums(batch), *self._rests(batch)]
         changes += self._pasts(batch)
         told = (batch.findings, batch.words, _names(batch), batch.silent, batch.anew)
-        self.index.apply(cursor, changes, *told)
+        self.index.apply(cursor, changes, *told, link=self.journal.link(cursor))
         self.at = cursor
         self._trim()
         return 0

@@ -70,6 +70,7 @@ class Indexer:
         self.dialects = {dialect.name: dialect for dialect in dialects}
         self.folds = {fold.name: fold for fold in folds}
         self._print = _fingerprint(self.dialects, self.folds, words)
+        self._same_history = False
         self._folding = Folding(journal, index, self.dialects, self.folds, words=words)
 
     def catch_up(self, progress: Progress | None = None, patience: float = 1) -> list[Finding]:
@@ -282,6 +283,10 @@ class Indexer:
             return "records were pruned"
         if self.index.cursor > self.journal.last:
             return "the journal is shorter than it was"
+        if not self._same_history:
+            if notes.get("link", "") != self.journal.link(self.index.cursor):
+                return "it was made from another history of the journal"
+            self._same_history = True
         return None
 
     def _behind(self) -> Finding:

@@ -13,7 +13,7 @@ from operator import attrgetter, itemgetter
 from typing import NamedTuple, Protocol
 
 from tracklog import frame
-from tracklog.errors import BadLine, NotAppended, Overtaken
+from tracklog.errors import BadFormat, BadLine, NotAppended, Overtaken
 from tracklog.event import Finding
 from tracklog.frame import Erased, Mark, Record, Run, stamp
 from tracklog.stores import Group, Store
@@ -125,14 +125,14 @@ class Journal:
         An empty list means the end. A line that is no record any more is passed over and becomes
         a finding; the records around it are not affected.
         """
-        while True:
-            frames = self.store.read(after, limit, run)
-            records = frame.records(frames)
-            if run is None and records:
-                self._look_for_gaps(after, records)
-            if records or not frames:
+        behind = after
+        while frames := self.store.read(behind, limit, run):
+            if records := frame.records(frames):
+                if run is None:
+                    self._look_for_gaps(after, records)
                 return records
-            limit *= 2  # nothing but damage: look further
+            behind = frame.seq_of(frames[-1])  # nothing but damage: look further
+        return []
 
     def records(
         self, after: int = 0, run: Run | None = None, through: int | None = None
@@ -161,6 +161,18 @@ class Journal:
     def runs(self) -> Iterable[Run]:
         """Every run of which something is kept."""
         return self.store.runs()
+
+    def link(self, seq: int) -> str:
+        """The end of the chain behind the group that holds a record, as `through:chain`.
+
+        A cache that was filled up to a record notes it: the same number in another history of the
+        journal has another chain. Empty when there is no such group, or its link is damaged.
+        """
+        try:
+            link = next(self.store.links(seq - 1), None) if seq > 0 else None
+        except (BadFormat, FileNotFoundError):
+            return ""
+        return f"{link.through}:{link.chain.hex()}" if link else ""
 
     def wait(self, after: int, timeout: float | None = None) -> bool:
         """Whether there is a record behind `after`, as soon as there is or when time is up."""

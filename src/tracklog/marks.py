@@ -15,7 +15,6 @@ from typing import Literal, NamedTuple
 import orjson
 
 from tracklog.disk import Disk, write_file
-from tracklog.errors import TracklogError
 from tracklog.frame import Mark
 from tracklog.journal import Journal
 
@@ -125,7 +124,11 @@ class Marks:
         with self._mutex:
             self._catch_up()
             places = {source: list(place) for source, place in self._places.items()}
-            cache = {"cursor": self._cursor, "link": self._link(), "places": places}
+            cache = {
+                "cursor": self._cursor,
+                "link": self._journal.link(self._cursor),
+                "places": places,
+            }
         with contextlib.suppress(OSError):  # a cache: it is made again from the journal
             write_file(Disk(), self._path, orjson.dumps(cache))
 
@@ -153,22 +156,18 @@ class Marks:
         self._places[mark.source] = Place(mark.through, seq, mark.sha256, mark.verdicts)
         self._places.move_to_end(mark.source)
 
-    def _link(self) -> str:
-        """The end of the chain of the group that holds the last record that was read."""
-        link = next(self._journal.store.links(self._cursor - 1), None) if self._cursor else None
-        return f"{link.through}:{link.chain.hex()}" if link else ""
-
     def _load(self, path: Path) -> None:
         """Takes the cache over, if it is of this journal and of no other history of it."""
         try:
             cache = orjson.loads(path.read_bytes())
             places = {source: _place(*parts) for source, parts in cache["places"].items()}
             self._cursor = int(cache["cursor"])
-            if not 0 <= self._cursor <= self._journal.last or cache["link"] != self._link():
+            known = self._journal.link(self._cursor)
+            if not 0 <= self._cursor <= self._journal.last or cache["link"] != known:
                 self._cursor = 0
                 return
             self._places.update(places)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, TracklogError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             self._cursor = 0  # a cache: it is made again from the journal
 
 

@@ -17,6 +17,7 @@ from tracklog.segments import (
     last_link,
     lines,
     pruned,
+    quarantine,
     segment_path,
     still,
     whole_groups,
@@ -133,6 +134,7 @@ class _Verifying:
                 self.through, self.before = first - 1, None
             self._segment(first, size, chain_size, last=first == max(sizes))
         self._erasures()
+        self._aside(home)
         chained = (self.before or chain.ORIGIN).hex()
         self.report.head = Head(self.through, chained)
         self._anchor()
@@ -299,6 +301,13 @@ class _Verifying:
             self.report.notes.append(
                 f"{frames.size - end} bytes behind record {through} are torn and were never "
                 "acknowledged; opening the journal moves them to quarantine"
+            )
+
+    def _aside(self, home: Path) -> None:
+        for path in quarantine.pieces(home):
+            self.report.notes.append(
+                f"{path.stat().st_size:,} bytes that a crash left are in quarantine/{path.name}; "
+                "`tracklog doctor --accept` ends this notice"
             )
 
     def _erasures(self) -> None:

@@ -15,16 +15,26 @@ from tracklog.cli import _terminal as terminal
 Examples:
   tracklog doctor
   tracklog doctor --json | jq 'select(.state != "ok")'
+  tracklog doctor --accept
 \b
 Exit code: 0 well, 1 something is wrong.""",
 )
 @_home.home_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per check.")
-def command(home: Path, as_json: bool) -> None:
-    """Look over the home: permissions, free space, the chain, the clock, versions."""
-    from tracklog.doctor import doctor  # noqa: PLC0415  # slow to import
+@click.option(
+    "--accept", "accepting", is_flag=True, help="Accept what recovery after a crash set aside."
+)
+def command(home: Path, as_json: bool, accepting: bool) -> None:
+    """Look over the home: permissions, free space, the chain, the clock, versions.
+
+    What recovery after a crash set aside is reported here and by `verify` until --accept.
+    """
+    from tracklog.doctor import accept, doctor  # noqa: PLC0415  # slow to import
 
     wrong = False
+    if accepting:
+        for path in accept(home, time.time()):
+            click.echo(f"accepted {path.name}, on record in {home / 'accepted'}", err=True)
     for check in doctor(home, time.time()):
         wrong = wrong or check.state == "error"
         if as_json:

@@ -1,6 +1,7 @@
 """`tracklog record`: lines in, numbers out, each as soon as it is safe."""
 
 import os
+import stat
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ Examples:
   some-agent | tracklog record --dialect kahn-agent
   tracklog record runs/*.jsonl
   some-agent | tracklog record --json | jq -r .seq
+  tracklog record --key nightly-7 < lines.jsonl   (may be sent again: nothing doubles)
 \b
 Exit code: 0 all kept, 1 something refused, 2 usage or I/O.""",
 )
@@ -44,6 +46,10 @@ Exit code: 0 all kept, 1 something refused, 2 usage or I/O.""",
     help="What a number promises: see docs/promises.md.",
 )
 @click.option("--redact", is_flag=True, help="Take secrets out of what is kept, on record.")
+@click.option(
+    "--key", metavar="KEY", help="Name of the piped stream: sent again under it, nothing doubles."
+)
+@click.option("--again", is_flag=True, help="Keep a file's lines once more from its start.")
 @click.option("--max-line", type=click.IntRange(min=1), metavar="BYTES", help="The line cap.")
 def command(
     files: tuple[str, ...],
@@ -52,11 +58,14 @@ def command(
     as_json: bool,
     durability: Any,
     redact: bool,
+    key: str | None,
+    again: bool,
     max_line: int | None,
 ) -> None:
     """Keep lines in the journal; a line that got its number survives a crash and a power cut.
 
-    What is refused is kept aside with its reasons.
+    What is refused is kept aside with its reasons. A file that was recorded before, or whose
+    recording was cut short, is continued where it stopped; a pipe is when it has a --key.
     """
     from tracklog import registry  # noqa: PLC0415  # the dialects are slow to import
     from tracklog.lines import CAP  # noqa: PLC0415
@@ -71,7 +80,7 @@ def command(
         with _home.writing(home, **options) as opened:
             for name in names:
                 try:
-                    for line, verdict in _kept(opened, name, dialect):
+                    for line, verdict in _kept(opened, name, dialect, key, again=again):
                         counts[verdict.verdict] += 1
                         counts["last"] = max(counts["last"], verdict.seq or 0)
                         _report(name if files else None, line, verdict, as_json)
@@ -84,15 +93,34 @@ def command(
     sys.exit(2 if unread else 1 if counts["refused"] else 0)
 
 
-def _kept(home: "Home", name: str, dialect: str | None) -> "Iterator[tuple[Line, Verdict]]":
+def _kept(
+    home: "Home", name: str, dialect: str | None, key: str | None, *, again: bool
+) -> "Iterator[tuple[Line, Verdict]]":
     """What became of each line of an input, as soon as it is safe."""
-    from tracklog.lines import groups  # noqa: PLC0415  # slow to import
+    from tracklog.resuming import admit_stream  # noqa: PLC0415  # slow to import
 
-    with terminal.opened(name) as source:
-        raw = _Available(source.fileno()) if name == "-" else source
-        for group in groups(raw, home.intake.cap):
-            yield from zip(group, home.intake.admit_lines(group, dialect), strict=True)
+    with terminal.opened(name) as opened:
+        piped = name == "-"
+        stream = _Available(opened.fileno()) if piped else opened
+        source = f"key:{dialect or ''}:{key}" if piped and key else None
+        if not piped and stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+            source = _source(home, Path(name), dialect, again=again)
+        for lines, verdicts in admit_stream(home.intake, stream, source, dialect):
+            yield from zip(lines, verdicts, strict=True)
             sys.stdout.flush()
+
+
+def _source(home: "Home", path: Path, dialect: str | None, *, again: bool) -> str:
+    """The name under which a file leaves its place: another one when the file is another one."""
+    from tracklog.resuming import starts_alike  # noqa: PLC0415  # slow to import
+
+    whole = os.fsencode(path.resolve()).decode("utf-8", "backslashreplace")
+    name = f"record:{dialect or ''}:{whole}"
+    known = home.intake.marks.place(name)
+    while known and (again or not starts_alike(path, known)):
+        name += "+"
+        known = home.intake.marks.place(name)
+    return name
 
 
 def _end(counts: "Counter[str]", as_json: bool) -> None:

@@ -98,10 +98,12 @@ class Index(Protocol):
         names: Iterable[tuple[int, int]] = (),
         silent: Iterable[int] = (),
         anew: Iterable[tuple[str, str]] = (),
+        link: str = "",
     ) -> None:
         """Keeps changed states, findings, words and names (a number below 2^63, and a record that
         goes by it), and the new cursor: all or nothing. Findings come in the order of their records.
 
+        `link` is kept beside the cursor, under that name in the notes.
         The words of `silent` records are not found any more. Of the runs that were folded `anew`
         the findings that were kept before are forgotten first.
         """

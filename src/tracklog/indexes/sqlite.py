@@ -177,6 +177,7 @@ class SqliteIndex:
         names: Iterable[tuple[int, int]] = (),
         silent: Iterable[int] = (),
         anew: Iterable[tuple[str, str]] = (),
+        link: str = "",
     ) -> None:
         gone: list[tuple[str, str]] = []
 
@@ -207,6 +208,7 @@ class SqliteIndex:
             # In order, so that one page after the other is written.
             writer.executemany("INSERT OR IGNORE INTO names VALUES(?, ?)", sorted(names))
             writer.execute("UPDATE meta SET value = ? WHERE name = 'cursor'", (cursor,))
+            writer.execute("INSERT OR REPLACE INTO meta VALUES('link', ?)", (link,))
 
     def states(
         self, fold: str, *, prefix: str = "", after: str = "", limit: int = 1000

@@ -66,7 +66,7 @@ class Runs:
         self._heads[line[comma + 38 : line.find(EVENT, comma)]] = places
         return places
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path, chain: str) -> None:
         """Beside the segment; a home that cannot be written to does without."""
         body, rows, at = bytearray(), [], 0
         for (family, run), places in self.places.items():
@@ -74,7 +74,7 @@ class Runs:
             for numbers in places:
                 body += _little(numbers).tobytes()
             at = len(body)
-        said = {"first": self.first, "through": self.through, "size": self.size}
+        said = {"first": self.first, "through": self.through, "size": self.size, "chain": chain}
         head = orjson.dumps({**said, "crc": zlib.crc32(body), "runs": rows})
         temporary = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
         try:
@@ -108,8 +108,8 @@ class SavedRuns(NamedTuple):
         return Places(both[:count], both[count:])
 
 
-def load_runs(path: Path, first: int, size: int) -> SavedRuns | None:
-    """What is saved beside a segment of that size; None when missing, torn or stale."""
+def load_runs(path: Path, first: int, size: int, chain: str) -> SavedRuns | None:
+    """What is saved beside a segment of that size and chain; None when missing, torn or stale."""
     try:
         with path.open("rb") as file:
             length, check = map(int, file.readline(64).split())
@@ -119,7 +119,7 @@ def load_runs(path: Path, first: int, size: int) -> SavedRuns | None:
             body = file.read()[1:]
         if zlib.crc32(head) != check or zlib.crc32(body) != said["crc"]:
             return None
-        if said["first"] != first or said["size"] != size:
+        if said["first"] != first or said["size"] != size or said["chain"] != chain:
             return None
         rows = {(family, run): (at, count) for family, run, at, count in said["runs"]}
         return SavedRuns(path, first, start, rows)

@@ -266,7 +266,8 @@ class Reader:
         at = bisect_right(self._firsts, first)
         sealed = at < len(self._firsts)
         path = runs_path(self.folder, first)
-        saved = load_runs(path, first, size) if sealed else None
+        chain = self._seal(first) if sealed else ""
+        saved = load_runs(path, first, size, chain) if sealed else None
         if saved is not None:
             return self._keep(saved)
         runs = self._open if self._open and self._open.first == first else Runs(first)
@@ -275,9 +276,18 @@ class Reader:
             self._open = runs
             return runs
         runs.size = size
-        runs.save(path)
-        saved = load_runs(path, first, size)
+        runs.save(path, chain)
+        saved = load_runs(path, first, size, chain)
         return runs if saved is None else self._keep(saved)
+
+    def _seal(self, first: int) -> str:
+        """The chain at the end of a sealed segment; empty when it cannot be read."""
+        try:
+            with chain_path(self.folder, first).open("rb") as file:
+                link = last_link(file.fileno(), os.fstat(file.fileno()).st_size)
+        except FileNotFoundError:
+            return ""
+        return link.chain.hex() if link else ""
 
     def _keep(self, saved: SavedRuns) -> SavedRuns:
         self._saved[saved.first] = saved

@@ -21,7 +21,11 @@ _FOLDERS = ("journal", "refused")
 
 def upgrade(home: Path, disk: Disk) -> list[Finding]:
     """What was found on the way; nothing is done when the home has the present format."""
-    if check_format(home) != 1:
+    try:
+        format = check_format(home)
+    except OSError:
+        return []  # whoever opens it says why it cannot be read
+    if format != 1:
         return []
     with _alone(home):
         if check_format(home) != 1:  # another process was quicker
