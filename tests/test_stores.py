@@ -76,8 +76,8 @@ def test_files_are_for_their_owner_alone(tmp_path):
 def test_a_home_says_its_format_and_a_newer_one_is_refused(tmp_path):
     FileStore(tmp_path).close()
     assert (tmp_path / "format").read_bytes() == b"2\n"
-    (tmp_path / "format").write_bytes(b"2\n")
-    with pytest.raises(BadFormat, match="knows format 1"):
+    (tmp_path / "format").write_bytes(b"3\n")
+    with pytest.raises(BadFormat, match="knows the formats up to 2"):
         FileStore(tmp_path)
 
 
@@ -141,13 +141,14 @@ def test_a_read_only_store_changes_nothing(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
-def test_what_has_no_chain_line_is_not_read(tmp_path):
+def test_what_has_no_chain_line_yet_is_not_read_beside_a_writer(tmp_path):
     store = FileStore(tmp_path, durability="os")
     store.append(frames_of([b"{}"]))
+    reader = FileStore(tmp_path, readonly=True)
     with segment_path(tmp_path / "journal", 1).open("ab") as file:
         file.write(frames_of([b"{}"])(2).frames[0] + b"\n")
-    assert FileStore(tmp_path, readonly=True).read(0, 10) == store.read(0, 10)
-    assert store.last == 1
+    assert reader.read(0, 10) == store.read(0, 10)
+    assert reader.last == store.last == 1
 
 
 def test_a_place_in_the_middle_is_found_without_reading_what_is_before(tmp_path, monkeypatch):

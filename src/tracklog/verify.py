@@ -294,7 +294,8 @@ class _Verifying:
         seq = through
         for _, line in lines(frames.fd, end, frames.size):
             seq += 1
-            if seq_of(line) != seq and b"\0" not in line:
+            found = record(line)
+            if (found is None or found.seq != seq) and b"\0" not in line:
                 self.fault(through + 1, "a line that was never recorded stands in its place")
                 return
         if end < frames.size:

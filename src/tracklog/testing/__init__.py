@@ -420,10 +420,11 @@ class IndexSuite(ABC):
         index = self.open(tmp_path)
         with index.turn(1):
             index.clear({}, {"made": "here"})
-            index.apply(4, [("runs", "a", 4, b"{}")], [], [Words(4, "word")])
+            words = [Words(4, "word")]
+            index.apply(4, [("runs", "a", 4, b"{}")], [], words, link="4:abc")
         index.close()
         again = self.open(tmp_path)
-        assert (again.cursor, again.notes) == (4, {"made": "here"})
+        assert (again.cursor, again.notes) == (4, {"made": "here", "link": "4:abc"})
         assert (again.states("runs"), again.search(["word"])) == ([("a", b"{}")], [4])
         again.close()
 
