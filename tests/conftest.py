@@ -23,3 +23,27 @@ for name in list(os.environ):  # what a person may have set for programs that ar
 
 def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """What the crash tests counted, over all processes that ran them."""
+    columns = ("kills", "inside", "acknowledged", "lost", "doubled", "faults")
+    found = [
+        value
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", "") == "call"
+        for name, value in report.user_properties
+        if name == "crash"
+    ]
+    if not found:
+        return
+    total = {name: sum(row.get(name, 0) for row in found) for name in columns}
+    terminalreporter.section("crashes")
+    for row in [dict.fromkeys(columns), *sorted(found, key=lambda row: row["way"]), total]:
+        cells = (
+            name if row.get("way") is None and row is not total else row.get(name, 0)
+            for name in columns
+        )
+        way = row.get("way") or ("in all" if row is total else "")
+        terminalreporter.write_line(f"{way:<18}" + "".join(f"{cell:>14}" for cell in cells))

@@ -5,8 +5,13 @@ under the same key what was not acknowledged, and each line is there exactly onc
 no gap, `verify` proves it, and what was acknowledged is where it was.
 """
 
+import contextlib
+import errno
+import os
 import random
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +21,8 @@ from hypothesis import strategies as st
 from failing import HastyDisk, RememberingDisk
 from soaking import SEED, SOAK
 from tracklog.doctor import accept, doctor
+from tracklog.errors import JournalFull, NotAppended
+from tracklog.home import Home
 from tracklog.intake import Intake
 from tracklog.journal import Journal
 from tracklog.registry import dialect
@@ -320,3 +327,140 @@ def test_what_was_set_aside_is_reported_until_it_is_accepted(tmp_path):
         file.write(b'{"seq":2,"r')
     FileStore(tmp_path, disk=HastyDisk()).close()
     assert len(verify(tmp_path).notes) == 1, "another one is reported again"
+
+
+class Faulty(HastyDisk):
+    """Fails some calls in a row, from one on; a write stops halfway first."""
+
+    CALLS = ("open", "write", "sync", "sync_folder", "truncate", "rename", "remove")
+
+    def __init__(self, at: int = -1, times: int = 0, error: int = errno.EIO) -> None:
+        self.bad, self.error, self.calls = range(at, at + times), error, 0
+
+    def _call(self, name, *given):
+        number, self.calls = self.calls, self.calls + 1
+        if number in self.bad:
+            if name == "write" and len(given[1]) > 1:
+                super().write(given[0], given[1][: len(given[1]) // 2])
+            raise OSError(self.error, os.strerror(self.error))
+        return getattr(HastyDisk, name)(self, *given)
+
+
+for _name in Faulty.CALLS:
+    setattr(Faulty, _name, lambda self, *given, _name=_name: self._call(_name, *given))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("durability", ["sync", "lifecycle", "os"])
+@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
+def test_any_call_that_fails_in_a_row_is_got_over_without_a_restart(
+    tmp_path, durability, times, error
+):
+    """Each batch is sent again until it is taken: no wedge, nothing lost or doubled or put aside."""
+    batches = batches_of(1, 3, 2, 4)
+    counting = Faulty()
+    options = {"durability": durability, "segment_size": 700}
+    grown(tmp_path / "count", batches, disk=counting, **options)
+    opening = Faulty()
+    opened(tmp_path / "opening", opening, **options).journal.close()
+    for at in range(opening.calls, counting.calls):
+        home, disk = tmp_path / f"at{at}", Faulty(at, times, error)
+        intake = opened(home, disk, **options)
+        for key, lines in batches.items():
+            failures: list[str] = []
+            while True:
+                assert len(failures) < 2 * times + 2, f"call {at} is not got over: {failures}"
+                try:
+                    intake.admit(lines, "kahn-ci", batch=key)
+                    break
+                except NotAppended as failed:
+                    failures.append(failed.message)
+            assert not any("lost" in message for message in failures)
+        with contextlib.suppress(NotAppended):
+            intake.journal.close()
+        assert not list((home / "quarantine").iterdir())
+        retried(home, batches, {})
+
+
+def test_a_home_without_room_to_recover_can_be_read_and_recovers_when_there_is(tmp_path):
+    batches = batches_of(2, 3)
+    grown(tmp_path, batches)
+    with segment_path(tmp_path / "journal", 1).open("ab") as file:
+        file.write(b'{"seq":6,"received":"2026-05-05T09:00:00.000Z"')
+    full = FullDisk()
+    intake = opened(tmp_path, full)
+    assert [finding.name for finding in intake.journal.findings] == ["not-recovered"]
+    assert len(list(intake.journal.records())) == 5
+    for _ in range(2):
+        with pytest.raises(JournalFull):
+            intake.admit([line(50)], "kahn-ci", batch="new")
+    full.full = False
+    assert intake.admit([line(50)], "kahn-ci", batch="new")[0].seq == 6
+    intake.journal.close()
+    retried(tmp_path, {**batches, "new": [line(50)]}, {"new": range(6, 7)})
+
+
+class FullDisk(HastyDisk):
+    """Has no room for a new byte."""
+
+    full = True
+
+    def write(self, fd, block):
+        if self.full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(fd, block)
+
+
+CLAIM = """
+import sys
+from tracklog.errors import KeyReused
+from tracklog.home import Home
+home, worker, rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+line = b'{"ts":"2026-05-05T09:00:00.000Z","run_id":"r1","event":"node_transition","node_id":"%d-%d","from":"pending","to":"ready"}'
+with Home(home, durability="os") as opened:
+    for turn in range(rounds):
+        sys.stdin.readline()
+        other = turn % 5 == 4
+        lines = [line % (turn, n + 100 * worker * other) for n in range(3)]
+        try:
+            verdicts = opened.intake.admit(lines, "kahn-ci", batch=f"k{turn}")
+            print("replayed" if verdicts.replayed else "first", [v.seq for v in verdicts], flush=True)
+        except KeyReused:
+            print("409", flush=True)
+"""
+
+
+@pytest.mark.long
+def test_two_processes_race_for_a_key_and_the_batch_is_kept_once_each_time(tmp_path):
+    """A thousand races; every fifth with other lines, of which one side is refused."""
+    rounds = 1000
+    words = [sys.executable, "-c", CLAIM, str(tmp_path)]
+    racers = [
+        subprocess.Popen(
+            [*words, str(worker), str(rounds)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+        for worker in range(2)
+    ]
+    for turn in range(rounds):
+        for racer in racers:
+            racer.stdin.write("go\n")
+            racer.stdin.flush()
+        answers = [racer.stdout.readline().split(maxsplit=1) for racer in racers]
+        kinds = sorted(answer[0].strip() for answer in answers)
+        if turn % 5 == 4:
+            assert kinds == ["409", "first"]
+        else:
+            assert kinds == ["first", "replayed"]
+            assert answers[0][1] == answers[1][1], "both are told the same numbers"
+    for racer in racers:
+        racer.stdin.close()
+        assert racer.wait(60) == 0
+        racer.stdout.close()
+    with Home(tmp_path, readonly=True, index="sqlite::memory:") as home:
+        assert home.journal.last == 3 * rounds
+    assert verify(tmp_path).ok

@@ -1,0 +1,277 @@
+"""Kills aimed at large writes, for every way in: what was acknowledged is there, a retry is exact.
+
+A kill hits a process inside the write of a group of several megabytes, as a file system stops it
+between two pages. Then the same is sent again, under its key, from its file, or by its spool, and
+every line must be there exactly once.
+"""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+
+import httpx
+import orjson
+import pytest
+
+from collecting import lasting_port
+from soaking import SEED, SOAK
+from test_importing import SESSION, claude
+from tracklog.home import Home
+from tracklog.verify import verify
+
+TRACKLOG = str(Path(sys.executable).with_name("tracklog"))
+CONTRACTS = Path(__file__).parents[2] / "contracts"
+ENV = {name: value for name, value in os.environ.items() if not name.startswith("TRACKLOG")}
+LINES = 6_000
+"""Of about 700 bytes each: a group of four megabytes."""
+NDJSON = {"Content-Type": "application/x-ndjson"}
+
+pytestmark = pytest.mark.long
+
+
+def line(number: int) -> bytes:
+    """A line without identity: only its key, its place or its spool tells a retry."""
+    return (
+        b'{"ts":"2026-05-05T09:00:00.000Z","run_id":"r1","event":"node_transition",'
+        b'"node_id":"%d %b","from":"pending","to":"ready"}' % (number, b"x" * 560)
+    )
+
+
+class Tally:
+    """What is printed at the end of all tests."""
+
+    def __init__(self, record_property) -> None:
+        self.counts: Counter[str] = Counter()
+        self._record = record_property
+
+    def add(self, **counts: int) -> None:
+        self.counts.update(counts)
+
+    def done(self, way: str) -> None:
+        self._record("crash", {"way": way, **self.counts})
+        assert self.counts["lost"] == 0
+        assert self.counts["doubled"] == 0
+        assert self.counts["faults"] == 0
+        assert self.counts["inside"] > 0, "no kill hit a write: the aim is off"
+
+
+@pytest.fixture
+def tally(record_property):
+    return Tally(record_property)
+
+
+def started(*arguments: object, **options) -> subprocess.Popen:
+    return subprocess.Popen(
+        [TRACKLOG, *map(str, arguments)],
+        env=ENV,
+        stdin=options.pop("stdin", subprocess.DEVNULL),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **options,
+    )
+
+
+def run(*arguments: object, **options) -> int:
+    with started(*arguments, **options) as process:
+        process.communicate(timeout=300)
+        return process.returncode
+
+
+def size_of(home: Path) -> int:
+    """Bytes of all segments."""
+    return sum(path.stat().st_size for path in (home / "journal").glob("*.jsonl"))
+
+
+def kill_in_a_write(
+    process: subprocess.Popen, home: Path, group: int, chance: random.Random
+) -> bool:
+    """Kills it when the journal has begun to grow; whether that was inside the write of a group."""
+    before, wanted = size_of(home), chance.uniform(0, 0.7) * group
+    until = time.monotonic() + 120
+    while time.monotonic() < until and process.poll() is None:
+        if size_of(home) - before > wanted:
+            break
+    process.send_signal(signal.SIGKILL)
+    process.wait(30)
+    grown = size_of(home) - before
+    return 0 < grown % group < group
+
+
+def judged(home: Path, expected: list[bytes], tally: Tally) -> None:
+    """Counts what is missing and what is there twice, and proves the journal."""
+    with Home(home, readonly=True, index="sqlite::memory:") as opened:
+        records = list(opened.journal.records())
+    assert [each.seq for each in records] == list(range(1, len(records) + 1))
+    there, wanted = Counter(each.line for each in records), Counter(expected)
+    report = verify(home)
+    tally.add(
+        lost=(wanted - there).total(),
+        doubled=(there - wanted).total(),
+        faults=len(report.faults),
+    )
+
+
+class Server:
+    """`tracklog serve` on a port of its own."""
+
+    def __init__(self, home: Path, *, port: int = 0, durability: str = "os") -> None:
+        self.process = started("serve", "--home", home, "--port", port, "--durability", durability)
+        said = self.process.stdout.readline()
+        found = re.search(rb"http://[^\s:]+:(\d+)", said)
+        assert found, (said, self.process.stderr.read())
+        self.url, self.port = found[0].decode(), int(found[1])
+
+    def post(self, lines: list[bytes], key: str) -> httpx.Response:
+        with httpx.Client(timeout=120, trust_env=False) as client:
+            return client.post(
+                f"{self.url}/api/events/kahn-ci",
+                params={"batch": key},
+                content=b"\n".join(lines),
+                headers=NDJSON,
+            )
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.terminate()
+        self.process.communicate(timeout=60)
+
+
+@pytest.mark.parametrize("durability", ["sync", "os"])
+def test_serve(tmp_path, tally, durability):
+    chance = random.Random(SEED)
+    home, expected = tmp_path / "home", []
+    group = LINES * (len(line(1)) + 110)
+    for turn in range(4 * SOAK):
+        batch = [line(turn * LINES + n) for n in range(LINES)]
+        expected += batch
+        server = Server(home, durability=durability)
+        code = (
+            "import sys, httpx; "
+            "httpx.post(sys.argv[1], content=open(sys.argv[2], 'rb').read(), timeout=60,"
+            "headers={'Content-Type': 'application/x-ndjson'})"
+        )
+        body = tmp_path / "body"
+        body.write_bytes(b"\n".join(batch))
+        url = f"{server.url}/api/events/kahn-ci?batch=k{turn}"
+        sender = subprocess.Popen(
+            [sys.executable, "-c", code, url, str(body)], env=ENV, stderr=subprocess.DEVNULL
+        )
+        inside = kill_in_a_write(server.process, home, group, chance)
+        server.stop()
+        sender.wait(60)
+        tally.add(kills=1, inside=inside)
+        server = Server(home, durability=durability)
+        first = server.post(batch, f"k{turn}")
+        assert first.status_code == 200
+        assert (first.json()["accepted"], first.json()["duplicate"]) == (LINES, 0)
+        again = server.post(batch, f"k{turn}")
+        assert again.json() | {"replayed": True} == first.json() | {"replayed": True}
+        assert again.json()["replayed"] is True
+        assert server.post(batch[:-1], f"k{turn}").status_code == 409
+        tally.add(acknowledged=LINES)
+        server.stop()
+    judged(home, expected, tally)
+    tally.done(f"serve, {durability}")
+
+
+@pytest.mark.parametrize("verb", ["record", "record --key", "follow --once"])
+def test_a_file(tmp_path, tally, verb):
+    """Killed in the middle, begun again until it ends, and once more after that."""
+    chance = random.Random(SEED)
+    home, folder = tmp_path / "home", tmp_path / "logs"
+    folder.mkdir()
+    path = folder / "run.jsonl"
+    lines = [line(n) for n in range(4 * LINES)]
+    path.write_bytes(b"".join(each + b"\n" for each in lines))
+
+    def begin() -> subprocess.Popen:
+        if verb == "record --key":
+            with path.open("rb") as file:
+                return started("record", "--home", home, "--key", "k", stdin=file)
+        name = folder if verb.startswith("follow") else path
+        return started(*verb.split(), name, "--home", home)
+
+    for _ in range(4 * SOAK):
+        process = begin()
+        inside = kill_in_a_write(process, home, 200 << 10, chance)
+        process.communicate()
+        tally.add(kills=1, inside=inside)
+    for _ in range(2):
+        process = begin()
+        _, error = process.communicate(timeout=300)
+        assert process.returncode == 0, error
+    tally.add(acknowledged=len(lines))
+    judged(home, lines, tally)
+    tally.done(verb)
+
+
+def test_import(tmp_path, tally):
+    chance = random.Random(SEED)
+    home, path = tmp_path / "home", tmp_path / f"{SESSION}.jsonl"
+    path.write_bytes(b"".join(orjson.dumps(each) + b"\n" for each in islice(claude(), 4000)))
+    assert run("import", path, "--home", tmp_path / "whole") == 0
+    with Home(tmp_path / "whole", readonly=True, index="sqlite::memory:") as opened:
+        whole = [each.line for each in opened.journal.records()]
+    for _ in range(3 * SOAK):
+        process = started("import", path, "--home", home)
+        inside = kill_in_a_write(process, home, 500 << 10, chance)
+        process.communicate()
+        tally.add(kills=1, inside=inside)
+    for _ in range(2):
+        assert run("import", path, "--home", home) == 0
+    tally.add(acknowledged=len(whole))
+    judged(home, whole, tally)
+    tally.done("import")
+
+
+EMIT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import kahn_emit
+with kahn_emit.Emitter("r1", url=sys.argv[2]) as run:
+    for number in range(int(sys.argv[3]), int(sys.argv[4])):
+        run.node_transition(node_id=f"{number} " + "x" * 560, **{"from": "pending", "to": "ready"})
+"""
+
+
+def test_the_python_emitter(tmp_path, tally):
+    """The collector is killed inside a write; the spool sends again what was not acknowledged."""
+    chance = random.Random(SEED)
+    home, port, count = tmp_path / "home", lasting_port(), 5_000
+    env = {**ENV, "TRACKLOG_SPOOL": str(tmp_path / "spool")}
+    server = Server(home, port=port)
+
+    def emit(start: int, stop: int) -> subprocess.Popen:
+        words = [sys.executable, "-c", EMIT, str(CONTRACTS), server.url, str(start), str(stop)]
+        return subprocess.Popen(words, env=env, stderr=subprocess.DEVNULL)
+
+    for turn in range(3 * SOAK):
+        program = emit(turn * count, turn * count + count)
+        inside = kill_in_a_write(server.process, home, 500 << 10, chance)
+        server.stop()
+        program.wait(120)
+        tally.add(kills=1, inside=inside)
+        server = Server(home, port=port)
+    until = time.monotonic() + 120
+    while any((tmp_path / "spool").rglob("*.spool")) and time.monotonic() < until:
+        emit(0, 0).wait(60)
+    server.stop()
+    numbers = Counter()
+    with Home(home, readonly=True, index="sqlite::memory:") as opened:
+        for record in opened.journal.records():
+            numbers[int(orjson.loads(record.line)["node_id"].split()[0])] += 1
+    wanted = 3 * SOAK * count
+    tally.add(
+        acknowledged=numbers.total(),
+        lost=len(set(range(wanted)) - set(numbers)),
+        doubled=numbers.total() - len(numbers),
+        faults=len(verify(home).faults),
+    )
+    tally.done("emitter, Python")
