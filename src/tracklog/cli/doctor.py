@@ -18,7 +18,7 @@ Examples:
 \b
 Exit code: 0 well, 1 something is wrong.""",
 )
-@_home.home_option
+@_home.read_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per check.")
 def command(home: Path, as_json: bool) -> None:
     """Look over the home: permissions, free space, the chain, the clock, versions."""
