@@ -79,7 +79,7 @@ def listen(host: str, port: int) -> socket.socket:
             raise TracklogError(
                 f"port {port} of {host} is taken",
                 "the demo (`make run`) or another collector is running there: stop it with Ctrl-C, "
-                "or choose another port with --port; 0 takes any that is free",
+                "or choose another port; `--port 0` takes any that is free",
             ) from None
         if error.errno == errno.EACCES:
             raise TracklogError(
