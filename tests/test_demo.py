@@ -144,14 +144,20 @@ def shown(tmp_path):
     """`tracklog demo` of a user with nothing but a home directory: its address and its words."""
     env = {key: value for key, value in os.environ.items() if not key.startswith("TRACKLOG")}
     env["HOME"] = str(tmp_path)
-    with forking.Tracklog(
-        "demo", "--port", "0", env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
-        words = [process.stdout.readline().decode() for _ in range(3)]
-        url = re.search(r"http://\S+?:[0-9]+", words[0])[0]
-        yield env, url, "".join(words)
-        process.terminate()
-        process.communicate(timeout=60)
+    out = tmp_path / "out"
+    with (
+        out.open("wb") as file,
+        forking.Tracklog(
+            "demo", "--port", "0", env=env, stdout=file, stderr=subprocess.DEVNULL
+        ) as process,
+    ):
+        try:
+            assert eventually(lambda: out.read_text().count("\n") >= 3), out.read_text()
+            url = re.search(r"http://\S+?:[0-9]+", out.read_text())[0]
+            yield env, url, out.read_text()
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
 
 
 def test_the_demo_says_how_it_is_looked_at_and_that_works(shown):
