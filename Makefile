@@ -41,7 +41,7 @@ setup: .venv/.ready $(TS)/dist/.ready $(BUILT)  ## Install everything that is ne
 
 run: setup  ## Start the collector and its console; a demo, as long as nothing was recorded. Ctrl-C stops it.
 	@if [ -d "$${TRACKLOG_HOME:-$$HOME/.local/share/tracklog}/journal" ]; then exec $(BIN)/tracklog serve; \
-	else echo "Nothing was recorded yet, so here is a demo; \`$(BIN)/tracklog serve\` records."; exec $(BIN)/tracklog demo; fi
+	else echo "Nothing was recorded yet, so here is a demo. \`. .venv/bin/activate\` puts \`tracklog\` on the path of another terminal."; exec $(BIN)/tracklog demo; fi
 
 test: test-python test-ts test-browser  ## Run all tests.
 

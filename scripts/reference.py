@@ -8,6 +8,7 @@ import click
 
 from tracklog import chain, errors, registry
 from tracklog.cli import tracklog
+from tracklog.cli._groups import grouped
 from tracklog.collector.routes import ROUTES
 from tracklog.collector.routing import Param
 from tracklog.dialects import Dialect
@@ -35,30 +36,40 @@ def pages() -> dict[Path, str]:
 
 
 def _readme() -> str:
-    """The README with its table of dialects made anew."""
+    """The README with its tables of dialects and of verbs made anew."""
     rows = ["| dialect | what it tells | kinds | fields |", "|---|---|---|---|"]
     for dialect in registry.dialects():
         policy = dialect.policy
         known = f"{len(dialect.kinds)} known, {policy.kinds}" if dialect.kinds else policy.kinds
         rows.append(f"| `{dialect.name}` | {dialect.about} | {known} | {policy.fields} |")
-    return _filled(README, "dialects", "\n".join(rows))
+    text = _filled(README.read_text(), "dialects", "\n".join(rows))
+    return _filled(text, "verbs", _groups())
+
+
+def _groups() -> str:
+    """The groups of verbs, from the table that the help is made of."""
+    rows = ["| to | use |", "|---|---|"]
+    for group, members in grouped(tracklog.list_commands(click.Context(tracklog))):
+        verbs = ", ".join(f"`{verb}`" for verb in members)
+        rows.append(f"| **{group.name}**: {group.about} | {verbs} |")
+    return "\n".join(rows)
 
 
 def _format() -> str:
     """The page on the journal's format with what the arithmetic says of itself."""
-    return _filled(FORMAT, "chain", f"```text\n{inspect.getdoc(chain)}\n```")
+    return _filled(FORMAT.read_text(), "chain", f"```text\n{inspect.getdoc(chain)}\n```")
 
 
-def _filled(page: Path, name: str, text: str) -> str:
+def _filled(page: str, name: str, text: str) -> str:
     """A page written by hand, with one derived part."""
     opening = f"<!-- {name}: derived by scripts/derive.py -->\n"
-    before, start, rest = page.read_text().partition(opening)
+    before, start, rest = page.partition(opening)
     _, end, after = rest.partition(f"<!-- /{name} -->")
     return f"{before}{start}{text}\n{end}{after}"
 
 
 def _cli() -> str:
-    parts = ["# The command line\n\nWhat `tracklog VERB --help` prints.\n"]
+    parts = ["# The command line\n\nWhat `tracklog VERB --help` prints.\n", f"{_groups()}\n"]
     # The group's own settings, too: a verb remembers the help option of whoever asked first.
     settings = {**tracklog.context_settings, "terminal_width": 90, "max_content_width": 90}
     root = click.Context(tracklog, info_name="tracklog", **settings)

@@ -1,6 +1,7 @@
 """The command line as a person and as a program meet it: real processes, real files."""
 
 import os
+import re
 import subprocess
 import sys
 from functools import partial
@@ -12,6 +13,8 @@ import pytest
 import forking
 import sampling as samples
 from tracklog import __version__, registry
+from tracklog.cli import tracklog as group
+from tracklog.cli._groups import GROUPS
 
 GOOD = samples.ROOT / "dialects/kahn-agent/good/converges.jsonl"
 START = b'{"ts":"2026-05-05T09:00:00.000Z","run_id":"r1","event":"agent_run_start","agent_id":"a","task":"t"}\n'
@@ -281,3 +284,33 @@ def test_version_imports_nothing_heavy():
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_prints_a_script(shell):
     assert b"_TRACKLOG_COMPLETE" in tracklog("completion", shell).stdout
+
+
+def test_every_verb_is_in_one_group_and_help_lists_it_there_once():
+    verbs = group.list_commands(None)
+    placed = [verb for each in GROUPS for verb in each.verbs]
+    assert sorted(placed) == sorted(verbs)
+    shown = forking.tracklog(None, "--help").stdout.decode()
+    for name, _, members in GROUPS:
+        section = re.search(rf"^{name} \(.*?\):\n((?:  .*\n)+)", shown, re.MULTILINE)[1]
+        assert re.findall(r"^  (\w+)", section, re.MULTILINE) == list(members)
+    assert "Other" not in shown
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["no-such-verb"], ["runs", "--no-such-option"], ["runs", "--limit", "few"], ["show"],
+        ["runs", "too", "many"], ["follow", "/no/such/folder"], ["check", "/no/such/file"],
+        ["schema", "no-such-schema"], ["host", "no-such-host"], ["runs", "--home", "http://x"],
+        ["runs", "--demo", "--home", "."], ["host", "fishbowl", "--no-such-option"],
+        ["exec"], ["record", "--dialect", "klingon", "/dev/null"],
+    ],
+)  # fmt: skip  # a table
+def test_every_error_is_spelled_alike_and_says_what_to_do_next(arguments, tmp_path):
+    done = forking.tracklog(tmp_path / "home", *arguments)
+    assert done.returncode == 2
+    lines = done.stderr.decode().splitlines()
+    assert sum(line.startswith("error: ") for line in lines) == 1, lines
+    assert "Error" not in done.stderr.decode()
+    assert lines[-1].startswith("  ") or "; " in lines[-1], lines

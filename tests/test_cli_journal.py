@@ -3,6 +3,7 @@
 import io
 import os
 import random
+import shutil
 import signal
 import stat
 import subprocess
@@ -548,7 +549,45 @@ def test_doctor_says_what_is_wrong_and_how_to_mend_it(home):
     assert ill.returncode == 1
     states = {each["name"]: (each["state"], each["mend"]) for each in objects(ill)}
     assert states["permissions"] == ("warning", f"chmod -R go-rwx {home}")
-    assert states["chain"] == ("error", f"tracklog verify --home {home}")
+    state, mend = states["chain"]
+    assert state == "error"
+    for command in (f"`tracklog verify --home {home}`", "`tracklog backup`", f"`mv {home} "):
+        assert command in mend
+
+
+def test_record_into_a_damaged_home_warns_and_records_all_the_same(home):
+    assert b"damaged" not in tracklog(home, "record", CONVERGES).stderr
+    assert b"damaged" not in tracklog(home, "record", CONVERGES).stderr
+    segment = next((home / "journal").glob("*.jsonl"))
+    segment.write_bytes(segment.read_bytes().replace(b"coder", b"codex", 1))
+    done = tracklog(home, "record", CONVERGES)
+    assert done.returncode == 0
+    warning, hint, summary = done.stderr.decode().splitlines()
+    assert warning == "warning: the journal is damaged: record 1: was changed"
+    assert "`tracklog doctor`" in hint
+    assert summary.startswith("8 accepted")
+
+
+def test_whatever_doctor_finds_comes_with_a_command(home):
+    tracklog(home, "record", CONVERGES)
+    tracklog(home, "runs")
+    home.chmod(0o755)
+    (home / "quarantine").mkdir(exist_ok=True)
+    (home / "quarantine" / "piece").write_bytes(b"torn")
+    for path in home.glob("index.db*"):
+        path.write_bytes(b"nonsense" * 1000)
+    segment = next((home / "journal").glob("*.jsonl"))
+    segment.write_bytes(segment.read_bytes().replace(b"coder", b"codex", 1))
+    found = {
+        check["name"]: check["mend"]
+        for check in objects(tracklog(home, "doctor", "--json"))
+        if check["state"] != "ok"
+    }
+    assert found.keys() >= {"permissions", "chain", "quarantine", "index"}
+    for name, mend in found.items():
+        program = mend.split("`")[1] if "`" in mend else mend
+        assert program.startswith("tracklog ") or shutil.which(program.split()[0]), (name, mend)
+        assert str(home) in mend, (name, mend)
 
 
 def test_doctor_looks_at_the_index_and_knows_a_broken_one(home):
@@ -564,7 +603,10 @@ def test_doctor_looks_at_the_index_and_knows_a_broken_one(home):
     assert index()["message"] == "up to record 8 of 9: it catches up when asked"
     for path in home.glob("index.db*"):
         path.write_bytes(b"nonsense" * 1000)
-    assert (index()["state"], index()["mend"]) == ("warning", "tracklog rebuild")
+    assert (index()["state"], index()["mend"]) == (
+        "warning",
+        f"tracklog rebuild --home {home}",
+    )
     assert tracklog(home, "runs").returncode == 0
     assert index()["state"] == "ok"
 

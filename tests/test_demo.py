@@ -1,11 +1,16 @@
 """The demo: a fleet in every dialect, in a home of its own, that goes on when it is answered."""
 
+import os
+import re
+import subprocess
 import threading
 import time
 from collections import Counter
 
+import httpx
 import pytest
 
+import forking
 from tracklog import answers, demo, registry
 from tracklog.collector import operator
 from tracklog.errors import TracklogError
@@ -132,3 +137,61 @@ def test_runs_of_somebody_else_are_not_removed_with_it(made):
 def test_a_demo_that_is_played_is_not_removed(tmp_path):
     with demo.Demo(tmp_path / "demo"), pytest.raises(TracklogError, match="is being played"):
         demo.remove(tmp_path / "demo")
+
+
+@pytest.fixture
+def shown(tmp_path):
+    """`tracklog demo` of a user with nothing but a home directory: its address and its words."""
+    env = {key: value for key, value in os.environ.items() if not key.startswith("TRACKLOG")}
+    env["HOME"] = str(tmp_path)
+    out = tmp_path / "out"
+    with (
+        out.open("wb") as file,
+        forking.Tracklog(
+            "demo", "--port", "0", env=env, stdout=file, stderr=subprocess.DEVNULL
+        ) as process,
+    ):
+        try:
+            assert eventually(lambda: out.read_text().count("\n") >= 3), out.read_text()
+            url = re.search(r"http://\S+?:[0-9]+", out.read_text())[0]
+            yield env, url, out.read_text()
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
+
+
+def test_the_demo_says_how_it_is_looked_at_and_that_works(shown):
+    env, _, words = shown
+    commands = re.findall(r"`tracklog (\w+ --demo)`", words)
+    assert [command.split()[0] for command in commands] == ["runs", "inbox", "top"]
+    for command in commands:
+        done = forking.tracklog(None, *command.split(), env=env)
+        assert done.returncode == 0, done.stderr
+        assert b"release-2-4-1" in done.stdout, command
+    done = forking.tracklog(None, "runs", env=env)
+    assert done.returncode == 2
+    assert b"--demo looks at the demo" in done.stderr
+
+
+def test_a_demo_records_nothing_that_is_sent_to_it_and_says_so(shown):
+    env, url, _ = shown
+    line = b'{"ts":"2026-05-05T09:00:00.000Z","run_id":"mine","event":"agent_run_start","agent_id":"a","task":"x"}'
+    ndjson = {"Content-Type": "application/x-ndjson"}
+    for path in ("/api/events", "/api/events/kahn-agent"):
+        answer = httpx.post(url + path, content=line, headers=ndjson)
+        assert answer.status_code == 403
+        assert "demo" in answer.json()["error"]
+        assert "tracklog serve" in answer.json()["hint"]
+    for signal in ("traces", "logs", "metrics"):
+        answer = httpx.post(f"{url}/v1/{signal}", json={})
+        assert answer.status_code == 403
+        assert "demo" in answer.text
+    assert b"mine" not in forking.tracklog(None, "runs", "--demo", env=env).stdout
+    answered = httpx.post(f"{url}/api/inbox/rollout/answer", json={"answer": "go back", "by": "a"})
+    assert answered.status_code == 200, "its questions can be answered"
+
+
+def test_a_demo_elsewhere_is_named_by_its_home(tmp_path):
+    home = tmp_path / "elsewhere"
+    done = forking.tracklog(None, "demo", "--once", "--home", home)
+    assert f"`tracklog runs --home {home}`" in done.stdout.decode()

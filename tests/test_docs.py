@@ -1,12 +1,14 @@
 """Docs fail the build: every command shown is run, every link leads somewhere, nothing is undocumented."""
 
+import contextlib
 import os
 import re
+import select
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from click.testing import CliRunner
@@ -38,39 +40,67 @@ def steps(session: str) -> list[tuple[str, str]]:
     return found
 
 
-class Job(NamedTuple):
-    command: str
-    process: subprocess.Popen[bytes]
-    out: Path
-    shown: str
+def clone(folder: Path) -> Path:
+    """What a reader has after `git clone` and `make setup`: these files, and their environment."""
+    folder.mkdir()
+    for path in ROOT.iterdir():
+        if path.name not in (".git", ".venv", "build", "dist"):
+            (folder / path.name).symlink_to(path)
+    (folder / ".venv").symlink_to(sys.prefix)
+    return folder
+
+
+DRIVER = """
+set -u
+trap : TERM
+while read -r step; do
+    . "$step" </dev/null >"$step.out" 2>&1
+    echo done
+done
+wait
+"""
+"""One shell for all commands of a page, so that what one sets, or starts, is there for the next."""
 
 
 class Terminal:
-    """Enters the commands of a page in one folder, as a reader would who types them."""
+    """Types the commands of a page into one shell, which begins in a clone and knows nothing else.
+
+    Two things are not as printed: a server gets a port of its own, and `make setup`, which was
+    done before, only says what it would do.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.environment = {
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "HOME": str(folder),
-            "TRACKLOG_HOME": str(folder / "home"),
-            "COLUMNS": "100",
-            "CONTRACTS": str(ROOT / "contracts"),
-        }
+        self.folder = folder / "typed"
+        self.folder.mkdir()
+        user = folder / "user"
+        user.mkdir()
+        ours = str(Path(sys.executable).parent)
+        path = [each for each in os.environ["PATH"].split(":") if each != ours]
+        self.shell = subprocess.Popen(
+            ["bash", "--norc", "--noprofile", "-c", DRIVER],
+            cwd=clone(folder / "clone"),
+            env={"HOME": str(user), "PATH": ":".join(path)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
         self.port = "0"  # any; the first that listens says which
-        self.jobs: list[Job] = []
+        self.started = False
+        self.typed = 0
 
     def enter(self, command: str, shown: str) -> None:
         """Prints what is shown; beside a job, which takes its time, it may be entered again."""
-        command = command.replace("tracklog serve &", "tracklog serve --port 4318 &")
-        command = command.replace("4318", self.port)
-        if command == "fg":
-            said, shown = self._foreground(shown)
-        elif command.endswith(" &"):
-            said = self._background(command.removesuffix(" &"), shown)
+        command = re.sub(
+            r"(tracklog (?:serve|demo))(?=.* &$)(?!.*--port)", r"\1 --port 4318", command
+        )
+        command = command.replace("4318", self.port).replace("make setup", "make -n setup")
+        if command.endswith(" &"):
+            said = self._begin(command, shown)
         else:
-            until = time.monotonic() + 60 * bool(self.jobs)
-            while not self._is(said := self._run(command), shown) and time.monotonic() < until:
+            until = time.monotonic() + 60 * self.started
+            while not self._is(said := self._type(command).read_text(), shown):
+                if time.monotonic() > until:
+                    break
                 time.sleep(0.1)
         assert self._is(said, shown), (command, said)
 
@@ -78,60 +108,89 @@ class Terminal:
         pattern = re.escape(shown.replace("4318", self.port)).replace("…", ".*")
         return bool(re.fullmatch(pattern, said, re.DOTALL))
 
-    def _run(self, command: str) -> str:
-        done = subprocess.run(
-            ["bash", "-c", command],
-            cwd=self.folder,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=120,
-            check=False,
-        )
-        return done.stdout.decode()
+    def _type(self, command: str) -> Path:
+        """Has the shell carry it out; the file that holds what it prints."""
+        self.typed += 1
+        step = self.folder / str(self.typed)
+        step.write_text(f"{command}\n")
+        self.shell.stdin.write(f"{step}\n".encode())
+        self.shell.stdin.flush()
+        ready, _, _ = select.select([self.shell.stdout], [], [], 120)
+        out = step.with_name(f"{step.name}.out")
+        assert ready, (command, out.read_text())
+        assert self.shell.stdout.readline() == b"done\n", (command, out.read_text())
+        return out
 
-    def _background(self, command: str, shown: str) -> str:
-        out = self.folder / f"job-{len(self.jobs)}.out"
-        with out.open("wb") as file:
-            process = subprocess.Popen(
-                ["bash", "-c", f"exec {command}"],
-                cwd=self.folder,
-                env=self.environment,
-                stdout=file,
-                stderr=subprocess.DEVNULL,
-            )
-        self.jobs.append(Job(command, process, out, shown))
-        eventually(lambda: "\n" in out.read_text() or process.poll() is not None)
+    def _begin(self, command: str, shown: str) -> str:
+        out = self._type(command)
+        self.started = True
         if self.port == "0":
-            self.port = re.search(r"http://127\.0\.0\.1:(\d+)", out.read_text())[1]
-        eventually(lambda: self._is(out.read_text(), shown) or process.poll() is not None)
+            listening = re.compile(r"http://127\.0\.0\.1:(\d+)")
+            eventually(lambda: listening.search(out.read_text()))
+            self.port = listening.search(out.read_text())[1]
+        eventually(lambda: self._is(out.read_text(), shown))
         return out.read_text()
 
-    def _foreground(self, shown: str) -> tuple[str, str]:
-        """The last job, as a shell shows it: its command, then what it still says."""
-        job = self.jobs.pop()
-        job.process.wait(120)
-        first, _, rest = shown.partition("\n")
-        return f"{job.command}\n{job.out.read_text()}", f"{first}\n{job.shown}{rest}"
-
     def close(self) -> None:
-        for job in self.jobs:
-            job.process.terminate()
-            job.process.wait(30)
+        """Ends what the page started and left running; the shell waits for it."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.shell.pid, signal.SIGTERM)
+        self.shell.stdin.close()
+        self.shell.stdout.close()
+        self.shell.wait(60)
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if sessions(page)], ids=lambda page: page.name
-)
-def test_every_command_shown_prints_what_is_shown(page, tmp_path):
-    """The sessions of a page are run one after the other; a collector gets a port of its own."""
-    terminal = Terminal(tmp_path)
+def read_aloud(page: Path, folder: Path) -> None:
+    """Enters every command of a page, top to bottom, in one shell."""
+    terminal = Terminal(folder)
     try:
         for session in sessions(page):
             for command, shown in steps(session):
                 terminal.enter(command, shown)
     finally:
         terminal.close()
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if sessions(page)], ids=lambda page: page.name
+)
+def test_a_page_read_from_top_to_bottom_in_a_bare_shell_works_as_printed(page, tmp_path):
+    read_aloud(page, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("lacks", "why"),
+    [
+        ('cp "$CONTRACTS/kahn_agent_emit.py" .', "unbound variable"),
+        ("tracklog --version", "command not found"),
+        ("cp kahn_agent_emit.py copy.py", "cannot stat|No such file"),
+    ],
+)
+def test_a_page_that_needs_what_it_does_not_print_fails(tmp_path, lacks, why):
+    page = tmp_path / "page.md"
+    page.write_text(f"# A page\n\n```console\n$ {lacks}\n```\n")
+    with pytest.raises(AssertionError, match=why):
+        read_aloud(page, tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_of_a_page_is_in_a_session_that_is_run(page):
+    assert not re.findall(r"^```(?:sh|bash|shell|zsh)$", page.read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if sessions(page)], ids=lambda page: page.name
+)
+def test_a_page_keeps_its_record_in_a_folder_that_can_be_thrown_away(page):
+    """Nobody who follows a page writes into the record that is their own."""
+    commands = [command for session in sessions(page) for command, _ in steps(session)]
+    first = next(
+        n
+        for n, each in enumerate(commands)
+        if re.search(r"\btracklog (?!demo|--version|.*--demo)", each)
+    )
+    assert "export TRACKLOG_HOME=$PWD/home" in commands[:first]
+    assert 'cd "$(mktemp -d)"' in commands[:first]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

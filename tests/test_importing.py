@@ -1,6 +1,10 @@
 """Importing as a whole: what it remembers, and what becomes of it when it is cut off."""
 
 import gzip
+import os
+import re
+import signal
+import subprocess
 import time
 from itertools import count, islice
 
@@ -204,6 +208,50 @@ def test_an_import_that_is_killed_anywhere_goes_on_without_loss_or_double(tmp_pa
         assert lines_of(home) == whole
     assert cut
     assert 0 < before <= len(whole)
+
+
+VERB = """
+from tracklog.__main__ import main
+from tracklog.importers import _reading
+
+_reading.STEP = 8 << 10
+main()
+"""
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_an_import_that_is_interrupted_prints_what_it_did_until_then(tmp_path, form):
+    first = tmp_path / "logs" / "0" / f"{SESSION}.jsonl"
+    second = tmp_path / "logs" / "1" / f"{SESSION[:-1]}0.jsonl"
+    for path, size in ((first, 20), (second, 3000)):
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"".join(orjson.dumps(each) + b"\n" for each in islice(claude(), size)))
+    os.utime(first, (1, 1))
+    segments = tmp_path / "home" / "journal"
+
+    def size():
+        return sum(each.stat().st_size for each in segments.glob("*.jsonl"))
+
+    verb = ["import", "--home", tmp_path / "home", *form, tmp_path / "logs"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with script(VERB, *verb, **pipes) as child:
+        while child.poll() is None and (not segments.exists() or size() < 60_000):
+            time.sleep(0.001)
+        child.send_signal(signal.SIGINT)
+        out, error = child.communicate(timeout=120)
+    assert child.returncode == 130, (out, error)
+    assert b"stopped; what came in until then is kept" in error
+    with Home(tmp_path / "home", durability="os") as home:
+        kept = home.journal.last
+    assert kept < 3000
+    if form:
+        summary = orjson.loads(out)
+        assert summary["files"] == 2
+        assert 0 < summary["lines"]["accepted"] <= kept
+    else:
+        assert out.startswith(b"2 files read (")
+        accepted = int(re.search(rb"([0-9,]+) accepted", out)[1].replace(b",", b""))
+        assert 0 < accepted <= kept
 
 
 def zst(content):

@@ -163,10 +163,26 @@ def test_what_was_taken_back_and_what_was_told_again_is_marked(home):
     ]  # fmt: skip
     assert orjson.loads(shown(home, "--json"))["records"] == story(home, "r1")["records"]
     text = shown(home)
-    assert "taken back\n↶ wrong\n↶ worse\n" in text
-    assert "\n  right\n  new words\n" in text
+    assert "taken back\n      2  09:00:00  ↶ wrong\n      3  09:00:00  ↶ worse\n" in text
+    assert "\n      5  09:00:00  right\n      6  09:00:00  new words\n" in text
     assert "old words" not in text
-    assert "told again later\n↶ old words\n" in shown(home, "--all")
+    assert "told again later\n      1  09:00:00  ↶ old words\n" in shown(home, "--all")
+
+
+def test_each_record_begins_with_its_number_and_time_and_a_new_day_with_its_date(home):
+    call = returned(3, "x") | {"at": "2026-05-06T10:11:12Z"}
+    admit(home, "tracklog", said(1, "one\ntwo"), said(2, "three"), call)
+    lines = shown(home).splitlines()
+    assert lines[1:] == [
+        "coder  2026-05-05 09:00:00",
+        "      1  09:00:00  one",
+        "                   two",
+        "      2  09:00:00  three",
+        "                   2026-05-06",
+        "      3  10:11:12  ← Bash returned: x",
+    ]
+    asked = CliRunner().invoke(tracklog, ["why", "r1", "3", "--home", str(home.path)])
+    assert asked.exit_code == 0, asked.output
 
 
 def test_an_erased_record_is_told_as_such(home):

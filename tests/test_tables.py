@@ -3,9 +3,11 @@
 import contextlib
 import os
 import pty
+import re
 import subprocess
 import termios
 import unicodedata
+import uuid
 
 import click
 import orjson
@@ -224,11 +226,141 @@ def test_times_are_told_as_a_person_would(seconds, word):
 
 @pytest.mark.parametrize(
     ("dollars", "told"),
-    [(None, "-"), (0, "0.00"), (1234.5, "1,234.50"), (0.005, "0.01"), (0.0032, "0.0032"),
-     (0.000039, "0.000039"), (0.00001, "0.000010")],
+    [(None, "-"), (0, "$0.00"), (1234.5, "$1,234.50"), (0.005, "$0.01"), (0.0032, "$0.0032"),
+     (0.000039, "$0.000039"), (0.00001, "$0.000010")],
 )  # fmt: skip  # a table
 def test_money_is_told_without_exponents(dollars, told):
     assert _table.money(dollars) == told
+
+
+@pytest.mark.parametrize(
+    ("row", "shown"),
+    [
+        ({"cost_usd": 0.1, "computed_usd": None}, "$0.10"),
+        ({"cost_usd": None, "computed_usd": 0.00045}, "~$0.00045"),
+        ({"cost_usd": 0.1, "computed_usd": 9.71, "lower_bound": True}, "≥~$9.81"),
+        ({"cost_usd": 2.0, "computed_usd": None, "upper_bound": True}, "≤$2.00"),
+        ({"cost_usd": None, "computed_usd": None, "lower_bound": True}, "-"),
+    ],
+)
+def test_money_has_one_format_with_a_mark_for_what_was_computed_and_for_a_bound(row, shown):
+    assert _table.cost(row) == shown
+
+
+def test_every_verb_prints_money_in_that_format(home):
+    verbs = [["runs"], ["costs"], ["show", f"{LONG}-1"], ["top", "--once"]]
+    verbs += [["story", f"{LONG}-1", "--all"], ["events", f"{LONG}-1"]]
+    verbs += [["diff", f"{LONG}-1", "agent-coder-1"]]
+    for verb, shown in piped(home, verbs).items():
+        assert "$1,234,567.89" in shown, verb
+        assert not re.search(r"(?<!\$)1,?234,?567", shown), verb
+
+
+@pytest.mark.parametrize("verb", ["runs", "costs"])
+def test_the_help_of_verbs_with_money_explains_its_marks(verb):
+    shown = " ".join(forking.tracklog(None, verb, "--help").stdout.decode().split())
+    for words in ("~$0.10 computed from list prices", "≥$0.10 a lower bound"):
+        assert words in shown
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_whatever_a_table_cuts_ends_with_an_ellipsis(tmp_path, columns):
+    origin = {"writer": "test", "fidelity": "observed"}
+    runs = {str(uuid.UUID(int=n * 10**37)) for n in range(1, 9)}
+    said = {"agent": "an-agent-of-some-length", "text": f"test {'word ' * 40}"}
+    lines = [
+        native.line(fact, id=f"{run}-{n}", run=run, at="2026-05-05T09:00:00Z", origin=origin)
+        for run in runs
+        for n, fact in enumerate(
+            [
+                Began(what="run", task=said["text"], agent=said["agent"]),
+                Returned(call_id="c9", ok=True),
+                Spent(key=run, cost_usd=1.5, usage={"input_tokens": 10}),
+            ]
+        )
+    ]
+    with Home(tmp_path / "home", durability="os") as home:
+        home.intake.admit(lines, "tracklog")
+    verbs = [["runs"], ["costs"], ["findings"], ["search", "test"], ["top", "--once"]]
+    for verb, shown in on_terminal(columns, tmp_path / "home", verbs).items():
+        ids = re.findall(r"(?<![0-9a-f-])[0-9a-f]{6,8}(?:-[0-9a-f]*)*\S?", click.unstyle(shown))
+        assert len(ids) >= len(runs) or verb == "findings", shown  # it may leave the column out
+        assert all(each.strip() in runs or each.endswith("…") for each in ids), (verb, ids)
+
+
+def test_wide_shows_on_a_terminal_what_a_pipe_gets(home):
+    verbs = [["runs", "--wide"], ["inbox", "--wide"], ["findings", "--wide"], ["costs", "--wide"]]
+    seen = on_terminal(60, home, verbs)
+    for verb in verbs:
+        shown = click.unstyle(seen[" ".join(verb)])
+        assert f"{LONG}-1" in shown, verb
+        assert f"{LONG}-1…" not in shown, verb
+
+
+def test_a_shortened_id_can_be_pasted_with_its_ellipsis(home):
+    with Home(home, readonly=True) as opened:
+        assert opened.run(f"{LONG}-1") == opened.run(f"tracklog:{LONG}-1…")
+        assert opened.run("agent-coder-1…")[1] == "agent-coder-1"
+        with pytest.raises(NoSuchRun):
+            opened.run("nobody…")
+
+
+def test_records_in_a_pipe_have_the_whole_id_of_their_run(home):
+    seen = piped(home, [["tail", "--run", f"{LONG}-1"], ["events", f"{LONG}-1"]])
+    for verb, shown in seen.items():
+        assert f"  {LONG}-1  " in shown, verb
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_the_inbox_wraps_a_long_question_and_loses_no_word_of_it(tmp_path, columns):
+    question = " ".join(f"word{n}" for n in range(60))
+    asks = Asked(question_id="3f1c1f2e-9a5b-4c7d-8e21-0a1b2c3d4e5f", text=question)
+    line = native.line(asks, id="1", run="r1", origin={"writer": "test", "fidelity": "observed"})
+    with Home(tmp_path / "home", durability="os") as home:
+        home.intake.admit([line], "tracklog")
+    shown = click.unstyle(on_terminal(columns, tmp_path / "home", [["inbox"]])["inbox"])
+    assert asks.question_id in shown or columns == 40  # where there is no room for it at all
+    assert "…" not in shown or columns == 40
+    assert [word for word in shown.split() if word.startswith("word")] == question.split()
+    assert all(width_of(line) <= columns for line in shown.splitlines())
+
+
+def test_the_tree_draws_siblings_and_leaves_out_runs_without_any(tmp_path):
+    origin = {"writer": "test", "fidelity": "observed"}
+    links = [("a", "b"), ("a", "c"), ("b", "d"), ("b", "e"), ("c", "f")]
+    facts = [(run, Began(what="run")) for run in ("a", "b", "c", "d", "e", "f", "alone")]
+    facts += [(parent, Linked(kind="sub-run", child=child)) for parent, child in links]
+    lines = [
+        native.line(fact, id=str(n), run=run, at="2026-05-05T09:00:00Z", origin=origin)
+        for n, (run, fact) in enumerate(facts)
+    ]
+    with Home(tmp_path / "home", durability="os") as home:
+        home.intake.admit(lines, "tracklog")
+    verbs = [["tree"], ["tree", "--all"], ["tree", "alone"], ["tree", "--json"]]
+    seen = piped(tmp_path / "home", verbs)
+    drawn = [
+        line.partition("  work")[0].partition("  lost")[0] for line in seen["tree"].splitlines()
+    ]
+    assert drawn == ["a", "├─ b", "│  ├─ d", "│  └─ e", "└─ c", "   └─ f"]
+    assert "alone" in seen["tree --all"]
+    assert seen["tree alone"].startswith("alone")
+    assert len(seen["tree --json"].splitlines()) == 7
+
+
+def test_runs_are_listed_by_the_time_of_their_events_not_of_their_import(tmp_path):
+    origin = {"writer": "test", "fidelity": "reconstructed"}
+    days = {"old": "2026-05-01", "newest": "2026-05-03", "middle": "2026-05-02"}
+    for order in (["newest", "old", "middle"], ["old", "middle", "newest"]):
+        path = tmp_path / "-".join(order)
+        with Home(path, durability="os") as home:
+            for run in order:
+                said = Said(role="user", blocks=({"type": "text", "text": "x"},))
+                at = f"{days[run]}T09:00:00Z"
+                home.intake.admit([native.line(said, id=run, run=run, at=at, origin=origin)])
+        seen = piped(path, [["runs", "--json"], ["runs", "--json", "--limit", "1"]])
+        rows = [orjson.loads(line)["run"] for line in seen["runs --json"].splitlines()]
+        assert rows == ["newest", "middle", "old"]
+        assert orjson.loads(seen["runs --json --limit 1"])["run"] == "newest"
 
 
 def test_times_are_exact_in_json(home):

@@ -6,6 +6,7 @@ An answer is computed from what the folds keep; only words are read from the jou
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
+from heapq import nlargest
 from itertools import chain, islice
 from typing import Any
 
@@ -70,13 +71,22 @@ def runs(
     *,
     status: Collection[str] = (),
     agent: str | None = None,
+    by_time: bool = False,
 ) -> list[Row]:
-    """The runs, the latest heard first; who works and was silent for too long is lost.
+    """The runs, the latest active first; who works and was silent for too long is lost.
 
     With prices, what each cost by the list is told where no cost was reported. Of the runs looked
-    at, only those of a status, or with an agent, if asked.
+    at, only those of a status, or with an agent, if asked. With a limit, the runs looked at are
+    those that were recorded last; `by_time` looks at all, for those whose events are the latest.
     """
-    kept = index.states("runs") if limit is None else index.newest("runs", limit)
+    kept: Iterable[tuple[str, Any]]
+    if limit is None:
+        kept = index.states("runs")
+    elif by_time:
+        order = runs_fold.last_active
+        kept = nlargest(limit, index.states("runs"), key=lambda each: order(each[1]))
+    else:
+        kept = index.newest("runs", limit)
     rows = [
         row
         for row in runs_fold.answer((state for _, state in kept), now, lost_after)

@@ -54,8 +54,7 @@ def doctor(home: Path, now: float) -> Iterator[Check]:
         yield Check("chain", "ok", f"{records} proven")
         yield from (Check("note", "ok", note) for note in report.notes)
     else:
-        mend = f"tracklog verify --home {quote(str(home))}"
-        yield Check("chain", "error", str(report.faults[0]), mend)
+        yield Check("chain", "error", str(report.faults[0]), _mend_chain(home))
     yield from _inside(home, now)
 
 
@@ -65,6 +64,16 @@ def accept(home: Path, now: float) -> list[Path]:
     if found:
         quarantine.accept(home, found, by=getpass.getuser(), at=stamp(now))
     return found
+
+
+def _mend_chain(home: Path) -> str:
+    """What to do about records that were changed: nothing can compute them back."""
+    there = quote(str(home))
+    return (
+        f"`tracklog verify --home {there}` names every bad record; copy the folder "
+        f"{quote(str(home / 'journal'))} back from a backup (`tracklog backup` makes one), or, "
+        f"without a backup, `mv {there} {quote(f'{home}.damaged')}` and begin a new record"
+    )
 
 
 def _home(home: Path) -> Check:
@@ -110,7 +119,7 @@ def _space(home: Path) -> Check:
     if free > LOW:
         return Check("space", "ok", f"{free / (1 << 30):,.1f} GiB free")
     message = f"the disk is nearly full: {free / (1 << 20):,.1f} MiB free"
-    mend = "make room, or `tracklog prune --older-than 30d`"
+    mend = f"make room, or `tracklog prune --older-than 30d --home {quote(str(home))}`"
     return Check("space", "warning", message, mend)
 
 
@@ -119,7 +128,8 @@ def _inside(home: Path, now: float) -> Iterator[Check]:
         message = (
             "a piece was set aside" if len(torn) == 1 else f"{len(torn)} pieces were set aside"
         )
-        mend = f"look into {home / 'quarantine'}, then: tracklog doctor --accept"
+        there = quote(str(home))
+        mend = f"`ls -l {there}/quarantine` to look, then `tracklog doctor --accept --home {there}`"
         yield Check("quarantine", "warning", message, mend)
     else:
         yield Check("quarantine", "ok", "nothing was set aside that was not accepted")
@@ -129,18 +139,19 @@ def _inside(home: Path, now: float) -> Iterator[Check]:
     ahead = bool(last) and last[0].received > stamp(now + 60)
     if ahead:
         message = f"the last record was received at {last[0].received}, which is in the future"
-        yield Check("clock", "error", message, "set this machine's clock")
+        yield Check("clock", "error", message, "`date -u` shows this machine's clock; set it")
     else:
         yield Check("clock", "ok", "not behind the last record")
 
 
 def _index(home: Home) -> Check:
+    there = quote(str(home.path))
     if not (home.path / "index.db").exists():
         return Check("index", "ok", "not built yet: the first question builds it")
     try:
         cursor, last = home.index.index.cursor, home.journal.last
     except TracklogError as error:
-        return Check("index", "warning", error.message, "tracklog rebuild")
+        return Check("index", "warning", error.message, f"tracklog rebuild --home {there}")
     if cursor == last:
         return Check("index", "ok", f"up to the last record, {last:,}")
     return Check("index", "ok", f"up to record {cursor:,} of {last:,}: it catches up when asked")

@@ -125,6 +125,8 @@ class Home:
             }
         if len(found) == 1:
             return next(iter(found))
+        if not found and name.endswith("…"):  # copied from a table that cut it
+            return self.run(name.rstrip("…"))
         if found:
             names = ", ".join(sorted(":".join(run) for run in found)[:5])
             raise NoSuchRun(f"{name!r} could be {len(found)} runs", f"say which: {names}")

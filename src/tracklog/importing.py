@@ -161,13 +161,15 @@ class Importing:
         dry: bool = False,
         told: Callable[[Path, Summary], None] | None = None,
         progress: Progress = lambda _done, _total: None,
+        into: Summary | None = None,
     ) -> Summary:
         """Reads what is new in these sources and admits what it tells.
 
         `again` reads them from their start; `dry` keeps nothing. Without `final` what is still
         being written is waited for. `told` hears of each source that had something new.
+        The summary is `into`, if given: whoever interrupts has what was done until then.
         """
-        whole = Summary()
+        whole = Summary() if into is None else into
         with _seldom_collected():
             self._bring(whole, paths, only, final, again, dry, told, progress)
         return whole
@@ -207,9 +209,10 @@ class Importing:
                 if error.errno in (ENOSPC, EDQUOT):  # it is our disk, not the source
                     raise
                 one.unread.append((str(path), error.strerror or str(error)))
+            finally:
+                _add(whole, one, importer, reading)  # also of a file that is not read to its end
             done += size
             progress(done, total)
-            _add(whole, one, importer, reading)
             if told and (one.lines or one.unread):
                 told(path, one)
 

@@ -1,6 +1,7 @@
 """Facts in a few words, for a person who knows no dialect."""
 
 from collections.abc import Sequence
+from math import floor, log10
 from typing import Any
 
 from tracklog.fact import (
@@ -116,8 +117,15 @@ def _spent(fact: Spent) -> str:
         if not isinstance(value, dict | list)
     ]
     if fact.cost_usd is not None:
-        parts.append(f"${fact.cost_usd:.6f}".rstrip("0").rstrip("."))
+        parts.append(dollars(fact.cost_usd))
     return f"spent {', '.join(parts[:4])}" if parts else "spent"
+
+
+def dollars(value: float) -> str:
+    """An amount in US dollars: cents, or the first two digits of what is less than a cent."""
+    if not 0 < abs(value) < 0.005:
+        return f"${value:,.2f}"
+    return f"${value:.{1 - floor(log10(abs(value)))}f}"
 
 
 def _arguments(value: Any) -> str:

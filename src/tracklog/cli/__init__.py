@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from tracklog import __version__
+from tracklog.cli._groups import grouped
 from tracklog.cli._terminal import colour, say_error
 from tracklog.errors import TracklogError
 
@@ -65,12 +66,20 @@ class Verbs(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Each verb with the whole of its first sentence; click would cut it."""
-        verbs = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        with formatter.section("Verbs"):
-            formatter.write_dl(
-                [(name, verb.get_short_help_str(1000)) for name, verb in verbs if verb is not None]
-            )
+        """The verbs in their groups, each with its whole first sentence; click would cut it."""
+        names = self.list_commands(ctx)
+        verbs = {name: self.get_command(ctx, name) for name in names}
+        width = max(map(len, names))
+        for group, members in grouped(names):
+            title = f"{group.name} ({group.about})" if group.about else group.name
+            with formatter.section(title):
+                formatter.write_dl(
+                    [
+                        (name.ljust(width), verb.get_short_help_str(1000))
+                        for name in members
+                        if (verb := verbs[name]) is not None
+                    ]
+                )
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -119,13 +128,21 @@ def _run() -> object:
 
 
 def _say_usage(error: click.UsageError) -> None:
-    """A path that is not there is no question of usage."""
+    """A usage error as every other error is printed: one spelling, with what to do next.
+
+    A path that does not exist is not a question of usage.
+    """
     param = error.param if isinstance(error, click.BadParameter) else None
-    if param is not None and isinstance(param.type, click.Path) and error.ctx is not None:
-        hint = f"name one that is there; `{error.ctx.command_path} --help` shows how"
-        say_error(error.message.removesuffix("."), hint)
-    else:
-        error.show()
+    message = error.format_message().removesuffix(".")
+    hint = "`tracklog --help` lists the verbs"
+    if error.ctx is not None:
+        hint = f"`{error.ctx.command_path} --help` shows how"
+        if param is not None and isinstance(param.type, click.Path):
+            message, hint = error.message.removesuffix("."), f"name one that is there; {hint}"
+        else:
+            click.echo(error.ctx.get_usage(), err=True, color=error.ctx.color)
+    shouted = message[1:2].isupper()
+    say_error(message if shouted else f"{message[:1].lower()}{message[1:]}", hint)
 
 
 def _told(action: Callable[[], object]) -> int:

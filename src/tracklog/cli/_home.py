@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from tracklog.cli._progress import progress_bar
 from tracklog.errors import TracklogError
@@ -17,13 +18,44 @@ if TYPE_CHECKING:
     from tracklog.home import Home
 
 DEFAULT = "~/.local/share/tracklog"
+DEMO_HOME = "~/.local/share/tracklog-demo"
+DEMO = "tracklog.demo"
 MANY = 20_000
 """From so many records on, catching up shows its progress."""
+LOOKED_OVER = 16 << 20
+"""Bytes of a journal that are verified whenever it is written to from the command line."""
 MOST_COMPLETED = 200
 """Names that a shell is offered."""
 DURABILITIES = ("sync", "interval", "lifecycle", "os")
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def read_option(verb: F) -> F:
+    """The options of a verb that reads a record: your own, or that of the demo."""
+    return home_option(
+        click.option(
+            "--demo",
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_choose_demo,
+            help="Look at what `tracklog demo` (or `make run`) recorded.",
+        )(verb)
+    )
+
+
+def _choose_demo(context: click.Context, _option: click.Parameter, chosen: bool) -> None:
+    if chosen:
+        context.meta[DEMO] = True
+
+
+def _chosen(context: click.Context, _option: click.Parameter, path: Path) -> Path:
+    if not context.meta.get(DEMO):
+        return expanded(path)
+    if context.get_parameter_source("home") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--demo and --home name two places; give one of them", context)
+    return expanded(Path(DEMO_HOME))
 
 
 def home_option(verb: F) -> F:
@@ -36,7 +68,7 @@ def home_option(verb: F) -> F:
         show_envvar=True,
         metavar="DIR",
         type=click.Path(path_type=Path),
-        callback=lambda _context, _option, path: expanded(path),
+        callback=_chosen,
         help="Where the record is kept.",
     )(verb)
 
@@ -66,7 +98,8 @@ def run_argument(name: str = "run", *, required: bool = True) -> Callable[[F], F
 
 def _runs(ctx: click.Context, _option: click.Parameter, begun: str) -> list[str]:
     """The runs whose names begin so; nothing where there is no home, for a shell asks silently."""
-    path = ctx.params.get("home") or os.environ.get("TRACKLOG_HOME") or DEFAULT
+    path = DEMO_HOME if ctx.meta.get(DEMO) else ctx.params.get("home")
+    path = path or os.environ.get("TRACKLOG_HOME") or DEFAULT
     try:
         with reading(expanded(Path(path))) as home:
             runs = home.runs()
@@ -94,14 +127,21 @@ def reading(home: Path) -> "Home":
     from tracklog.home import Home  # noqa: PLC0415  # slow to import
     from tracklog.segments import check_format  # noqa: PLC0415
 
-    if not (home / "journal").is_dir():
+    if not _is_there(home):
         check_format(home)
+        demo = expanded(Path(DEMO_HOME))
+        look = "--demo looks at the demo" if _is_there(demo) and home != demo else ""
         raise TracklogError(
             f"nothing is recorded at {home}",
-            "`tracklog import` brings in what agents left on disk, `tracklog record` keeps lines, "
-            "`tracklog demo` shows a fleet; --home or TRACKLOG_HOME names another place",
+            f"{look or '`tracklog demo` shows a made-up fleet'}; `tracklog import` brings in what "
+            "agents left on disk, `tracklog record` keeps lines; --home or TRACKLOG_HOME names "
+            "another place",
         )
     return Home(home, readonly=True)
+
+
+def _is_there(home: Path) -> bool:
+    return (home / "journal").is_dir()
 
 
 @contextmanager
@@ -150,7 +190,23 @@ def writing(home: Path, **options: Any) -> "Home":
 
     opened = Home(home, **options)
     tell(opened.store.findings)
+    warn_of_damage(home)
     return opened
+
+
+def warn_of_damage(home: Path) -> None:
+    """Says that a journal was changed after it was recorded, if it is small enough to look."""
+    from tracklog.verify import verify  # noqa: PLC0415  # slow to import
+
+    size = sum(path.stat().st_size for path in (home / "journal").glob("*.jsonl"))
+    if not 0 < size <= LOOKED_OVER:
+        return
+    faults = verify(home).faults
+    if faults:
+        more = f", and {len(faults) - 1:,} more" if len(faults) > 1 else ""
+        click.secho(f"warning: the journal is damaged: {faults[0]}{more}", fg="yellow", err=True)
+        words = "what is recorded now is kept behind it; `tracklog doctor` says what to do"
+        click.echo(f"  {words}", err=True)
 
 
 def redacting(redact: bool) -> dict[str, Any]:

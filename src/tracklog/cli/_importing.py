@@ -26,13 +26,17 @@ def meant(importing: "Importing", paths: tuple[Path, ...]) -> list[Path]:
 
 
 @contextmanager
-def telling_of_a_stop() -> Iterator[None]:
-    """Who interrupts an import hears what becomes of it."""
+def summing_up(summary: "Summary", *, as_json: bool, dry: bool, redact: bool) -> Iterator[None]:
+    """Who interrupts an import gets the summary of what was imported until then."""
     try:
         yield
     except KeyboardInterrupt:
-        words = "stopped; what came in until now is kept, and the next import goes on from there"
+        if dry:
+            words = "stopped; this is what was read until then, and nothing was kept"
+        else:
+            words = "stopped; what came in until then is kept, and the next import goes on there"
         click.echo(words, err=True)
+        put(summary, as_json=as_json, dry=dry, redact=redact)
         raise
 
 

@@ -1,6 +1,5 @@
 """Records as they are printed: a row for a person, the line itself, an object for a program."""
 
-import shutil
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,7 @@ def printer(
         return _put_line
     if as_json:
         return lambda record: terminal.put_json(_object(record))
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    width = terminal.width()
     return lambda record: click.echo(_row(record, home, width, one_run=one_run))
 
 
@@ -59,7 +58,8 @@ def _row(record: "Record", home: "Home", width: int | None, *, one_run: bool) ->
     moment = terminal.moment(at, record.received)
     head = f"{record.seq:>{6 if narrow else 8}}  {moment[5:] if narrow else moment}  "
     if not (narrow and one_run):
-        run = terminal.fitted(record.run, 12 if narrow else 20)
+        run = f"{terminal.plain(record.run):<20}"  # whole, where there is room
+        run = run if width is None else terminal.fitted(record.run, 12 if narrow else 20)
         head += f"{click.style(run, fg='cyan')}  "
     head += f"{click.style(f'{terminal.plain(kind):<{18 if narrow else 24}}', **look)} "
     room = MOST if width is None else width - terminal.cells(click.unstyle(head))

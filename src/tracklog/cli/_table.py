@@ -2,8 +2,7 @@
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from math import floor, log10
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -17,6 +16,9 @@ GAP = 2
 NOTHING = "-"
 SHORT = 8
 """Characters that a shortened id keeps, even where fewer would do."""
+BESIDE = 30
+"""Columns that a text which is not cut needs beside the others; with fewer it goes below."""
+INDENT = 4
 PADDED = 40
 """Columns up to which a pipe's rows are filled up, so that one long value does not widen all."""
 
@@ -36,7 +38,9 @@ class Column(NamedTuple):
     """The columns that its texts may be cut to; 0 where they may not, as with numbers."""
     right: bool = False
     least: Callable[[str], int] | None = None
-    """How far a text can be cut and still mean one thing; then nothing marks the cut."""
+    """How many characters of a text are needed to mean one thing; it is never cut further."""
+    wrap: bool = False
+    """It is never cut: where it does not fit it goes on below. For the last column alone."""
 
 
 class Names:
@@ -102,7 +106,7 @@ def put(
 def lines(
     texts: Sequence[Sequence[str]], columns: Sequence[Column], room: int | None
 ) -> Iterable[str]:
-    """The head and the rows, each on one line that is at most so wide."""
+    """The head and the rows, each at most so wide; on one line, unless a column wraps."""
     widths = [
         max(terminal.cells(text) for text in (column.name, *(row[n] for row in texts)))
         for n, column in enumerate(columns)
@@ -112,10 +116,52 @@ def lines(
         kept = list(range(len(columns)))
     else:
         kept, fitted = _fitted(texts, columns, widths, room)
-    head = _line([columns[n].name for n in kept], [columns[n] for n in kept], fitted, room)
-    yield click.style(head, bold=True)
+    shown = [columns[n] for n in kept]
+    if room is not None and shown[-1].wrap and fitted[-1] < min(widths[kept[-1]], BESIDE):
+        yield from _above(texts, kept, shown, fitted, room)
+        return
+    yield click.style(_line([column.name for column in shown], shown, fitted, room), bold=True)
     for row in texts:
-        yield _line([row[n] for n in kept], [columns[n] for n in kept], fitted, room, paint=True)
+        cells = [row[n] for n in kept]
+        rest: list[str] = []
+        if room is not None and shown[-1].wrap:
+            cells[-1], *rest = _wrapped(cells[-1], fitted[-1])
+        yield _line(cells, shown, fitted, room, paint=True)
+        margin = " " * (sum(fitted[:-1]) + GAP * (len(fitted) - 1))
+        yield from (f"{margin}{line}" for line in rest)
+
+
+def _above(
+    texts: Sequence[Sequence[str]],
+    kept: Sequence[int],
+    shown: Sequence[Column],
+    fitted: Sequence[int],
+    room: int,
+) -> Iterator[str]:
+    """Where a long text has no room beside the others it stands below them, all of it."""
+    others, widths = shown[:-1], fitted[:-1]
+    yield click.style(_line([column.name for column in others], others, widths, room), bold=True)
+    for row in texts:
+        yield _line([row[n] for n in kept[:-1]], others, widths, room, paint=True)
+        yield from (f"{'':{INDENT}}{line}" for line in _wrapped(row[kept[-1]], room - INDENT))
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """A text on lines of so many columns, broken between words where there are any."""
+    found, line = [], ""
+    for word in text.split(" "):
+        joined = f"{line} {word}" if line else word
+        if terminal.cells(joined) <= width:
+            line = joined
+            continue
+        found += [line] if line else []
+        line = word
+        while terminal.cells(line) > width:
+            piece = terminal.fitted(line, width + 1).rstrip()[:-1]  # without the sign of a cut
+            piece = piece or line[:1]
+            found.append(piece)
+            line = line[len(piece) :]
+    return [*found, line] if line or not found else found
 
 
 def _fitted(
@@ -145,8 +191,13 @@ def _least(texts: Sequence[Sequence[str]], n: int, column: Column, width: int) -
         return width
     if column.least is None:
         return min(width, max(column.cut, terminal.cells(column.name)))
-    needs = (column.least(row[n]) for row in texts)
+    needs = (_needed(row[n], column.least(row[n])) for row in texts)
     return min(width, max(terminal.cells(column.name), *needs))
+
+
+def _needed(text: str, least: int) -> int:
+    """The columns of a text of which so many characters must stay, and the sign of the cut."""
+    return terminal.cells(text[:least]) + (least < len(text))
 
 
 def _line(
@@ -170,11 +221,8 @@ def _line(
 
 
 def _part(text: str, column: Column, width: int, room: int | None) -> str:
-    if terminal.cells(text) > width:
-        if room is None:
-            return text
-        if column.least is not None and text.isascii() and column.least(text) <= width:
-            return text[:width]
+    if terminal.cells(text) > width and room is None:
+        return text
     fitted = terminal.fitted(text, width)
     return fitted.strip().rjust(width) if column.right else fitted
 
@@ -204,23 +252,27 @@ def _number(value: float) -> str:
     return f"{value:.3g}" if abs(value) >= 0.001 else f"{value:.1e}"
 
 
-def money(value: float | None) -> str:
-    """Dollars: cents, or as small as they are."""
+MONEY = """Money is in US dollars: $0.10 as the source reported it, ~$0.10 computed from list
+prices, ≥$0.10 a lower bound, ≤$0.10 an upper bound."""
+"""What the marks mean, for the help of the verbs that print money."""
+
+
+def money(value: float | None, mark: str = "") -> str:
+    """US dollars, as every verb prints them; nothing is known of None."""
     if value is None:
-        return "-"
-    if value == 0 or abs(value) >= 0.005:
-        return f"{value:,.2f}"
-    return f"{value:.{1 - floor(log10(abs(value)))}f}"  # its first two digits
+        return NOTHING
+    from tracklog.words import dollars  # noqa: PLC0415  # slow to import
+
+    return f"{mark}{dollars(value)}"
 
 
 def cost(row: dict[str, Any]) -> str:
-    """Money as it is known of a row: ~ where it was computed, ≥ or ≤ where it is a bound."""
-    reported, computed = row["cost_usd"], row["computed_usd"]
-    known = [amount for amount in (reported, computed) if amount is not None]
-    if not known:
-        return NOTHING
-    sign = "≥" if row.get("lower_bound") else "≤" if row.get("upper_bound") else ""
-    return f"{sign}{'~' if computed is not None else ''}{money(sum(known))}"
+    """Money as it is known of a row, with the marks that `MONEY` explains."""
+    known = [row["cost_usd"], row.get("computed_usd")]
+    amounts = [amount for amount in known if amount is not None]
+    bound = "≥" if row.get("lower_bound") else "≤" if row.get("upper_bound") else ""
+    computed = "~" if known[1] is not None else ""
+    return money(sum(amounts) if amounts else None, f"{bound}{computed}")
 
 
 def seconds(value: float | None) -> str:

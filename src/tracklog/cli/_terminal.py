@@ -3,16 +3,18 @@
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from unicodedata import combining, east_asian_width
 
 import click
 
 if TYPE_CHECKING:
     from tracklog.event import Problem
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 BIG = 8 * 1024 * 1024
 """From this size on, reading a file shows its progress."""
@@ -116,8 +118,25 @@ def moment(at: str | None, received: str) -> str:
     return (received if known is None else stamp(known / 1000))[:19].replace("T", " ")
 
 
+WIDE = "tracklog.wide"
+
+
+def wide_option(verb: F) -> F:
+    """The option that lets lines be as long as they are."""
+    return click.option(
+        "--wide",
+        is_flag=True,
+        expose_value=False,
+        callback=lambda context, _option, wide: context.meta.__setitem__(WIDE, wide),
+        help="Cut nothing, however wide it gets; a pipe gets everything anyway.",
+    )(verb)
+
+
 def width() -> int | None:
-    """The columns of the terminal that is written to; None for a pipe or a file, which has room."""
+    """The columns of the terminal that is written to; None for what has room: a pipe, --wide."""
+    context = click.get_current_context(silent=True)
+    if context is not None and context.meta.get(WIDE):
+        return None
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 

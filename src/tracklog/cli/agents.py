@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from tracklog.cli import _home, _table
+from tracklog.cli import _terminal as terminal
 
 
 @click.command(
@@ -14,7 +15,8 @@ Examples:
   tracklog agents
   tracklog agents --json""",
 )
-@_home.home_option
+@_home.read_option
+@terminal.wide_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per row.")
 def command(home: Path, as_json: bool) -> None:
     """List the agents, the busiest first: runs, outcomes, durations, convergence."""

@@ -19,7 +19,7 @@ Examples:
 )
 @click.argument("question", metavar="ID")
 @click.argument("text", required=False)
-@_home.home_option
+@_home.read_option
 @click.option("--value", metavar="JSON", help="Any JSON, in the place of TEXT.")
 @click.option("--by", metavar="NAME", help="Who answers.  [default: the user's name]")
 @click.option("--run", metavar="RUN", help="The run that asks, where several ask under this id.")

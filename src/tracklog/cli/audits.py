@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from tracklog.cli import _home, _table
+from tracklog.cli import _terminal as terminal
 
 
 @click.command(
@@ -13,8 +14,9 @@ Examples:
   tracklog audits
   tracklog audits --window 7d""",
 )
-@_home.home_option
+@_home.read_option
 @click.option("--window", type=click.Choice(["24h", "7d", "all"]), default="24h", show_default=True)
+@terminal.wide_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per row.")
 def command(home: Path, window: str, as_json: bool) -> None:
     """List the audit checkpoints, the most flaky first."""

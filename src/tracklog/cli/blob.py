@@ -16,7 +16,7 @@ Examples:
 Exit code: 0 found, 2 not here, or damaged.""",
 )
 @click.argument("sha256", metavar="SHA256")
-@_home.home_option
+@_home.read_option
 @click.option(
     "-o",
     "--output",

@@ -18,7 +18,7 @@ Examples:
 Exit code: 0 written, 1 something would be lost and --strict was given, 2 usage or I/O.""",
 )
 @_home.run_argument()
-@_home.home_option
+@_home.read_option
 @click.option(
     "--to",
     metavar="DIALECT",

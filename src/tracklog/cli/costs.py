@@ -14,22 +14,23 @@ Examples:
   tracklog costs
   tracklog costs --by model
 \b
+"""
+    + _table.MONEY
+    + """
+\b
 A model's price may be set in prices.json in the home: see docs/how-to.""",
 )
-@_home.home_option
+@_home.read_option
 @click.option(
     "--by",
     type=click.Choice(["run", "agent", "model", "provider", "all"]),
     default="run",
     show_default=True,
 )
+@terminal.wide_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per row.")
 def command(home: Path, by: str, as_json: bool) -> None:
-    """List tokens and money, the dearest first.
-
-    Money is as the sources reported it; where they did not, it is computed from list prices, and
-    marked with ~. A lower bound is marked with ≥.
-    """
+    """List tokens and money, the most expensive first."""
     from tracklog import answers, prices  # noqa: PLC0415  # slow to import
 
     with _home.asking(home) as opened:
@@ -39,7 +40,7 @@ def command(home: Path, by: str, as_json: bool) -> None:
     _table.put(
         rows,
         [
-            _table.Column("usd", _table.cost, right=True),
+            _table.Column("cost", _table.cost, right=True),
             _table.Column("tokens", lambda row: row["total_tokens"], right=True),
             _table.Column("in", lambda row: row["input_tokens"], rank=2, right=True),
             _table.Column("out", lambda row: row["output_tokens"], rank=1, right=True),

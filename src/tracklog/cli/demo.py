@@ -1,12 +1,11 @@
 """`tracklog demo`: a made-up fleet to look at."""
 
+import shlex
 from pathlib import Path
 
 import click
 
 from tracklog.cli import _home
-
-HOME = "~/.local/share/tracklog-demo"
 
 
 @click.command(
@@ -14,12 +13,13 @@ HOME = "~/.local/share/tracklog-demo"
 Examples:
   tracklog demo                 # and look at http://127.0.0.1:4318
   tracklog demo --port 4400
-  tracklog demo --once && tracklog runs --home ~/.local/share/tracklog-demo
+  tracklog runs --demo          # in another terminal, while it runs or afterwards
+  tracklog demo --once && tracklog runs --demo
   tracklog demo --remove""",
 )
 @click.option(
     "--home",
-    default=HOME,
+    default=_home.DEMO_HOME,
     show_default=True,
     metavar="DIR",
     type=click.Path(path_type=Path),
@@ -52,9 +52,21 @@ def command(home: Path, host: str, port: int, once: bool, remove: bool, force: b
     if once:
         with demo.Demo(home) as played:
             count = played.make(time.time())
-        click.echo(f"a demo of {count:,} lines is in {home}")
+        click.echo(f"a demo of {count:,} lines is in {home}; look at it: {_look(home)}")
         return
     _show(home, host, port)
+
+
+def _look(home: Path) -> str:
+    """The commands that show this demo."""
+    option = _option(home) or " --demo"
+    return ", ".join(f"`tracklog {verb}{option}`" for verb in ("runs", "inbox", "top"))
+
+
+def _option(home: Path) -> str:
+    """What names this home on a command line; nothing for the usual one."""
+    usual = home == _home.expanded(Path(_home.DEMO_HOME))
+    return "" if usual else f" --home {shlex.quote(str(home))}"
 
 
 def _show(home: Path, host: str, port: int) -> None:
@@ -75,7 +87,11 @@ def _show(home: Path, host: str, port: int) -> None:
 
         def ready() -> None:
             click.echo(f"a demo, all made up, is at {serve.url_of(bound)}; its home is {home}")
-            click.echo("`tracklog demo --remove` takes it away, `tracklog serve` records for real")
+            click.echo(f"in another terminal: {_look(home)}")
+            click.echo(
+                "it records nothing that is sent to it; Ctrl-C stops it, `tracklog serve` records "
+                f"for real, `tracklog demo --remove{_option(home)}` deletes it"
+            )
             speaker.start()
 
         collector = Collector(Home(home, durability="os"), guard=guard.Guard(token, (host,)))

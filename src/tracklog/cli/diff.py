@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SHOWN = 40
 """Differences that are shown, unless all are asked for."""
 SIGNS = {"changed": ("~", "yellow"), "only_a": ("-", "red"), "only_b": ("+", "green")}
-UNITS = {"cost_usd": "cost in USD", "tokens_in": "tokens in", "tokens_out": "tokens out"}
+UNITS = {"cost_usd": "cost", "tokens_in": "tokens in", "tokens_out": "tokens out"}
 UNITS |= {"tokens_cached": "tokens cached", "tool_calls": "tool calls"}
 UNITS |= {"tool_failures": "failed calls"}
 
@@ -32,9 +32,10 @@ Exit code: 0 the same steps, 1 they differ, 2 usage or I/O.""",
 )
 @_home.run_argument("run_a")
 @_home.run_argument("run_b")
-@_home.home_option
+@_home.read_option
 @click.option("--exact", is_flag=True, help="Ids and times count, too.")
 @click.option("--all", "whole", is_flag=True, help="Show every difference, however many.")
+@terminal.wide_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(run_a: str, run_b: str, home: Path, exact: bool, whole: bool, as_json: bool) -> None:
     """Lay RUN_A and RUN_B side by side: what was said, called, decided, and what it took.
@@ -103,7 +104,7 @@ class _Words:
 
     def deltas(self, deltas: dict[str, dict[str, Any]]) -> None:
         rows = [
-            {"what": UNITS.get(name, name), **each}
+            {"what": UNITS.get(name, name), **(_dollars(each) if name == "cost_usd" else each)}
             for name, each in deltas.items()
             if each["a"] or each["b"]
         ]
@@ -125,13 +126,21 @@ class _Words:
         click.secho(text, **look)
 
 
+def _dollars(amounts: dict[str, Any]) -> dict[str, str]:
+    """An amount in both runs, and by how much the second is more."""
+    more = amounts["delta"]
+    sign = "+" if more and more > 0 else "-" if more else ""
+    shown = {name: _table.money(amounts[name]) for name in ("a", "b")}
+    return {**shown, "delta": _table.money(None if more is None else abs(more), sign)}
+
+
 def _short(value: Any) -> str:
     from tracklog.folds import short  # noqa: PLC0415  # slow to import
 
     return "nothing" if value is None else " ".join((short(value, 300) or "").split())
 
 
-def _signed(delta: float | None) -> str | None:
-    if delta is None:
-        return None
+def _signed(delta: float | str | None) -> str | None:
+    if delta is None or isinstance(delta, str):
+        return delta
     return f"+{_table.cell(delta)}" if delta > 0 else _table.cell(delta)

@@ -19,7 +19,7 @@ Examples:
 \b
 Exit code: 0 well, 1 something is wrong.""",
 )
-@_home.home_option
+@_home.read_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per check.")
 @click.option(
     "--accept", "accepting", is_flag=True, help="Accept what recovery after a crash set aside."

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from tracklog.cli import _home
+from tracklog.cli import _terminal as terminal
 from tracklog.cli._records import printer
 
 
@@ -17,9 +18,10 @@ Examples:
   tracklog events kahn:nightly --after 120 --raw > nightly.jsonl""",
 )
 @_home.run_argument()
-@_home.home_option
+@_home.read_option
 @click.option("--after", type=click.IntRange(min=0), default=0, help="Only behind this record.")
 @click.option("--raw", is_flag=True, help="The stored lines, byte for byte.")
+@terminal.wide_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per record.")
 @click.option(
     "--proof", type=click.Path(dir_okay=False, path_type=Path), help="Write a proof here, too."

@@ -42,7 +42,7 @@ Exit code: 0 written, 1 something would be lost and --strict was given, 2 usage 
 )
 @click.argument("format", shell_complete=_names.of("exporters"))
 @_home.run_argument()
-@_home.home_option
+@_home.read_option
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
 @click.option("-O", "--option", "options", multiple=True, metavar="NAME=VALUE")
 @click.option("-f", "--follow", is_flag=True, help="Go on as records come, until the run ends.")

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from tracklog.cli import _home, _table
+from tracklog.cli import _terminal as terminal
 
 
 @click.command(
@@ -16,9 +17,10 @@ Examples:
   tracklog findings --json | jq -r .name | sort | uniq -c""",
 )
 @_home.run_argument(required=False)
-@_home.home_option
+@_home.read_option
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True)
 @_home.lost_option
+@terminal.wide_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per finding.")
 def command(run: str | None, home: Path, limit: int, lost_after: float, as_json: bool) -> None:
     """Print what was surprising in RUN, or in all runs, the newest first.

@@ -20,7 +20,7 @@ Examples:
   tracklog import --dry-run ~/old-laptop/.claude/projects
   tracklog import --from codex rollout.jsonl --json
 \b
-Exit code: 0 all kept, 1 something refused, 2 usage or I/O.""",
+Exit code: 0 all kept, 1 something refused, 2 usage or I/O, 130 interrupted.""",
 )
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATHS]...")
 @_home.home_option
@@ -43,15 +43,18 @@ def command(
     recognised by its content. What was taken before is not taken again.
     """
     from tracklog import registry  # noqa: PLC0415  # slow to import
-    from tracklog.importing import Importing  # noqa: PLC0415
+    from tracklog.importing import Importing, Summary  # noqa: PLC0415
 
     if only:
         registry.importer(only)
     with _home.writing(home, **_home.redacting(redact)) as opened:
-        importing = Importing(opened)
-        with _importing.telling_of_a_stop(), progress_bar("importing", LEAST) as progress:
+        importing, summary = Importing(opened), Summary()
+        with (
+            _importing.summing_up(summary, as_json=as_json, dry=dry, redact=redact),
+            progress_bar("importing", LEAST) as progress,
+        ):
             found = _importing.meant(importing, paths)
-            summary = importing.bring(found, only=only, dry=dry, progress=progress)
+            importing.bring(found, only=only, dry=dry, progress=progress, into=summary)
         summary.gone = importing.look_for_gone(dry=dry)
     _importing.put(summary, as_json=as_json, dry=dry, redact=redact)
     if not found and as_json:  # else the summary says it

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from tracklog.cli import _home, _table
+from tracklog.cli import _terminal as terminal
 
 
 @click.command(
@@ -13,7 +14,8 @@ Examples:
   tracklog inbox
   tracklog inbox --json | jq 'select(.state == "open")'""",
 )
-@_home.home_option
+@_home.read_option
+@terminal.wide_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per row.")
 def command(home: Path, as_json: bool) -> None:
     """List the questions, the open ones first."""
@@ -32,7 +34,7 @@ def command(home: Path, as_json: bool) -> None:
             _table.Column("by", lambda row: row["answered_by"] or None, rank=2, cut=8),
             # What `tracklog answer` is given: always there, and whole.
             _table.Column("id", lambda row: row["question_id"]),
-            _table.Column("question", lambda row: row["text"], cut=16),
+            _table.Column("question", lambda row: row["text"], cut=16, wrap=True),
         ],
         "nobody waits for a person; `tracklog runs` shows what goes on",
         as_json=as_json,

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from tracklog.cli import _home, _table
+from tracklog.cli import _terminal as terminal
 
 
 @click.command(
@@ -13,7 +14,8 @@ Examples:
   tracklog leaderboard
   tracklog leaderboard --json""",
 )
-@_home.home_option
+@_home.read_option
+@terminal.wide_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per row.")
 def command(home: Path, as_json: bool) -> None:
     """List the contests that were won, the latest first."""

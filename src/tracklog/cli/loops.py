@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from tracklog.cli import _home, _table
+from tracklog.cli import _terminal as terminal
 
 
 @click.command(
@@ -13,8 +14,9 @@ Examples:
   tracklog loops
   tracklog loops --at-least 10 --json""",
 )
-@_home.home_option
+@_home.read_option
 @click.option("--at-least", type=click.IntRange(min=2), default=3, show_default=True)
+@terminal.wide_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per row.")
 def command(home: Path, at_least: int, as_json: bool) -> None:
     """List the tools that a run called with the same arguments again and again."""

@@ -14,7 +14,8 @@ Examples:
   tracklog outcomes
   tracklog outcomes --json""",
 )
-@_home.home_option
+@_home.read_option
+@terminal.wide_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(home: Path, as_json: bool) -> None:
     """Fold the outcomes of the last 24 hours to a pass rate, with flakes and KILN means."""

@@ -23,9 +23,10 @@ Examples:
   tracklog query "SELECT * FROM tools" --json | jq""",
 )
 @click.argument("sql")
-@_home.home_option
+@_home.read_option
 @click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True)
 @click.option("--seconds", type=click.FloatRange(min=0.1), default=10, show_default=True)
+@terminal.wide_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per row.")
 def command(sql: str, home: Path, limit: int, seconds: float, as_json: bool) -> None:
     """Answer SQL from the index; each fold is a table, its state's fields are the columns.

@@ -15,7 +15,7 @@ Examples:
   tracklog reimport
   tracklog reimport ~/.codex/sessions/2026
 \b
-Exit code: 0 all kept, 1 something refused, 2 usage or I/O.""",
+Exit code: 0 all kept, 1 something refused, 2 usage or I/O, 130 interrupted.""",
 )
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATHS]...")
 @_home.home_option
@@ -42,15 +42,18 @@ def command(
     Without PATHS these are the sources that were imported before and are still there.
     """
     from tracklog import registry  # noqa: PLC0415  # slow to import
-    from tracklog.importing import Importing  # noqa: PLC0415
+    from tracklog.importing import Importing, Summary  # noqa: PLC0415
 
     if only:
         registry.importer(only)
     with _home.writing(home, **_home.redacting(redact)) as opened:
-        importing = Importing(opened)
+        importing, summary = Importing(opened), Summary()
         found = _importing.meant(importing, paths) if paths else importing.known()
-        with _importing.telling_of_a_stop(), progress_bar("importing", 1) as progress:
-            summary = importing.bring(found, only=only, again=True, dry=dry, progress=progress)
+        with (
+            _importing.summing_up(summary, as_json=as_json, dry=dry, redact=redact),
+            progress_bar("importing", 1) as progress,
+        ):
+            importing.bring(found, only=only, again=True, dry=dry, progress=progress, into=summary)
         summary.gone = importing.look_for_gone(dry=dry)
     _importing.put(summary, as_json=as_json, dry=dry, redact=redact)
     sys.exit(_importing.exit_code(summary))

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from tracklog.cli import _home, _table
+from tracklog.cli import _terminal as terminal
 from tracklog.folds.runs import STATUSES
 
 
@@ -14,15 +15,19 @@ Examples:
   tracklog runs
   tracklog runs --status waiting --status failed
   tracklog runs --lost-after 60          (who was silent for a minute)
-  tracklog runs --limit 200 --json""",
+  tracklog runs --limit 200 --json
+\b
+"""
+    + _table.MONEY,
 )
-@_home.home_option
+@_home.read_option
 @click.option(
     "--status", multiple=True, type=click.Choice(STATUSES), help="Only these; may be given again."
 )
 @click.option("--agent", metavar="NAME", help="Only those with this agent.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True)
 @_home.lost_option
+@terminal.wide_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per row.")
 def command(
     home: Path,
@@ -32,14 +37,21 @@ def command(
     lost_after: float,
     as_json: bool,
 ) -> None:
-    """List the runs, the latest heard first: status, outcome, agents, tools, cost."""
+    """List the runs, the latest active first: status, outcome, agents, tools, cost."""
     from tracklog import answers, prices  # noqa: PLC0415  # slow to import
 
     with _home.asking(home) as opened:
         most = None if status or agent else limit
         listed = prices.load(home)
         rows = answers.runs(
-            opened.index, _home.now(), most, lost_after, listed, status=status, agent=agent
+            opened.index,
+            _home.now(),
+            most,
+            lost_after,
+            listed,
+            status=status,
+            agent=agent,
+            by_time=True,
         )
         names = _home.names(opened)
         known = len(rows) if most is None else len(opened.runs())
@@ -54,7 +66,7 @@ def command(
             _table.Column("calls", lambda row: row["tool_calls"], rank=3, right=True),
             _table.Column("failed", lambda row: row["tool_failures"], rank=5, right=True),
             _table.Column("tokens", lambda row: row["tokens"], rank=6, right=True),
-            _table.Column("usd", _table.cost, rank=4, right=True),
+            _table.Column("cost", _table.cost, rank=4, right=True),
             _table.Column("heard", lambda row: _table.ago(row["silent_seconds"]), right=True),
             _table.Column("title", lambda row: row["title"], rank=2, cut=16),
         ],

@@ -28,8 +28,9 @@ Examples:
   tracklog search 'migrat*' --json""",
 )
 @click.argument("text")
-@_home.home_option
+@_home.read_option
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
+@terminal.wide_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per record.")
 def command(text: str, home: Path, limit: int, as_json: bool) -> None:
     """Print the records in which all the words of TEXT were said, the newest first.
@@ -58,9 +59,8 @@ def _row(row: dict[str, Any], text: str, names: "Names") -> str:
     narrow = width is not None and width < WIDE
     name = names.of(row["family"], row["run"])
     if width is not None:
-        least = names.least(name)
-        most = max(NARROW if narrow else ROOMY, least)
-        name = terminal.fitted(name[:most] if least <= most else name, min(most, width // 3))
+        most = max(NARROW if narrow else ROOMY, names.least(name) + 1)  # and the sign of a cut
+        name = terminal.fitted(name, min(most, width // 3))
     head = f"{row['seq']:>7}  {moment[5:16] if narrow else moment}  "
     if width is not None and width < TINY:
         head = f"{row['seq']:>7}  "

@@ -21,7 +21,7 @@ Examples:
 Exit code: 0 nothing found, 1 something found, 2 usage or I/O.""",
 )
 @_home.run_argument(required=False)
-@_home.home_option
+@_home.read_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per place.")
 def command(run: str | None, home: Path, as_json: bool) -> None:
     """Name the records in which there are keys, tokens and passwords, and of what kind.

@@ -23,9 +23,10 @@ Examples:
   tracklog show agent-coder-1 --json""",
 )
 @_home.run_argument()
-@_home.home_option
+@_home.read_option
 @click.option("--at", type=click.IntRange(min=1), metavar="SEQ", help="As it was at this record.")
 @_home.lost_option
+@terminal.wide_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(run: str, home: Path, at: int | None, lost_after: float, as_json: bool) -> None:
     """Tell what is known of RUN: status, outcome, agents, tools, tokens, cost, loops."""
@@ -147,10 +148,10 @@ def _spent(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         yield "cost", f"{_table.cost(whole)} by list prices, with sub-runs"
     elif row["cost_usd"] is not None or whole.get("cost_usd") is not None:
         more = whole.get("cost_usd") not in (None, row["cost_usd"])
-        said = f"${_table.money(row['cost_usd'])}" if row["cost_usd"] is not None else "-"
+        said = _table.money(row["cost_usd"])
         yield (
             "cost",
-            said + (f" (with sub-runs ${_table.money(whole['cost_usd'])})" if more else ""),
+            said + (f" (with sub-runs {_table.money(whole['cost_usd'])})" if more else ""),
         )
     if whole.get("unpriced_models"):
         yield "no price", whole["unpriced_models"]

@@ -15,6 +15,8 @@ LINES = 12
 OVER = {"withdrawn": "taken back", "superseded": "told again later"}
 """Why a record counts no more; what was told again is shown once, unless all is asked for."""
 QUIET = ("Spent", "Linked", "Noted")
+NARROW = 60
+"""Columns below which a line has no room for the time."""
 MARKS = {"Called": "→", "Returned": "←", "Asked": "?", "Answered": "!", "Decided": "◆"}
 
 
@@ -23,10 +25,12 @@ MARKS = {"Called": "→", "Returned": "←", "Asked": "?", "Answered": "!", "Dec
 Examples:
   tracklog story agent-coder-1
   tracklog story agent-coder-1 --all | less
-  tracklog story kahn:nightly --json | jq -r '.records[].words'""",
+  tracklog story kahn:nightly --json | jq -r '.records[].words'
+\b
+Each record begins with its number and its time (UTC): `tracklog why RUN SEQ` takes the number.""",
 )
 @_home.run_argument()
-@_home.home_option
+@_home.read_option
 @click.option("--after", type=click.IntRange(min=0), default=0, help="Only behind this record.")
 @click.option("--all", "whole", is_flag=True, help="Show long texts whole, and small print.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
@@ -57,15 +61,20 @@ class _Teller:
         self.width = min(terminal.width() or WIDEST, WIDEST)
         self.speaker: tuple[str, ...] | None = None
         self.margin = "  "
+        self.place = ""
+        """The number and the time of the record at hand, until its first line is printed."""
+        self.day = ""
 
     def tell(self, record: dict[str, Any]) -> None:
         over = next((word for key, word in OVER.items() if record.get(key)), "")
         if over == OVER["superseded"] and not self.whole:
             return
-        self.margin = "↶ " if over else "  "
+        self.margin = "  ↶ " if over else "  "
+        moment = terminal.moment(record.get("at"), record["received"])
+        clock = "" if self.width < NARROW else f"  {moment[11:19]}"
+        self.place, self.moment = f"{record['seq']:>7}{clock}", moment
         if not record["facts"]:
             self._line(f"· {record['words']}", dim=True)
-        moment = terminal.moment(record.get("at"), record["received"])
         for fact in record["facts"]:
             if self.whole or fact["fact"] not in QUIET:
                 self._put(record, fact, f"{moment}  {over}".rstrip())
@@ -107,6 +116,7 @@ class _Teller:
             return
         self.speaker = (agent, role, self.margin)
         who = f"{agent} ({role})" if agent and role != "assistant" else agent or role
+        self.day = moment[:10]
         click.echo()
         click.secho(terminal.plain(f"{who}  {moment}"), fg="green")
 
@@ -123,10 +133,17 @@ class _Teller:
         self._place(text)
 
     def _line(self, text: str, **look: Any) -> None:
+        if self.place and self.moment[:10] != self.day:
+            self.day = self.moment[:10]
+            click.secho(f"{'':{len(self.place)}}  {self.day}", dim=True)
+        gutter = f"{'':>7}" if self.width < NARROW else f"{'':>17}"
         rows: list[str] = []
         for part in text.splitlines() or [""]:
-            rows += textwrap.wrap(terminal.plain(part), self.width - 2) or [""]
+            rows += textwrap.wrap(
+                terminal.plain(part), self.width - len(gutter) - len(self.margin)
+            ) or [""]
         if not self.whole and len(rows) > LINES:
             rows[LINES:] = [f"… {len(rows) - LINES} more lines; --all shows them"]
         for row in rows:
-            click.echo(self.margin + click.style(row, **look))
+            place, self.place = self.place or gutter, ""
+            click.echo(click.style(place, dim=True) + self.margin + click.style(row, **look))

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from tracklog.cli import _home, _names
+from tracklog.cli import _terminal as terminal
 from tracklog.cli._records import printer
 
 
@@ -16,7 +17,7 @@ Examples:
   tracklog tail -f --dialect kahn-agent
   tracklog tail -f --run agent-coder-1 --kind tool_invocation --json""",
 )
-@_home.home_option
+@_home.read_option
 @click.option("-f", "--follow", is_flag=True, help="Go on as records come; Ctrl-C ends it.")
 @click.option("-n", "--lines", type=click.IntRange(min=0), default=10, show_default=True)
 @click.option("--run", metavar="RUN", help="Only this run.")
@@ -25,6 +26,7 @@ Examples:
     "--dialect", metavar="NAME", shell_complete=_names.of("dialects"), help="Only this dialect."
 )
 @click.option("--raw", is_flag=True, help="The stored lines, byte for byte.")
+@terminal.wide_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per record.")
 def command(
     home: Path,

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from tracklog.cli import _home, _table
+from tracklog.cli import _terminal as terminal
 
 WINDOWS = {"24h": 24 * 3600, "7d": 7 * 24 * 3600, "all": None}
 
@@ -16,7 +17,7 @@ Examples:
   tracklog tools --window 24h
   tracklog tools --json""",
 )
-@_home.home_option
+@_home.read_option
 @click.option(
     "--window",
     type=click.Choice(list(WINDOWS)),
@@ -24,6 +25,7 @@ Examples:
     show_default=True,
     help="The hours back from now in which the calls were made.",
 )
+@terminal.wide_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per row.")
 def command(home: Path, window: str, as_json: bool) -> None:
     """List the tools, the most called first; each call counts once, however often it is told."""

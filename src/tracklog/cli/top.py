@@ -40,9 +40,10 @@ Examples:
 Keys: up and down or j and k choose, enter opens, escape goes back, / filters, a shows the agents,
 ? helps, q quits.""",
 )
-@_home.home_option
+@_home.read_option
 @_home.lost_option
 @click.option("--once", is_flag=True, help="Print one frame and end.")
+@terminal.wide_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object: what a frame shows.")
 def command(home: Path, lost_after: float, once: bool, as_json: bool) -> None:
     """Show runs and agents as they are, live: who waits and for what, who failed, who is lost."""

@@ -1,5 +1,7 @@
 """`tracklog tree`: which run called which."""
 
+import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,13 +19,20 @@ if TYPE_CHECKING:
     epilog="""\b
 Examples:
   tracklog tree
+  tracklog tree --all
   tracklog tree agent-coder-1 --json""",
 )
 @_home.run_argument(required=False)
-@_home.home_option
+@_home.read_option
+@click.option("--all", "whole", is_flag=True, help="Also runs that began no other.")
+@terminal.wide_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per run.")
-def command(run: str | None, home: Path, as_json: bool) -> None:
-    """Draw the runs below RUN, or all of them, with their sub-runs at any depth."""
+def command(run: str | None, home: Path, whole: bool, as_json: bool) -> None:
+    """Draw the runs below RUN, or every tree of runs, with their sub-runs at any depth.
+
+    A run that began no other and has no handoffs is not drawn, unless it is RUN or --all is given;
+    --json lists every run.
+    """
     from tracklog import answers  # noqa: PLC0415  # slow to import
 
     with _home.asking(home) as opened:
@@ -31,20 +40,53 @@ def command(run: str | None, home: Path, as_json: bool) -> None:
         branches = answers.tree(opened.index, root)
         rows = [] if as_json else answers.runs(opened.index, _home.now(), None)
         names = _home.names(opened)
-    known = {f"{row['family']}:{row['run']}": row for row in rows}
-    for branch in branches:
-        if as_json:
+    if as_json:
+        for branch in branches:
             terminal.put_json(asdict(branch))
-        else:
-            _put(branch, known.get(branch.key), names)
-    if not branches and not as_json:
+        return
+    alone = set() if whole or run else _alone(branches)
+    shown = [branch for n, branch in enumerate(branches) if n not in alone]
+    known = {f"{row['family']}:{row['run']}": row for row in rows}
+    for branch, (bars, below) in zip(shown, _drawn(shown), strict=True):
+        _put(branch, bars, below, known.get(branch.key), names)
+    if not branches:
         click.echo("no runs yet; `tracklog import` or `tracklog record` brings the first")
+    elif alone:
+        sys.stdout.flush()
+        words = terminal.count(len(alone), "run")
+        click.echo(f"and {words} without sub-runs; --all shows all", err=True)
 
 
-def _put(branch: "Branch", row: dict[str, Any] | None, names: "_table.Names") -> None:
+def _alone(branches: "Sequence[Branch]") -> set[int]:
+    """The places of the runs that have neither a parent nor a child nor a handoff."""
+    after = [branch.depth for branch in branches[1:]] + [0]
+    return {
+        n for n, branch in enumerate(branches) if not (branch.depth or after[n] or branch.handoffs)
+    }
+
+
+def _drawn(branches: "Sequence[Branch]") -> list[tuple[str, str]]:
+    """What stands before each branch, and before what is told of it on further lines."""
+    drawn: list[tuple[str, str]] = []
+    going_on: list[bool] = []  # by depth: whether a sibling comes further down
+    for branch in reversed(branches):
+        depth = branch.depth
+        going_on += [False] * (depth + 1 - len(going_on))
+        children = len(going_on) > depth + 1 and going_on[depth + 1]
+        above = "".join("│  " if going_on[n] else "   " for n in range(1, depth))
+        corner = ("├─ " if going_on[depth] else "└─ ") if depth else ""
+        own = ("│  " if going_on[depth] else "   ") if depth else ""
+        drawn.append((above + corner, above + own + ("│  " if children else "   ")))
+        del going_on[depth + 1 :]
+        going_on[depth] = True
+    return drawn[::-1]
+
+
+def _put(
+    branch: "Branch", bars: str, below: str, row: dict[str, Any] | None, names: "_table.Names"
+) -> None:
     """A run at its depth, how it is, and the handoffs in it; each on one line that fits."""
     width = terminal.width()
-    indent = "   " * branch.depth + ("└─ " if branch.depth else "")
     family, _, run = branch.key.partition(":")
     notes = [branch.kind] if branch.kind else []
     notes += ["nothing heard of it"] if branch.missing else []
@@ -53,7 +95,7 @@ def _put(branch: "Branch", row: dict[str, Any] | None, names: "_table.Names") ->
         notes.append(_table.cell(row["title"]) if row["title"] else "")
     status = row["status"] if row is not None else "-"
     name = names.of(family, run) if row is not None else branch.key
-    head = terminal.plain(f"{indent}{name}")
+    head = terminal.plain(f"{bars}{name}")
     said = terminal.plain("  ".join(filter(None, notes)))
     if width is not None:
         head = terminal.fitted(head, min(terminal.cells(head), max(8, width - 10)))
@@ -63,5 +105,5 @@ def _put(branch: "Branch", row: dict[str, Any] | None, names: "_table.Names") ->
     click.echo(f"{head}  {shown}  {click.style(said, dim=True)}" if said else f"{head}  {shown}")
     for handoff in branch.handoffs:
         between = " → ".join(_table.cell(end) for end in handoff[1:3])
-        line = terminal.plain(f"{'   ' * (branch.depth + 1)}{handoff[0]} {between}")
+        line = terminal.plain(f"{below}{handoff[0]} {between}")
         click.secho(line if width is None else terminal.fitted(line, width).rstrip(), dim=True)

@@ -22,7 +22,7 @@ Exit code: 0 proven, 1 not as it was recorded, 2 usage or I/O.""",
 @click.argument(
     "transcripts", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
-@_home.home_option
+@_home.read_option
 @click.option("--anchor", metavar="HEAD", help="A head that was noted elsewhere.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(transcripts: tuple[Path, ...], home: Path, anchor: str | None, as_json: bool) -> None:

@@ -36,8 +36,9 @@ Examples:
 )
 @_home.run_argument()
 @click.argument("seq", type=click.IntRange(min=1))
-@_home.home_option
+@_home.read_option
 @click.option("--all", "whole", is_flag=True, help="Show every step, however many there are.")
+@terminal.wide_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(run: str, seq: int, home: Path, whole: bool, as_json: bool) -> None:
     """Tell what led to record SEQ of RUN, from the prompt on, and what came of it.

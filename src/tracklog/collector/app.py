@@ -20,6 +20,7 @@ from tracklog.collector.routes import ROUTES
 from tracklog.collector.routing import Call, Route, Router
 from tracklog.collector.stream import Hub
 from tracklog.collector.trouble import ClientGone, Trouble, trouble_of
+from tracklog.demo import is_demo
 from tracklog.errors import TracklogError
 from tracklog.hosts import Answering
 
@@ -56,6 +57,10 @@ class Rate:
         self._left -= count  # a batch larger than the burst passes, and is waited for afterwards
 
 
+TAKEN_BY_DEMO = frozenset({"/api/convert/{dialect}", "/api/inbox/{question}/answer", "/login"})
+"""What a demo does though it is sent something: nothing foreign is recorded by it."""
+
+
 class Collector:
     """One home, and everything that a request needs."""
 
@@ -78,6 +83,7 @@ class Collector:
         """By name: they begin runs here, and some answer paths of their own."""
         self.inline = home.store.durability == "os"
         """Without a disk to wait for, a thread costs more than what it would do."""
+        self.demo = is_demo(home.path)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http", "nothing else is served"
@@ -147,6 +153,12 @@ class Collector:
             self.guard.check_token(call.headers)
         if route.takes:
             self.guard.check_type(call.headers, route.takes)
+        if self.demo and route.takes and route.path not in TAKEN_BY_DEMO:
+            raise Trouble(
+                403,
+                "this is the demo: it shows made-up runs and records nothing from outside",
+                "stop it (Ctrl-C) and start `tracklog serve`, which records; then send this again",
+            )
         call.given = route.read(call.scope["query_string"])
         return await route.endpoint(self, call)
 

@@ -45,6 +45,7 @@ DIALECT = words("dialect", "Only this dialect.")
 KIND = words("kind", "Only this kind of event.")
 _NO_RUN = {404: "There is no such run."}
 _NOT_ADMITTED = {
+    403: "It came from a page of another origin, or this is the demo, which records nothing sent.",
     404: "There is no such dialect.",
     409: "The batch key stood for another batch before.",
     413: "The body is too large, measured unpacked; nothing of it was kept.",

@@ -78,7 +78,8 @@ def listen(host: str, port: int) -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             raise TracklogError(
                 f"port {port} of {host} is taken",
-                "another collector may be running there; `--port 0` takes any that is free",
+                "the demo (`make run`) or another collector is running there: stop it with Ctrl-C, "
+                "or choose another port; `--port 0` takes any that is free",
             ) from None
         if error.errno == errno.EACCES:
             raise TracklogError(

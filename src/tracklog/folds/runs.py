@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from tracklog.fact import (
@@ -268,9 +269,14 @@ def _spent(state: State, told: Told, fact: Spent) -> None:
 def answer(
     states: Iterable[State], now: str, lost_after: float = LOST_AFTER
 ) -> list[dict[str, Any]]:
-    """One row per run, the latest heard first."""
-    rows = [row(state, now, lost_after) for state in states]
-    return sorted(rows, key=lambda each: -each["last_seq"])
+    """One row per run, the latest active first: by the time of its events, not of their import."""
+    rows = [(last_active(state), row(state, now, lost_after)) for state in states]
+    return [row for _, row in sorted(rows, key=itemgetter(0), reverse=True)]
+
+
+def last_active(state: State) -> tuple[int, int]:
+    """What runs are ordered by: when it was last active, then the number of its last record."""
+    return moment(state.alive) or 0, state.last_seq
 
 
 def row(state: State, now: str, lost_after: float = LOST_AFTER) -> dict[str, Any]:

@@ -1,0 +1,56 @@
+"""The groups of verbs, in the order of the help: the one table that help, README and docs use."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Group(NamedTuple):
+    """Verbs that belong together, the most used first."""
+
+    name: str
+    about: str
+    verbs: tuple[str, ...]
+
+
+GROUPS = (
+    Group(
+        "Record",
+        "get events into the journal",
+        ("serve", "record", "follow", "import", "reimport", "exec"),
+    ),
+    Group(
+        "Look",
+        "see what the runs did and are doing",
+        (
+            "runs", "show", "story", "events", "tail", "top", "tree", "agents", "tools", "costs",
+            "outcomes", "audits", "leaderboard",
+        ),
+    ),
+    Group(
+        "Ask",
+        "find events, causes, differences and problems",
+        ("search", "why", "diff", "findings", "loops", "query"),
+    ),
+    Group("Answer", "answer an agent that waits for a person", ("inbox", "answer")),
+    Group("Check", "check lines against the formats", ("check", "dialects", "schema")),
+    Group("Export", "take runs and large values out", ("export", "convert", "blob")),
+    Group(
+        "Operate",
+        "verify, repair, back up and clean up",
+        (
+            "verify", "doctor", "repair", "backup", "secrets", "erase", "prune", "rebuild",
+            "completion",
+        ),
+    ),
+    Group("Host", "run workflows, stages and an OpenWOP host; show a demo", ("host", "demo")),
+)  # fmt: skip  # a table
+
+
+def grouped(verbs: Iterable[str]) -> list[tuple[Group, list[str]]]:
+    """The groups with those of these verbs that belong to them; the rest last, under Other."""
+    there = list(verbs)
+    found = [(group, [verb for verb in group.verbs if verb in there]) for group in GROUPS]
+    named = {verb for group in GROUPS for verb in group.verbs}
+    rest = [verb for verb in there if verb not in named]
+    found += [(Group("Other", "", tuple(rest)), rest)] if rest else []
+    return [(group, each) for group, each in found if each]
