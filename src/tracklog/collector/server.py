@@ -282,8 +282,10 @@ def _settle() -> None:
 
 def within(limits: Limits, files: int) -> Limits:
     """Those limits, with as many connections as leave files to keep the record in."""
-    room = files - _FILES - limits.turned_away
-    return replace(limits, connections=min(limits.connections, max(8, room)))
+    room = files - _FILES
+    connections = min(limits.connections, max(8, room - limits.turned_away))
+    turned_away = min(limits.turned_away, max(4, room - connections))
+    return replace(limits, connections=connections, turned_away=turned_away)
 
 
 def _allow_files() -> int:
