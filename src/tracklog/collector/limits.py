@@ -16,6 +16,8 @@ class Limits:
     unpack_seconds: float = 5
     """Of CPU time, for unpacking one body."""
     line: int = CAP
+    lines: int = 250_000
+    """Of one request: each costs more than its bytes while it is checked."""
     header: int = 64 << 10
     """Of a request's header; of its trailers and the extensions of its chunks once more."""
     fields: int = 256

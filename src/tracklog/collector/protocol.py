@@ -5,6 +5,7 @@ watchers share are handed to their sockets without being copied for each.
 """
 
 import asyncio
+import re
 from collections.abc import Callable
 
 import httptools
@@ -188,7 +189,7 @@ class Connection(HttpToolsProtocol):
         """Of a target with a scheme: it stands for the Host header, as RFC 9112 has it (3.2.2)."""
         target = httptools.parse_url(self.url)
         if target.host:
-            host = b"[%b]" % target.host if b":" in target.host else target.host
+            host = re.split(rb"[/?#]", self.url.partition(b"://")[2], maxsplit=1)[0]  # as it is
             others = [pair for pair in self.headers if pair[0] != b"host"]
             self.headers[:] = [*others, (b"host", host)]
             query = b"?" + target.query if target.query else b""
