@@ -335,7 +335,7 @@ def _open_files(server) -> int:
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs a limit that can be changed")
-@pytest.mark.parametrize("left", [0, 1, 3])
+@pytest.mark.parametrize("left", [0, 2])
 def test_when_file_descriptors_run_out_the_listener_survives(tmp_path, left):
     """Something else has taken all of them: the limit is lowered to what is open."""
     with Serving(tmp_path) as server:
@@ -344,7 +344,7 @@ def test_when_file_descriptors_run_out_the_listener_survives(tmp_path, left):
         limits = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
         few = (_open_files(server) + left, limits[1])
         resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, few)
-        many = [server.raw(head("GET", "/healthz")) for _ in range(20)]
+        many = [server.raw(head("GET", "/healthz")) for _ in range(12)]
         answers = [status_of(each.recv(1000)) for each in many]
         assert {503} <= set(answers) <= {200, 503}
         assert server.get("/api/events").status_code in (200, 503)  # it needs a file to read from
@@ -734,8 +734,9 @@ def test_a_log_line_cannot_drive_a_terminal(tmp_path):
 
 
 def test_files_belong_to_the_user_alone_and_no_name_of_a_client_is_a_path(server):
-    name = "../../../outside\x00/..".replace("\x00", "%")
-    server.post([start(name)])
+    line = {"id": "1", "run": "../../outside", "at": "2026-05-05T09:00:00Z", "fact": "Began"}
+    line |= {"what": "run", "origin": {"writer": "test", "fidelity": "observed"}}
+    assert server.post(orjson.dumps(line), "tracklog").json()["accepted"] == 1
     for path in [server.home, *server.home.rglob("*")]:
         assert not path.stat().st_mode & 0o077, path
         assert "outside" not in path.name

@@ -151,6 +151,8 @@ class Listener:
 
     def _accept(self) -> None:
         for _ in range(_AT_ONCE):
+            self._refill()  # first, or connections would use the reserve up
+            is_short = len(self._reserve) < _RESERVED
             try:
                 taken, _ = self.bound.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -160,7 +162,7 @@ class Listener:
                     logs.say_failure("a connection was not taken", error)
                 self._turn_away()
                 return
-            self._open(taken, self.made())
+            self._open(taken, is_surplus=is_short)
 
     def _turn_away(self) -> None:
         """Takes one with a descriptor of the reserve, and tells it that there are no more."""
@@ -168,9 +170,7 @@ class Listener:
             os.close(self._reserve.pop())
             with contextlib.suppress(OSError):
                 taken, _ = self.bound.accept()
-                made = self.made()
-                made.is_surplus = True
-                self._open(taken, made)
+                self._open(taken, is_surplus=True)
                 return
         self._rest()
 
@@ -188,8 +188,10 @@ class Listener:
             while len(self._reserve) < _RESERVED:
                 self._reserve.append(_nothing())
 
-    def _open(self, taken: socket.socket, made: Connection) -> None:
+    def _open(self, taken: socket.socket, *, is_surplus: bool) -> None:
         taken.setblocking(False)
+        made = self.made()
+        made.is_surplus = is_surplus
         made.on_closed = self._refill
         task = self._loop.create_task(self._opened(taken, made))
         self._opening.add(task)
