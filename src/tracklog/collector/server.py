@@ -147,6 +147,7 @@ class Listener:
         self._reserve = [_nothing() for _ in range(_RESERVED)]
         self._opening: set[asyncio.Task[None]] = set()
         self._resting: asyncio.TimerHandle | None = None
+        self._closed = False
         self._loop.add_reader(bound.fileno(), self._accept)
 
     def _accept(self) -> None:
@@ -160,7 +161,9 @@ class Listener:
             except OSError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                     logs.say_failure("a connection was not taken", error)
-                self._turn_away()
+                    self._rest()
+                else:
+                    self._turn_away()
                 return
             self._open(taken, is_surplus=is_short)
 
@@ -185,7 +188,7 @@ class Listener:
 
     def _refill(self) -> None:
         with contextlib.suppress(OSError):
-            while len(self._reserve) < _RESERVED:
+            while len(self._reserve) < _RESERVED and not self._closed:
                 self._reserve.append(_nothing())
 
     def _open(self, taken: socket.socket, *, is_surplus: bool) -> None:
@@ -204,6 +207,7 @@ class Listener:
             taken.close()
 
     def close(self) -> None:
+        self._closed = True
         if self._resting is not None:
             self._resting.cancel()
         else:
