@@ -587,6 +587,33 @@ def test_a_bomb_stops_at_the_limit(tmp_path):
         assert peak < 300_000  # kB; the bombs hold 400 MB
 
 
+def test_a_body_that_takes_too_much_cpu_time_to_unpack_is_refused(tmp_path):
+    made = zlib.compressobj(9, wbits=31)
+    parts = [
+        made.compress(b"0123456789" * 9) + made.flush(zlib.Z_FULL_FLUSH) for _ in range(60_000)
+    ]
+    packed = b"".join([*parts, made.flush()])
+    with collector(tmp_path, limits={"unpack_seconds": 0.001}) as server:
+        answer = server.post(packed, headers={"Content-Encoding": "gzip"})
+        assert (answer.status_code, "more than 0.001 s" in answer.json()["error"]) == (413, True)
+        assert server.post(gzip.compress(tool("a")), headers={"Content-Encoding": "gzip"}).json()
+        assert "tracklog_held_bytes 0" in server.get("/metrics").text
+
+
+def test_the_window_of_a_zstd_frame_counts_as_memory_that_is_held(tmp_path):
+    long = zstandard.ZstdCompressionParameters.from_level(3, window_log=23, format=0)
+    made = zstandard.ZstdCompressor(compression_params=long).compressobj()
+    packed = made.compress(tool("a") + b"\n") + made.flush()
+    lines = "Host: localhost\r\nContent-Type: application/x-ndjson\r\nContent-Encoding: zstd\r\n"
+    head = f"POST /api/events HTTP/1.1\r\n{lines}Content-Length: {len(packed)}\r\n\r\n".encode()
+    with collector(tmp_path) as server, server.raw() as slow:
+        slow.sendall(head + packed[:-5])
+        assert eventually(lambda: f"tracklog_held_bytes {8 << 20}" in server.get("/metrics").text)
+        slow.sendall(packed[-5:])
+        assert b'"accepted":1' in slow.recv(1000)
+        assert "tracklog_held_bytes 0" in server.get("/metrics").text
+
+
 def _status(server) -> str:
     try:
         return Path(f"/proc/{server.process.pid}/status").read_text()

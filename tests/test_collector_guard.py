@@ -388,10 +388,13 @@ def test_more_connections_than_the_limit_are_turned_away(tmp_path):
         assert eventually(lambda: server.get("/healthz").status_code == 200)
 
 
-@pytest.mark.parametrize(("files", "most"), [(1 << 20, 4096), (1024, 640), (100, 8)])
-def test_connections_leave_the_files_that_the_record_needs(files, most):
+@pytest.mark.parametrize(
+    ("files", "most", "turned_away"),
+    [(1 << 20, 4096, 256), (1024, 640, 256), (300, 8, 164), (100, 8, 4)],
+)
+def test_connections_leave_the_files_that_the_record_needs(files, most, turned_away):
     limits = within(Limits(), files)
-    assert limits == replace(Limits(), connections=most)
+    assert limits == replace(Limits(), connections=most, turned_away=turned_away)
 
 
 def test_more_bytes_than_can_be_held_are_asked_to_come_again(tmp_path):

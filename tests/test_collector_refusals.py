@@ -143,6 +143,7 @@ def test_of_those_for_whom_there_is_no_room_only_so_many_are_heard_out(full):
 def test_there_is_room_again_when_others_have_left(tmp_path):
     with collector(tmp_path, limits={"connections": 1, "turned_away_seconds": 60}) as server:
         first, second = server.raw(), server.raw()
+        assert server.get("/healthz").status_code == 503  # both of them were let in before
         first.close()
         assert eventually(lambda: server.get("/healthz").status_code == 200)  # `second` waits on
         second.close()

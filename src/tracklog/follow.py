@@ -36,12 +36,20 @@ class Unheard(NamedTuple):
     why: str
 
 
+class Skipped(NamedTuple):
+    """A link that leads out of the folder that is watched; it is reported once."""
+
+    path: Path
+
+
 class Follower:
     """Watches folders and files; each file's place stands in the journal with its records.
 
     A file is known by its path and its first line: one that was replaced is read from its start,
     and one that was renamed is read on where it was, if what was heard last stands there.
     What lies in `home` is our own, and is never listened to.
+    A link in a folder that leads out of it is not read, unless `follow_symlinks`: whoever can
+    write to the folder could have any other file read.
     """
 
     def __init__(
@@ -50,8 +58,13 @@ class Follower:
         paths: Sequence[Path],
         dialect: str | None = None,
         home: Path | None = None,
+        *,
+        follow_symlinks: bool = False,
     ) -> None:
         self._intake = intake
+        self._follow_symlinks = follow_symlinks
+        self._skipped: dict[Path, bool] = {}
+        """The links that lead out of their folder, and whether they were reported."""
         self._paths = paths
         self._dialect = dialect
         self._home = home and home.resolve()
@@ -62,7 +75,7 @@ class Follower:
         self._counted: dict[str, tuple[int, int]] = {}
         self._unheard: set[Path] = set()
 
-    def poll(self) -> Iterator[Heard | Unheard]:
+    def poll(self) -> Iterator[Heard | Unheard | Skipped]:
         """Whatever is new and whole since the last time; a line without its end is waited for."""
         for path in self._files():
             try:
@@ -79,6 +92,10 @@ class Follower:
                 if path not in self._unheard:
                     yield Unheard(path, error.strerror or str(error))
                 self._unheard.add(path)
+        for path, reported in self._skipped.items():
+            if not reported:
+                self._skipped[path] = True
+                yield Skipped(path)
 
     def _files(self) -> list[Path]:
         found: list[Path] = []
@@ -86,9 +103,39 @@ class Follower:
             if not path.is_dir():
                 found.append(path)
                 continue
-            inside = sorted(each for each in path.rglob("*.jsonl") if each.is_file())
+            inside = sorted(self._inside(path))
             found += [each for each in inside if not self._own(each)] if self._own(path) else inside
         return found
+
+    def _inside(self, folder: Path) -> Iterator[Path]:
+        """The files of a folder and of those in it."""
+        root = folder.resolve()
+        seen: set[Path] = set()
+        for place, folders, files in os.walk(folder, followlinks=self._follow_symlinks):
+            where = Path(place)
+            if self._follow_symlinks:
+                if (real := where.resolve()) in seen:
+                    folders.clear()  # a link leads back to where we were
+                    continue
+                seen.add(real)
+            for name in (*folders, *files):
+                path = where / name
+                if not self._follow_symlinks and path.is_symlink() and self._leads_out(path, root):
+                    continue
+                if name.endswith(".jsonl") and path.is_file():
+                    yield path
+
+    def _leads_out(self, path: Path, root: Path) -> bool:
+        """Whether a link leads out of the folder; one to what is of interest is reported."""
+        try:
+            real = path.resolve(strict=True)
+        except (OSError, RuntimeError):
+            return True  # it leads nowhere
+        if real == root or root in real.parents:
+            return False
+        if path.name.endswith(".jsonl") or real.is_dir():
+            self._skipped.setdefault(path, False)
+        return True
 
     def _own(self, path: Path) -> bool:
         """Whether our home and that file or folder lie in one another."""

@@ -266,6 +266,11 @@ class Indexer:
             self.catch_up()
             return ask()
 
+    @property
+    def known(self) -> int | None:
+        """The record up to which it can be asked as it is; None while it holds nothing."""
+        return self.index.cursor or None if self._stale() is None else None
+
     def _is_current(self) -> bool:
         return self._stale() is None and self.index.cursor >= self.journal.last
 

@@ -17,7 +17,7 @@ import click
 
 from tracklog import __version__
 from tracklog.cli._groups import grouped
-from tracklog.cli._terminal import colour, say_error
+from tracklog.cli._terminal import Harmless, colour, say_error
 from tracklog.errors import TracklogError
 
 USAGE = 2
@@ -182,6 +182,7 @@ def _open_streams() -> None:
     sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115, PTH123  # open until we end
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123
+    sys.stdout, sys.stderr = Harmless(sys.stdout), Harmless(sys.stderr)
 
 
 def _give_up_output() -> None:

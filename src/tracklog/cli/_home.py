@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from tracklog.cli import _terminal as terminal
 from tracklog.cli._progress import progress_bar
 from tracklog.errors import TracklogError
 
@@ -181,7 +182,8 @@ def ago(seconds: float | None) -> str | None:
 def tell(findings: "Iterable[Finding]") -> None:
     """Says what was surprising, where it does not mix with the answer."""
     for finding in findings:
-        click.secho(f"{finding.name}: {finding.message}", fg="yellow", err=True)
+        said = terminal.plain(f"{finding.name}: {finding.message}")
+        click.secho(said, fg="yellow", err=True)
 
 
 def writing(home: Path, **options: Any) -> "Home":

@@ -40,7 +40,12 @@ def summing_up(summary: "Summary", *, as_json: bool, dry: bool, redact: bool) ->
         raise
 
 
-def follow(home: Path, *, redact: bool, once: bool, every: float, as_json: bool) -> NoReturn:
+LEADS_OUT = "a link that leads out of its folder; --follow-symlinks reads it"
+
+
+def follow(
+    home: Path, *, redact: bool, once: bool, every: float, as_json: bool, follow_symlinks: bool
+) -> NoReturn:
     """Imports what agents write, as they write it, until it is interrupted."""
     from tracklog.importing import Importing, Summary  # noqa: PLC0415  # slow to import
 
@@ -56,11 +61,21 @@ def follow(home: Path, *, redact: bool, once: bool, every: float, as_json: bool)
 
     whole = Summary()
     unread: set[str] = set()
+    skipped: set[Path] = set()
+
+    def sources() -> Iterator[Path]:
+        for path in meant(importing, ()):
+            if follow_symlinks or not _leads_out(path):
+                yield path
+            elif path not in skipped:
+                skipped.add(path)
+                click.echo(terminal.plain(f"{path}: {LEADS_OUT}"), err=True)
+
     with _home.writing(home, **_home.redacting(redact)) as opened:
         importing = Importing(opened)
         try:
             while True:
-                heard = importing.bring(meant(importing, ()), final=once, told=tell)
+                heard = importing.bring(list(sources()), final=once, told=tell)
                 whole.lines.update(heard.lines)
                 for place in importing.look_for_gone():
                     click.echo(f"{terminal.plain(place)}: gone, and what it told is kept", err=True)
@@ -77,6 +92,11 @@ def follow(home: Path, *, redact: bool, once: bool, every: float, as_json: bool)
         order = ("accepted", "duplicate", "refused")
         click.echo(", ".join(f"{whole.lines[word]:,} {word}" for word in order), err=True)
     sys.exit(2 if unread else 1 if whole.lines["refused"] else 0)
+
+
+def _leads_out(path: Path) -> bool:
+    """Whether a file is a link to one that is not below the folder it is found in."""
+    return path.is_symlink() and path.parent.resolve() not in path.resolve().parents
 
 
 def exit_code(summary: "Summary") -> int:

@@ -4,6 +4,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
+from tracklog.cli._terminal import drawn
+
 
 @contextmanager
 def progress_bar(word: str, least: int = 0) -> Iterator[Callable[[int, int], None]]:
@@ -16,7 +18,9 @@ def progress_bar(word: str, least: int = 0) -> Iterator[Callable[[int, int], Non
                 from rich.console import Console  # noqa: PLC0415  # slow to import, seldom needed
                 from rich.progress import Progress  # noqa: PLC0415
 
-                bar = stack.enter_context(Progress(console=Console(stderr=True), transient=True))
+                bar = stack.enter_context(
+                    Progress(console=Console(file=drawn(sys.stderr)), transient=True)
+                )
                 task = bar.add_task(word)
                 shown.append(lambda done, total: bar.update(task, completed=done, total=total))
             for update in shown:

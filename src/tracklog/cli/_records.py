@@ -31,7 +31,7 @@ def printer(
 
 def _put_line(record: "Record") -> None:
     if record.line:
-        sys.stdout.buffer.write(record.line + b"\n")
+        terminal.put_bytes(record.line + b"\n")
 
 
 def _object(record: "Record") -> dict[str, Any]:

@@ -1,12 +1,15 @@
 """What the verbs share: opening inputs, JSON lines, progress on a terminal."""
 
+import io
 import os
+import re
 import shutil
 import sys
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar
 from unicodedata import combining, east_asian_width
 
 import click
@@ -76,14 +79,45 @@ def _watched(file: BinaryIO, path: Path) -> AbstractContextManager[BinaryIO]:
     if size < BIG or not sys.stderr.isatty() or sys.stdout.isatty():
         return nullcontext(file)
     from rich.console import Console  # noqa: PLC0415  # slow to import, seldom needed
+    from rich.markup import escape  # noqa: PLC0415
     from rich.progress import wrap_file  # noqa: PLC0415
 
-    return wrap_file(file, size, description=path.name, console=Console(stderr=True))
+    console = Console(file=drawn(sys.stderr))
+    return wrap_file(file, size, description=escape(plain(path.name)), console=console)
 
 
 def put_json(value: Any) -> None:
     """One JSON object on a line of its own."""
-    sys.stdout.buffer.write(json_line(value))
+    put_bytes(json_line(value))
+
+
+def put_bytes(line: bytes) -> None:
+    """Bytes for a program; a terminal gets the same with control characters spelled out."""
+    sys.stdout.buffer.write(for_stream(sys.stdout, line))
+
+
+def for_stream(stream: TextIO, line: bytes) -> bytes:
+    """The line as that stream gets it: JSON stays JSON, and means the same."""
+    return _spelled_out(line.decode("utf-8", "backslashreplace")) if stream.isatty() else line
+
+
+def put_parts(parts: Iterable[bytes], *, at_once: bool = False) -> None:
+    """The same of what comes in parts, which may be cut anywhere; each at once if asked."""
+    decoder = getincrementaldecoder("utf-8")("backslashreplace")
+    is_terminal = sys.stdout.isatty()
+    for part in parts:
+        sys.stdout.buffer.write(_spelled_out(decoder.decode(part)) if is_terminal else part)
+        if at_once:
+            sys.stdout.buffer.flush()
+    sys.stdout.buffer.write(_spelled_out(decoder.decode(b"", final=True)))
+
+
+def _spelled_out(text: str) -> bytes:
+    return _CONTROL.sub(_escape, text).encode()
+
+
+def _escape(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 def json_line(value: Any) -> bytes:
@@ -107,6 +141,80 @@ def plain(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+_CONTROL = re.compile(
+    # C0 but for tab and line end, DEL and C1; what turns text around; other line ends; halves of pairs
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\u2028\u2029\ufff9-\ufffb\ufeff]"
+    "|[\ud800-\udfff]"
+)
+_LOOKS = re.compile("(\x1b\\[(?:0|1|2|3|4|3[0-79]|9[0-7])m)")
+"""Bold, dim and colours, as `click.style` writes them, each by itself."""
+
+
+def harmless(text: str) -> str:
+    """Text in which only our own colours can do something to a terminal; the rest is spelled out.
+
+    Each character is spelled as JSON spells it, so that a line of JSON stays one.
+    """
+    if not _CONTROL.search(text):
+        return text
+    parts = _LOOKS.split(text)
+    parts[::2] = [_CONTROL.sub(_escape, part) for part in parts[::2]]
+    return "".join(parts)
+
+
+class Harmless(io.TextIOBase):
+    """A stream that spells control characters out, whoever writes them: the last of the guards.
+
+    Texts that others made are made `plain` where they are laid out; what slips through, as in
+    click's own messages or in a new verb, is caught here. `stream` is what is written to, for those
+    who draw.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str, /) -> int:
+        if not isinstance(text, str):
+            raise TypeError("only text is written here")  # click asks
+        self.stream.write(harmless(text))
+        return len(text)
+
+    def writable(self) -> bool:
+        return True
+
+    def flush(self) -> None:
+        self.stream.flush()
+
+    def isatty(self) -> bool:
+        return self.stream.isatty()
+
+    def fileno(self) -> int:
+        return self.stream.fileno()
+
+    @property
+    def closed(self) -> bool:
+        return self.stream.closed
+
+    def close(self) -> None:
+        self.stream.close()
+
+    @property
+    def buffer(self) -> BinaryIO:
+        """For what is written as bytes, to be read by programs."""
+        return self.stream.buffer
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("encoding", "errors", "newlines", "name", "mode", "line_buffering"):
+            return getattr(self.stream, name)
+        return super().__getattribute__(name)
+
+
+def drawn(stream: TextIO) -> TextIO:
+    """The stream itself, for who moves the cursor on purpose."""
+    return stream.stream if isinstance(stream, Harmless) else stream
 
 
 def moment(at: str | None, received: str) -> str:

@@ -23,10 +23,7 @@ def put(parts: Iterable[bytes], path: Path | None, *, at_once: bool = False) -> 
     What is no file of its own, as a device or a link, is written to and stays what it is.
     """
     if path is None:
-        for part in parts:
-            sys.stdout.buffer.write(part)
-            if at_once:
-                sys.stdout.buffer.flush()
+        terminal.put_parts(parts, at_once=at_once)
         sys.stdout.buffer.flush()
         return
     if path.is_symlink() or (path.exists() and not path.is_file()):
@@ -48,9 +45,10 @@ def put(parts: Iterable[bytes], path: Path | None, *, at_once: bool = False) -> 
 def tell(report: "Report", *, as_json: bool, err: bool) -> None:
     """The loss report, where it does not mix with what was written."""
     if as_json:
-        stream = sys.stderr.buffer if err else sys.stdout.buffer
-        stream.write(terminal.json_line(report.told()))
+        stream = sys.stderr if err else sys.stdout
         stream.flush()
+        stream.buffer.write(terminal.for_stream(stream, terminal.json_line(report.told())))
+        stream.buffer.flush()
         return
     totals = report.totals()
     click.echo(", ".join(f"{number:,} {fate}" for fate, number in totals.items()), err=err)

@@ -58,4 +58,5 @@ def command(
         of = {name: asked[name] for name in ("family", "run", "question_id")}
         terminal.put_json({**given._asdict(), **of})
     else:
-        click.echo(f"recorded as {given.seq}: {asked['agent'] or asked['run']} can go on")
+        who = terminal.plain(str(asked["agent"] or asked["run"]))
+        click.echo(f"recorded as {given.seq}: {who} can go on")

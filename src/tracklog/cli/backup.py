@@ -27,7 +27,7 @@ def command(target: Path, home: Path, as_json: bool) -> None:
         from rich.console import Console  # noqa: PLC0415
         from rich.progress import Progress  # noqa: PLC0415
 
-        with Progress(console=Console(stderr=True)) as bar:
+        with Progress(console=Console(file=terminal.drawn(sys.stderr))) as bar:
             task = bar.add_task("copying", total=None)
             head = backup(
                 home, target, lambda done, all_: bar.update(task, completed=done, total=all_)
@@ -37,4 +37,4 @@ def command(target: Path, home: Path, as_json: bool) -> None:
     if as_json:
         terminal.put_json({"target": str(target), "head": str(head)})
     else:
-        click.echo(f"{target}: proven, head {head}")
+        click.echo(terminal.plain(f"{target}: proven, head {head}"))

@@ -91,7 +91,7 @@ class _Words:
         self.counts: Counter[str] = Counter()
 
     def open(self, name: str) -> None:
-        self.name = terminal.named(name)
+        self.name = terminal.plain(terminal.named(name))
         self.counts.clear()
         self.named = False
 
@@ -182,6 +182,5 @@ class _Json:
     def end(self) -> None:
         with self.later:
             self.later.seek(0)
-            while chunk := self.later.read(SPOOL):
-                sys.stdout.buffer.write(chunk)
+            terminal.put_parts(iter(lambda: self.later.read(SPOOL), b""))
         sys.stdout.buffer.flush()

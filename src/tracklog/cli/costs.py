@@ -55,7 +55,8 @@ def command(home: Path, by: str, as_json: bool) -> None:
     unpriced = sorted({model for row in rows for model in row["unpriced_models"]})
     if not as_json and unpriced:
         some = ", ".join(map(terminal.plain, unpriced[:5])) + (", …" if len(unpriced) > 5 else "")
-        click.echo(f"no price is known of {some}; set one in {home / prices.OWN}", err=True)
+        place = terminal.plain(str(home / prices.OWN))
+        click.echo(f"no price is known of {some}; set one in {place}", err=True)
 
 
 def _of(by: str, names: _table.Names) -> _table.Column:

@@ -39,6 +39,9 @@ Exit code: 0 all kept, 1 something refused, 2 usage or I/O.""",
 )
 @click.option("--redact", is_flag=True, help="Take secrets out of what is kept, on record.")
 @click.option("--once", is_flag=True, help="Take what is there, and stop.")
+@click.option(
+    "--follow-symlinks", is_flag=True, help="Read links that lead out of the folders, too."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per piece that was read.")
 @click.option(
     "--every",
@@ -54,6 +57,7 @@ def command(
     dialect: str | None,
     redact: bool,
     once: bool,
+    follow_symlinks: bool,
     as_json: bool,
     every: float,
 ) -> None:
@@ -61,19 +65,27 @@ def command(
 
     Where each file got to is kept with its records: nothing is read twice, nothing is missed.
     Without DIRS it watches the usual places of agents, and imports what they write.
+    A link in a folder that leads out of it is not read, unless --follow-symlinks is given.
     """
     if not paths:
         if dialect:
             raise click.UsageError("--dialect needs DIRS: what agents write is no dialect")
-        _importing.follow(home, redact=redact, once=once, every=every, as_json=as_json)
+        _importing.follow(
+            home,
+            redact=redact,
+            once=once,
+            every=every,
+            as_json=as_json,
+            follow_symlinks=follow_symlinks,
+        )
     from tracklog import registry  # noqa: PLC0415  # slow to import
-    from tracklog.follow import Follower, Unheard  # noqa: PLC0415
+    from tracklog.follow import Follower, Skipped, Unheard  # noqa: PLC0415
 
     if dialect:
         registry.dialect(dialect)
     counts: Counter[str] = Counter()
     with _home.writing(home, **_home.redacting(redact)) as opened:
-        follower = Follower(opened.intake, paths, dialect, home)
+        follower = Follower(opened.intake, paths, dialect, home, follow_symlinks=follow_symlinks)
         try:
             while True:
                 for heard in follower.poll():
@@ -81,6 +93,10 @@ def command(
                         counts["unheard"] += 1
                         said = f"{heard.path} cannot be read: {heard.why}"
                         terminal.say_error(said, "check whose it is and its mode")
+                    elif isinstance(heard, Skipped):
+                        click.echo(
+                            terminal.plain(f"{heard.path}: {_importing.LEADS_OUT}"), err=True
+                        )
                     else:
                         counts += _report(heard, as_json)
                 if once:

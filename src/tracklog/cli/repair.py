@@ -38,9 +38,10 @@ def command(files: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
                 continue
             colour = "yellow" if mended.action == "healed" else "red"
             word = click.style(mended.action, fg=colour)
-            click.echo(f"{name}, line {mended.number}: {word}: {mended.message}")
+            place = terminal.plain(f"{name}, line {mended.number}")
+            click.echo(f"{place}: {word}: {terminal.plain(mended.message)}")
         if not as_json:
-            click.echo(f"{name}: {_ending(report, dry_run)}")
+            click.echo(terminal.plain(f"{name}: {_ending(report, dry_run)}"))
     sys.stdout.flush()
 
 

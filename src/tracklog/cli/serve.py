@@ -27,7 +27,8 @@ Examples:
   curl -N http://127.0.0.1:4318/api/stream?after=0
 \b
 The token is read from TRACKLOG_TOKEN, or from the file that TRACKLOG_TOKEN_FILE names.
-Where there is one, it is asked for, on this machine too; beyond it there must be one.""",
+Where there is one, it is asked for, on this machine too; beyond it there must be one,
+of 16 characters at least.""",
 )
 @_home.home_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
@@ -124,6 +125,18 @@ def token_for(host: str) -> str | None:
         raise TracklogError(
             f"{host} can be reached from other machines, and there is no token",
             "set TRACKLOG_TOKEN or TRACKLOG_TOKEN_FILE, or listen on 127.0.0.1",
+        )
+    return long_enough(token, host)
+
+
+def long_enough(token: str | None, host: str) -> str | None:
+    """The token; refused where other machines can guess at it and it is short."""
+    from tracklog.collector import guard  # noqa: PLC0415  # slow to import
+
+    if token is not None and len(token) < guard.SHORTEST and not guard.is_loopback(host):
+        raise TracklogError(
+            f"{host} can be reached from other machines, and the token has {len(token)} characters",
+            f"it needs {guard.SHORTEST} at least: set {_A_TOKEN}",
         )
     return token
 

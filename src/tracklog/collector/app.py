@@ -11,7 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from tracklog.collector import logs, otlp
 from tracklog.collector.bodies import Held
-from tracklog.collector.desk import Desk
+from tracklog.collector.desk import AS_OF, Desk
 from tracklog.collector.guard import Guard
 from tracklog.collector.limits import Limits
 from tracklog.collector.metrics import Counts
@@ -19,7 +19,7 @@ from tracklog.collector.pages import SAFE, Console
 from tracklog.collector.routes import ROUTES
 from tracklog.collector.routing import Call, Route, Router
 from tracklog.collector.stream import Hub
-from tracklog.collector.trouble import ClientGone, Trouble, trouble_of
+from tracklog.collector.trouble import ClientGone, Trouble, shortage_of, trouble_of
 from tracklog.demo import is_demo
 from tracklog.errors import TracklogError
 from tracklog.hosts import Answering
@@ -128,14 +128,20 @@ class Collector:
             )
             response = otlp.refused(scope["path"], headers, late)
         except Exception as error:  # noqa: BLE001  # the client is told, the log says where
-            logs.say_failure("a request failed", error, route=path, method=scope["method"])
+            short = shortage_of(error) if isinstance(error, OSError) else None
+            if short is not None:
+                logs.say("error", short.message, route=path)
+            else:
+                logs.say_failure("a request failed", error, route=path, method=scope["method"])
             ours = Trouble(500, "something went wrong here", "the server's log says what")
-            response = otlp.refused(scope["path"], headers, ours)
+            response = otlp.refused(scope["path"], headers, short or ours)
         if response is not None:
             status = response.status_code
             for name, value in SAFE.items():
                 response.headers.setdefault(name, value)
             response.headers.setdefault("Cache-Control", "no-store")
+            if (at := AS_OF.get()) is not None:
+                response.headers["Tracklog-As-Of"] = str(at)
             with contextlib.suppress(asyncio.CancelledError):  # nobody reads it, and we stop
                 await response(scope, receive, send)
         self.counts.requests[scope["method"][:10], path, status] += 1

@@ -1,31 +1,43 @@
 """The bytes that a client sends, unpacked, and never more of them than the limit."""
 
 import asyncio
-import zlib
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tracklog.collector.trouble import ClientGone, Trouble
+from tracklog.collector.unpacking import ENCODINGS, Turns, Unpacker, too_large, unpacker
 
 if TYPE_CHECKING:
-    from starlette.types import Receive
+    from starlette.types import Message, Receive
 
     from tracklog.collector.limits import Limits
 
-ENCODINGS = ("gzip", "zstd")
-_INLINE = 16 << 10  # packed bytes that are unpacked at once; more are given to a thread
-_SPOON = 512
 _DRAINED = 4  # times the limit that is read and dropped, so that a client hears why
+_SMALL = 1 << 20  # bytes of a body that finds room when larger ones do not
 
 
 class Held:
-    """How many bytes of requests are in memory, over all clients."""
+    """How many bytes of requests are in memory, over all clients.
+
+    An eighth of the room is for small bodies: a few large ones that are slow to arrive cannot
+    take it.
+    """
 
     def __init__(self, limits: "Limits") -> None:
         self.limits = limits
         self.now = 0
 
-    def take(self, size: int) -> None:
-        if self.now + size > self.limits.held:
+    @cached_property
+    def turns(self) -> Turns:
+        """The threads that unpack."""
+        return Turns()
+
+    def take(self, size: int, of: int = 0) -> None:
+        """Room for so many bytes more of a body that has so many already."""
+        most = self.limits.held
+        if size + of > _SMALL:
+            most -= most // 8
+        if self.now + size > most:
             raise Trouble(
                 429,
                 "too much is being sent at once",
@@ -34,137 +46,130 @@ class Held:
             )
         self.now += size
 
-    def give_back(self, pieces: list[bytes]) -> None:
-        self.now -= sum(map(len, pieces))
-        pieces.clear()
+
+class _Share:
+    """What one body holds; given back if it is not read to its end."""
+
+    def __init__(self, held: Held) -> None:
+        self.held, self.size = held, 0
+
+    def set(self, size: int) -> None:
+        if size > self.size:
+            self.held.take(size - self.size, self.size)
+        else:
+            self.held.now -= self.size - size
+        self.size = size
 
 
 async def read(receive: "Receive", headers: dict[bytes, bytes], held: Held) -> bytes:
     """The body of a request; the caller gives back to `held` what is its size."""
     limit = held.limits.body
     encoding = headers.get(b"content-encoding", b"identity").strip().lower()
-    if encoding in (b"", b"identity", b"gzip", b"x-gzip", b"zstd"):
-        message = await receive()
-        if message["type"] == "http.request" and not message["more_body"]:
-            packed: bytes = message["body"]
-            if len(packed) > limit:
-                raise _too_large(limit)
-            held.take(len(packed))
-        else:
-            packed = await _gathered(receive, message, headers, held)
-    else:
+    if encoding not in (b"", b"identity", b"gzip", b"x-gzip", b"zstd"):
         raise Trouble(
             415,
             f"the encoding {encoding.decode('latin-1')!r} is not known",
             "send it as it is, or packed with gzip or zstd",
             headers={"Accept-Encoding": ", ".join(ENCODINGS)},
         )
-    if encoding in (b"", b"identity"):
-        return packed
-    size = len(packed)
-    held.now -= size
-    unpack = _unzstd if encoding == b"zstd" else _gunzip
-    if size <= _INLINE:
-        body = unpack(packed, limit)
-    else:
-        body = await asyncio.to_thread(unpack, packed, limit)
-    held.take(len(body))
+    message = await receive()
+    packed = encoding not in (b"", b"identity")
+    if not packed and message["type"] == "http.request" and not message["more_body"]:
+        body: bytes = message["body"]
+        if len(body) > limit:
+            raise too_large(limit)
+        held.take(len(body))
+        return body
+    share, messages = _Share(held), _Messages(receive, message)
+    unpacking = unpacker(encoding, held.limits) if packed else None
+    try:
+        body = await _gathered(messages, headers, share, unpacking)
+        share.set(len(body))
+    except BaseException:
+        share.set(0)
+        raise
+    finally:
+        messages.close()
     return body
 
 
+class _Messages:
+    """The messages of a request, the next of which may be waited for while something is done."""
+
+    def __init__(self, receive: "Receive", first: "Message") -> None:
+        self._receive = receive
+        self._first: Message | None = first
+        self._ahead: asyncio.Task[Message] | None = None
+
+    async def next(self) -> "Message":
+        if self._first is not None:
+            message, self._first = self._first, None
+        elif self._ahead is not None:
+            message, self._ahead = await self._ahead, None
+        else:
+            message = await self._receive()
+        if message["type"] != "http.request":
+            raise ClientGone
+        return message
+
+    def check(self) -> None:
+        """Raises `ClientGone` where the client has left, as far as that is known by now."""
+        if self._ahead is None:
+            self._ahead = asyncio.get_running_loop().create_task(self._wait())
+        elif self._ahead.done() and self._ahead.result()["type"] != "http.request":
+            raise ClientGone
+
+    async def _wait(self) -> "Message":
+        return await self._receive()
+
+    def close(self) -> None:
+        if self._ahead is not None:
+            self._ahead.cancel()
+
+
 async def _gathered(
-    receive: "Receive", message: "object", headers: dict[bytes, bytes], held: Held
+    messages: _Messages,
+    headers: dict[bytes, bytes],
+    share: _Share,
+    unpacking: Unpacker | None,
 ) -> bytes:
     """The pieces of a body, put together; what is not taken is read to its end and dropped."""
-    limit = held.limits.body
+    limit = share.held.limits.body
     declared = headers.get(b"content-length", b"0")
-    trouble = _too_large(limit) if declared.isdigit() and int(declared) > limit else None
+    trouble = too_large(limit) if declared.isdigit() and int(declared) > limit else None
     pieces: list[bytes] = []
-    size = 0
-    try:
-        while True:
-            assert isinstance(message, dict)
-            if message["type"] != "http.request":
-                raise ClientGone  # noqa: TRY301  # what was held is given back below
-            piece = message.get("body", b"")
-            size += len(piece)
+    size, more = 0, True
+    while more and size <= _DRAINED * limit:
+        message = await messages.next()
+        piece, more = message.get("body", b""), message.get("more_body", False)
+        size += len(piece)
+        if trouble is not None:
+            continue
+        try:
             if size > limit:
-                trouble = _too_large(limit)
-            if trouble is None:
-                try:
-                    held.take(len(piece))
-                    pieces.append(piece)
-                except Trouble as full:
-                    trouble = full
-            if trouble is not None:
-                held.give_back(pieces)
-            if not message.get("more_body", False) or size > _DRAINED * limit:
-                break
-            message = await receive()
-    except BaseException:
-        held.give_back(pieces)
-        raise
+                raise too_large(limit)  # as the others below
+            if unpacking is None:
+                share.set(size)
+                pieces.append(piece)
+            else:
+                await _unpack(piece, unpacking, messages, share)
+                if not more:
+                    return unpacking.finish()
+        except Trouble as found:
+            trouble, unpacking = found, None
+            pieces.clear()
+            share.set(0)
     if trouble is not None:
         raise trouble
     return b"".join(pieces)
 
 
-def _too_large(limit: int) -> Trouble:
-    return Trouble(
-        413,
-        f"the body is larger than {limit:,} bytes, measured unpacked",
-        "send it in several requests",
-        headers={"Connection": "close"},
-    )
-
-
-def _unreadable(what: str) -> Trouble:
-    return Trouble(400, f"the body is not {what}", "pack it again, whole")
-
-
-def _gunzip(packed: bytes, limit: int) -> bytes:
-    """Stops at the limit, however much is still to come."""
-    pieces: list[bytes] = []
-    size = 0
-    while packed:
-        member = zlib.decompressobj(wbits=31)
-        try:
-            while packed and not member.eof:
-                piece = member.decompress(packed, limit + 1 - size)
-                packed = member.unconsumed_tail
-                size += len(piece)
-                pieces.append(piece)
-                if size > limit:
-                    raise _too_large(limit)
-                if not piece and not packed:
-                    break
-        except zlib.error:
-            raise _unreadable("gzip") from None
-        if not member.eof:
-            raise _unreadable("whole gzip")
-        packed = member.unused_data
-    return b"".join(pieces)
-
-
-def _unzstd(packed: bytes, limit: int) -> bytes:
-    """Fed by the spoon: 512 bytes can stand for 16 MiB, and only a whole frame says that it is."""
-    import zstandard  # noqa: PLC0415  # most clients do without
-
-    pieces: list[bytes] = []
-    size = at = 0
-    while at < len(packed):
-        frame = zstandard.ZstdDecompressor(max_window_size=1 << 25).decompressobj()
-        try:
-            while at < len(packed) and not frame.eof:
-                piece = frame.decompress(packed[at : at + _SPOON])
-                at += _SPOON
-                size += len(piece)
-                pieces.append(piece)
-                if size > limit:
-                    raise _too_large(limit)
-        except zstandard.ZstdError:
-            raise _unreadable("zstd") from None
-        if not frame.eof:
-            raise _unreadable("whole zstd")
-        at = min(at, len(packed)) - len(frame.unused_data)
-    return b"".join(pieces)
+async def _unpack(piece: bytes, unpacking: Unpacker, messages: _Messages, share: _Share) -> None:
+    """Unpacks the next piece of a body, in steps, and stops when the client leaves."""
+    unpacking.feed(piece)
+    done = unpacking.start()
+    share.set(unpacking.size + unpacking.window)
+    while not done:
+        messages.check()
+        done = await share.held.turns.run(unpacking.cpu, unpacking.step)
+        share.set(unpacking.size + unpacking.window)

@@ -3,14 +3,18 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar
 
 from tracklog.board import Board
+from tracklog.errors import TracklogError
 
 if TYPE_CHECKING:
     from tracklog.home import Home
 
 T = TypeVar("T")
+AS_OF: ContextVar[int | None] = ContextVar("as of", default=None)
+"""The record up to which the index has come, for an answer that could not wait for the rest."""
 PATIENCE = 5.0
 """Seconds that a question waits for the index; then it is answered as of where the index is."""
 
@@ -29,13 +33,25 @@ class Desk:
     async def ask(self, question: Callable[[], T]) -> T:
         """What a function says that reads the index, once that is up to date.
 
-        Where it cannot be brought up to date, nothing is said: it would be told as all there is.
+        Where it cannot be brought up to date, as on a full disk, the answer is what is known, and
+        `AS_OF` says how far that goes. An index that holds nothing yet answers nothing.
         """
         catching_up = self._caught_up()
         await asyncio.wait({catching_up}, timeout=PATIENCE)
-        if catching_up.done() and (failure := catching_up.result()) is not None:
-            raise failure
+        failure = catching_up.result() if catching_up.done() else None
+        if failure is not None or not catching_up.done():
+            known = await self.run(self._known)
+            if known is None and failure is not None:
+                raise failure
+            AS_OF.set(known)
         return await self.run(question)
+
+    def _known(self) -> int | None:
+        """The record up to which the index can be asked; None where it cannot."""
+        try:
+            return self.home.index.known
+        except (TracklogError, OSError):
+            return None
 
     async def run(self, question: Callable[[], T]) -> T:
         """The same of a function that does not need the index to be up to date."""

@@ -10,7 +10,7 @@ from tracklog import proof as proofs
 from tracklog import registry
 from tracklog.check import checker, door_for
 from tracklog.collector import bodies
-from tracklog.collector.ingest import cut, numbered
+from tracklog.collector.ingest import check_lines, cut, numbered
 from tracklog.collector.trouble import Trouble, json_response
 from tracklog.convert import convert as convert_to
 from tracklog.event import Event
@@ -96,6 +96,7 @@ async def convert(collector: "Collector", call: "Call") -> Response:
     to = registry.dialect(call.names["dialect"])
     body = await bodies.read(call.receive, call.headers, collector.held)
     try:
+        check_lines(body, collector.limits)
         return await collector.desk.run(
             lambda: Response(_converted(home, to, body, given), media_type="application/json")
         )

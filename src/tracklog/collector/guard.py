@@ -6,8 +6,11 @@ neither the Host header, nor hide its Origin, nor send JSON without asking first
 
 import hmac
 import ipaddress
+import re
 import socket
-from collections.abc import Iterable, Mapping
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 
 from tracklog.collector.trouble import Trouble
@@ -15,6 +18,11 @@ from tracklog.collector.trouble import Trouble
 Headers = Mapping[bytes, bytes]
 
 COOKIE = "tracklog"
+SHORTEST = 16
+"""Characters of a token, where other machines can guess at it."""
+_MINUTE = 60.0
+_FAILURES_EACH, _FAILURES_ALL = 10, 100
+"""Wrong tokens in a minute, from one address and from all."""
 
 
 def is_loopback(host: str) -> bool:
@@ -34,6 +42,7 @@ class Guard:
         self._token = None if token is None else _digest(token)
         self._hosts = {"localhost", socket.gethostname().lower(), *map(_name, hosts)}
         self._known: set[bytes] = set()
+        self.logins = Throttle()
 
     @property
     def asks_for_token(self) -> bool:
@@ -44,8 +53,8 @@ class Guard:
         host = headers.get(b"host", b"")
         if host in self._known:
             return
-        name = _name(host.decode("latin-1"))
-        if name not in self._hosts and not _is_address(name):
+        name = host_of(host.decode("latin-1"))
+        if name is None or (name not in self._hosts and not _is_address(name)):
             raise Trouble(
                 421,
                 "the Host header names another machine",
@@ -63,7 +72,8 @@ class Guard:
         """A page elsewhere must not write here."""
         origin = headers.get(b"origin")
         site = headers.get(b"sec-fetch-site", b"none")
-        own = (b"http://" + headers.get(b"host", b""), b"https://" + headers.get(b"host", b""))
+        host = headers.get(b"host", b"").lower()  # as a browser writes its origin
+        own = (b"http://" + host, b"https://" + host)
         if (origin is not None and origin not in own) or site in (b"cross-site", b"same-site"):
             raise Trouble(
                 403, "a page of another origin may not write here", "ask from this server's pages"
@@ -119,14 +129,58 @@ def _cookie(headers: Headers) -> str:
     return ""
 
 
+class Throttle:
+    """Counts wrong tokens at the login page, from each address and in total, in the last minute."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._failures: deque[tuple[float, str]] = deque()
+
+    def check(self, address: str) -> None:
+        """Raises before a token is even looked at, where too many were wrong."""
+        now = self._clock()
+        while self._failures and self._failures[0][0] <= now - _MINUTE:
+            self._failures.popleft()
+        own = [at for at, who in self._failures if who == address]
+        every = [at for at, _ in self._failures]
+        for found, most in ((own, _FAILURES_EACH), (every, _FAILURES_ALL)):
+            if len(found) >= most:
+                seconds = max(1, round(found[-most] + _MINUTE - now))
+                raise Trouble(
+                    429,
+                    "too many wrong tokens were given",
+                    f"try again in {seconds} s",
+                    headers={"Retry-After": str(seconds)},
+                )
+
+    def note(self, address: str) -> None:
+        """A wrong token was given."""
+        self._failures.append((self._clock(), address))
+
+
+_HOST = re.compile(
+    r"(?:\[(?P<six>[0-9a-f:.]+)\]|(?P<name>[^][:@/?#\s]+))(?::(?P<port>[0-9]{0,5}))?"
+)
+
+
+def host_of(said: str) -> str | None:
+    """The name or address in a Host header, without port and final dot; None where it has none.
+
+    It is parsed as a whole, as RFC 3986 writes a host and a port: nothing before it, nothing
+    after it, an IPv6 address in brackets.
+    """
+    found = _HOST.fullmatch(said.strip(" \t").lower())
+    if found is None or int(found["port"] or 0) > 65535:
+        return None
+    if found["six"] is not None:
+        return found["six"] if _is_address(found["six"]) and ":" in found["six"] else None
+    return str(found["name"]).removesuffix(".") or None
+
+
 def _name(host: str) -> str:
-    """A host without its port."""
+    """A name that this machine was said to have; an IPv6 address may stand without brackets."""
     host = host.strip().lower()
-    if _is_address(host):
-        return host
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.rpartition(":")[0] if ":" in host else host
+    return host if _is_address(host) else host_of(host) or host
 
 
 def _is_address(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from starlette.types import Send
 
     from tracklog.collector.app import Collector
+    from tracklog.collector.limits import Limits
     from tracklog.collector.routing import Call
     from tracklog.intake import Verdict, Verdicts
 
@@ -24,6 +26,7 @@ TYPES = frozenset(
 )
 """None of these can be sent by a form of another page."""
 
+_LINE = 256  # bytes that a line takes besides its own, while it is checked
 _INLINE = 256 << 10  # bytes that are admitted without a thread, where no disk is waited for
 _JSON = (b"content-type", b"application/json")
 
@@ -36,21 +39,44 @@ async def ingest(collector: "Collector", call: "Call") -> None:
         known = ", ".join(sorted(collector.home.dialects))
         raise Trouble(404, f"there is no dialect {dialect!r}", f"the dialects are: {known}")
     body = await bodies.read(call.receive, call.headers, held)
+    weight = len(body)
     try:
-        lines, blank = cut(body)
+        weight += (overhead := check_lines(body, collector.limits) * _LINE)
+        held.take(overhead)
+    except Trouble:
+        held.now -= len(body)
+        raise
+    loop = asyncio.get_running_loop()
+    try:
+        small = len(body) <= _INLINE
+        lines, blank = cut(body) if small else await loop.run_in_executor(collector.door, cut, body)
         collector.rate.take(len(lines))
         key = _batch_key(call)
-        if collector.inline and len(body) <= _INLINE:
+        if collector.inline and small:
             verdicts = collector.home.intake.admit(lines, dialect, batch=key)
         else:
-            verdicts = await asyncio.get_running_loop().run_in_executor(
+            verdicts = await loop.run_in_executor(
                 collector.door, lambda: collector.home.intake.admit(lines, dialect, batch=key)
             )
+        collector.hub.poke()
+        collector.counts.lines(dialect, verdicts)
+        said = partial(answer, verdicts, blank, body, verbose=call.given["verbose"])
+        told = said() if small else await loop.run_in_executor(collector.door, said)
     finally:
-        held.now -= len(body)
-    collector.hub.poke()
-    collector.counts.lines(dialect, verdicts)
-    await _send(call.send, answer(verdicts, blank, body, verbose=call.given["verbose"]))
+        held.now -= weight
+    await _send(call.send, told)
+
+
+def check_lines(body: bytes, limits: "Limits") -> int:
+    """The lines of a body, counted before any is looked at; blank ones cost as much."""
+    count = body.count(b"\n") + 1
+    if count > limits.lines:
+        raise Trouble(
+            413,
+            f"the body has more than {limits.lines:,} lines",
+            "send it in several requests",
+        )
+    return count
 
 
 def cut(body: bytes) -> tuple[list[bytes], list[int]]:

@@ -11,8 +11,17 @@ class Limits:
 
     body: int = 64 << 20
     """Of one request, measured after decompression."""
+    members: int = 10_000
+    """Parts that a packed body may consist of: members of gzip, frames of zstd."""
+    unpack_seconds: float = 5
+    """Of CPU time, for unpacking one body."""
     line: int = CAP
+    lines: int = 250_000
+    """Of one request: each costs more than its bytes while it is checked."""
     header: int = 64 << 10
+    """Of a request's header; of its trailers and the extensions of its chunks once more."""
+    fields: int = 256
+    """Lines of a header, and of trailers."""
     held: int = 256 << 20
     """Of all request bodies that are in memory at once; who comes then is asked to come again."""
     connections: int = 4096
@@ -30,6 +39,8 @@ class Limits:
     """For a whole request to arrive."""
     stopping_seconds: float = 3
     """For a request that is arriving when the server is told to stop."""
+    grace_seconds: float = 8
+    """From the signal to the end of the process, whatever is under way."""
     stalled_seconds: float = 30
     """That a client may read nothing of its answer; a watcher comes back and resumes."""
     heartbeat_seconds: float = 15

@@ -87,13 +87,21 @@ async def front(collector: "Collector", call: "Call") -> Response:
 
 async def login(collector: "Collector", call: "Call") -> Response:
     """Takes the token once, and gives the browser a cookie that no other page can use."""
+    guard, address = collector.guard, (call.scope.get("client") or ("",))[0]
     body = await bodies.read(call.receive, call.headers, collector.held)
     collector.held.now -= len(body)
     said = parse_qs(body.decode("latin-1"))
-    if not collector.guard.knows(said.get("token", [""])[0]):
+    try:
+        guard.logins.check(address)
+    except Trouble as trouble:
+        page = _page("tracklog", f"<p>{trouble.message}; {trouble.hint}.</p>", trouble.status)
+        page.headers.update(trouble.headers or {})
+        return page
+    if not guard.knows(said.get("token", [""])[0]):
+        guard.logins.note(address)
         return _asked("<p>That is not the token.</p>")
     response = RedirectResponse("/", 303)
-    response.set_cookie(COOKIE, collector.guard.cookie(), httponly=True, samesite="strict")
+    response.set_cookie(COOKIE, guard.cookie(), httponly=True, samesite="strict")
     return response
 
 

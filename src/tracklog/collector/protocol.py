@@ -5,6 +5,7 @@ watchers share are handed to their sockets without being copied for each.
 """
 
 import asyncio
+import re
 from collections.abc import Callable
 
 import httptools
@@ -17,6 +18,9 @@ from tracklog.collector.trouble import Trouble
 
 EXTENSION = "tracklog.connection"
 _HEARD_OUT = 8 << 10  # bytes of a header, of a connection that is turned away
+_FRAMED = 16  # bytes of framing that each byte of a chunked body may have
+_PROBED = 1.0  # seconds between two looks at whether a client that sends no more still reads
+_PROBE = b"HTTP/1.1 100 Continue\r\n\r\n"  # which any client reads over
 
 
 class _TurnedAwayError(Exception):
@@ -65,15 +69,20 @@ class Connection(HttpToolsProtocol):
     counts = Counts()
     surplus: "set[Connection]" = set()  # noqa: RUF012  # shared by the connections of a server
     """Those over the limit: let in as far as their header, to be told to come again."""
+    on_closed: Callable[[], None] | None = None
+    """Called when the connection is gone: its file descriptor is free again."""
+    is_surplus = False
+    """Whether this one was accepted only to be told so."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.began = self.heard = self.loop.time()
         self.in_header, self.in_body, self.refused = True, False, False
-        self.fed = self.unsent = 0
+        self.fed = self.unsent = self.fields = self.header_size = self.framing = 0
+        self.half_closed = False
         self.url, self.headers = b"", []
         self.on_lost: Callable[[], None] | None = None
-        if len(self.connections) - len(self.surplus) > self.limits.connections:
+        if self.is_surplus or (len(self.connections) - len(self.surplus) > self.limits.connections):
             self.surplus.add(self)
             if len(self.surplus) > self.limits.turned_away:
                 transport.close()
@@ -83,6 +92,8 @@ class Connection(HttpToolsProtocol):
         self.surplus.discard(self)
         if self.on_lost is not None:
             self.on_lost()
+        if self.on_closed is not None:
+            self.loop.call_soon(self.on_closed)
 
     def data_received(self, data: bytes) -> None:
         if self.refused:  # read and dropped, as much as a body may be, so that it is heard
@@ -95,19 +106,73 @@ class Connection(HttpToolsProtocol):
             if not self.in_header:
                 self.in_header, self.began = True, self.heard
             self.fed += len(data)
+        else:
+            self.framing += len(data)
         super().data_received(data)
-        if self.in_header and not self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        if self.in_header:
             if self.fed > self.limits.header:
-                limit = f"send at most {self.limits.header:,} bytes of it"
-                self.refuse(431, "the header is too large", limit)
+                self._refuse_header()
             elif self.fed > _HEARD_OUT and self in self.surplus:
                 self._turn_away()
+        elif self.in_body and self.framing > self.limits.header:
+            self._refuse_header("the framing of the body")
+
+    def eof_received(self) -> bool:  # type: ignore[override]  # whether the connection stays open
+        """A client that sends no more may still read: what it asked for is answered first."""
+        if self.refused or self.in_body or self._is_answered() or self.on_lost is not None:
+            return False
+        if not self.half_closed:
+            self.half_closed = True
+            self.loop.call_later(_PROBED, self._probe, self.cycle)
+        return True
+
+    def _probe(self, cycle: object) -> None:
+        """Finds out whether the client has left altogether: then this is answered by a reset."""
+        if self.cycle is not cycle or self.cycle.response_started or self.transport.is_closing():
+            return
+        if self.scope["http_version"] == "1.1" and not self.pipeline:
+            self.transport.write(_PROBE)
+            self.loop.call_later(_PROBED, self._probe, cycle)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.half_closed and self._is_answered() and not self.pipeline:
+            self.transport.close()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self.fields = self.header_size = 0
         if not self.in_header:
             self.in_header, self.began = True, self.heard
         self.scope["extensions"] = {EXTENSION: self}  # type: ignore[dict-item]  # ours
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        self._measure(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.fields += 1
+        self._measure(len(name) + len(value) + 4)
+        if self.in_header:  # trailers are measured, and not taken for headers
+            super().on_header(name, value)
+
+    def _measure(self, size: int) -> None:
+        """Counts each line of a header or of trailers, however many of them came in one piece."""
+        self.header_size += size
+        if self.header_size > self.limits.header or self.fields > self.limits.fields:
+            self._refuse_header()
+            raise _TurnedAwayError
+
+    def _refuse_header(self, what: str = "the header") -> None:
+        limits = self.limits
+        most = f"send at most {limits.header:,} bytes in {limits.fields} lines of it"
+        self.refuse(431, f"{what} is too large", most)
+
+    def on_body(self, body: bytes) -> None:
+        self.framing = max(0, self.framing - (1 + _FRAMED) * len(body))
+        super().on_body(body)
 
     def on_headers_complete(self) -> None:
         if self in self.surplus:
@@ -118,12 +183,13 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()  # which may find that it cannot be read
         self.cycle.transport = _Answer(self.transport, self.loop)
         self.in_header, self.in_body, self.fed = False, True, 0
+        self.fields = self.header_size = self.framing = 0
 
     def _take_authority(self) -> None:
         """Of a target with a scheme: it stands for the Host header, as RFC 9112 has it (3.2.2)."""
         target = httptools.parse_url(self.url)
         if target.host:
-            host = b"[%b]" % target.host if b":" in target.host else target.host
+            host = re.split(rb"[/?#]", self.url.partition(b"://")[2], maxsplit=1)[0]  # as it is
             others = [pair for pair in self.headers if pair[0] != b"host"]
             self.headers[:] = [*others, (b"host", host)]
             query = b"?" + target.query if target.query else b""

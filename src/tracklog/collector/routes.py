@@ -48,7 +48,8 @@ _NOT_ADMITTED = {
     403: "It came from a page of another origin, or this is the demo, which records nothing sent.",
     404: "There is no such dialect.",
     409: "The batch key stood for another batch before.",
-    413: "The body is too large, measured unpacked; nothing of it was kept.",
+    413: "The body is too large, measured unpacked, has too many lines, or costs too much to "
+    "unpack; nothing of it was kept.",
     415: "The content type or the encoding is not taken here.",
     429: "Too much at once; `Retry-After` says when to come again.",
     503: "The disk did not take it, there is no room for it, or the server is stopping; nothing "
@@ -613,7 +614,7 @@ ROUTES: tuple[Route, ...] = (
             401: "It is not.",
             413: "Too large.",
             415: "No form.",
-            429: "Too much at once.",
+            429: "Too much at once, or too many wrong tokens in the last minute.",
         },
         free=True,
     ),

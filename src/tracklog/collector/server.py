@@ -4,12 +4,18 @@ import asyncio
 import contextlib
 import errno
 import gc
+import os
 import resource
+import select
 import signal
 import socket
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -22,6 +28,11 @@ from tracklog.errors import TracklogError
 
 _BACKLOG = 2048
 _FILES = 128  # of journal, index, blobs and hosts, besides the connections
+_AT_ONCE = 64  # connections that are taken before others get their turn
+_RESERVED = 4  # file descriptors with which connections are told that there are no others
+_REST = 0.1  # seconds until it is tried again
+_TOLD_TWICE = 1.0  # seconds that are left after a second signal
+_FINISHING = 2.0  # seconds of the grace period in which what was cancelled is put away
 _TURN = 0.001  # seconds a thread that answers keeps the interpreter while the loop waits for it
 
 
@@ -31,20 +42,28 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, collector: Collector) -> None:
         super().__init__(config)
         self.collector = collector
+        self.deadline = Deadline(collector.limits.grace_seconds)
+        self._listeners: list[Listener] = []
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._told, number)
-        yield
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
+        # No handlers of the loop: these run also while the loop waits for a disk or a lock.
+        self._loop = asyncio.get_running_loop()
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, self._told) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
-    def _told(self, number: int) -> None:
-        logs.say("info", "stopping", signal=signal.Signals(number).name)
+    def _told(self, number: int, _frame: FrameType | None) -> None:
+        self.deadline.begin()
         self.force_exit = self.should_exit
         self.should_exit = True
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            said = partial(logs.say, "info", "stopping", signal=signal.Signals(number).name)
+            self._loop.call_soon_threadsafe(said)
 
     async def on_tick(self, counter: int) -> bool:
         if counter % 10 == 0:
@@ -57,13 +76,149 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: "list[socket.socket] | None" = None) -> None:
         for host in self.collector.hosts.values():
             await host.start()
-        await super().startup(sockets)
+        await super().startup([])
+        self._listeners = [Listener(each, self._connection) for each in sockets or ()]
+
+    def _connection(self) -> Connection:
+        made = self.config.http_protocol_class
+        assert issubclass(made, Connection), "we serve with our own protocol"
+        return made(self.config, self.server_state, {})
 
     async def shutdown(self, sockets: "list[socket.socket] | None" = None) -> None:
+        for listener in self._listeners:
+            listener.close()
         for host in self.collector.hosts.values():
             await host.stop()
         await self.collector.hub.stop()
         await super().shutdown(sockets)
+
+
+class Deadline:
+    """Ends the process when it was told to stop and has not done so in time.
+
+    What was acknowledged is on disk by then; all that is left is to wait for somebody who does
+    not come: a lock that another process holds, a disk that hangs, a host's child.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+        self._thread = threading.Thread(target=self._wait, name="deadline", daemon=True)
+        self._thread.start()
+
+    def begin(self) -> None:
+        """From a signal handler, where no lock may be taken."""
+        with contextlib.suppress(OSError):
+            os.write(self._write, b"!")
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            os.write(self._write, b".")
+
+    def _wait(self) -> None:
+        written = select.poll()
+        written.register(self._read, select.POLLIN)
+        told = os.read(self._read, 1)
+        until = time.monotonic() + self.seconds
+        while b"." not in told and (left := until - time.monotonic()) > 0:
+            if written.poll(1000 * left):
+                told += os.read(self._read, 64)
+                if told.count(b"!") > 1:  # told again: not much longer
+                    until = min(until, time.monotonic() + _TOLD_TWICE)
+        if b"." in told:
+            os.close(self._read)
+            os.close(self._write)
+            return
+        logs.say("warning", "stopped without waiting any longer", seconds=self.seconds)
+        os._exit(0)
+
+
+class Listener:
+    """Takes connections; without a free file descriptor it says so, and goes on when there is one.
+
+    A few descriptors are kept in reserve, to tell those who come then to come again. Where these
+    are used up, too, the others wait in the queue of the system.
+    """
+
+    def __init__(self, bound: socket.socket, made: Callable[[], Connection]) -> None:
+        self.bound, self.made = bound, made
+        self._loop = asyncio.get_running_loop()
+        self._reserve = [_nothing() for _ in range(_RESERVED)]
+        self._opening: set[asyncio.Task[None]] = set()
+        self._resting: asyncio.TimerHandle | None = None
+        self._closed = False
+        self._loop.add_reader(bound.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(_AT_ONCE):
+            self._refill()  # first, or connections would use the reserve up
+            is_short = len(self._reserve) < _RESERVED
+            try:
+                taken, _ = self.bound.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    logs.say_failure("a connection was not taken", error)
+                    self._rest()
+                else:
+                    self._turn_away()
+                return
+            self._open(taken, is_surplus=is_short)
+
+    def _turn_away(self) -> None:
+        """Takes one with a descriptor of the reserve, and tells it that there are no more."""
+        if self._reserve:
+            os.close(self._reserve.pop())
+            with contextlib.suppress(OSError):
+                taken, _ = self.bound.accept()
+                self._open(taken, is_surplus=True)
+                return
+        self._rest()
+
+    def _rest(self) -> None:
+        self._loop.remove_reader(self.bound.fileno())
+        self._resting = self._loop.call_later(_REST, self._go_on)
+
+    def _go_on(self) -> None:
+        self._resting = None
+        self._refill()
+        self._loop.add_reader(self.bound.fileno(), self._accept)
+
+    def _refill(self) -> None:
+        with contextlib.suppress(OSError):
+            while len(self._reserve) < _RESERVED and not self._closed:
+                self._reserve.append(_nothing())
+
+    def _open(self, taken: socket.socket, *, is_surplus: bool) -> None:
+        taken.setblocking(False)
+        made = self.made()
+        made.is_surplus = is_surplus
+        made.on_closed = self._refill
+        task = self._loop.create_task(self._opened(taken, made))
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
+
+    async def _opened(self, taken: socket.socket, made: Connection) -> None:
+        try:
+            await self._loop.connect_accepted_socket(lambda: made, taken)
+        except OSError:  # it has left
+            taken.close()
+
+    def close(self) -> None:
+        self._closed = True
+        if self._resting is not None:
+            self._resting.cancel()
+        else:
+            self._loop.remove_reader(self.bound.fileno())
+        for each in self._reserve:
+            os.close(each)
+        self._reserve = []
+
+
+def _nothing() -> int:
+    return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -109,7 +264,7 @@ def serve(
         "server_header": False,
         "date_header": False,
         "timeout_keep_alive": 75,
-        "timeout_graceful_shutdown": 10,
+        "timeout_graceful_shutdown": max(0.1, limits.grace_seconds - _FINISHING),
         "backlog": _BACKLOG,
     }
     config = uvicorn.Config(collector, **options)
@@ -120,6 +275,7 @@ def serve(
         server.run(sockets=[bound])
     finally:
         collector.close()
+        server.deadline.close()
     logs.say("info", "stopped", last=collector.home.journal.last)
 
 
@@ -133,8 +289,10 @@ def _settle() -> None:
 
 def within(limits: Limits, files: int) -> Limits:
     """Those limits, with as many connections as leave files to keep the record in."""
-    room = files - _FILES - limits.turned_away
-    return replace(limits, connections=min(limits.connections, max(8, room)))
+    room = files - _FILES
+    connections = min(limits.connections, max(8, room - limits.turned_away))
+    turned_away = min(limits.turned_away, max(4, room - connections))
+    return replace(limits, connections=connections, turned_away=turned_away)
 
 
 def _allow_files() -> int:

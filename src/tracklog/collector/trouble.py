@@ -1,5 +1,6 @@
 """What a client is told when its request is not done: a status, what is wrong, and what to do."""
 
+import errno
 from collections.abc import Mapping
 
 import orjson
@@ -64,3 +65,21 @@ def trouble_of(error: errors.TracklogError) -> Trouble:
     again = {"Retry-After": "5"} if status == 503 else None
     more = {name: getattr(error, name) for name in ("by", "seq", "runs") if hasattr(error, name)}
     return Trouble(status, error.message, error.hint, headers=again, **more)
+
+
+_SCARCE = {
+    errno.EMFILE: "there are no free file descriptors",
+    errno.ENFILE: "there are no free file descriptors on this machine",
+    errno.ENOMEM: "there is no free memory",
+    errno.ENOBUFS: "there is no free memory",
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+}
+
+
+def shortage_of(error: OSError) -> Trouble | None:
+    """What a client is told where this machine is short of something; None of any other error."""
+    why = _SCARCE.get(error.errno or 0)
+    if why is None:
+        return None
+    return Trouble(503, why, "ask again in a while", headers={"Retry-After": "5"})

@@ -140,12 +140,12 @@ def serve(
     test_seams: bool,
 ) -> None:
     """Serve workflows to OpenWOP clients, and keep all that their runs do, until Ctrl-C."""
-    from tracklog.cli.serve import token_of  # noqa: PLC0415  # slow to import
+    from tracklog.cli.serve import long_enough, token_of  # noqa: PLC0415  # slow to import
     from tracklog.collector import guard, logs, server  # noqa: PLC0415
     from tracklog.collector.app import Collector  # noqa: PLC0415
     from tracklog.home import Home  # noqa: PLC0415
 
-    token = token_of()
+    token = long_enough(token_of(), host)
     made = token is None and secrets.token_urlsafe(24)
     settings = settings_of(config, os.environ, workflows, agents, test_seams=test_seams)
     with server.listen(host, port) as bound:
