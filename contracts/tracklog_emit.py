@@ -175,6 +175,7 @@ SEGMENT_BYTES = 8 << 20
 SPOOL_BYTES = 1 << 30
 MEMORY_BYTES = 8 << 20
 REFUSED_BYTES = 64 << 20
+ANSWER_BYTES = 64 << 20
 LINGER, PATIENCE, LOOK_AROUND, LONGEST_PAUSE = 0.05, 15.0, 30.0, 30.0
 """Seconds: to wait for more lines, for an answer, between looks for left files, between tries."""
 REFUSALS, FAILURES, STRIKES, FAR = 3, 12, 3, 64
@@ -930,7 +931,7 @@ class HttpSink:
                 read += part
                 if time.monotonic() > until:
                     raise Unreachable(f"{self.url} does not come to an end")
-                if len(read) > MEMORY_BYTES:  # the status says enough
+                if len(read) > ANSWER_BYTES:  # nobody has so much to say of a batch
                     connection.close()
                     return Answer(answer.status, b"", 0.0, version)
             if answer.length:

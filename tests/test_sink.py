@@ -531,7 +531,10 @@ def test_a_token_that_no_header_can_hold_is_not_told_to_anybody(tmp_path, capfd)
     assert "s3cret" not in err
 
 
-def test_an_answer_without_end_is_not_read_to_its_end_and_acknowledges_nothing(tmp_path):
+def test_an_answer_without_end_is_not_read_to_its_end_and_acknowledges_nothing(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(native, "ANSWER_BYTES", 100_000)
     said = {"accepted": 1, "duplicate": 0, "refused": 0, "verdicts": ["x" * 9_000_000]}
     with Rude((200, {}, said), (500, {}, said)) as collector:
         emitter = opened("tracklog", collector.url, tmp_path)

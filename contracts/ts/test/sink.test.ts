@@ -69,7 +69,7 @@ class Rude {
     if (mood === "hang") return;
     if (mood === "reset") return asked.socket.resetAndDestroy();
     if (typeof mood === "object") {
-      answer.writeHead(mood.status, mood.headers);
+      answer.writeHead(mood.status, { "Tracklog-Protocol": "1", ...mood.headers });
       return answer.end(mood.status === 204 ? "" : JSON.stringify(mood.body ?? {}));
     }
     const key = asked.headers["idempotency-key"] ?? "";
@@ -79,7 +79,7 @@ class Rude {
     this.batches.set(key, known);
     if (mood === "forget") return asked.socket.destroy();
     const said = `{"accepted":${lines.length},"duplicate":0,"refused":0,"verdicts":[]}`;
-    answer.writeHead(200, { "Content-Length": said.length });
+    answer.writeHead(200, { "Content-Length": said.length, "Tracklog-Protocol": "1" });
     if (mood === "kind") return answer.end(said);
     answer.write(said.slice(0, 9));
     setTimeout(() => asked.socket.destroy(), 10);
@@ -271,7 +271,8 @@ describe("a sink", () => {
 
   test("puts aside the lines that the collector refuses, with the reason", async () => {
     const verdicts = [{ line: 2, verdict: "refused", problems: [{ message: "odd" }] }];
-    const server = await new Rude({ status: 200, body: { refused: 1, verdicts } }).start();
+    const body = { accepted: 2, duplicate: 0, refused: 1, verdicts };
+    const server = await new Rude({ status: 200, body }).start();
     const sink = new HttpSink(server.url, { spool: fresh(), environ: {} });
     for (const n of range(3)) sink.write(`{"n":${n}}\n`, "tracklog");
     await sink.close();
