@@ -60,6 +60,27 @@ def program(code, url, spool, deadline=2.0, **more):
     )
 
 
+def node(code, url, spool, **more):
+    """The same with the TypeScript emitter, as it is built."""
+    head = f"""
+import {{ writeSync }} from "node:fs";
+import {{ createInterface }} from "node:readline";
+import {{ AgentEmitter, HttpSink }} from "@tracklog/contracts/emit";
+const given = {{ spool: {json.dumps(os.fspath(spool))}, environ: {{}} }};
+const url = {json.dumps(url)};
+const turn = () => new Promise((then) => setImmediate(then));
+const agent = (deadline) => new AgentEmitter(undefined, {{ ...given, url, runId: "r", deadline }});
+"""
+    return subprocess.Popen(
+        ["node", "--input-type=module", "-e", head + code],
+        cwd=CONTRACTS / "ts",  # where the package finds itself by its name
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **more,
+    )
+
+
 def ended(process, seconds=120):
     out, err = process.communicate(timeout=seconds)
     assert process.returncode == 0, err
@@ -202,6 +223,18 @@ LAST = """
 with agent(deadline=60.0) as run:
     print("all sent" if run._http.flush(60) else "not all")
 """
+NODE_TOLD = """
+const coder = agent(0.2).bind({{ agent_id: "coder" }});
+for (let number = {first}; ; number += 1) {{
+  coder.toolInvocation({{ step: number, tool_name: "Read", duration_s: 0.1, ok: true }});
+  writeSync(1, `${{number}}\\n`);
+  await turn();
+}}
+"""
+NODE_LAST = """
+console.log(await new HttpSink(url, given).flush(60) ? "all sent" : "not all");
+"""
+KILLED = {"Python": (program, TOLD, LAST), "TypeScript": (node, NODE_TOLD, NODE_LAST)}
 
 
 def steps(home):
@@ -211,22 +244,26 @@ def steps(home):
 
 
 @pytest.mark.long
-def test_a_program_that_is_killed_at_any_time_has_lost_and_doubled_nothing(tmp_path):
+@pytest.mark.parametrize(("start", "emitting", "forwarding"), KILLED.values(), ids=KILLED)
+def test_a_program_that_is_killed_at_any_time_has_lost_and_doubled_nothing(
+    start, emitting, forwarding, tmp_path
+):
     """The lines have no identity: only the key of its batch tells that a line was there before."""
     chance, first = random.Random(7), 0
     told, possible = set(), set()
     with collector(tmp_path / "home", "--durability", "os") as server:
         for _ in range(8 * SOAK):
-            process = program(TOLD.format(first=first), server.url, tmp_path / "spool")
+            process = start(emitting.format(first=first), server.url, tmp_path / "spool")
             assert process.stdout.readline() == f"{first}\n"
             threading.Timer(chance.uniform(0, 0.3), process.send_signal, [signal.SIGKILL]).start()
-            out, _ = process.communicate(timeout=60)
+            out = process.stdout.read()
+            process.communicate(timeout=60)
             assert process.returncode == -signal.SIGKILL
             last = max([first, *(int(line) for line in out.split("\n")[:-1])])
             told.update(range(first, last + 1))
             possible.update(range(first, last + 2))  # one more may be emitted, and not told of
             first = last + 2
-        assert ended(program(LAST, server.url, tmp_path / "spool"))[0] == "all sent\n"
+        assert ended(start(forwarding, server.url, tmp_path / "spool"))[0] == "all sent\n"
         assert server.stop() == 0
     found = steps(tmp_path / "home")
     assert len(found) == len(set(found)), "a line is there twice"
@@ -239,7 +276,7 @@ class Between:
     """Hands requests on to a collector; it can lose the answer once the collector has given it."""
 
     def __init__(self, port):
-        self.port, self.lose = port, None
+        self.port, self.lose, self.lost = port, None, 0
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
         threading.Thread(target=self._serve, daemon=True).start()
@@ -261,6 +298,7 @@ class Between:
                     if lose := self.lose:
                         self.lose = None
                         lose()
+                        self.lost += 1
                         break
                     client.sendall(answer)
 
@@ -279,38 +317,55 @@ class Between:
         return head + b"\r\n\r\n" + body
 
 
-@pytest.mark.long
-def test_a_collector_that_is_killed_between_write_and_answer_has_every_line_once(tmp_path):
-    home = tmp_path / "home"
-    server = Collector(home, port=lasting_port())
-    between = Between(server.port)
-    code = """
+PARTS = """
 with agent(deadline=60.0) as run:
     coder = run.bind(agent_id="coder")
     for number in range(40):
         coder.tool_invocation(step=number, tool_name="Read", duration_s=0.1, ok=True)
         if number % 10 == 9:
-            print(number, flush=True)
-            sys.stdin.readline()
             while not run._http.flush(5):
                 pass
             print("sent", flush=True)
+            sys.stdin.readline()
 """
-    process = program(code, between.url, tmp_path / "spool", stdin=subprocess.PIPE)
-    for last in (9, 19, 29, 39):
-        killed = threading.Event()
+NODE_PARTS = """
+const run = agent(60);
+const coder = run.bind({ agent_id: "coder" });
+const asked = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+for (let number = 0; number < 40; number += 1) {
+  coder.toolInvocation({ step: number, tool_name: "Read", duration_s: 0.1, ok: true });
+  if (number % 10 !== 9) continue;
+  while (!(await run.http.flush(5)));
+  writeSync(1, "sent\\n");
+  await asked.next();
+}
+await run.close();
+process.stdin.destroy();
+"""
 
-        def kill(server=server, killed=killed):
-            server.kill()
-            killed.set()
 
-        between.lose = kill
-        assert process.stdout.readline() == f"{last}\n"
-        process.stdin.write("\n")
-        process.stdin.flush()
-        assert killed.wait(60)
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("start", "emitting"), [(program, PARTS), (node, NODE_PARTS)], ids=["Python", "TypeScript"]
+)
+def test_a_collector_that_is_killed_between_write_and_answer_has_every_line_once(
+    start, emitting, tmp_path
+):
+    home = tmp_path / "home"
+    server = Collector(home, port=lasting_port())
+    between = Between(server.port)
+    between.lose = server.kill
+    process = start(emitting, between.url, tmp_path / "spool", stdin=subprocess.PIPE)
+    for kills in range(1, 5):
+        until = time.monotonic() + 60
+        while between.lost < kills and time.monotonic() < until:
+            time.sleep(0.01)
+        assert between.lost == kills
         server = Collector(home, port=server.port)
         assert process.stdout.readline() == "sent\n"
+        between.lose = server.kill if kills < 4 else None
+        process.stdin.write("\n")
+        process.stdin.flush()
     ended(process)
     assert server.stop() == 0
     between.listener.close()
