@@ -442,13 +442,13 @@ class Answer(NamedTuple):
         if self.status != 200 or self.version != PROTOCOL:
             return None
         try:
-            told = json.loads(self.body.decode("utf-8-sig"), parse_constant=_no_json)
-            counts = [told[name] for name in ("accepted", "duplicate", "refused")]
+            report = json.loads(self.body.decode("utf-8-sig"), parse_constant=_no_json)
+            counts = [report[name] for name in ("accepted", "duplicate", "refused")]
         except (ValueError, TypeError, KeyError, RecursionError):
             return None
         if any(type(count) is not int or count < 0 for count in counts):
             return None
-        return told if sum(counts) == sent else None
+        return report if sum(counts) == sent else None
 
     def why(self, url: str, sent: int) -> str:
         """What is wrong with an answer that acknowledges nothing."""
@@ -824,8 +824,8 @@ class HttpSink:
             self._deliver(f"{key}.1", dialect, lines[middle:])
         elif status == 413 or (ours and status in (400, 409, 415, 422)):
             self._put_aside(dialect, [(line, _short(answer.body)) for line in lines], status)
-        elif (told := answer.counts(len(lines))) is not None:
-            self._heed(dialect, lines, told)
+        elif (report := answer.counts(len(lines))) is not None:
+            self._heed(dialect, lines, report)
         else:
             why = answer.why(self.url, len(lines))
             if status < 500 and status not in (408, 425, 429):
@@ -833,13 +833,13 @@ class HttpSink:
                 self._warn(kind, f"{why}; lines are kept in {self.folder}")
             raise Unreachable(why, answer.pause, status)
 
-    def _heed(self, dialect: str, lines: list[bytes], told: dict[str, Any]) -> None:
+    def _heed(self, dialect: str, lines: list[bytes], report: dict[str, Any]) -> None:
         """Puts aside the lines that the collector refused."""
-        count = told["refused"]
+        count = report["refused"]
         if not count:
             return
         refused: dict[int, str] = {}
-        verdicts = told.get("verdicts")
+        verdicts = report.get("verdicts")
         for verdict in verdicts if isinstance(verdicts, list) else ():
             if isinstance(verdict, dict) and verdict.get("verdict") == "refused":
                 number = verdict.get("line")
@@ -867,9 +867,9 @@ class HttpSink:
                     raise OSError(f"{path} is full")
                 torn = size and os.pread(fd, 1, size - 1) != b"\n"
                 for line, why in refused:
-                    said = {"status": status, "why": why, "dialect": dialect}
-                    said["line"] = line.decode(errors="replace")
-                    text = json.dumps(said, ensure_ascii=False).encode(errors="replace") + b"\n"
+                    record = {"status": status, "why": why, "dialect": dialect}
+                    record["line"] = line.decode(errors="replace")
+                    text = json.dumps(record, ensure_ascii=False).encode(errors="replace") + b"\n"
                     text = b"\n" + text if torn else text
                     if os.write(fd, text) != len(text):
                         raise OSError(f"{path} cannot be written")

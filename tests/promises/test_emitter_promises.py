@@ -211,7 +211,7 @@ for number in range(60):
 
 # Nothing twice, nothing lost, in order.
 
-TOLD = """
+EMIT = """
 from itertools import count
 with agent(deadline=0.2) as run:
     coder = run.bind(agent_id="coder")
@@ -219,11 +219,11 @@ with agent(deadline=0.2) as run:
         coder.tool_invocation(step=number, tool_name="Read", duration_s=0.1, ok=True)
         os.write(1, b"%d\\n" % number)
 """
-LAST = """
+FORWARD_ALL = """
 with agent(deadline=60.0) as run:
     print("all sent" if run._http.flush(60) else "not all")
 """
-NODE_TOLD = """
+NODE_EMIT = """
 const coder = agent(0.2).bind({{ agent_id: "coder" }});
 for (let number = {first}; ; number += 1) {{
   coder.toolInvocation({{ step: number, tool_name: "Read", duration_s: 0.1, ok: true }});
@@ -231,10 +231,10 @@ for (let number = {first}; ; number += 1) {{
   await turn();
 }}
 """
-NODE_LAST = """
+NODE_FORWARD_ALL = """
 console.log(await new HttpSink(url, given).flush(60) ? "all sent" : "not all");
 """
-KILLED = {"Python": (program, TOLD, LAST), "TypeScript": (node, NODE_TOLD, NODE_LAST)}
+KILLED = {"Python": (program, EMIT, FORWARD_ALL), "TypeScript": (node, NODE_EMIT, NODE_FORWARD_ALL)}
 
 
 def steps(home):
@@ -250,7 +250,7 @@ def test_a_program_that_is_killed_at_any_time_has_lost_and_doubled_nothing(
 ):
     """The lines have no identity: only the key of its batch tells that a line was there before."""
     chance, first = random.Random(7), 0
-    told, possible = set(), set()
+    returned, possible = set(), set()
     with collector(tmp_path / "home", "--durability", "os") as server:
         for _ in range(8 * SOAK):
             process = start(emitting.format(first=first), server.url, tmp_path / "spool")
@@ -260,14 +260,14 @@ def test_a_program_that_is_killed_at_any_time_has_lost_and_doubled_nothing(
             process.communicate(timeout=60)
             assert process.returncode == -signal.SIGKILL
             last = max([first, *(int(line) for line in out.split("\n")[:-1])])
-            told.update(range(first, last + 1))
-            possible.update(range(first, last + 2))  # one more may be emitted, and not told of
+            returned.update(range(first, last + 1))
+            possible.update(range(first, last + 2))  # one more may be emitted, and not reported
             first = last + 2
         assert ended(start(forwarding, server.url, tmp_path / "spool"))[0] == "all sent\n"
         assert server.stop() == 0
     found = steps(tmp_path / "home")
     assert len(found) == len(set(found)), "a line is there twice"
-    assert told <= set(found) <= possible
+    assert returned <= set(found) <= possible
     assert found == sorted(found)
     assert files(tmp_path / "spool", "*") == []
 

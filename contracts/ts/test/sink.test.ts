@@ -498,7 +498,8 @@ describe("a process", () => {
     const server = await new Rude(...Array.from({ length: 99 }, (): Mood => "hang")).start();
     const spool = fresh();
     const code = `
-      const made = Array.from({ length: 12 }, () => TracklogEmitter.http(${JSON.stringify(server.url)}, given));
+      const url = ${JSON.stringify(server.url)};
+      const made = Array.from({ length: 12 }, () => TracklogEmitter.http(url, given));
       for (const each of made) each.bind({ run: "r" }).tracklog("Noted", { label: "x" });
       console.log("closing");
       for (const each of made.slice(0, 8)) await each.close();`;

@@ -66,30 +66,30 @@ class Unreachable extends Error {
   }
 }
 
-interface Told {
+interface Report {
   readonly refused: number;
   readonly verdicts?: unknown;
 }
 
 /** What became of so many lines; undefined where that is not said in a way to be believed. */
-function counted({ status, version, body, isText }: Answer, sent: number): Told | undefined {
+function counted({ status, version, body, isText }: Answer, sent: number): Report | undefined {
   if (status !== 200 || version !== PROTOCOL || !isText) return undefined;
-  let told: Record<string, unknown> | null;
+  let report: Record<string, unknown> | null;
   try {
-    told = JSON.parse(body) as Record<string, unknown> | null;
+    report = JSON.parse(body) as Record<string, unknown> | null;
   } catch {
     return undefined;
   }
-  const counts = [told?.accepted, told?.duplicate, told?.refused];
+  const counts = [report?.accepted, report?.duplicate, report?.refused];
   const isCount = (each: unknown): each is number => Number.isInteger(each) && Number(each) >= 0;
   if (!counts.every(isCount)) return undefined;
   const isAll = counts.reduce((sum, count) => sum + count, 0) === sent;
-  return isAll ? (told as unknown as Told) : undefined;
+  return isAll ? (report as unknown as Report) : undefined;
 }
 
 /** What is wrong with an answer that acknowledges nothing. */
 function whyNot({ status, version, body }: Answer, url: string, sent: number): string {
-  const said = body.slice(0, 300).trim();
+  const text = body.slice(0, 300).trim();
   if (status === 200 && !version)
     return (
       `${url} answers without Tracklog-Protocol: it is no collector but a proxy or a portal, ` +
@@ -97,8 +97,8 @@ function whyNot({ status, version, body }: Answer, url: string, sent: number): s
     );
   if (version && version !== PROTOCOL)
     return `${url} speaks version ${version} of the protocol, this emitter ${PROTOCOL}`;
-  if (status === 200) return `${url} does not say what became of ${sent} lines: ${said}`;
-  return `${url} answers ${status}: ${said}`;
+  if (status === 200) return `${url} does not say what became of ${sent} lines: ${text}`;
+  return `${url} answers ${status}: ${text}`;
 }
 
 /**
@@ -368,7 +368,7 @@ export class HttpSink implements Sink {
       answer = await this.#post(path, `${key}-${hashed(sent).slice(0, 16)}`, sent);
     const { status, body, pause } = answer;
     const isOurs = answer.version === PROTOCOL;
-    const told = counted(answer, lines.length);
+    const report = counted(answer, lines.length);
     if (status === 413 && lines.length > 1) {
       // by halves, so that what is small enough arrives
       const middle = lines.length >> 1;
@@ -381,7 +381,7 @@ export class HttpSink implements Sink {
         lines.map((line) => [line, why]),
         status,
       );
-    } else if (told) this.#heed(dialect, lines, told);
+    } else if (report) this.#heed(dialect, lines, report);
     else {
       const why = whyNot(answer, this.url, lines.length);
       if (status < 500 && !PASSING.includes(status))
@@ -394,16 +394,16 @@ export class HttpSink implements Sink {
   }
 
   /** Puts aside the lines that the collector refused. */
-  #heed(dialect: string, lines: readonly Uint8Array[], told: Told): void {
-    if (told.refused === 0) return;
+  #heed(dialect: string, lines: readonly Uint8Array[], report: Report): void {
+    if (report.refused === 0) return;
     type Verdict = { line?: unknown; verdict?: unknown; problems?: unknown } | null;
     const refused = new Map<number, string>();
-    for (const each of Array.isArray(told.verdicts) ? (told.verdicts as Verdict[]) : [])
+    for (const each of Array.isArray(report.verdicts) ? (report.verdicts as Verdict[]) : [])
       if (each?.verdict === "refused" && Number.isInteger(each.line) && Number(each.line) >= 1)
         refused.set(Number(each.line) - 1, JSON.stringify(each.problems ?? null).slice(0, 500));
-    if (refused.size !== told.refused || Math.max(...refused.keys()) >= lines.length) {
+    if (refused.size !== report.refused || Math.max(...refused.keys()) >= lines.length) {
       // any of them may be among those
-      const count = `${told.refused} of these ${lines.length} lines`;
+      const count = `${report.refused} of these ${lines.length} lines`;
       const why = `${count} were refused, without saying which`;
       lines.forEach((_, at) => refused.set(at, why));
     }
@@ -434,8 +434,8 @@ export class HttpSink implements Sink {
         let isTorn = found.size > 0 && readSync(file, last, 0, 1, found.size - 1) > 0;
         isTorn = isTorn && last[0] !== 0x0a;
         for (const [line, why] of refused) {
-          const said = { status, why, dialect, line: new TextDecoder().decode(line) };
-          const text = `${isTorn ? "\n" : ""}${JSON.stringify(said)}\n`;
+          const record = { status, why, dialect, line: new TextDecoder().decode(line) };
+          const text = `${isTorn ? "\n" : ""}${JSON.stringify(record)}\n`;
           const bytes = new TextEncoder().encode(text);
           if (writeSync(file, bytes) !== bytes.length) throw new Error(`${path} cannot be written`);
           isTorn = false;
