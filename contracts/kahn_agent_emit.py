@@ -389,6 +389,7 @@ class HttpSink:
         self._token, self._token_file = token or environ.get(TOKEN_ENV), environ.get(TOKEN_FILE_ENV)
         self.folder = os.path.join(_spool(spool, environ), _folder(self.url))
         self._renew()
+        _waits.pop("", None)
         HttpSink._alive.add(self)
 
     def _renew(self) -> None:
@@ -461,12 +462,13 @@ class HttpSink:
         Without a deadline of its own it waits for as long as closing may in this process by now.
         """
         self._close()
-        allowed = _allowed(self.deadline * CLOSE_SHARE) if deadline is None else deadline
+        if deadline is None:
+            deadline = _allowed(self.url, self.deadline * CLOSE_SHARE)
         began = time.monotonic()
         try:
-            self._finished.wait(allowed)
+            self._finished.wait(deadline)
         finally:
-            _charge(time.monotonic() - began, self.deadline)
+            _charge(time.monotonic() - began, self.deadline, self.url)
 
     def get(self, path: str, patience: float) -> tuple[int, bytes, float]:
         """A page of the collector: its status, its bytes, how long to pause; raises Unreachable."""
@@ -859,7 +861,7 @@ class HttpSink:
     @classmethod
     def _forked(cls) -> None:
         # The lines stay with the parent, who holds the lock of their file.
-        _waits.update(spent=0.0)
+        _waits.clear()
         for sink in list(cls._alive):
             closed = sink._closed
             for segment in (*sink._adopted, *sink._segments):
@@ -871,9 +873,9 @@ class HttpSink:
     def _end(cls) -> None:
         """Closes what is open when the process ends, all within the longest of their deadlines."""
         sinks = [sink for sink in list(cls._alive) if not sink._finished.is_set()]
-        longest = max((sink.deadline for sink in sinks), default=0.0)
+        longest = max((_allowed(sink.url, sink.deadline) for sink in sinks), default=0.0)
         began = time.monotonic()
-        until = began + _allowed(longest)
+        until = began + longest
         try:
             for sink in sinks:
                 sink._close()
@@ -882,26 +884,31 @@ class HttpSink:
         except KeyboardInterrupt:
             pass  # who asks twice does not want to wait; the spool has the rest
         finally:
-            _charge(time.monotonic() - began, longest)
+            # Another copy of this code may have its turn after this one.
+            _charge(time.monotonic() - began, math.inf, *{sink.url for sink in sinks})
             for sink in sinks:
                 sink._say_lost()
 
 
-_waits: dict[str, float] = vars(sys).setdefault("_tracklog_waits", {"spent": 0.0, "at": 0.0})
-"""Seconds that closing has waited of late, for the whole process: other copies of this code share it."""
+_waits: dict[str, tuple[float, float]] = vars(sys).setdefault("_tracklog_waits", {})
+"""Seconds that closing has waited of late, and as of when: for each collector, and under "" for all
+since an emitter was last made. Other copies of this code in the process share it."""
 
 
-def _allowed(deadline: float) -> float:
+def _spent(url: str) -> float:
+    spent, at = _waits.get(url, (0.0, 0.0))
+    return max(0.0, spent - REGAINED * (time.monotonic() - at))
+
+
+def _allowed(url: str, deadline: float) -> float:
     """How many seconds closing may still wait now; a process that goes on regains them slowly."""
-    now = time.monotonic()
-    spent = max(0.0, _waits["spent"] - REGAINED * (now - _waits["at"]))
-    _waits.update(spent=spent, at=now)
-    return max(0.0, deadline - spent)
+    return max(0.0, deadline - max(_spent(url), _spent("")))
 
 
-def _charge(waited: float, deadline: float) -> None:
-    spent = _waits["spent"]
-    _waits.update(spent=max(spent, min(spent + waited, deadline)), at=time.monotonic())
+def _charge(waited: float, deadline: float, *urls: str) -> None:
+    for account in (*urls, ""):
+        spent = _spent(account)
+        _waits[account] = (max(spent, min(spent + waited, deadline)), time.monotonic())
 
 
 os.register_at_fork(after_in_child=HttpSink._forked)

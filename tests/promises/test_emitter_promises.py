@@ -183,6 +183,26 @@ for each in made[:9]:
 }
 
 
+def test_the_copies_of_the_code_in_one_program_share_the_deadline_of_its_end(tmp_path):
+    """Each copy has its own last turn; all of them together wait for one deadline."""
+    code = """
+import atexit
+made = [native(), kahn(), agent()]
+for number, each in enumerate(made):
+    emit(each, number)
+turns = [tracklog_emit.HttpSink._end, kahn_emit.HttpSink._end, kahn_agent_emit.HttpSink._end]
+for turn in turns: atexit.unregister(turn)
+time.sleep(0.3)
+began = time.monotonic()
+for each in made: each.close()
+for turn in turns: turn()
+print(time.monotonic() - began)
+"""
+    with Rude(*["hang"] * 99) as hanging:
+        out, _ = ended(program(code, hanging.url, tmp_path, deadline=6.0))
+    assert float(out) < 8  # were each to wait for its own part, nine
+
+
 @pytest.mark.parametrize("code", CLOSINGS.values(), ids=CLOSINGS)
 def test_closing_and_the_end_take_one_deadline_however_many_emitters_there_are(code, tmp_path):
     with Rude(*["hang"] * 999) as hanging:

@@ -203,8 +203,8 @@ export class HttpSink implements Sink {
   async close(deadline?: number): Promise<void> {
     this.#leave();
     const began = performance.now();
-    await this.#settled(deadline ?? allowed(this.deadline * CLOSE_SHARE));
-    charge((performance.now() - began) / 1000, this.deadline);
+    await this.#settled(deadline ?? allowed(this.url, this.deadline * CLOSE_SHARE));
+    charge((performance.now() - began) / 1000, this.deadline, this.url);
     if (this.#work) void this.#work.then(() => this.abandon());
     else this.abandon();
   }
@@ -662,12 +662,8 @@ const opened = new Set<HttpSink>();
 /** When nothing else is left to do, what is open has what is left of the deadline to be sent. */
 function atEnd(): void {
   const sinks = [...opened];
-  const longest = Math.max(0, ...sinks.map(({ deadline }) => deadline));
-  const time = allowed(longest);
-  const began = performance.now();
-  void Promise.all(sinks.map((sink) => sink.end(time))).then(() =>
-    charge((performance.now() - began) / 1000, longest),
-  );
+  const time = Math.max(0, ...sinks.map(({ url, deadline }) => allowed(url, deadline)));
+  for (const sink of sinks) void sink.end(time);
 }
 
 /** Nothing can be sent any more. */
@@ -676,6 +672,7 @@ function atExit(): void {
 }
 
 function open(sink: HttpSink): void {
+  waits.delete("");
   if (opened.size === 0) {
     process.on("beforeExit", atEnd);
     process.on("exit", atExit);
@@ -690,20 +687,29 @@ function forget(sink: HttpSink): void {
   process.off("exit", atExit);
 }
 
-/** Seconds that closing has waited of late; other copies of this module share it. */
+/**
+ * Seconds that closing has waited of late, and as of when: for each collector, and under "" for all
+ * since an emitter was last made. Other copies of this module share it.
+ */
 const WAITS = Symbol.for("tracklog.waits");
-const shared = globalThis as unknown as Record<symbol, { spent: number; at: number } | undefined>;
-const waits = (shared[WAITS] ??= { spent: 0, at: 0 });
+type Waits = Map<string, { readonly spent: number; readonly at: number }>;
+const shared = globalThis as unknown as Record<symbol, Waits | undefined>;
+const waits = (shared[WAITS] ??= new Map() as Waits);
 
-/** How many seconds closing may still wait now; a process that goes on regains them slowly. */
-function allowed(deadline: number): number {
-  const now = performance.now() / 1000;
-  waits.spent = Math.max(0, waits.spent - REGAINED * (now - waits.at));
-  waits.at = now;
-  return Math.max(0, deadline - waits.spent);
+function spentOn(url: string): number {
+  const { spent, at } = waits.get(url) ?? { spent: 0, at: 0 };
+  return Math.max(0, spent - REGAINED * (performance.now() / 1000 - at));
 }
 
-function charge(waited: number, deadline: number): void {
-  waits.spent = Math.max(waits.spent, Math.min(waits.spent + waited, deadline));
-  waits.at = performance.now() / 1000;
+/** How many seconds closing may still wait now; a process that goes on regains them slowly. */
+function allowed(url: string, deadline: number): number {
+  return Math.max(0, deadline - Math.max(spentOn(url), spentOn("")));
+}
+
+function charge(waited: number, deadline: number, url: string): void {
+  for (const account of [url, ""]) {
+    const spent = spentOn(account);
+    const at = performance.now() / 1000;
+    waits.set(account, { spent: Math.max(spent, Math.min(spent + waited, deadline)), at });
+  }
 }
