@@ -91,8 +91,10 @@ import http.server
 class Answer(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.wfile.write(b"HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\n{}")
+        lines = self.rfile.read(int(self.headers["Content-Length"])).count(b"\\n")
+        body = b'{"accepted":%d,"duplicate":0,"refused":0}' % lines
+        head = b"HTTP/1.1 200 OK\\r\\nTracklog-Protocol: 1\\r\\nContent-Length: %d\\r\\n\\r\\n"
+        self.wfile.write(head % len(body) + body)
     def log_message(self, *_): pass
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
 print(server.server_port, flush=True)

@@ -168,13 +168,20 @@ class FileSink:
 
 URL_ENV, SPOOL_ENV = "TRACKLOG_URL", "TRACKLOG_SPOOL"
 TOKEN_ENV, TOKEN_FILE_ENV = "TRACKLOG_TOKEN", "TRACKLOG_TOKEN_FILE"
+PROTOCOL_HEADER, PROTOCOL = "Tracklog-Protocol", "1"
+"""What an answer must carry to be believed."""
 BATCH_BYTES, BATCH_LINES = 512 << 10, 1000
 SEGMENT_BYTES = 8 << 20
 SPOOL_BYTES = 1 << 30
 MEMORY_BYTES = 8 << 20
 REFUSED_BYTES = 64 << 20
+ANSWER_BYTES = 64 << 20
 LINGER, PATIENCE, LOOK_AROUND, LONGEST_PAUSE = 0.05, 15.0, 30.0, 30.0
 """Seconds: to wait for more lines, for an answer, between looks for left files, between tries."""
+REFUSALS, FAILURES, STRIKES, FAR = 3, 12, 3, 64
+"""Tries of a batch before those behind it are tried; how often they must pass; how far to look."""
+CLOSE_SHARE, REGAINED = 0.75, 0.1
+"""Of the deadline, what closing may take before the end of the process; regained per second."""
 
 
 class Batch(NamedTuple):
@@ -212,13 +219,19 @@ class SpoolFile:
                     file.remove()
                     raise
                 return file
+            try:
+                os.unlink(path)
+            except OSError:
+                pass  # another process took it for left behind, and removed it
         raise OSError(f"no file of {folder} can be locked")
 
     @classmethod
     def left(cls, path: str) -> "SpoolFile | None":
         """The file of a process that is gone, or None: at most one process gets it."""
         try:
-            file = cls._locked(path, os.open(path, os.O_RDWR))
+            if not stat.S_ISREG(os.lstat(path).st_mode):  # a pipe or a device might not return
+                return None
+            file = cls._locked(path, os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK))
         except OSError:
             return None
         if file is not None and file.size() <= cls.HEAD:
@@ -256,8 +269,14 @@ class SpoolFile:
         return b"".join(parts)
 
     def taken(self) -> int:
+        """Where to go on: at the start, unless what is written there can be true of this file."""
         digits = os.pread(self.fd, self.HEAD, 0)
-        return int(digits) if digits.strip().isdigit() else self.HEAD
+        if len(digits) != self.HEAD or digits[-1:] != b"\n" or not digits[:-1].isdigit():
+            return self.HEAD
+        end = int(digits)
+        if self.HEAD <= end <= self.size() and os.pread(self.fd, 1, end - 1) == b"\n":
+            return end
+        return self.HEAD
 
     def take(self, end: int) -> None:
         os.pwrite(self.fd, b"%020d" % end, 0)
@@ -340,24 +359,25 @@ class Segment:
         """How many bytes were not taken yet."""
         return self.store.size() - self.done
 
-    def reach(self) -> int:
-        """How far to read for the next batch, after which it does not grow."""
+    def reach(self, *, whole: bool = False) -> int:
+        """How far to read for the next batch, after which it does not grow; or for all of them."""
         end = self.store.size()
-        if end - self.done <= 2 * BATCH_BYTES:
+        if whole or end - self.done <= 2 * BATCH_BYTES:
             self._cut = True
         return end
 
-    def batch(self, end: int) -> Batch | None:
-        """The first lines that were not taken, or None."""
-        block, reach = b"", min(end, self.done + 2 * BATCH_BYTES)
+    def batch(self, end: int, behind: int = 0) -> Batch | None:
+        """The first lines that were not taken, or the first behind a place, or None."""
+        place = max(self.done, behind)
+        block, reach = b"", min(end, place + 2 * BATCH_BYTES)
         while True:
-            block = self.store.read(self.done, reach)
+            block = self.store.read(place, reach)
             body = block.lstrip(b"\n")
             stop = body.find(b"\n\n")
             if stop >= 0 or reach >= end:
                 break
             reach = min(end, reach + 2 * len(block))
-        start = self.done + len(block) - len(body)
+        start = place + len(block) - len(body)
         body = body[: stop if stop >= 0 else body.rfind(b"\n") + 1]
         lines = body.removesuffix(b"\n").split(b"\n") if body else []
         if not lines:
@@ -395,11 +415,53 @@ class Bell:
 
 
 class Unreachable(Exception):
-    """The collector cannot be asked now; `pause` is how long it wants to be left alone."""
+    """Nothing was acknowledged; `pause` is how long the collector wants to be left alone."""
 
-    def __init__(self, why: str, pause: float = 0.0) -> None:
+    def __init__(self, why: str, pause: float = 0.0, status: int = 0) -> None:
         super().__init__(why)
-        self.pause = pause
+        self.pause, self.status = pause, status
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether that was an answer which says that it will be the same next time."""
+        return 400 <= self.status < 500 and self.status not in (408, 425, 429)
+
+
+class Answer(NamedTuple):
+    """What came back for a request."""
+
+    status: int
+    body: bytes
+    pause: float
+    """For how many seconds the collector wants to be left alone."""
+    version: str
+    """Of the protocol; only a collector names it."""
+
+    def counts(self, sent: int) -> dict[str, Any] | None:
+        """What became of so many lines; None where that is not said in a way to be believed."""
+        if self.status != 200 or self.version != PROTOCOL:
+            return None
+        try:
+            report = json.loads(self.body.decode("utf-8-sig"), parse_constant=_no_json)
+            counts = [report[name] for name in ("accepted", "duplicate", "refused")]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return None
+        if any(type(count) is not int or count < 0 for count in counts):
+            return None
+        return report if sum(counts) == sent else None
+
+    def why(self, url: str, sent: int) -> str:
+        """What is wrong with an answer that acknowledges nothing."""
+        if self.status == 200 and not self.version:
+            return (
+                f"{url} answers without {PROTOCOL_HEADER}: it is no collector but a proxy or a "
+                "portal, or a collector older than this emitter (upgrade collectors first)"
+            )
+        if self.version and self.version != PROTOCOL:
+            return f"{url} speaks version {self.version} of the protocol, this emitter {PROTOCOL}"
+        if self.status == 200:
+            return f"{url} does not say what became of {sent} lines: {_short(self.body)}"
+        return f"{url} answers {self.status}: {_short(self.body)}"
 
 
 class HttpSink:
@@ -407,9 +469,11 @@ class HttpSink:
 
     `write` appends to a private file and returns: it never waits for the network and never raises
     because of it. Batches are sent in order, again and again until the collector has taken them,
-    under a key by which it knows a batch that it has already. What a process leaves behind is sent
-    by the next one that reports to the same collector. `close` waits `deadline` seconds at most;
-    so does the end of the process.
+    under a key by which it knows a batch that it has already. Taken is what an answer of the
+    collector itself says so of, line by line counted; a batch that it refuses for good is set aside
+    in `refused.jsonl`. What a process leaves behind is sent by the next one that reports to the
+    same collector. Closing and the end of the process wait `deadline` seconds at most, together and
+    for all sinks of the process.
     """
 
     _alive: ClassVar["WeakSet[HttpSink]"] = WeakSet()
@@ -425,17 +489,17 @@ class HttpSink:
     ) -> None:
         # A producer that writes files starts faster without it. Not later, in the thread: a child
         # that is forked in the middle of an import has half a module.
+        import hashlib  # noqa: PLC0415 - see above
         import http.client  # noqa: PLC0415 - see above
 
         environ = os.environ if environ is None else environ
-        self._client = http.client
+        self._client, self._sha256 = http.client, hashlib.sha256
         self.url, self.deadline = url.rstrip("/"), deadline
         self._where = _target(self.url)
         self._token, self._token_file = token or environ.get(TOKEN_ENV), environ.get(TOKEN_FILE_ENV)
         self.folder = os.path.join(_spool(spool, environ), _folder(self.url))
-        self.lost = 0
-        """How many lines had no place left, neither on disk nor in memory."""
         self._renew()
+        _waits.pop("", None)
         HttpSink._alive.add(self)
 
     def _renew(self) -> None:
@@ -449,6 +513,18 @@ class HttpSink:
         self._line: Any = None
         self._closed = self._looked = self._looked_last = False
         self._warned: set[str] = set()
+        self.set_aside = 0
+        """How many lines were refused for good, and stand in `refused.jsonl`."""
+        self._lost = 0
+        self._stuck, self._tries, self._strikes = "", 0, 0
+
+    @property
+    def lost(self) -> int:
+        """How many lines are gone: they had no place left, or the sink was closed before it could
+        send what waited in memory alone.
+        """
+        with self._lock:
+            return self._lost + (self._only_in_memory() if self._closed else 0)
 
     @classmethod
     def told(cls, environ: Mapping[str, str] | None = None, **options: Any) -> "HttpSink | None":
@@ -468,7 +544,7 @@ class HttpSink:
                 raise ValueError("the emitter is closed: open another one")
             try:
                 self._append(line, dialect)
-            except OSError as error:
+            except (OSError, ValueError) as error:
                 self._lose(f"no line can be kept: {error}")
         self._wake.ring()
         if not self._started:
@@ -491,15 +567,24 @@ class HttpSink:
         self._wake.ring()
 
     def close(self, deadline: float | None = None) -> None:
-        """Sends what it can within the deadline, and leaves the rest in the spool."""
+        """Sends what it can within the deadline, and leaves the rest in the spool.
+
+        Without a deadline of its own it waits for as long as closing may in this process by now.
+        """
         self._close()
-        self._finished.wait(self.deadline if deadline is None else deadline)
+        if deadline is None:
+            deadline = _allowed(self.url, self.deadline * CLOSE_SHARE)
+        began = time.monotonic()
+        try:
+            self._finished.wait(deadline)
+        finally:
+            _charge(time.monotonic() - began, self.deadline, self.url)
 
     def get(self, path: str, patience: float) -> tuple[int, bytes, float]:
         """A page of the collector: its status, its bytes, how long to pause; raises Unreachable."""
         connection = self._connection(patience)
         try:
-            return self._exchange(connection, "GET", path, patience)
+            return self._exchange(connection, "GET", path, patience)[:3]
         finally:
             connection.close()
 
@@ -526,15 +611,25 @@ class HttpSink:
         try:
             os.makedirs(self.folder, 0o700, exist_ok=True)
             store: SpoolFile | SpoolMemory = SpoolFile.new(self.folder)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             self._warn("spool", f"{error}: what cannot be sent is kept in memory, up to a limit")
             store = SpoolMemory()
         self._segments.append(Segment(store))
         return self._segments[-1]
 
     def _lose(self, why: str, lines: int = 1) -> None:
-        self.lost += lines
+        self._lost += lines
         self._warn("lost", f"{why}; lines are being lost")
+
+    def _only_in_memory(self) -> int:
+        """How many lines wait nowhere else."""
+        waiting = [each for each in self._segments if isinstance(each.store, SpoolMemory)]
+        blocks = (each.store.read(each.done, each.store.size()) for each in waiting)
+        return sum(1 for block in blocks for line in block.split(b"\n") if line)
+
+    def _say_lost(self) -> None:
+        if lost := self.lost:
+            self._warn("total", f"{lost} lines were lost")
 
     def _start(self) -> None:
         # A ticket that is taken once: a signal handler that emits may come between any two steps.
@@ -629,7 +724,7 @@ class HttpSink:
         """Takes over what processes left that are gone."""
         try:
             names = sorted(os.listdir(self.folder))
-        except OSError:
+        except (OSError, ValueError):
             names = []
         for name in names:
             if name.endswith(".spool"):
@@ -642,86 +737,155 @@ class HttpSink:
     def _rest(self) -> None:
         """Removes what is done and leaves the rest to the next process."""
         with self._lock:
+            if only := self._only_in_memory():
+                self._lose("the collector is not back in time", only)
             for segment in (*self._adopted, *self._segments):
                 if segment.left():
-                    if isinstance(segment.store, SpoolMemory):
-                        lost = segment.store.read(segment.done, segment.store.size())
-                        self._lose("the collector is not back in time", lost.count(b"}\n"))
                     segment.store.release()
                 else:
                     segment.store.remove()
             self._adopted, self._segments = [], []
-        if self.lost:
-            _say(f"{self.lost} lines were lost")
+        self._say_lost()
         if self._line is not None:
             self._line.close()
         self._finished.set()
 
     def _send(self, segment: Segment, batch: Batch) -> None:
-        """Sends a batch, and returns when it is taken or never will be."""
-        if batch.dialect:
-            self._deliver(batch.key, batch.dialect, batch.lines)
+        """Sends a batch, and returns when it is taken or set aside."""
+        key, dialect, lines, end = batch
+        if not dialect:
+            self._put_aside("", [(lines[0], "no line of a spool")], 0)
         else:
-            self._put_aside("", [(batch.lines[0], "no line of a spool")], 0)
-        segment.take(batch.end)
+            try:
+                self._deliver(key, dialect, lines)
+            except Unreachable as error:
+                if not self._others_pass(segment, batch, error):
+                    raise
+                self._deliver_or_set_aside(key, dialect, lines)
+        segment.take(end)
+
+    def _others_pass(self, segment: Segment, batch: Batch, error: Unreachable) -> bool:
+        """Whether the collector takes what stands behind a batch that it does not take.
+
+        Asked only after a number of tries, of one batch further back each time: a collector that
+        takes nothing is waited for.
+        """
+        self._tries = self._tries + 1 if self._stuck == batch.key else 1
+        if self._stuck != batch.key:
+            self._stuck, self._strikes = batch.key, 0
+        distance = self._tries - (REFUSALS if error.is_refusal else FAILURES) + 1
+        if distance < 1 or self._closed:
+            return False
+        if (other := self._behind(segment, batch.end, min(distance, FAR))) is None:
+            return False
+        body = b"\n".join(other.lines) + b"\n"
+        try:
+            answer = self._post(f"/api/events/{other.dialect}", other.key, body)
+        except Unreachable:
+            return False
+        return answer.counts(len(other.lines)) is not None
+
+    def _behind(self, segment: Segment, place: int, distance: int) -> Batch | None:
+        """The batch so many places behind another one, or the last there is."""
+        with self._lock:
+            row = [*self._adopted, *self._segments]
+            row = row[row.index(segment) :]
+            ends = [each.reach(whole=True) for each in row]
+        found = None
+        for each, end in zip(row, ends, strict=True):
+            at = place if each is segment else each.done
+            while at < end and (batch := each.batch(end, at)):
+                if batch.dialect:
+                    found, distance = batch, distance - 1
+                if not distance:
+                    return found
+                at = batch.end
+        return found
+
+    def _deliver_or_set_aside(self, key: str, dialect: str, lines: list[bytes]) -> None:
+        """Once more: what kept it may just be over. If not, it must not hold up the others."""
+        try:
+            self._deliver(key, dialect, lines)
+        except Unreachable as error:
+            self._strikes += 1
+            if not error.is_refusal and self._strikes < STRIKES:
+                raise
+            self._put_aside(dialect, [(line, str(error)) for line in lines], error.status)
 
     def _deliver(self, key: str, dialect: str, lines: list[bytes]) -> None:
-        status, answer, after = self._post(f"/api/events/{dialect}", key, b"\n".join(lines) + b"\n")
+        """Sends lines, and returns when they are taken or refused for good; raises Unreachable."""
+        path, body = f"/api/events/{dialect}", b"\n".join(lines) + b"\n"
+        answer = self._post(path, key, body)
+        if answer.status == 409 and answer.version == PROTOCOL:
+            # The key stands for other lines there; under one that names these lines they are new.
+            answer = self._post(path, f"{key}-{self._sha256(body).hexdigest()[:16]}", body)
+        status, ours = answer.status, answer.version == PROTOCOL
         if status == 413 and len(lines) > 1:  # by halves, so that what is small enough arrives
             middle = len(lines) // 2
             self._deliver(f"{key}.0", dialect, lines[:middle])
             self._deliver(f"{key}.1", dialect, lines[middle:])
-        elif status in (400, 413, 415, 422):
-            self._put_aside(dialect, [(line, _short(answer)) for line in lines], status)
-        elif 200 <= status < 300:
-            self._heed(dialect, lines, answer)
-        elif status != 409:  # a key that is known already: these lines are there
-            why = f"{self.url} answers {status}: {_short(answer)}"
-            if status not in (408, 425, 429) and status < 500:
-                self._warn("answer", f"{why}; lines are kept in {self.folder}")
-            raise Unreachable(why, after)
+        elif status == 413 or (ours and status in (400, 409, 415, 422)):
+            self._put_aside(dialect, [(line, _short(answer.body)) for line in lines], status)
+        elif (report := answer.counts(len(lines))) is not None:
+            self._heed(dialect, lines, report)
+        else:
+            why = answer.why(self.url, len(lines))
+            if status < 500 and status not in (408, 425, 429):
+                kind = "answer" if ours or status != 200 else "foreign"
+                self._warn(kind, f"{why}; lines are kept in {self.folder}")
+            raise Unreachable(why, answer.pause, status)
 
-    def _heed(self, dialect: str, lines: list[bytes], answer: bytes) -> None:
+    def _heed(self, dialect: str, lines: list[bytes], report: dict[str, Any]) -> None:
         """Puts aside the lines that the collector refused."""
-        try:
-            told = json.loads(answer)
-            verdicts = told.get("verdicts") or [] if told.get("refused") else []
-            refused = [
-                (lines[verdict["line"] - 1], json.dumps(verdict.get("problems"))[:500])
-                for verdict in verdicts
-                if verdict.get("verdict") == "refused"
-            ]
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError):
-            return  # the lines were taken; what else was said cannot be read
-        if refused:
-            self._put_aside(dialect, refused, 200)
+        count = report["refused"]
+        if not count:
+            return
+        refused: dict[int, str] = {}
+        verdicts = report.get("verdicts")
+        for verdict in verdicts if isinstance(verdicts, list) else ():
+            if isinstance(verdict, dict) and verdict.get("verdict") == "refused":
+                number = verdict.get("line")
+                if type(number) is int and 1 <= number <= len(lines):
+                    refused[number - 1] = json.dumps(verdict.get("problems"))[:500]
+        if len(refused) != count:  # any of them may be among those
+            why = f"{count} of these {len(lines)} lines were refused, without saying which"
+            refused = dict.fromkeys(range(len(lines)), why)
+        self._put_aside(dialect, [(lines[at], refused[at]) for at in sorted(refused)], 200)
 
     def _put_aside(self, dialect: str, refused: list[tuple[bytes, str]], status: int) -> None:
         path = os.path.join(self.folder, "refused.jsonl")
-        kept = [
-            {
-                "status": status,
-                "why": why,
-                "dialect": dialect,
-                "line": line.decode(errors="replace"),
-            }
-            for line, why in refused
-        ]
-        text = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in kept)
+        left = len(refused)
         try:
             os.makedirs(self.folder, 0o700, exist_ok=True)
-            fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            # Never blocks, also where a pipe lies in the place of the file.
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW
+            fd = os.open(path, flags, 0o600)
             try:
-                if os.fstat(fd).st_size > REFUSED_BYTES:
+                status_of = os.fstat(fd)
+                if not stat.S_ISREG(status_of.st_mode):
+                    raise OSError(f"{path} is no file")
+                size = status_of.st_size
+                if size > REFUSED_BYTES:
                     raise OSError(f"{path} is full")
-                os.write(fd, text.encode(errors="replace"))
+                torn = size and os.pread(fd, 1, size - 1) != b"\n"
+                for line, why in refused:
+                    record = {"status": status, "why": why, "dialect": dialect}
+                    record["line"] = line.decode(errors="replace")
+                    text = json.dumps(record, ensure_ascii=False).encode(errors="replace") + b"\n"
+                    text = b"\n" + text if torn else text
+                    if os.write(fd, text) != len(text):
+                        raise OSError(f"{path} cannot be written")
+                    torn, left = False, left - 1
+                    self.set_aside += 1
             finally:
                 os.close(fd)
             self._warn("refused", f"{self.url} refused lines ({refused[0][1]}); see {path}")
-        except OSError as error:
+        except (OSError, ValueError) as error:
+            with self._lock:
+                self._lost += left
             self._warn("aside", f"{self.url} refused lines, and they cannot be kept: {error}")
 
-    def _post(self, path: str, key: str, body: bytes) -> tuple[int, bytes, float]:
+    def _post(self, path: str, key: str, body: bytes) -> Answer:
         headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": key}
         for again in (True, False):
             fresh = self._line is None
@@ -750,8 +914,8 @@ class HttpSink:
         patience: float,
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> tuple[int, bytes, float]:
-        """The status, the body and how long to pause; raises Unreachable, whatever went wrong."""
+    ) -> Answer:
+        """What the collector answers; raises Unreachable, whatever went wrong."""
         until = time.monotonic() + 2 * patience
         try:
             token = self._secret()
@@ -763,20 +927,22 @@ class HttpSink:
             except (BrokenPipeError, ConnectionResetError):
                 pass  # who does not want the whole of it may still have said why
             answer = connection.getresponse()
+            version = ", ".join(answer.headers.get_all(PROTOCOL_HEADER) or ())
             read = bytearray()
             while part := answer.read1(1 << 16):
                 read += part
                 if time.monotonic() > until:
                     raise Unreachable(f"{self.url} does not come to an end")
-                if len(read) > MEMORY_BYTES:  # the status says enough
+                if len(read) > ANSWER_BYTES:  # nobody has so much to say of a batch
                     connection.close()
-                    return answer.status, b"", 0.0
+                    return Answer(answer.status, b"", 0.0, version)
             if answer.length:
                 raise Unreachable(f"{self.url} stopped in the middle of its answer")
             answer.close()
             if answer.will_close:
                 connection.close()
-            return answer.status, bytes(read), _seconds(answer.headers.get("Retry-After"))
+            pause = _seconds(answer.headers.get("Retry-After"))
+            return Answer(answer.status, bytes(read), pause, version)
         except (OSError, self._client.HTTPException, ValueError) as error:
             why = str(error) or type(error).__name__
             raise Unreachable(f"{self.url} does not answer ({why})") from error
@@ -785,8 +951,11 @@ class HttpSink:
         token = self._token
         try:
             if not token and self._token_file:
-                with open(self._token_file, encoding="utf-8") as file:
-                    token = file.read().strip()
+                fd = os.open(self._token_file, os.O_RDONLY | os.O_NONBLOCK)
+                try:
+                    token = os.read(fd, 1 << 16).decode().strip()
+                finally:
+                    os.close(fd)
         except (OSError, ValueError) as error:
             self._warn("token", f"the token cannot be read: {error}")
         if token and not _TOKEN.fullmatch(token):  # and it must not be told in an error
@@ -802,6 +971,7 @@ class HttpSink:
     @classmethod
     def _forked(cls) -> None:
         # The lines stay with the parent, who holds the lock of their file.
+        _waits.clear()
         for sink in list(cls._alive):
             closed = sink._closed
             for segment in (*sink._adopted, *sink._segments):
@@ -813,7 +983,9 @@ class HttpSink:
     def _end(cls) -> None:
         """Closes what is open when the process ends, all within the longest of their deadlines."""
         sinks = [sink for sink in list(cls._alive) if not sink._finished.is_set()]
-        until = time.monotonic() + max((sink.deadline for sink in sinks), default=0.0)
+        longest = max((_allowed(sink.url, sink.deadline) for sink in sinks), default=0.0)
+        began = time.monotonic()
+        until = began + longest
         try:
             for sink in sinks:
                 sink._close()
@@ -821,6 +993,32 @@ class HttpSink:
                 sink._finished.wait(max(0.0, until - time.monotonic()))
         except KeyboardInterrupt:
             pass  # who asks twice does not want to wait; the spool has the rest
+        finally:
+            # Another copy of this code may have its turn after this one.
+            _charge(time.monotonic() - began, math.inf, *{sink.url for sink in sinks})
+            for sink in sinks:
+                sink._say_lost()
+
+
+_waits: dict[str, tuple[float, float]] = vars(sys).setdefault("_tracklog_waits", {})
+"""Seconds that closing has waited of late, and as of when: for each collector, and under "" for all
+since an emitter was last made. Other copies of this code in the process share it."""
+
+
+def _spent(url: str) -> float:
+    spent, at = _waits.get(url, (0.0, 0.0))
+    return max(0.0, spent - REGAINED * (time.monotonic() - at))
+
+
+def _allowed(url: str, deadline: float) -> float:
+    """How many seconds closing may still wait now; a process that goes on regains them slowly."""
+    return max(0.0, deadline - max(_spent(url), _spent("")))
+
+
+def _charge(waited: float, deadline: float, *urls: str) -> None:
+    for account in (*urls, ""):
+        spent = _spent(account)
+        _waits[account] = (max(spent, min(spent + waited, deadline)), time.monotonic())
 
 
 os.register_at_fork(after_in_child=HttpSink._forked)
@@ -828,6 +1026,7 @@ atexit.register(HttpSink._end)
 
 
 _TOKEN = re.compile(r"[\x21-\x7e]+")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def _target(url: str) -> tuple[str, str, int | None, str]:
@@ -876,11 +1075,16 @@ def _seconds(after: str | None) -> float:
     return min(wait, 300.0) if wait > 0 else 0.0
 
 
+def _no_json(word: str) -> None:
+    raise ValueError(f"{word} is no JSON")
+
+
 def _short(answer: bytes) -> str:
     return answer[:300].decode(errors="replace").strip()
 
 
 def _say(text: str) -> None:
+    text = _CONTROLS.sub("�", text)  # what others said must not steer a terminal
     try:
         print(f"tracklog: {text}", file=sys.stderr)
     except (OSError, ValueError, AttributeError, RuntimeError):
@@ -894,17 +1098,17 @@ class _Tee:
     """A file, and a collector beside it."""
 
     def __init__(self, file: FileSink, http: HttpSink) -> None:
-        self._file, self._http = file, http
+        self.file, self.http = file, http
 
     def write(self, line: bytes, dialect: str, /) -> None:
-        self._file.write(line)
-        self._http.write(line, dialect)
+        self.file.write(line)
+        self.http.write(line, dialect)
 
     def close(self) -> None:
         try:
-            self._file.close()
+            self.file.close()
         finally:
-            self._http.close()
+            self.http.close()
 
 
 class _Shared:
@@ -1021,8 +1225,17 @@ class Emitter:
 
     def close(self) -> None:
         """Closes the sink, for every emitter that is bound to it."""
-        with self._shared.lock:
-            self._shared.sink.close()
+        sink = self._shared.sink
+        file, http = (sink.file, sink.http) if isinstance(sink, _Tee) else (sink, None)
+        try:
+            if isinstance(file, HttpSink):
+                http = file
+            else:
+                with self._shared.lock:
+                    file.close()
+        finally:
+            if http is not None:  # it has its own lock: nobody else waits while it sends
+                http.close()
 
     def __enter__(self) -> Self:
         return self

@@ -9,6 +9,7 @@ import click
 from tracklog import chain, errors, registry
 from tracklog.cli import tracklog
 from tracklog.cli._groups import grouped
+from tracklog.collector.openapi import ABOUT_HEADER, HEADER, VERSION
 from tracklog.collector.routes import ROUTES
 from tracklog.collector.routing import Param
 from tracklog.dialects import Dialect
@@ -101,6 +102,7 @@ def _http() -> str:
         "# HTTP\n\nWhat `tracklog serve` answers, on http://127.0.0.1:4318 unless told otherwise.",
         "`GET /api/openapi.json` is the same as an OpenAPI 3.1 document.",
         'An error is `{"error": …, "hint": …}`: what is wrong, and what to do next.',
+        f"Every answer has the header `{HEADER}: {VERSION}`: {ABOUT_HEADER[0].lower()}{ABOUT_HEADER[1:]}",
         "Who may ask is told in [Who may ask the collector](../how-to/security.md).\n",
     ]
     for route in ROUTES:

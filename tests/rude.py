@@ -1,4 +1,7 @@
-"""A small collector for tests that can be rude: it hangs, resets, refuses, drips, forgets to answer."""
+"""A small collector for tests that can be rude: it hangs, resets, refuses, drips, forgets to answer.
+
+It names the version of the protocol as a collector does; a mood may set another header or None.
+"""
 
 import json
 import socket
@@ -82,7 +85,8 @@ class _Answer(BaseHTTPRequestHandler):
             raise ConnectionResetError
         if isinstance(mood, tuple):
             status, headers, said = mood
-            self._say(status, json.dumps(said).encode(), headers)
+            answer = said if isinstance(said, bytes) else json.dumps(said).encode()
+            self._say(status, answer, headers)
             return
         server.keep(self.headers["Idempotency-Key"], dialect, lines)
         counts = {"accepted": len(lines), "duplicate": 0, "refused": 0, "last_seq": 1}
@@ -101,8 +105,8 @@ class _Answer(BaseHTTPRequestHandler):
         self._say(200, answer, {})
 
     def _say(self, status, answer, headers, sent=None):
-        head = {"Content-Length": str(len(answer)), **headers}
-        text = "".join(f"{name}: {value}\r\n" for name, value in head.items())
+        head = {"Content-Length": str(len(answer)), "Tracklog-Protocol": "1", **headers}
+        text = "".join(f"{name}: {value}\r\n" for name, value in head.items() if value is not None)
         line = f"HTTP/1.1 {status} So\r\n{text}\r\n".encode()
         self.wfile.write(line + (answer if sent is None else answer[:sent]))
 

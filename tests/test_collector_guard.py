@@ -353,6 +353,54 @@ def test_a_header_that_is_too_large_is_refused(server):
     rude.close()
 
 
+PROTOCOL = b"tracklog-protocol: 1\r\n"
+_POST = b"POST /api/events/kahn-agent HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+_LINES = b"Content-Type: application/x-ndjson\r\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "bytes_"),
+    [
+        (200, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"),
+        (200, _POST + _LINES + b"Content-Length: 3\r\n\r\n{}\n"),
+        (404, b"GET /nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"),
+        (405, b"PUT /api/runs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"),
+        (415, _POST + b"Content-Length: 2\r\n\r\n{}"),
+        (421, b"GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"),
+        (431, b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 20_000),
+        (400, b"nonsense\r\n\r\n"),
+    ],
+)
+def test_every_answer_names_the_version_of_the_protocol(server, status, bytes_):
+    with server.raw() as client:
+        client.sendall(bytes_)
+        head = heard(client).partition(b"\r\n\r\n")[0] + b"\r\n"
+    assert head.startswith(b"HTTP/1.1 %d " % status)
+    assert head.lower().count(PROTOCOL) == 1
+
+
+def test_an_answer_that_asks_for_the_token_and_a_stream_name_the_version_of_the_protocol(guarded):
+    assert guarded.get("/api/runs").status_code == 401
+    assert guarded.get("/api/runs").headers["Tracklog-Protocol"] == "1"
+    with guarded.raw() as client:
+        asked = f"GET /api/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}"
+        client.sendall(f"{asked}\r\n\r\n".encode())
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += client.recv(1 << 16)
+    assert head.startswith(b"HTTP/1.1 200 ")
+    assert PROTOCOL in head.lower()
+
+
+def test_the_document_names_the_header_of_every_answer(server):
+    document = server.get("/api/openapi.json").json()
+    for path in document["paths"].values():
+        for operation in path.values():
+            for answer in operation["responses"].values():
+                assert "Tracklog-Protocol" in answer["headers"]
+    assert document["components"]["headers"]["Tracklog-Protocol"]["schema"]["const"] == "1"
+
+
 @pytest.mark.parametrize(
     "bytes_", [b"\x00\x01\x02\r\n\r\n", b"GET\r\n\r\n", b"\x16\x03\x01\x02\x00"]
 )

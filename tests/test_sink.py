@@ -479,7 +479,8 @@ def test_lines_that_the_collector_refuses_are_kept_aside_with_the_reason_and_tol
             for at, line in enumerate(lines, 1)
             if json.loads(line)["total_nodes"] % 2
         ]
-        said = {"accepted": len(lines) - len(verdicts), "refused": len(verdicts)}
+        good = len(lines) - len(verdicts)
+        said = {"accepted": good, "duplicate": 0, "refused": len(verdicts)}
         return (200, {}, {**said, "verdicts": verdicts})
 
     with Rude(*[picky] * 20) as collector:
@@ -495,17 +496,6 @@ def test_lines_that_the_collector_refuses_are_kept_aside_with_the_reason_and_tol
     assert [each["status"] for each in kept] == [200] * 4 + [400]
     assert "odd" in kept[0]["why"]
     assert capfd.readouterr().err.count("\n") == 1
-
-
-def test_an_answer_that_cannot_be_read_is_no_reason_to_send_again(tmp_path):
-    strange = [(200, {}, []), (204, {}, ""), (200, {}, {"refused": 1, "verdicts": [{"line": 9}]})]
-    with Rude(*strange, (409, {}, {"error": "known"})) as collector:
-        emitter = opened("tracklog", collector.url, tmp_path)
-        for number in range(4):
-            some("tracklog", emitter, number)
-            assert emitter._shared.sink.flush(10)
-        emitter.close()
-        assert len(collector.asked) == 4
 
 
 def test_a_wrong_token_keeps_the_lines_until_the_right_one_is_in_its_file(tmp_path, capfd):
@@ -541,16 +531,19 @@ def test_a_token_that_no_header_can_hold_is_not_told_to_anybody(tmp_path, capfd)
     assert "s3cret" not in err
 
 
-def test_an_answer_without_end_is_not_read_to_its_end(tmp_path):
-    said = {"verdicts": ["x" * 9_000_000]}
+def test_an_answer_without_end_is_not_read_to_its_end_and_acknowledges_nothing(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(native, "ANSWER_BYTES", 100_000)
+    said = {"accepted": 1, "duplicate": 0, "refused": 0, "verdicts": ["x" * 9_000_000]}
     with Rude((200, {}, said), (500, {}, said)) as collector:
         emitter = opened("tracklog", collector.url, tmp_path)
         for number in range(2):
             some("tracklog", emitter, number)
             assert emitter._shared.sink.flush(20)
         emitter.close()
-        assert numbers(collector.lines()) == [1]
-        assert len(collector.asked) == 3
+        assert numbers(collector.lines()) == [0, 1]
+        assert len(collector.asked) == 4
 
 
 def test_where_no_spool_can_be_written_lines_wait_in_bounded_memory(tmp_path, capfd, monkeypatch):

@@ -1,7 +1,14 @@
 /** The few names of Node that are used here, so that no package of types is needed. */
 
 declare module "node:fs" {
-  export function openSync(path: string, flags: string, mode?: number): number;
+  export function openSync(path: string, flags: string | number, mode?: number): number;
+  export const constants: Readonly<
+    Record<
+      "O_RDONLY" | "O_RDWR" | "O_APPEND" | "O_CREAT" | "O_NONBLOCK" | "O_NOFOLLOW",
+      number
+    >
+  >;
+  export function lstatSync(path: string): { isFile(): boolean };
   export function writeSync(
     file: number,
     bytes: Uint8Array,
@@ -28,14 +35,15 @@ declare module "node:fs" {
     into: Uint8Array,
     offset: number,
     length: number,
-    position: number,
+    position: number | null,
   ): number;
+  export function symlinkSync(target: string, path: string): void;
   export function writeFileSync(path: string, text: string): void;
 }
 
 declare module "node:crypto" {
   interface Hash {
-    update(text: string): Hash;
+    update(text: string | Uint8Array): Hash;
     digest(encoding: "hex"): string;
   }
   export function createHash(name: "sha256"): Hash;
@@ -96,6 +104,24 @@ declare module "node:http" {
   ): Server;
 }
 
+declare module "node:net" {
+  export interface Socket {
+    on(event: "data", hear: (part: Uint8Array) => void): void;
+    on(event: "error", hear: (error: Error) => void): void;
+    write(bytes: Uint8Array | string): void;
+    end(bytes?: Uint8Array | string): void;
+    destroy(): void;
+  }
+
+  export interface Listener {
+    listen(port: number, host: string, then: () => void): void;
+    address(): { readonly port: number };
+    close(): void;
+  }
+
+  export function createServer(hear: (socket: Socket) => void): Listener;
+}
+
 declare module "node:https" {
   export { Agent, request } from "node:http";
 }
@@ -141,8 +167,8 @@ declare const process: {
   readonly pid: number;
   cpuUsage(since?: Spent): Spent;
   kill(pid: number, signal: number | string): void;
-  on(event: "beforeExit", then: () => void): void;
-  off(event: "beforeExit", then: () => void): void;
+  on(event: "beforeExit" | "exit", then: () => void): void;
+  off(event: "beforeExit" | "exit", then: () => void): void;
   readonly argv: readonly string[];
   readonly execPath: string;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -170,9 +196,13 @@ declare class TextEncoder {
 }
 
 declare class TextDecoder {
-  constructor(encoding?: string, options?: { ignoreBOM?: boolean });
+  constructor(encoding?: string, options?: { ignoreBOM?: boolean; fatal?: boolean });
   decode(bytes: Uint8Array, options?: { stream?: boolean }): string;
 }
+
+declare const performance: {
+  now(): number;
+};
 
 declare const crypto: {
   randomUUID(): string;

@@ -5,6 +5,7 @@ import {
   readFileSync,
   readdirSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from "node:http";
@@ -69,7 +70,7 @@ class Rude {
     if (mood === "hang") return;
     if (mood === "reset") return asked.socket.resetAndDestroy();
     if (typeof mood === "object") {
-      answer.writeHead(mood.status, mood.headers);
+      answer.writeHead(mood.status, { "Tracklog-Protocol": "1", ...mood.headers });
       return answer.end(mood.status === 204 ? "" : JSON.stringify(mood.body ?? {}));
     }
     const key = asked.headers["idempotency-key"] ?? "";
@@ -79,7 +80,7 @@ class Rude {
     this.batches.set(key, known);
     if (mood === "forget") return asked.socket.destroy();
     const said = `{"accepted":${lines.length},"duplicate":0,"refused":0,"verdicts":[]}`;
-    answer.writeHead(200, { "Content-Length": said.length });
+    answer.writeHead(200, { "Content-Length": said.length, "Tracklog-Protocol": "1" });
     if (mood === "kind") return answer.end(said);
     answer.write(said.slice(0, 9));
     setTimeout(() => asked.socket.destroy(), 10);
@@ -271,7 +272,8 @@ describe("a sink", () => {
 
   test("puts aside the lines that the collector refuses, with the reason", async () => {
     const verdicts = [{ line: 2, verdict: "refused", problems: [{ message: "odd" }] }];
-    const server = await new Rude({ status: 200, body: { refused: 1, verdicts } }).start();
+    const body = { accepted: 2, duplicate: 0, refused: 1, verdicts };
+    const server = await new Rude({ status: 200, body }).start();
     const sink = new HttpSink(server.url, { spool: fresh(), environ: {} });
     for (const n of range(3)) sink.write(`{"n":${n}}\n`, "tracklog");
     await sink.close();
@@ -334,6 +336,110 @@ describe("a sink", () => {
     expect(left(spool)).toEqual([]);
   });
 
+  test.each([
+    ["beyond the end", "00000000000010000000\n"],
+    ["inside a line", "00000000000000000030\n"],
+    ["before the first line", "00000000000000000003\n"],
+    ["no number", `${"x".repeat(20)}\n`],
+    ["zeros of a lost page", "\0".repeat(21)],
+  ])("loses no line where a mark is %s", async (_, head) => {
+    const gone = await new Rude().start();
+    gone.stop();
+    const spool = fresh();
+    const sink = new HttpSink(gone.url, { spool, environ: {} });
+    for (const n of range(5)) sink.write(`{"n":${n}}\n`, "tracklog");
+    await sink.close();
+    const [name = ""] = left(spool);
+    const whole = readFileSync(`${spool}/${name}`, "utf8");
+    writeFileSync(`${spool}/${name}`, head + whole.slice(21));
+    const back = await new Rude().start(gone.port);
+    const next = new HttpSink(gone.url, { spool, environ: {} });
+    expect(await next.flush(60)).toBe(true);
+    await next.close();
+    expect(back.numbers()).toEqual(range(5));
+    expect(left(spool)).toEqual([]);
+  });
+
+  test.each([401, 403, 404, 405])("is not held up by a batch that alone is %d", async (status) => {
+    const picky = (lines: string[]): Mood => (lines[0] === "poison" ? { status } : "kind");
+    const server = await new Rude(...Array.from({ length: 99 }, () => picky)).start();
+    const sink = new HttpSink(server.url, { spool: fresh(), environ: {} });
+    for (const n of range(2)) {
+      sink.write("poison\n", "awf");
+      sink.write(`{"n":${n}}\n`, "tracklog");
+    }
+    expect(await sink.flush(60)).toBe(true);
+    await sink.close();
+    expect(server.numbers()).toEqual([0, 1]);
+    expect([sink.setAside, sink.lost]).toEqual([2, 0]);
+    const aside = readFileSync(`${sink.folder}/refused.jsonl`, "utf8").trimEnd().split("\n");
+    const put = aside.map((line) => JSON.parse(line) as object);
+    expect(put).toMatchObject([
+      { status, line: "poison" },
+      { status, line: "poison" },
+    ]);
+  });
+
+  test("waits with all its lines where everything is refused", async () => {
+    const strict = Array.from({ length: 999 }, (): Mood => ({ status: 403 }));
+    const server = await new Rude(...strict).start();
+    const sink = new HttpSink(server.url, { spool: fresh(), environ: {} });
+    for (const n of range(3)) {
+      sink.write(`{"n":${2 * n}}\n`, "awf");
+      sink.write(`{"n":${2 * n + 1}}\n`, "tracklog");
+    }
+    expect(await sink.flush(0)).toBe(false);
+    await until(() => new Set(server.asked.map(({ url }) => url)).size === 2);
+    server.moods.length = 0;
+    expect(await sink.flush(60)).toBe(true);
+    await sink.close();
+    expect(server.lines()).toHaveLength(6);
+    expect(sink.setAside).toBe(0);
+  });
+
+  const ODD: [string, (path: string) => void][] = [
+    ["a pipe", (path) => void spawnSync("mkfifo", [path])],
+    ["a loop of links", (path) => symlinkSync(path, path)],
+    ["a device", (path) => symlinkSync("/dev/zero", path)],
+  ];
+  test.each(ODD)("is not kept waiting by %s", async (_, make) => {
+    const folder = fresh();
+    make(`${folder}/spool`);
+    make(`${folder}/token`);
+    const server = await new Rude().start();
+    const environ = { TRACKLOG_TOKEN_FILE: `${folder}/token` };
+    const sink = new HttpSink(server.url, { spool: `${folder}/spool`, environ });
+    for (const n of range(5)) sink.write(`{"n":${n}}\n`, "tracklog");
+    expect(await sink.flush(60)).toBe(true);
+    await sink.close();
+    expect(server.numbers()).toEqual(range(5));
+    expect(warnings.filter((text) => text.includes("kept in memory"))).toHaveLength(1);
+  });
+
+  test.each(ODD)("counts as lost what it cannot set aside because of %s", async (_, make) => {
+    const server = await new Rude({ status: 422 }).start();
+    const sink = new HttpSink(server.url, { spool: fresh(), environ: {} });
+    sink.write('{"n":0}\n', "tracklog");
+    make(`${sink.folder}/refused.jsonl`);
+    expect(await sink.flush(60)).toBe(true);
+    sink.write('{"n":1}\n', "tracklog");
+    await sink.close();
+    expect(server.numbers()).toEqual([1]);
+    expect([sink.setAside, sink.lost]).toEqual([0, 1]);
+    expect(warnings.join("")).toContain("1 lines were lost");
+  });
+
+  test("prints nothing that steers a terminal", async () => {
+    const body = "\u001b]0;owned\u0007\u001b[2J";
+    const server = await new Rude({ status: 418, body }).start();
+    const sink = new HttpSink(server.url, { spool: fresh(), environ: {} });
+    sink.write('{"n":0}\n', "tracklog");
+    expect(await sink.flush(60)).toBe(true);
+    await sink.close();
+    expect(warnings).toHaveLength(1);
+    expect(warnings[0]).not.toMatch(/[\u001b\u0007]/);
+  });
+
   test("says at once that an address is none, and that there is none", () => {
     const spool = fresh();
     for (const url of ["127.0.0.1:4318", "ftp://x", "nonsense"])
@@ -386,6 +492,54 @@ describe("a process", () => {
     server.moods.length = 0;
     expect(await producer(server.url, spool, "emit(9, 10)").ended).toMatchObject({ code: 0 });
     expect(server.numbers()).toEqual(range(10));
+  });
+
+  test("waits once for all its emitters, however they are closed", async () => {
+    const server = await new Rude(...Array.from({ length: 99 }, (): Mood => "hang")).start();
+    const spool = fresh();
+    const code = `
+      const url = ${JSON.stringify(server.url)};
+      const made = Array.from({ length: 12 }, () => TracklogEmitter.http(url, given));
+      for (const each of made) each.bind({ run: "r" }).tracklog("Noted", { label: "x" });
+      console.log("closing");
+      for (const each of made.slice(0, 8)) await each.close();`;
+    const { ended, out } = producer(server.url, spool, code, 2);
+    await until(() => out() !== "");
+    const began = Date.now();
+    expect(await ended).toEqual({ code: 0, signal: null });
+    expect(Date.now() - began).toBeLessThan(10_000); // twelve deadlines are more
+    expect(left(spool)).toHaveLength(12);
+  });
+
+  test("that closes many emitters has sent their lines", async () => {
+    const server = await new Rude().start();
+    const spool = fresh();
+    const code = `
+      for (let n = 0; n < 40; n += 1) {
+        const each = TracklogEmitter.http(${JSON.stringify(server.url)}, given);
+        each.bind({ run: "r" }).tracklog("Noted", { label: "x", n });
+        await each.close();
+      }`;
+    const { ended, err } = producer(server.url, spool, code, 20);
+    expect(await ended).toEqual({ code: 0, signal: null });
+    expect(err()).toBe("");
+    expect(server.numbers().sort((a, b) => a - b)).toEqual(range(40));
+    expect(left(spool)).toEqual([]);
+  });
+
+  test.each([
+    ["closes", "await emitter.close();"],
+    ["just ends", ""],
+    ["calls process.exit", "process.exit(0);"],
+  ])("that %s counts to the last what only memory held", async (_, code) => {
+    const server = await new Rude("hang", "hang", "hang").start();
+    const folder = fresh();
+    writeFileSync(`${folder}/spool`, "no folder");
+    const emitting = "emit(0, 40); await sleep(200); emit(40, 100);";
+    const { ended, err } = producer(server.url, `${folder}/spool`, `${emitting}${code}`, 0.5);
+    expect(await ended).toEqual({ code: 0, signal: null });
+    expect(err().match(/100 lines were lost/g)).toHaveLength(1);
+    expect(err().match(/kept in memory/g)).toHaveLength(1);
   });
 
   test("ends at once where nobody answers, and says so once", async () => {

@@ -1,6 +1,5 @@
 """Records as they are printed: a row for a person, the line itself, an object for a program."""
 
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 

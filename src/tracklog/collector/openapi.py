@@ -9,6 +9,12 @@ from tracklog import __version__, registry
 if TYPE_CHECKING:
     from tracklog.collector.routing import Param, Route
 
+HEADER, VERSION = "Tracklog-Protocol", "1"
+ABOUT_HEADER = (
+    "The version of this protocol. An answer without it came from something else (a proxy, a "
+    "portal, a collector older than the header) and acknowledges nothing."
+)
+
 _ERROR = {
     "type": "object",
     "required": ["error", "hint"],
@@ -43,6 +49,13 @@ def document(routes: "Iterable[Route]") -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": {"Error": _ERROR},
+            "headers": {
+                HEADER: {
+                    "description": ABOUT_HEADER,
+                    "required": True,
+                    "schema": {"type": "string", "const": VERSION},
+                }
+            },
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -94,6 +107,8 @@ def _responses(route: "Route") -> dict[str, Any]:
                 "application/json": {"schema": schema},
                 **{kind: {"schema": dict(shape)} for kind, shape in route.also.items()},
             }
+    for each in said.values():
+        each["headers"] = {HEADER: {"$ref": f"#/components/headers/{HEADER}"}}
     return said
 
 

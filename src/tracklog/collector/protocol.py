@@ -241,7 +241,8 @@ class Connection(HttpToolsProtocol):
         if status in (408, 503):
             headers["Retry-After"] = "1"
         said = otlp.refused(path, dict(self.headers), Trouble(status, why, hint, headers=headers))
-        head = b"".join(b"%b: %b\r\n" % pair for pair in said.raw_headers)
+        pairs = (*self.server_state.default_headers, *said.raw_headers)
+        head = b"".join(b"%b: %b\r\n" % pair for pair in pairs)
         self.transport.write(STATUS_LINE[status] + head + b"\r\n" + bytes(said.body))
         self.transport.write_eof()
         self.flow.resume_reading()

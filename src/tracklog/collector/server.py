@@ -23,6 +23,7 @@ import uvicorn
 from tracklog.collector import logs
 from tracklog.collector.app import Collector
 from tracklog.collector.limits import Limits
+from tracklog.collector.openapi import HEADER, VERSION
 from tracklog.collector.protocol import Connection, connections_with
 from tracklog.errors import TracklogError
 
@@ -261,6 +262,7 @@ def serve(
         "lifespan": "off",
         "log_config": None,
         "access_log": False,
+        "headers": [(HEADER, VERSION)],
         "server_header": False,
         "date_header": False,
         "timeout_keep_alive": 75,

@@ -1,6 +1,6 @@
 /** Sends lines to a collector; what it cannot send waits in a spool. */
 
-import { appendFileSync, mkdirSync, readFileSync, statSync } from "node:fs";
+import { closeSync, constants, fstatSync, mkdirSync, openSync, readSync, writeSync } from "node:fs";
 import { Agent, type ClientRequest, type IncomingMessage, request as overHttp } from "node:http";
 import { Agent as SecureAgent, request as overHttps } from "node:https";
 import { homedir } from "node:os";
@@ -15,8 +15,16 @@ export const SPOOL_ENV = "TRACKLOG_SPOOL";
 export const TOKEN_ENV = "TRACKLOG_TOKEN";
 export const TOKEN_FILE_ENV = "TRACKLOG_TOKEN_FILE";
 
+/** What an answer must carry to be believed. */
+const [PROTOCOL_HEADER, PROTOCOL] = ["tracklog-protocol", "1"];
 const REFUSED_BYTES = 64 << 20;
-const ANSWER_BYTES = 8 << 20;
+const ANSWER_BYTES = 64 << 20;
+const TOKEN_BYTES = 64 << 10;
+/** Tries of a batch before those behind it are tried; how often they must pass; how far to look. */
+const [REFUSALS, FAILURES, STRIKES, FAR] = [3, 12, 3, 64];
+/** Of the deadline, what closing may take before the end of the process; regained per second. */
+const [CLOSE_SHARE, REGAINED] = [0.75, 0.1];
+const PASSING: readonly number[] = [408, 425, 429];
 /** Seconds: to wait for more lines, for an answer, between looks for left files, between tries. */
 const [LINGER, PATIENCE, LOOK_AROUND, LONGEST_PAUSE] = [0.05, 15, 30, 30];
 
@@ -32,32 +40,86 @@ export interface HttpOptions {
 interface Answer {
   readonly status: number;
   readonly body: string;
+  /** Whether the bytes of the body were text at all. */
+  readonly isText: boolean;
   /** How many seconds it wants to be left alone. */
   readonly pause: number;
+  /** The version of the protocol; only a collector names it. */
+  readonly version: string;
 }
 
+/** Nothing was acknowledged. */
 class Unreachable extends Error {
   override readonly name = "Unreachable";
   readonly pause: number;
+  readonly status: number;
 
-  constructor(why: string, pause = 0) {
+  constructor(why: string, pause = 0, status = 0) {
     super(why);
     this.pause = pause;
+    this.status = status;
   }
+
+  /** Whether that was an answer which says that it will be the same next time. */
+  get isRefusal(): boolean {
+    return this.status >= 400 && this.status < 500 && !PASSING.includes(this.status);
+  }
+}
+
+interface Report {
+  readonly refused: number;
+  readonly verdicts?: unknown;
+}
+
+/** What became of so many lines; undefined where that is not said in a way to be believed. */
+function counted({ status, version, body, isText }: Answer, sent: number): Report | undefined {
+  if (status !== 200 || version !== PROTOCOL || !isText) return undefined;
+  let report: Record<string, unknown> | null;
+  try {
+    report = JSON.parse(body) as Record<string, unknown> | null;
+  } catch {
+    return undefined;
+  }
+  const counts = [report?.accepted, report?.duplicate, report?.refused];
+  const isCount = (each: unknown): each is number => Number.isInteger(each) && Number(each) >= 0;
+  if (!counts.every(isCount)) return undefined;
+  const isAll = counts.reduce((sum, count) => sum + count, 0) === sent;
+  return isAll ? (report as unknown as Report) : undefined;
+}
+
+/** What is wrong with an answer that acknowledges nothing. */
+function whyNot({ status, version, body }: Answer, url: string, sent: number): string {
+  const text = body.slice(0, 300).trim();
+  if (status === 200 && !version)
+    return (
+      `${url} answers without Tracklog-Protocol: it is no collector but a proxy or a portal, ` +
+      "or a collector older than this emitter (upgrade collectors first)"
+    );
+  if (version && version !== PROTOCOL)
+    return `${url} speaks version ${version} of the protocol, this emitter ${PROTOCOL}`;
+  if (status === 200) return `${url} does not say what became of ${sent} lines: ${text}`;
+  return `${url} answers ${status}: ${text}`;
 }
 
 /**
  * `write` appends to a private file and returns: it never waits for the network and never throws
  * because of it. Batches are sent in order, again and again until the collector has taken them,
- * under a key by which it knows a batch that it has already. What a process leaves behind is sent
- * by the next one that reports to the same collector.
+ * under a key by which it knows a batch that it has already. Taken is what an answer of the
+ * collector itself says so of, line by line counted; a batch that it refuses for good is set aside
+ * in `refused.jsonl`. What a process leaves behind is sent by the next one that reports to the same
+ * collector. Closing and the end of the process wait `deadline` seconds at most, together and for
+ * all sinks of the process.
  */
 export class HttpSink implements Sink {
   readonly url: string;
   readonly deadline: number;
   readonly folder: string;
-  /** How many lines had no place left, neither on disk nor in memory. */
-  lost = 0;
+  /** How many lines were refused for good, and stand in `refused.jsonl`. */
+  setAside = 0;
+  #lost = 0;
+  #stuck = "";
+  #tries = 0;
+  #strikes = 0;
   readonly #spool: Spool;
   readonly #token: string | undefined;
   readonly #tokenFile: string | undefined;
@@ -87,6 +149,14 @@ export class HttpSink implements Sink {
     const agents = this.url.startsWith("https:") ? SecureAgent : Agent;
     this.#agent = new agents({ keepAlive: true, maxSockets: 1 });
     open(this);
+  }
+
+  /**
+   * How many lines are gone: they had no place left, or the sink was closed before it could send
+   * what waited in memory alone.
+   */
+  get lost(): number {
+    return this.#lost + (this.#isClosed && !this.#isAbandoned ? this.#spool.onlyInMemory() : 0);
   }
 
   /** The sink that the environment asks for, if it does; a URL that is none is reported. */
@@ -125,19 +195,40 @@ export class HttpSink implements Sink {
     return this.#spool.isEmpty();
   }
 
-  /** Sends what it can within the deadline, and leaves the rest in the spool. */
-  async close(deadline: number = this.deadline): Promise<void> {
-    if (!this.#isClosed) {
-      this.#isClosed = true;
-      this.#leaving.ring();
-      this.#lookedAt = 0; // a child may have left something meanwhile
-      if (this.#hasBegun) this.#start();
-      this.hurry();
-    }
+  /**
+   * Sends what it can within the deadline. What is not sent by then goes on in the background, and
+   * is left in the spool at the end of the process.
+   * Without a deadline of its own it waits for as long as closing may in this process by now.
+   */
+  async close(deadline?: number): Promise<void> {
+    this.#leave();
+    const began = performance.now();
+    await this.#settled(deadline ?? allowed(this.url, this.deadline * CLOSE_SHARE));
+    charge((performance.now() - began) / 1000, this.deadline, this.url);
+    if (this.#work) void this.#work.then(() => this.abandon());
+    else this.abandon();
+  }
+
+  /** At the end of the process: what is not sent in time is left to the next one. */
+  async end(time: number): Promise<void> {
+    this.#leave();
+    await this.#settled(time);
+    this.abandon();
+  }
+
+  #leave(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#leaving.ring();
+    this.#lookedAt = 0; // a child may have left something meanwhile
+    if (this.#hasBegun) this.#start();
+    this.hurry();
+  }
+
+  async #settled(time: number): Promise<void> {
     const over = new Bell();
     void this.#work?.then(() => over.ring());
-    if (this.#work) await over.wait(deadline, true);
-    this.abandon();
+    if (this.#work) await over.wait(time, true);
   }
 
   /** Leaves what was not sent to the next process. */
@@ -209,51 +300,118 @@ export class HttpSink implements Sink {
     else await this.#bell.wait(pause);
   }
 
-  async #send({ key, dialect, lines }: Batch): Promise<void> {
-    if (dialect) await this.#deliver(key, dialect, lines);
-    else this.#putAside("", [[lines[0] ?? new Uint8Array(0), "no line of a spool"]], 0);
+  /** Sends a batch, and returns when it is taken or set aside. */
+  async #send(batch: Batch): Promise<void> {
+    const { key, dialect, lines } = batch;
+    if (!dialect) {
+      this.#putAside("", [[lines[0] ?? new Uint8Array(0), "no line of a spool"]], 0);
+      return;
+    }
+    try {
+      await this.#deliver(key, dialect, lines);
+    } catch (error) {
+      if (!(error instanceof Unreachable) || !(await this.#othersPass(batch, error))) throw error;
+      await this.#deliverOrSetAside(key, dialect, lines);
+    }
   }
 
+  /**
+   * Whether the collector takes what stands behind a batch that it does not take.
+   * Asked only after a number of tries, of one batch further back each time: a collector that
+   * takes nothing is waited for.
+   */
+  async #othersPass(batch: Batch, error: Unreachable): Promise<boolean> {
+    this.#tries = this.#stuck === batch.key ? this.#tries + 1 : 1;
+    if (this.#stuck !== batch.key) {
+      this.#stuck = batch.key;
+      this.#strikes = 0;
+    }
+    const distance = this.#tries - (error.isRefusal ? REFUSALS : FAILURES) + 1;
+    if (distance < 1 || this.#isClosed) return false;
+    const other = this.#spool.behind(batch.end, Math.min(distance, FAR));
+    if (!other) return false;
+    try {
+      const body = joined(other.lines);
+      const answer = await this.#post(`/api/events/${other.dialect}`, other.key, body);
+      return counted(answer, other.lines.length) !== undefined;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Once more: what kept it may just be over. If not, it must not hold up the others. */
+  async #deliverOrSetAside(
+    key: string,
+    dialect: string,
+    lines: readonly Uint8Array[],
+  ): Promise<void> {
+    try {
+      await this.#deliver(key, dialect, lines);
+    } catch (error) {
+      if (!(error instanceof Unreachable) || this.#isAbandoned) throw error;
+      this.#strikes += 1;
+      if (!error.isRefusal && this.#strikes < STRIKES) throw error;
+      this.#putAside(
+        dialect,
+        lines.map((line) => [line, error.message]),
+        error.status,
+      );
+    }
+  }
+
+  /** Sends lines, and returns when they are taken or refused for good; throws Unreachable. */
   async #deliver(key: string, dialect: string, lines: readonly Uint8Array[]): Promise<void> {
-    const { status, body, pause } = await this.#post(`/api/events/${dialect}`, key, lines);
+    const [path, sent] = [`/api/events/${dialect}`, joined(lines)];
+    let answer = await this.#post(path, key, sent);
+    if (answer.status === 409 && answer.version === PROTOCOL)
+      // The key stands for other lines there; under one that names these lines they are new.
+      answer = await this.#post(path, `${key}-${hashed(sent).slice(0, 16)}`, sent);
+    const { status, body, pause } = answer;
+    const isOurs = answer.version === PROTOCOL;
+    const report = counted(answer, lines.length);
     if (status === 413 && lines.length > 1) {
       // by halves, so that what is small enough arrives
       const middle = lines.length >> 1;
       await this.#deliver(`${key}.0`, dialect, lines.slice(0, middle));
       await this.#deliver(`${key}.1`, dialect, lines.slice(middle));
-    } else if ([400, 413, 415, 422].includes(status)) {
+    } else if (status === 413 || (isOurs && [400, 409, 415, 422].includes(status))) {
       const why = body.slice(0, 300).trim();
       this.#putAside(
         dialect,
         lines.map((line) => [line, why]),
         status,
       );
-    } else if (status >= 200 && status < 300) this.#heed(dialect, lines, body);
-    else if (status !== 409) {
-      // 409 is a key that is known already: these lines are there
-      const why = `${this.url} answers ${status}: ${body.slice(0, 300).trim()}`;
-      if (![408, 425, 429].includes(status) && status < 500)
-        this.#warn("answer", `${why}; lines are kept in ${this.folder}`);
-      throw new Unreachable(why, pause);
+    } else if (report) this.#heed(dialect, lines, report);
+    else {
+      const why = whyNot(answer, this.url, lines.length);
+      if (status < 500 && !PASSING.includes(status))
+        this.#warn(
+          isOurs || status !== 200 ? "answer" : "foreign",
+          `${why}; lines are kept in ${this.folder}`,
+        );
+      throw new Unreachable(why, pause, status);
     }
   }
 
   /** Puts aside the lines that the collector refused. */
-  #heed(dialect: string, lines: readonly Uint8Array[], body: string): void {
-    type Verdict = { line: number; verdict: string; problems?: unknown };
-    let refused: [Uint8Array, string][];
-    try {
-      const told = JSON.parse(body) as { refused?: number; verdicts?: Verdict[] };
-      if (!told.refused) return;
-      refused = (told.verdicts ?? []).flatMap(({ line, verdict, problems }) => {
-        const bytes = lines[line - 1];
-        const why = JSON.stringify(problems ?? null).slice(0, 500);
-        return verdict === "refused" && bytes ? [[bytes, why] as [Uint8Array, string]] : [];
-      });
-    } catch {
-      return; // the lines were taken; what else was said cannot be read
+  #heed(dialect: string, lines: readonly Uint8Array[], report: Report): void {
+    if (report.refused === 0) return;
+    type Verdict = { line?: unknown; verdict?: unknown; problems?: unknown } | null;
+    const refused = new Map<number, string>();
+    for (const each of Array.isArray(report.verdicts) ? (report.verdicts as Verdict[]) : [])
+      if (each?.verdict === "refused" && Number.isInteger(each.line) && Number(each.line) >= 1)
+        refused.set(Number(each.line) - 1, JSON.stringify(each.problems ?? null).slice(0, 500));
+    if (refused.size !== report.refused || Math.max(...refused.keys()) >= lines.length) {
+      // any of them may be among those
+      const count = `${report.refused} of these ${lines.length} lines`;
+      const why = `${count} were refused, without saying which`;
+      lines.forEach((_, at) => refused.set(at, why));
     }
-    if (refused.length > 0) this.#putAside(dialect, refused, 200);
+    const pairs = lines.flatMap((line, at): [Uint8Array, string][] => {
+      const why = refused.get(at);
+      return why === undefined ? [] : [[line, why]];
+    });
+    this.#putAside(dialect, pairs, 200);
   }
 
   #putAside(
@@ -262,28 +420,39 @@ export class HttpSink implements Sink {
     status: number,
   ): void {
     const path = `${this.folder}/refused.jsonl`;
-    const kept = refused.map(([line, why]) =>
-      JSON.stringify({ status, why, dialect, line: new TextDecoder().decode(line) }),
-    );
+    let left = refused.length;
     try {
       mkdirSync(this.folder, { recursive: true, mode: 0o700 });
-      appendFileSync(path, "", { mode: 0o600 });
-      if (statSync(path).size > REFUSED_BYTES) throw new Error(`${path} is full`);
-      appendFileSync(path, `${kept.join("\n")}\n`);
+      const { O_RDWR, O_APPEND, O_CREAT, O_NONBLOCK, O_NOFOLLOW } = constants;
+      // Never blocks, also where a pipe lies in the place of the file.
+      const file = openSync(path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK | O_NOFOLLOW, 0o600);
+      try {
+        const found = fstatSync(file);
+        if (!found.isFile()) throw new Error(`${path} is no file`);
+        if (found.size > REFUSED_BYTES) throw new Error(`${path} is full`);
+        const last = new Uint8Array(1);
+        let isTorn = found.size > 0 && readSync(file, last, 0, 1, found.size - 1) > 0;
+        isTorn = isTorn && last[0] !== 0x0a;
+        for (const [line, why] of refused) {
+          const record = { status, why, dialect, line: new TextDecoder().decode(line) };
+          const text = `${isTorn ? "\n" : ""}${JSON.stringify(record)}\n`;
+          const bytes = new TextEncoder().encode(text);
+          if (writeSync(file, bytes) !== bytes.length) throw new Error(`${path} cannot be written`);
+          isTorn = false;
+          left -= 1;
+          this.setAside += 1;
+        }
+      } finally {
+        closeSync(file);
+      }
       this.#warn("refused", `${this.url} refused lines (${refused[0]?.[1]}); see ${path}`);
     } catch (error) {
+      this.#lost += left;
       this.#warn("aside", `${this.url} refused lines, and they cannot be kept: ${String(error)}`);
     }
   }
 
-  async #post(path: string, key: string, lines: readonly Uint8Array[]): Promise<Answer> {
-    const size = lines.reduce((sum, line) => sum + line.length + 1, 0);
-    const body = new Uint8Array(size).fill(0x0a);
-    let at = 0;
-    for (const line of lines) {
-      body.set(line, at);
-      at += line.length + 1;
-    }
+  async #post(path: string, key: string, body: Uint8Array): Promise<Answer> {
     const headers = { "Content-Type": "application/x-ndjson", "Idempotency-Key": key };
     try {
       return await this.#exchange("POST", path, PATIENCE, body, headers);
@@ -350,7 +519,7 @@ export class HttpSink implements Sink {
   #secret(): string | undefined {
     let token = this.#token;
     try {
-      if (!token && this.#tokenFile) token = readFileSync(this.#tokenFile, "utf8").trim();
+      if (!token && this.#tokenFile) token = start(this.#tokenFile).trim();
     } catch (error) {
       this.#warn("token", `the token cannot be read: ${(error as Error).message}`);
     }
@@ -360,7 +529,7 @@ export class HttpSink implements Sink {
   }
 
   #lose(why: string, lines: number): void {
-    this.lost += lines;
+    this.#lost += lines;
     this.#warn("lost", `${why}; lines are being lost`);
   }
 
@@ -405,14 +574,15 @@ export function seconds(time: number): Promise<void> {
 }
 
 async function hear(answer: IncomingMessage, url: string): Promise<Answer> {
-  const decoder = new TextDecoder();
+  const status = answer.statusCode ?? 0;
+  const version = answer.headers[PROTOCOL_HEADER] ?? "";
   const parts: Uint8Array[] = [];
   let size = 0;
   for await (const part of answer) {
     parts.push(part);
     size += part.length;
-    // The status says enough; leaving the loop closes the connection.
-    if (size > ANSWER_BYTES) return { status: answer.statusCode ?? 0, body: "", pause: 0 };
+    // Nobody has so much to say of a batch; leaving the loop closes the connection.
+    if (size > ANSWER_BYTES) return { status, body: "", isText: false, pause: 0, version };
   }
   if (!answer.complete) throw new Unreachable(`${url} stopped in the middle of its answer`);
   const bytes = new Uint8Array(size);
@@ -421,8 +591,36 @@ async function hear(answer: IncomingMessage, url: string): Promise<Answer> {
     bytes.set(part, at);
     at += part.length;
   }
-  const body = decoder.decode(bytes);
-  return { status: answer.statusCode ?? 0, body, pause: retryAfter(answer.headers["retry-after"]) };
+  const pause = retryAfter(answer.headers["retry-after"]);
+  try {
+    const body = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    return { status, body, isText: true, pause, version };
+  } catch {
+    return { status, body: new TextDecoder().decode(bytes), isText: false, pause, version };
+  }
+}
+
+/** Lines as they are sent, each with its end. */
+function joined(lines: readonly Uint8Array[]): Uint8Array {
+  const size = lines.reduce((sum, line) => sum + line.length + 1, 0);
+  const body = new Uint8Array(size).fill(0x0a);
+  let at = 0;
+  for (const line of lines) {
+    body.set(line, at);
+    at += line.length + 1;
+  }
+  return body;
+}
+
+/** The beginning of a small file; never waits, whatever lies there. */
+function start(path: string): string {
+  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    const bytes = new Uint8Array(TOKEN_BYTES);
+    return new TextDecoder().decode(bytes.subarray(0, readSync(file, bytes, 0, TOKEN_BYTES, null)));
+  } finally {
+    closeSync(file);
+  }
 }
 
 /** What Retry-After says, in seconds, within reason. */
@@ -450,8 +648,10 @@ function checkedUrl(url: string): string {
 }
 
 function say(text: string): void {
+  // What others said must not steer a terminal.
+  const plain = text.replace(/[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
   try {
-    process.stderr.write(`tracklog: ${text}\n`);
+    process.stderr.write(`tracklog: ${plain}\n`);
   } catch {
     // there is no stderr, and a warning must not be what breaks the producer
   }
@@ -459,17 +659,57 @@ function say(text: string): void {
 
 const opened = new Set<HttpSink>();
 
-/** When nothing else is left to do, what is open has its deadline to be sent. */
+/** When nothing else is left to do, what is open has what is left of the deadline to be sent. */
 function atEnd(): void {
-  for (const sink of [...opened]) void sink.close();
+  const sinks = [...opened];
+  const time = Math.max(0, ...sinks.map(({ url, deadline }) => allowed(url, deadline)));
+  for (const sink of sinks) void sink.end(time);
+}
+
+/** Nothing can be sent any more. */
+function atExit(): void {
+  for (const sink of [...opened]) sink.abandon();
 }
 
 function open(sink: HttpSink): void {
-  if (opened.size === 0) process.on("beforeExit", atEnd);
+  waits.delete("");
+  if (opened.size === 0) {
+    process.on("beforeExit", atEnd);
+    process.on("exit", atExit);
+  }
   opened.add(sink);
 }
 
 function forget(sink: HttpSink): void {
   opened.delete(sink);
-  if (opened.size === 0) process.off("beforeExit", atEnd);
+  if (opened.size > 0) return;
+  process.off("beforeExit", atEnd);
+  process.off("exit", atExit);
+}
+
+/**
+ * Seconds that closing has waited of late, and as of when: for each collector, and under "" for all
+ * since an emitter was last made. Other copies of this module share it.
+ */
+const WAITS = Symbol.for("tracklog.waits");
+type Waits = Map<string, { readonly spent: number; readonly at: number }>;
+const shared = globalThis as unknown as Record<symbol, Waits | undefined>;
+const waits = (shared[WAITS] ??= new Map() as Waits);
+
+function spentOn(url: string): number {
+  const { spent, at } = waits.get(url) ?? { spent: 0, at: 0 };
+  return Math.max(0, spent - REGAINED * (performance.now() / 1000 - at));
+}
+
+/** How many seconds closing may still wait now; a process that goes on regains them slowly. */
+function allowed(url: string, deadline: number): number {
+  return Math.max(0, deadline - Math.max(spentOn(url), spentOn("")));
+}
+
+function charge(waited: number, deadline: number, url: string): void {
+  for (const account of [url, ""]) {
+    const spent = spentOn(account);
+    const at = performance.now() / 1000;
+    waits.set(account, { spent: Math.max(spent, Math.min(spent + waited, deadline)), at });
+  }
 }

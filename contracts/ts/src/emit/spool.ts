@@ -2,8 +2,10 @@
 
 import {
   closeSync,
+  constants,
   fstatSync,
   ftruncateSync,
+  lstatSync,
   mkdirSync,
   openSync,
   readFileSync,
@@ -87,8 +89,11 @@ class SpoolFile implements Store {
     if (id === undefined || place !== PLACE || isAlive(Number(pid), start ?? "")) return undefined;
     const mine = named(id, process.pid, startOf(process.pid));
     try {
+      // A pipe or a device might not return.
+      if (!lstatSync(`${folder}/${name}`).isFile()) return undefined;
       renameSync(`${folder}/${name}`, `${folder}/${mine}`);
-      return new SpoolFile(folder, mine, id, openSync(`${folder}/${mine}`, "r+"));
+      const flags = constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+      return new SpoolFile(folder, mine, id, openSync(`${folder}/${mine}`, flags));
     } catch {
       return undefined; // another process was quicker
     }
@@ -117,9 +122,12 @@ class SpoolFile implements Store {
     return bytes.subarray(0, at);
   }
 
+  /** Where to go on: at the start, unless what is written there can be true of this file. */
   taken(): number {
-    const digits = new TextDecoder().decode(this.read(0, this.head)).trim();
-    return /^\d{20}$/.test(digits) ? Number(digits) : this.head;
+    const digits = new TextDecoder().decode(this.read(0, this.head));
+    const end = /^\d{20}\n$/.test(digits) ? Number(digits) : 0;
+    const isTrue = end >= this.head && end <= this.size() && this.read(end - 1, end)[0] === NEWLINE;
+    return isTrue ? end : this.head;
   }
 
   take(end: number): void {
@@ -234,19 +242,20 @@ class Segment {
     return this.store.size() - this.done;
   }
 
-  /** The first lines that were not taken; what follows them belongs to another batch. */
-  batch(): Batch | undefined {
+  /** The first lines that were not taken, or those behind a place; they do not grow any more. */
+  batch(behind?: number): Batch | undefined {
     const end = this.store.size();
-    if (end - this.done <= 2 * BATCH_BYTES) this.#cut = true;
-    let reach = Math.min(end, this.done + 2 * BATCH_BYTES);
-    let lines = cut(this.store.read(this.done, reach));
+    if (behind !== undefined || end - this.done <= 2 * BATCH_BYTES) this.#cut = true;
+    const place = Math.max(this.done, behind ?? 0);
+    let reach = Math.min(end, place + 2 * BATCH_BYTES);
+    let lines = cut(this.store.read(place, reach));
     while (!lines.ended && reach < end) {
-      reach = Math.min(end, this.done + 2 * (reach - this.done));
-      lines = cut(this.store.read(this.done, reach));
+      reach = Math.min(end, place + 2 * (reach - place));
+      lines = cut(this.store.read(place, reach));
     }
     const [first] = lines.found;
     if (first === undefined) return undefined;
-    const start = this.done + lines.skipped;
+    const start = place + lines.skipped;
     const key = `${this.store.id}-${start}`;
     const dialect = new TextDecoder().decode(first.subarray(0, Math.max(0, first.indexOf(0x20))));
     if (!BEFORE.test(dialect))
@@ -325,6 +334,36 @@ export class Spool {
     return undefined;
   }
 
+  /** The batch so many places behind the one that is next, or the last there is. */
+  behind(place: number, distance: number): Batch | undefined {
+    let found: Batch | undefined;
+    let at = place;
+    for (const segment of [...this.#adopted, ...this.#own]) {
+      for (let batch = segment.batch(at); batch; batch = segment.batch(at)) {
+        if (batch.dialect) {
+          found = batch;
+          distance -= 1;
+        }
+        if (distance <= 0) return found;
+        at = batch.end;
+      }
+      at = 0;
+    }
+    return found;
+  }
+
+  /** How many lines wait in memory alone. */
+  onlyInMemory(): number {
+    let count = 0;
+    for (const { store, done } of this.#own) {
+      if (!(store instanceof SpoolMemory)) continue;
+      const bytes = store.read(done, store.size());
+      count += bytes.filter((byte, at) => byte === NEWLINE && at > 0 && bytes[at - 1] !== NEWLINE)
+        .length;
+    }
+    return count;
+  }
+
   /** Takes over what processes left that are gone. */
   lookAround(): void {
     this.#looked = true;
@@ -344,14 +383,10 @@ export class Spool {
 
   /** Removes what is done and leaves the rest to the next process; how many lines that loses. */
   rest(): number {
-    let lost = 0;
+    const lost = this.onlyInMemory();
     for (const segment of [...this.#adopted, ...this.#own]) {
       if (segment.left() <= 0) segment.store.remove();
-      else {
-        if (segment.store instanceof SpoolMemory)
-          lost += cut(segment.store.read(segment.done, segment.store.size())).found.length;
-        segment.store.release();
-      }
+      else segment.store.release();
     }
     this.#adopted = this.#own = [];
     return lost;
