@@ -462,6 +462,52 @@ def test_the_profile_requires_what_the_ralph_view_has(body, keys):
         assert f"/{key}" in pointers(without(body, key), ralph_check)
 
 
+DIAGRAM = [
+    {"event": "run_start", "run_id": "r1", "ts": BASE["ts"], "actor": "rocky"},
+    {"event": "node_attempt", "run_id": "r1", "node_id": "p", "attempt": 1, "ts": BASE["ts"]},
+    {"event": "node_transition", "run_id": "r1", "node_id": "p", "outcome": "partial"},
+    {
+        "event": "node_transition", "run_id": "r1", "node_id": "p", "outcome": "partial",
+        "convergence_score": 0.5, "early_stop_reason": "plateau",
+    },
+    {"event": "run_end", "run_id": "r1", "outcome": "partial", "ts": BASE["ts"]},
+]  # fmt: skip
+
+
+@requirement("RALPH-17", "RALPH-18", "RALPH-19", "RALPH-20", "RALPH-21")
+@pytest.mark.parametrize("spelling", ["event", "type", "class"])
+@pytest.mark.parametrize("body", DIAGRAM, ids=lambda body: f"{body['event']}-{len(body)}")
+def test_a_frame_with_exactly_the_keys_of_the_diagram_is_accepted_with_findings(body, spelling):
+    kind = body["event"]
+    if spelling != "event":
+        named = "".join(map(str.capitalize, kind.split("_"))) if spelling == "class" else kind
+        body = {"type": named, **without(body, "event")}
+    event = heard(body, ralph_check)
+    assert event.kind == kind
+    missing = set(kahn_ci.KINDS[kind].model_json_schema()["required"]) - event.body.keys()
+    named = [found.message for found in event.odd if found.name == "upstream-key"]
+    assert missing
+    assert len(named) == len(missing)
+    assert all(any(f"without {key}," in message for message in named) for key in missing)
+    assert list(ralph.facts(event))
+    assert pointers(body, ci_check), "kahn-ci stays strict"
+
+
+def test_the_frames_of_the_diagram_tell_what_they_say_and_no_more():
+    told = [fact for body in DIAGRAM for fact in ralph.facts(heard(body, ralph_check))]
+    begun, tried, first, second, kiln, ended = told
+    assert (begun.what, begun.counts) == ("run", None)
+    assert (tried.attempt, tried.passed, tried.seconds) == (1, None, None)
+    assert [(each.step, each.outcome, each.passed) for each in (first, second)] == [
+        ("p", "partial", False)
+    ] * 2
+    assert (kiln.score, kiln.reason) == (0.5, "plateau")
+    assert (ended.outcome, ended.passed, ended.seconds, ended.counts) == (
+        "partial", False, None, None,
+    )  # fmt: skip
+    assert {*findings(*DIAGRAM, name="ralph")} == {"upstream-key"}
+
+
 @requirement("RALPH-20", "RALPH-22")
 def test_kiln_slots_are_optional_never_null_and_get_no_default():
     assert heard(RALPH_MOVE, ralph_check).body == RALPH_MOVE

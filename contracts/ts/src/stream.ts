@@ -37,6 +37,8 @@ export interface Dialect {
   readonly halves?: boolean;
   /** The body as it is understood; the one given where nothing has to be tolerated. */
   readonly tolerate?: (body: Body) => Body;
+  /** By kind, required keys that a reader can do without; the published shape still has them. */
+  readonly excused?: Readonly<Record<string, readonly string[]>>;
 }
 
 export type Body = Readonly<Record<string, unknown>>;
@@ -54,10 +56,19 @@ export function parser<Event>(dialect: Dialect): (line: unknown) => Parsed<Event
     const shape = shapeOf(dialect, understood);
     if (!shape) return refused([unknownKind(dialect, understood)]);
     const { error } = shape.safeParse(understood);
-    return error
-      ? refused(error.issues.flatMap(problems))
-      : { ok: true, event: understood as Event };
+    const absent = absences(dialect, understood);
+    const found = (error?.issues ?? [])
+      .flatMap(problems)
+      .filter(({ pointer }) => !absent.has(pointer));
+    return found.length > 0 ? refused(found) : { ok: true, event: understood as Event };
   };
+}
+
+/** The pointers of the keys that are absent and excused. */
+function absences({ excused = {}, kindKey }: Dialect, body: Body): Set<string> {
+  const kind = body[kindKey];
+  const keys = typeof kind === "string" && Object.hasOwn(excused, kind) ? excused[kind] : [];
+  return new Set((keys ?? []).filter((key) => !Object.hasOwn(body, key)).map((key) => `/${key}`));
 }
 
 function shapeOf({ kinds, kindKey, other }: Dialect, body: Body): z.ZodType | undefined {
