@@ -10,12 +10,16 @@ from tracklog.collector import bodies
 from tracklog.collector.metrics import WORD
 from tracklog.collector.trouble import Trouble
 from tracklog.lines import BOM
+from tracklog.recognition import Hints
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from starlette.types import Send
 
     from tracklog.collector.app import Collector
     from tracklog.collector.routing import Call
+    from tracklog.dialects import Dialect
     from tracklog.intake import Verdict
 
 TYPES = frozenset(
@@ -50,7 +54,16 @@ async def ingest(collector: "Collector", call: "Call") -> None:
         held.now -= len(body)
     collector.hub.poke()
     collector.counts.lines(dialect, verdicts)
-    await _send(call.send, answer(verdicts, blank, body, verbose=call.given["verbose"]))
+    hint = "" if dialect else uncertain(verdicts, collector.home.dialects.values())
+    told = answer(verdicts, blank, body, verbose=call.given["verbose"], hint=hint)
+    await _send(call.send, told)
+
+
+def uncertain(verdicts: "list[Verdict]", dialects: "Iterable[Dialect]") -> str:
+    """What is to be said of lines that were recognised, and might be of another dialect."""
+    hints = Hints(dialects, "POST them to /api/events/{}")
+    found = {(each.dialect, each.run): None for each in verdicts}
+    return " ".join(hint for dialect, run in found if (hint := hints.of(dialect, run)))
 
 
 def cut(body: bytes) -> tuple[list[bytes], list[int]]:
@@ -70,11 +83,16 @@ def cut(body: bytes) -> tuple[list[bytes], list[int]]:
 
 
 def answer(
-    verdicts: "list[Verdict]", blank: list[int], body: bytes, *, verbose: bool = False
+    verdicts: "list[Verdict]",
+    blank: list[int],
+    body: bytes,
+    *,
+    verbose: bool = False,
+    hint: str = "",
 ) -> bytes:
     """Counts, the last number, and a verdict for each line that was not plainly accepted."""
     marked = body.startswith(BOM)
-    if not (verbose or marked) and set(map(WORD, verdicts)) == {"accepted"}:
+    if not (verbose or marked or hint) and set(map(WORD, verdicts)) == {"accepted"}:
         return b'{"accepted":%d,"duplicate":0,"refused":0,"last_seq":%d,"verdicts":[]}\n' % (
             len(verdicts),
             verdicts[-1][1] or 0,
@@ -89,7 +107,9 @@ def answer(
     ]
     if marked:
         said["bom"] = True
-    if counts["refused"] and (hint := _pretty(body)):
+    if counts["refused"]:
+        hint = _pretty(body) or hint
+    if hint:
         said["hint"] = hint
     return orjson.dumps(said, option=orjson.OPT_APPEND_NEWLINE)
 

@@ -182,6 +182,10 @@ class Dialect:
     """The file in contracts/schemas/ that is derived from `kinds`; None where none is."""
     documents: Mapping[str, type[BaseModel]] = field(default_factory=dict)
     """Other shapes that this dialect publishes, by file."""
+    powers: tuple[str, ...] = ()
+    """What its agents may do that a step of a program cannot, where the dialect speaks of that."""
+    document_rules: Mapping[str, Callable[[Body], list[Finding]]] = field(default_factory=dict)
+    """What is surprising in such a document that has its shape, by file."""
     version_key: str | None = None
     """The key of a body that holds its version, where the dialect has versions."""
     current: int = 1

@@ -394,14 +394,36 @@ def lint_graph(graph: Body) -> list[Finding]:
         ]
     if all(edges.values()):
         found.append(Finding("no-root", "no node without dependencies", "error"))
-    left = {name: [p for p in parents if p in edges] for name, parents in edges.items()}
-    while free := [name for name, parents in left.items() if not parents]:
-        for name in free:
-            del left[name]
-        left = {name: [p for p in parents if p in left] for name, parents in left.items()}
-    if left:
-        found.append(Finding("cycle", f"a cycle among {', '.join(sorted(left))}", "error"))
+    if cycle := _cycle(edges):
+        found.append(Finding("cycle", f"a cycle: {' -> '.join(cycle)}", "error"))
     return found
+
+
+def _cycle(edges: dict[str, list[str]]) -> list[str]:
+    """A way along dependencies that comes back to where it began; [] where there is none."""
+    waits = {name: sum(parent in edges for parent in set(edges[name])) for name in edges}
+    children: dict[str, list[str]] = {name: [] for name in edges}
+    for name, parents in edges.items():
+        for parent in set(parents) & edges.keys():
+            children[parent].append(name)
+    free = [name for name, count in waits.items() if not count]
+    while free:
+        name = free.pop()
+        del waits[name]
+        for child in children[name]:
+            waits[child] -= 1
+            if not waits[child]:
+                free.append(child)
+    if not waits:
+        return []
+    # Each that is left depends on another that is left: going on, one is met again.
+    way: dict[str, None] = {}
+    following = min(waits)
+    while following not in way:
+        way[following] = None
+        following = next(each for each in edges[following] if each in waits)
+    names = list(way)
+    return [*names[names.index(following) :], following]
 
 
 def say(fact: Fact, scene: Scene) -> Body | None:
@@ -506,4 +528,5 @@ dialect = Dialect(
     say=say,
     carries=carries,
     documents={"graph": Graph},
+    document_rules={"graph": lint_graph},
 )
