@@ -242,7 +242,7 @@ dialect = Dialect(
     tolerate=tolerate,
     guessed=False,  # a line is kahn-ci unless it shows, or is said, to be ralph
     excused={kind: frozenset(keys) for kind, keys in EXCUSED.items()},
-    profile_of="kahn-ci",
+    profile_of=kahn.dialect.name,
     own_keys=("actor", "outcome", "convergence_score", "early_stop_reason"),
     shows=shows,
 )
