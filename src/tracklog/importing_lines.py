@@ -116,13 +116,20 @@ class Native:
 
     def take(self, path: Path, whole: "Summary", *, dry: bool) -> None:
         """Keeps a document that belongs to the lines beside it; another file is counted only."""
-        folder = path.parent.resolve()
         try:
             data = path.read_bytes()
         except OSError as error:
             whole.unread.append((str(path), error.strerror or str(error)))
             return
-        beside = whole.by_importer.setdefault("beside", Report())
+        beside = Report()
+        self._keep(path, data, beside, whole, dry=dry)
+        if beside.records():
+            whole.by_importer.setdefault("beside", Report()).add(beside)
+
+    def _keep(
+        self, path: Path, data: bytes, beside: Report, whole: "Summary", *, dry: bool
+    ) -> None:
+        folder = path.parent.resolve()
         document = document_of(path.name, data, self._home.dialects.values())
         first = self._first_of(folder)
         try:
@@ -141,12 +148,16 @@ class Native:
             family=first.family,
             origin={"writer": "import", "fidelity": "reconstructed", "path": spelled},
         )
-        whole.files += 1
-        whole.bytes += len(data)
         if dry:
+            whole.files += 1
             whole.lines["told"] += 1
             return
         (verdict,) = self._home.intake.admit([line], native.dialect.name)
+        if verdict.verdict == "duplicate":
+            whole.unchanged += 1
+            return
+        whole.files += 1
+        whole.bytes += len(data)
         whole.lines[verdict.verdict] += 1
         beside.mapped[path.name] += 1
         if verdict.problems:
