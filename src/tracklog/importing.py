@@ -229,7 +229,8 @@ class Importing:
     def _is_unknown(self, path: Path) -> bool:
         """Whether no importer knows a file."""
         try:
-            return _name(path) not in self._known and self.importer_of(path) is None
+            known = _name(path) in self._known or not path.is_file()
+            return not known and self.importer_of(path) is None
         except OSError:
             return False  # told when it is read
 
@@ -238,8 +239,8 @@ class Importing:
         found = []
         for path in dict.fromkeys(paths):
             with suppress(OSError):  # told when it is read
-                lines = path.suffix in LINES and holds_lines(self._home, path)
-                if lines and self._is_unknown(path):
+                named = path.suffix in LINES and self._is_unknown(path)
+                if named and holds_lines(self._home, path):
                     found.append(path)
         return found
 
