@@ -140,7 +140,6 @@ def test_the_six_block_types_are_the_published_vocabulary():
         pytest.param("run_id", marks=requirement("AWF-9")),
         pytest.param("type", marks=requirement("AWF-77")),
         pytest.param("path", marks=requirement("AWF-10", "AWF-77")),
-        pytest.param("iteration"),
         pytest.param("timestamp", marks=requirement("AWF-11")),
         pytest.param("payload", marks=requirement("AWF-12")),
     ],
@@ -150,6 +149,67 @@ def test_every_event_of_every_type_has_the_envelope(kind, key):
     assert heard(body).kind == kind
     del body[key]
     assert pointers(body) == [f"/{key}"]
+
+
+@pytest.mark.parametrize("kind", PAYLOADS)
+def test_a_line_without_iteration_is_read_as_0_and_the_published_schema_still_has_it(kind):
+    body = body_of(kind)
+    del body["iteration"]
+    event = heard(body)
+    assert event.body["iteration"] == 0
+    assert [finding.name for finding in event.odd] == ["no-iteration"]
+    assert "iteration" in schema_of(dialect.kinds[kind])["required"]
+
+
+GUIDE = {"seq": 1, "run_id": RUN, "timestamp": "2026-05-05T09:00:00Z"}
+USE = {key: BLOCKS["tool_use"][key] for key in ("tool_name", "tool_id", "tool_input")}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"type": "run.started", "path": "", "payload": {}},
+        {"type": "run.completed", "path": "", "payload": {}},
+        {"type": "run.completed", "path": "", "payload": {"error": "boom"}},
+        {"type": "step.started", "path": "all.build", "payload": {"kind": "agent"}},
+        {"type": "step.completed", "path": "all.build", "payload": {}},
+        {"type": "step.call_workflow.started", "path": "d", "child_run_id": CHILD, "payload": {}},
+        {"type": "step.call_workflow.completed", "path": "d", "payload": {}},
+        {"type": "message.user", "path": "d", "payload": {"prompt": "a", "system_prompt": "b"}},
+        {"type": "message.assistant", "path": "d", "payload": {"blocks": [BLOCKS["text"]]}},
+        {"type": "tool.call", "path": "d", "payload": {"fidelity": "router", **USE}},
+        {
+            "type": "tool.call",
+            "path": "d",
+            "payload": {"fidelity": "router", "blocks": [BLOCKS["tool_use"]]},
+        },
+        {
+            "type": "tool.result",
+            "path": "d",
+            "payload": {"fidelity": "router", "blocks": [BLOCKS["tool_result"]]},
+        },
+    ],
+    ids=lambda body: body["type"],
+)
+def test_a_line_in_the_words_of_the_guide_is_accepted_with_a_finding(body):
+    event = heard({**GUIDE, **body})
+    assert {"no-iteration"} < {finding.name for finding in event.odd} or event.kind in (
+        "run.started",
+        "run.completed",
+    )
+    assert all(finding.level == "warning" for finding in event.odd)
+    facts = list(dialect.facts(event))
+    assert facts
+    if event.kind.startswith("tool."):
+        (fact,) = facts
+        assert fact.call_id == "t-1"
+    if event.kind == "step.started":
+        assert event.body["payload"]["name"] == "build"
+
+
+def test_a_line_with_iteration_must_have_what_the_field_reference_has():
+    assert pointers(body_of("step.started", payload={"kind": "agent"})) == ["/payload/name"]
+    assert pointers(body_of("message.assistant", payload={"blocks": []})) == ["/payload/role"]
 
 
 @requirement("AWF-12")
@@ -293,7 +353,12 @@ def test_who_knows_of_a_call_is_told(fidelity, known_how):
 @pytest.mark.parametrize("kind", ["tool.call", "tool.result"])
 def test_tool_payloads_carry_blocks_that_are_told_once(kind):
     absent = {k: v for k, v in TOOL.items() if k != "blocks"}
-    assert pointers(body_of(kind, payload=absent)) == ["/payload/blocks"]
+    assert "blocks" in schema_of(dialect.kinds[kind])["$defs"]["Tool"]["required"]
+    event = heard(body_of(kind, payload=absent))
+    assert [finding.name for finding in event.odd] == ["no-blocks"]
+    (block,) = event.body["payload"]["blocks"]
+    assert (block["tool_id"], block["fidelity"]) == ("c-1", "router")
+    assert list(dialect.facts(event)) == facts_of(body_of(kind))
     assert len(facts_of(body_of(kind))) == 1
 
 

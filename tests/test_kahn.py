@@ -1,6 +1,7 @@
 """What the kahn dialects and the ralph profile promise, requirement by requirement."""
 
 import itertools
+from functools import partial
 
 import orjson
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+import forking
 from tracklog import registry
 from tracklog.check import checker
 from tracklog.dialects import kahn_agent, kahn_ci, ralph
@@ -16,6 +18,12 @@ from tracklog.fact import Asked, Began, Decided, Ended, Linked, Moved, Spent
 from tracklog.lint import Lint
 
 requirement = pytest.mark.requirement
+tracklog = partial(forking.tracklog, None)
+
+
+def objects(done):
+    return [orjson.loads(line) for line in done.stdout.splitlines()]
+
 
 BASE = {"ts": "2026-05-05T09:00:00.000Z", "run_id": "r1"}
 START = {**BASE, "event": "agent_run_start", "agent_id": "coder", "task": "t"}
@@ -311,6 +319,11 @@ def test_a_paused_agent_waits_for_a_person():
 def test_clarification_is_one_of_three_fleet_powers():
     assert len(kahn_agent.FLEET_POWERS) == 3
     assert "clarification" in kahn_agent.FLEET_POWERS
+    listed = {each["name"]: each for each in objects(tracklog("dialects", "--json"))}
+    assert listed["kahn-agent"]["powers"] == list(kahn_agent.FLEET_POWERS)
+    assert "powers" not in listed["kahn-ci"]
+    words = tracklog("dialects").stdout.decode()
+    assert f"powers of its agents: {', '.join(kahn_agent.FLEET_POWERS)}" in words
 
 
 @requirement("KAHN-49", "KAHN-50")
@@ -320,6 +333,19 @@ def test_escaped_and_aborted_are_kept_apart():
     moved = {**MOVE, "to": "tool_call"}
     assert "end-from-status" in findings(START, moved, {**END, "outcome": "escaped"})
     assert "end-from-status" not in findings(START, moved, {**END, "outcome": "aborted"})
+
+
+@requirement("KAHN-49")
+def test_a_graceful_escape_from_thinking_is_no_error():
+    lines = [START, {**END, "outcome": "escaped", "total_tool_calls": 0}]
+    lines[1] |= {"total_audit_checkpoints": 0, "audits_passed": 0}
+    done = tracklog("check", "--json", given=b"".join(orjson.dumps(x) + b"\n" for x in lines))
+    found = {each["finding"]: each["level"] for each in objects(done) if "finding" in each}
+    assert found == {"end-from-status": "info"}
+    assert done.returncode == 0
+    elsewhere = [START, {**MOVE, "to": "tool_call"}, lines[1]]
+    done = tracklog("check", "--json", given=b"".join(orjson.dumps(x) + b"\n" for x in elsewhere))
+    assert done.returncode == 1
 
 
 @requirement("KAHN-51")
@@ -462,6 +488,52 @@ def test_the_profile_requires_what_the_ralph_view_has(body, keys):
         assert f"/{key}" in pointers(without(body, key), ralph_check)
 
 
+DIAGRAM = [
+    {"event": "run_start", "run_id": "r1", "ts": BASE["ts"], "actor": "rocky"},
+    {"event": "node_attempt", "run_id": "r1", "node_id": "p", "attempt": 1, "ts": BASE["ts"]},
+    {"event": "node_transition", "run_id": "r1", "node_id": "p", "outcome": "partial"},
+    {
+        "event": "node_transition", "run_id": "r1", "node_id": "p", "outcome": "partial",
+        "convergence_score": 0.5, "early_stop_reason": "plateau",
+    },
+    {"event": "run_end", "run_id": "r1", "outcome": "partial", "ts": BASE["ts"]},
+]  # fmt: skip
+
+
+@requirement("RALPH-17", "RALPH-18", "RALPH-19", "RALPH-20", "RALPH-21")
+@pytest.mark.parametrize("spelling", ["event", "type", "class"])
+@pytest.mark.parametrize("body", DIAGRAM, ids=lambda body: f"{body['event']}-{len(body)}")
+def test_a_frame_with_exactly_the_keys_of_the_diagram_is_accepted_with_findings(body, spelling):
+    kind = body["event"]
+    if spelling != "event":
+        named = "".join(map(str.capitalize, kind.split("_"))) if spelling == "class" else kind
+        body = {"type": named, **without(body, "event")}
+    event = heard(body, ralph_check)
+    assert event.kind == kind
+    missing = set(kahn_ci.KINDS[kind].model_json_schema()["required"]) - event.body.keys()
+    named = [found.message for found in event.odd if found.name == "upstream-key"]
+    assert missing
+    assert len(named) == len(missing)
+    assert all(any(f"without {key}," in message for message in named) for key in missing)
+    assert list(ralph.facts(event))
+    assert pointers(body, ci_check), "kahn-ci stays strict"
+
+
+def test_the_frames_of_the_diagram_tell_what_they_say_and_no_more():
+    told = [fact for body in DIAGRAM for fact in ralph.facts(heard(body, ralph_check))]
+    begun, tried, first, second, kiln, ended = told
+    assert (begun.what, begun.counts) == ("run", None)
+    assert (tried.attempt, tried.passed, tried.seconds) == (1, None, None)
+    assert [(each.step, each.outcome, each.passed) for each in (first, second)] == [
+        ("p", "partial", False)
+    ] * 2
+    assert (kiln.score, kiln.reason) == (0.5, "plateau")
+    assert (ended.outcome, ended.passed, ended.seconds, ended.counts) == (
+        "partial", False, None, None,
+    )  # fmt: skip
+    assert {*findings(*DIAGRAM, name="ralph")} == {"upstream-key"}
+
+
 @requirement("RALPH-20", "RALPH-22")
 def test_kiln_slots_are_optional_never_null_and_get_no_default():
     assert heard(RALPH_MOVE, ralph_check).body == RALPH_MOVE
@@ -573,3 +645,20 @@ def test_a_graph_is_linted_beyond_its_schema():
     assert names(a, {**b, "depends_on": ["x"]}) == {"unknown-dependency"}
     assert names({**a, "depends_on": ["b"]}, b) == {"no-root", "cycle"}
     assert names(a, {**b, "depends_on": ["c"]}, c) == {"cycle"}
+    assert names(a, {**b, "depends_on": ["b"]}) == {"cycle"}
+
+
+def test_a_cycle_is_named_by_the_way_around_it_and_by_nothing_else():
+    edges = {"a": [], "b": ["a", "d"], "c": ["b"], "d": ["c"], "e": ["d"]}
+    nodes = [{**GRAPH_NODE, "id": name, "depends_on": on} for name, on in edges.items()]
+    (cycle,) = kahn_ci.lint_graph({"version": 1, "nodes": nodes})
+    assert cycle.message == "a cycle: b -> d -> c -> b"
+
+
+def test_a_long_chain_is_linted_quickly():
+    count = 20_000
+    nodes = [
+        {**GRAPH_NODE, "id": f"n{i}", "depends_on": [f"n{i + 1}"] if i < count - 1 else []}
+        for i in range(count)
+    ]
+    assert kahn_ci.lint_graph({"version": 1, "nodes": nodes}) == []

@@ -316,14 +316,22 @@ def judged(built, name):
             unlike.append((samples.name_of(path), line, accepted, "zod understands it otherwise"))
         verdicts = {"zod": verdict["accepted"]}
         if body is not None:
-            verdicts["contract"] = compiled(name).is_valid(body)
-            verdicts["pydantic"] = by_pydantic(dialect, body)
+            # What a reader excuses, the published shapes still require.
+            excused = accepted and misses_excused(dialect, body)
+            verdicts["contract"] = compiled(name).is_valid(body) != excused
+            verdicts["pydantic"] = by_pydantic(dialect, body) != excused
         for who in [who for who, said in verdicts.items() if said != accepted]:
             if accepted and who in SPLITS and mended(built, who, dialect, body):
                 splits.add(who)
             else:
                 unlike.append((samples.name_of(path), line, accepted, who))
     return unlike, splits
+
+
+def misses_excused(dialect, body):
+    """Whether a body lacks a required key that a reader can do without."""
+    keys = dialect.excused.get(body.get(dialect.kind_key), frozenset())
+    return not keys <= body.keys()
 
 
 def mended(built, who, dialect, body):

@@ -152,3 +152,26 @@ test("[RALPH-23] without the optional slots nothing is shown for them, and nothi
   await expect(page.getByRole("feed")).toContainText("clean");
   await expect(page.getByRole("feed")).not.toContainText("convergence");
 });
+
+test("the panel of ralph's runs, and a run of ralph, have addresses that stay", async ({ page, collector }) => {
+  const [ts, run_id] = [new Date().toISOString(), "rocky-7"];
+  await page.goto(`${collector.url}/#/ralph`);
+  await expect(page.getByText("passed: 0 of 0")).toBeVisible();
+  await collector.post("ralph", [
+    { ts, run_id, event: "run_start", total_nodes: 1, actor: "rocky" },
+    { ts, run_id, event: "node_transition", node_id: "p", from: "running", to: "done", outcome: "clean", convergence_score: 0.75 },
+    { ts, run_id, event: "run_end", outcome: "clean", done: 1, failed: 0, blocked: 0, total_duration_s: 1.5 },
+  ]);
+  for (const address of ["#/ralph", "#/dash/ralph-runs"]) {
+    await page.goto("about:blank");
+    await page.goto(`${collector.url}/${address}`);
+    const panel = page.locator('[id="dash/ralph-runs"]');
+    await expect(panel).toContainText("passed: 1 of 1");
+    await expect(panel).toContainText("convergence 0.75");
+  }
+  await page.goto("about:blank");
+  await page.goto(`${collector.url}/#/ralph/rocky-7`);
+  await expect(page.getByRole("heading", { name: /rocky-7/ }).first()).toBeVisible();
+  await page.goto(`${collector.url}/#/dash/nothing`);
+  await expect(page.getByText("There is no such panel.")).toBeVisible();
+});

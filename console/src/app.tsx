@@ -15,7 +15,9 @@ const search = () => import("./pages/search");
 const inbox = () => import("./pages/inbox");
 const run = () => import("./pages/run");
 const diff = () => import("./pages/diff");
+const dash = () => import("./pages/dash");
 const [Search, Inbox, RunPage, DiffPage] = [lazy(search), lazy(inbox), lazy(run), lazy(diff)];
+const Dash = lazy(dash);
 
 const THEME = "tracklog.theme";
 const KEYS: [string, string][] = [
@@ -61,7 +63,7 @@ export function App() {
   }, [waiting, name]);
   useEffect(() => {
     // A collector that is gone, or was upgraded meanwhile, has no page left to give.
-    const timer = setTimeout(() => void Promise.allSettled([run(), inbox(), search(), diff()]), 1_000);
+    const timer = setTimeout(() => void Promise.allSettled([run(), inbox(), search(), diff(), dash()]), 1_000);
     return () => clearTimeout(timer);
   }, []);
   useKeys({
@@ -221,6 +223,8 @@ const Page = memo(function Page({ name }: { name: string }) {
       return <RunPage />;
     case "diff":
       return <DiffPage />;
+    case "dash":
+      return <Dash />;
     default:
       return <Empty title="There is no such page." run={<a href="#/">to the fleet</a>} />;
   }

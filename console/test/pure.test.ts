@@ -247,6 +247,13 @@ describe("addresses", () => {
     expect(parse("#/run/%E0%A4%A").parts).toEqual(["run", "%E0%A4%A"]);
     expect(parse("").parts).toEqual([]);
   });
+
+  test("of ralph stays: its panel, and each of its runs", () => {
+    expect(parse("#/ralph").parts).toEqual(["dash", "ralph-runs"]);
+    expect(parse("#/dash/ralph-runs").parts).toEqual(["dash", "ralph-runs"]);
+    expect(parse("#/ralph/rocky-7?seq=3").parts).toEqual(["run", "kahn", "rocky-7"]);
+    expect(parse("#/run/ralph/x").parts).toEqual(["run", "ralph", "x"]);
+  });
 });
 
 test("times and sizes as a person reads them", () => {

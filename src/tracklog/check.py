@@ -14,6 +14,7 @@ from tracklog.dialects import Dialect, Shape
 from tracklog.event import Body, Event, Finding, Passed, Problem, Refusal
 from tracklog.lines import CAP, Line, mended
 from tracklog.lint import Lint
+from tracklog.recognition import Recogniser
 from tracklog.schemas import schema_of
 
 Check = Callable[[bytes], Event | Refusal]
@@ -49,13 +50,17 @@ class Found(NamedTuple):
 
 
 def check(
-    lines: Iterable[Line], dialects: Iterable[Dialect], cap: int = CAP
+    lines: Iterable[Line],
+    dialects: Iterable[Dialect],
+    cap: int = CAP,
+    recogniser: Recogniser | None = None,
 ) -> Iterator[Verdict | Found]:
     """A verdict for every line, each judged alone, and what is surprising across them.
 
     Given one dialect, every line is read as that; given several, each line is recognised.
     """
-    door, lint = door_for(dialects), Lint(dialects := list(dialects))
+    dialects = list(dialects)
+    door, lint = door_for(dialects, recogniser), Lint(dialects)
     for line in lines:
         if line.bom:
             yield Found(line.number, Finding("bom", "a byte order mark was dropped", "info"))
@@ -71,36 +76,43 @@ def check(
         yield Found(None, finding, dialect, run)
 
 
-def door_for(dialects: Iterable[Dialect]) -> Check:
+def door_for(dialects: Iterable[Dialect], recogniser: Recogniser | None = None) -> Check:
     """The check for lines that may be of any of these dialects."""
+    dialects = list(dialects)
     checks = {dialect.name: checker(dialect) for dialect in dialects}
     if len(checks) == 1:
         return next(iter(checks.values()))
-    known = [dialect for dialect in dialects if dialect.guessed]
+    recogniser = recogniser or Recogniser(dialects)
 
     def check_any(line: bytes) -> Event | Refusal:
         parsed = parse(line)
-        dialect = parsed if isinstance(parsed, Refusal) else recognise(parsed[0], known)
-        return dialect if isinstance(dialect, Refusal) else checks[dialect.name](line)
+        if isinstance(parsed, Refusal):
+            return parsed
+        dialect = recogniser.of(parsed[0])
+        if isinstance(dialect, Refusal):
+            return dialect
+        result = checks[dialect.name](line)
+        base = checks.get(dialect.profile_of)
+        if isinstance(result, Event) or base is None or dialect.shows(parsed[0]):
+            return result
+        # K24: what does not meet the profile may still be a good line of its base.
+        other = base(line)
+        return other if isinstance(other, Event) else result
 
     return check_any
 
 
-def recognise(body: Body, dialects: Iterable[Dialect]) -> Dialect | Refusal:
-    """The one dialect that a body is in; two that fit equally well are said, never guessed."""
-    claims = sorted(((d.claim(body), d.name, d) for d in dialects), reverse=True)
-    best = claims[0][0] if claims else 0
-    fitting = [dialect for claim, _, dialect in claims if claim == best]
-    if best < 0.5:
-        message = "no dialect is recognised in this object"
-        hint = "say which one it is with --dialect; `tracklog dialects` lists them"
-    elif len(fitting) > 1:
-        names = sorted(dialect.name for dialect in fitting)
-        message = f"ambiguous: this could be {' or '.join(names)}"
-        hint = f"say which one with --dialect {names[0]}"
-    else:
-        return fitting[0]
-    return Refusal((Problem("", message, hint),))
+def recognising_checker(dialects: Iterable[Dialect], recogniser: Recogniser) -> CheckAll:
+    """The check for many lines of one source, of which the later ones may explain the earlier."""
+    check_line = door_for(dialects, recogniser)
+
+    def check_lines(
+        lines: Sequence[bytes], _bodies: Sequence[Body | None] | None = None, /
+    ) -> list[Passed | Refusal]:
+        recogniser.look_ahead(lines)
+        return [passed(check_line(line)) for line in lines]
+
+    return check_lines
 
 
 def checker(dialect: Dialect) -> Check:
@@ -227,6 +239,10 @@ def _explain(dialect: Dialect, validators: "_Validators", line: bytes) -> Event 
     body, odd = dialect.tolerate(lifted)
     run, kind, at, id, actor, cause, other = dialect.read(body)
     faults = validators.faults(kind, body)
+    if faults and dialect.excused:
+        excused = dialect.excused.get(_word(kind) or "", frozenset())
+        absent = {problems.pointer([key]) for key in excused if key not in body}
+        faults = tuple(each for each in faults if each.pointer not in absent)
     if faults:
         return Refusal(faults, dialect.name, _word(kind), _word(run))
     family, found = other or dialect.family, (*parsed[1], *odd)

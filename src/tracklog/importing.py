@@ -10,7 +10,7 @@ import stat
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from errno import EDQUOT, ENOSPC
 from hashlib import sha256
@@ -28,6 +28,7 @@ from tracklog.fact import Noted
 from tracklog.frame import stamp
 from tracklog.home import Home
 from tracklog.importers import Importer, Place, Reading, Report, hashed, head_of, plain
+from tracklog.importing_lines import LINES, Native, holds_lines
 
 FEW = 20
 """How many refusals are told one by one."""
@@ -75,6 +76,8 @@ class Summary:
     """Files that no importer knows."""
     refused: list[tuple[str, tuple[Problem, ...]]] = field(default_factory=list)
     """The first lines that the door refused."""
+    hints: list[str] = field(default_factory=list)
+    """What is to be said of lines whose dialect is not certain."""
 
     def report(self) -> Report:
         """What all importers say, together."""
@@ -95,6 +98,7 @@ class Summary:
             "gone": self.gone,
             "unread": [{"path": path, "why": why} for path, why in self.unread],
             "unrecognised": self.unrecognised,
+            "hints": self.hints,
         }
 
 
@@ -185,6 +189,15 @@ class Importing:
         told: Callable[[Path, Summary], None] | None,
         progress: Progress,
     ) -> None:
+        plain_lines = [] if only else self._plain_lines(paths)
+        if plain_lines:
+            beside = Native(self._home, plain_lines)
+            beside.bring(whole, dry=dry, told=told)
+            paths = [path for path in paths if path not in plain_lines]
+            documents = [each for each in paths if beside.holds(each) and self._is_unknown(each)]
+            for path in documents:
+                beside.take(path, whole, dry=dry)
+            paths = [path for path in paths if path not in documents]
         work = self._work(paths, only, final, again, whole)
         total = sum(size for _, _, size in work)
         others = {
@@ -215,6 +228,24 @@ class Importing:
             progress(done, total)
             if told and (one.lines or one.unread):
                 told(path, one)
+
+    def _is_unknown(self, path: Path) -> bool:
+        """Whether no importer knows a file."""
+        try:
+            known = _name(path) in self._known or not path.is_file()
+            return not known and self.importer_of(path) is None
+        except OSError:
+            return False  # told when it is read
+
+    def _plain_lines(self, paths: Sequence[Path]) -> list[Path]:
+        """The files that no importer knows and that hold lines of a dialect as they are."""
+        found = []
+        for path in dict.fromkeys(paths):
+            with suppress(OSError):  # told when it is read
+                named = path.suffix in LINES and self._is_unknown(path)
+                if named and holds_lines(self._home, path):
+                    found.append(path)
+        return found
 
     def _keep_blob(self, content: bytes) -> str:
         """Keeps what was lifted out."""

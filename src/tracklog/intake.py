@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from tracklog import marks, problems
-from tracklog.check import CheckAll, batch_checker, door_for, passed, understand
+from tracklog.check import CheckAll, batch_checker, recognising_checker, understand
 from tracklog.dialects import Dialect
 from tracklog.errors import KeyReused, Overtaken
 from tracklog.event import Body, Passed, Problem, Refusal
@@ -29,6 +29,7 @@ from tracklog.identities import (
 from tracklog.journal import Journal, Mark
 from tracklog.lines import CAP, Line
 from tracklog.marks import Marks, Place, pack, unpack
+from tracklog.recognition import Recogniser
 from tracklog.refused import Refused
 
 Redact = Callable[[bytes], tuple[bytes, Sequence[str]]]
@@ -86,10 +87,8 @@ class Intake:
         self._checks: dict[str | None, CheckAll] = {
             name: batch_checker(dialect) for name, dialect in self._dialects.items()
         }
-        any_of_them = door_for(self._dialects.values())
-        self._checks[None] = lambda lines, _bodies=None, /: [
-            passed(any_of_them(line)) for line in lines
-        ]
+        self.recogniser = Recogniser(self._dialects.values())
+        self._checks[None] = recognising_checker(self._dialects.values(), self.recogniser)
         self._identities = Identities(journal, self._dialects, journal.runs)
         self._stripes = [threading.Lock() for _ in range(STRIPES)]
 

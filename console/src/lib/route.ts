@@ -10,7 +10,13 @@ export interface Route {
 export function parse(hash: string): Route {
   const [path = "", query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
   const parts = path.split("/").filter(Boolean).map(decoded);
-  return { parts, query: new URLSearchParams(query) };
+  return { parts: aliased(parts), query: new URLSearchParams(query) };
+}
+
+/** `#/ralph` is the panel of ralph's runs, `#/ralph/<run>` one of them: addresses that stay. */
+function aliased(parts: readonly string[]): readonly string[] {
+  if (parts[0] !== "ralph") return parts;
+  return parts[1] === undefined ? ["dash", "ralph-runs"] : ["run", "kahn", ...parts.slice(1)];
 }
 
 export function href(parts: readonly string[], query?: Record<string, string | number>): string {

@@ -235,11 +235,11 @@ function All() {
 const COLOURS: Record<string, string> = { green: "done", amber: "waiting", red: "failed" };
 
 /** `dash/ralph-runs`: the pass rate of 24 hours, hour by hour. */
-function RalphRuns() {
+export function RalphRuns({ alone = false }: { alone?: boolean }) {
   const { data } = useAnswer<RalphRun[]>("/api/outcomes/runs?hours=25");
   const now = useNow(30_000);
   const ended = useMemo(() => data ?? [], [data]);
-  if (!ended.length) return null;
+  if (!ended.length && !(alone && data)) return null;
   const sum = aggregateRuns24h(ended, new Date(now).toISOString());
   const bars: Bar[] = Array.from({ length: 24 }, (_, n) => {
     const end = now - (23 - n) * 3_600_000;

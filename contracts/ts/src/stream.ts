@@ -37,6 +37,8 @@ export interface Dialect {
   readonly halves?: boolean;
   /** The body as it is understood; the one given where nothing has to be tolerated. */
   readonly tolerate?: (body: Body) => Body;
+  /** By kind, required keys that a reader can do without; the published shape still has them. */
+  readonly excused?: Readonly<Record<string, readonly string[]>>;
 }
 
 export type Body = Readonly<Record<string, unknown>>;
@@ -54,10 +56,93 @@ export function parser<Event>(dialect: Dialect): (line: unknown) => Parsed<Event
     const shape = shapeOf(dialect, understood);
     if (!shape) return refused([unknownKind(dialect, understood)]);
     const { error } = shape.safeParse(understood);
-    return error
-      ? refused(error.issues.flatMap(problems))
-      : { ok: true, event: understood as Event };
+    const absent = absences(dialect, understood);
+    const found = (error?.issues ?? [])
+      .flatMap(problems)
+      .filter(({ pointer }) => !absent.has(pointer));
+    return found.length > 0 ? refused(found) : { ok: true, event: understood as Event };
   };
+}
+
+/** The pointers of the keys that are absent and excused. */
+function absences({ excused = {}, kindKey }: Dialect, body: Body): Set<string> {
+  const kind = body[kindKey];
+  const keys = typeof kind === "string" && Object.hasOwn(excused, kind) ? excused[kind] : [];
+  return new Set((keys ?? []).filter((key) => !Object.hasOwn(body, key)).map((key) => `/${key}`));
+}
+
+/** One record of a collector's stream (`GET /api/stream`): the event, and where it stands. */
+export interface TracklogFrame {
+  /** Its number in the journal. */
+  readonly seq: number;
+  readonly received: string;
+  readonly dialect: string;
+  /** Of its run; its dialect's name where it is not given. */
+  readonly family?: string;
+  readonly run: string;
+  /** The event as its emitter wrote it; null once it was erased. */
+  readonly event: unknown;
+}
+
+/** Parsers by the name of their dialect. */
+export type Parsers = Readonly<Record<string, (line: unknown) => Parsed<unknown>>>;
+export type EventOf<Known extends Parsers> =
+  ReturnType<Known[keyof Known]> extends Parsed<infer Event> ? Event : never;
+
+export type ParsedFrame<Event> =
+  | {
+      readonly ok: true;
+      readonly frame: TracklogFrame;
+      /** The event as its dialect's parser understands it; undefined without one, or if erased. */
+      readonly event: Event | undefined;
+    }
+  | {
+      readonly ok: false;
+      /** A pointer into the event begins with `/event`. */
+      readonly problems: readonly Problem[];
+      /** The frame, where only its event is at fault. */
+      readonly frame?: TracklogFrame;
+    };
+
+/**
+ * Takes a record of a collector's stream out of its frame, and parses the event in it with the
+ * parser of its dialect; an event of another dialect stays in the frame as it is.
+ * A string is taken for the data of a message, anything else for what was parsed; never throws.
+ */
+export function parseTracklogFrame<Known extends Parsers = Record<never, never>>(
+  data: unknown,
+  parsers?: Known,
+): ParsedFrame<EventOf<Known>> {
+  const body = typeof data === "string" ? read(data, true) : data;
+  if (body instanceof Unreadable)
+    return { ok: false, problems: [{ pointer: "", message: body.message }] };
+  if (!isBody(body)) return { ok: false, problems: [{ pointer: "", message: "not a JSON object" }] };
+  const found = frameProblems(body);
+  if (found.length > 0) return { ok: false, problems: found };
+  const frame = body as unknown as TracklogFrame;
+  const parse =
+    parsers && Object.hasOwn(parsers, frame.dialect) ? parsers[frame.dialect] : undefined;
+  if (!parse || frame.event === null) return { ok: true, frame, event: undefined };
+  const parsed = parse(frame.event);
+  if (parsed.ok) return { ok: true, frame, event: parsed.event as EventOf<Known> };
+  const inside = parsed.problems.map(({ pointer, message }) => ({
+    pointer: `/event${pointer}`,
+    message,
+  }));
+  return { ok: false, problems: inside, frame };
+}
+
+function frameProblems(body: Body): Problem[] {
+  const found: Problem[] = [];
+  const { seq, family } = body;
+  if (!Number.isSafeInteger(seq) || (seq as number) < 1)
+    found.push({ pointer: "/seq", message: "not a record's number" });
+  for (const key of ["received", "dialect", "run"])
+    if (typeof body[key] !== "string") found.push({ pointer: `/${key}`, message: "not a string" });
+  if (family !== undefined && typeof family !== "string")
+    found.push({ pointer: "/family", message: "not a string" });
+  if (!Object.hasOwn(body, "event")) found.push({ pointer: "/event", message: "missing" });
+  return found;
 }
 
 function shapeOf({ kinds, kindKey, other }: Dialect, body: Body): z.ZodType | undefined {

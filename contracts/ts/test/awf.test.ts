@@ -1,6 +1,11 @@
 import { describe, expect, test } from "vitest";
 
-import { BlockSchema, parseAwfEvent as parse } from "../src/dialects/awf.js";
+import {
+  BlockSchema,
+  StepStartedSchema,
+  ToolCallSchema,
+  parseAwfEvent as parse,
+} from "../src/dialects/awf.js";
 import { type Line, accepts, refuses, requires, takes, without } from "./lines.js";
 
 const frame = {
@@ -38,7 +43,7 @@ const reply = (...blocks: Line[]) => ({
 
 describe("the envelope", () => {
   test("[AWF-9, AWF-10] has seq, run_id, type, path at the top", () => {
-    requires(parse, step, ["seq", "run_id", "type", "path", "iteration", "timestamp", "payload"]);
+    requires(parse, step, ["seq", "run_id", "type", "path", "timestamp", "payload"]);
     takes(parse, step, "seq", [1, 2], [0, -1, 1.5, "1", true, null]);
     takes(parse, step, "timestamp", ["2026-05-05T09:00:00Z"], ["2026-02-30T09:00:00Z", "now"]);
   });
@@ -81,6 +86,44 @@ describe("what the original left on disk", () => {
     const chunk = { type: "stream", fidelity: "router", text: "{}" };
     expect(read(reply(chunk))).toEqual(reply({ ...chunk, chunk: "{}" }));
   });
+
+  test("is read as it was meant: no iteration, no blocks of a tool, an empty payload of a run", () => {
+    expect(read(without(step, "iteration"))).toEqual({ ...step, iteration: 0 });
+    const bare = { ...tool, payload: without(tool.payload, "blocks") };
+    const restated = { ...use, tool_input: tool.payload.input };
+    expect(read(bare)).toEqual({ ...tool, payload: { ...tool.payload, blocks: [restated] } });
+    const started = { ...step, type: "run.started" };
+    expect(read({ ...started, payload: {} })).toEqual({
+      ...started,
+      payload: { name: "", kind: "" },
+    });
+    expect(StepStartedSchema.safeParse(without(step, "iteration")).success).toBe(false);
+    expect(ToolCallSchema.safeParse(bare).success).toBe(false);
+  });
+
+  test("is read as it was meant: a line with only what the transcript's guide names", () => {
+    const brief = (type: string, payload: Line) => ({
+      ...without(frame, "iteration"),
+      type,
+      payload,
+    });
+    const whole = { ...frame, iteration: 0 };
+    expect(read(brief("step.started", { kind: "agent" }))).toEqual({
+      ...whole,
+      type: "step.started",
+      payload: { name: "check", kind: "agent" },
+    });
+    expect(read(brief("tool.call", { fidelity: "router", blocks: [use] }))).toEqual({
+      ...whole,
+      type: "tool.call",
+      payload: { ...tool.payload, input: null, blocks: [use] },
+    });
+    expect(read(brief("message.user", { prompt: "a", system_prompt: "b" }))).toMatchObject({
+      payload: { role: "user", blocks: [{ part: "prompt" }, { part: "system_prompt" }] },
+    });
+    refuses(parse, brief("step.started", {}), "/payload/kind");
+    refuses(parse, brief("message.assistant", {}), "/payload/blocks");
+  });
 });
 
 describe("a payload", () => {
@@ -93,7 +136,7 @@ describe("a payload", () => {
 
   test("[AWF-65, AWF-74] of a tool has its fidelity and its blocks", () => {
     accepts(parse, tool);
-    for (const key of Object.keys(tool.payload))
+    for (const key of Object.keys(tool.payload).filter((name) => name !== "blocks"))
       refuses(parse, { ...tool, payload: without(tool.payload, key) }, `/payload/${key}`);
     refuses(
       parse,

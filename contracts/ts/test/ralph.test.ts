@@ -2,11 +2,15 @@ import { spawnSync } from "node:child_process";
 
 import { describe, expect, test } from "vitest";
 
-import { parseKahnCiEvent } from "../src/dialects/kahn-ci.js";
+import { KahnCiEventSchema, parseKahnCiEvent } from "../src/dialects/kahn-ci.js";
 import {
   KahnEventSchema,
+  NodeAttemptSchema,
   type NodeTransition,
+  NodeTransitionSchema,
   OutcomeSchema,
+  RunEndSchema,
+  RunStartSchema,
   parseKahnEvent,
 } from "../src/dialects/ralph.js";
 import { accepts, ci, ralph, refuses, requires, takes, without } from "./lines.js";
@@ -120,10 +124,53 @@ describe("the frames", () => {
     takes(parseKahnEvent, kiln, "outcome", OUTCOMES, ["plateau", "converged"]);
   });
 
-  test("[RALPH-39] drop and rename nothing of upstream", () => {
-    requires(parseKahnEvent, ralph.start, Object.keys(ci.start));
-    requires(parseKahnEvent, ralph.transition, ["ts", "run_id", "event", "node_id", "from", "to"]);
-    requires(parseKahnEvent, ralph.attempt, Object.keys(ci.attempt));
-    requires(parseKahnEvent, ralph.end, Object.keys(ci.end));
+  test("[RALPH-39] drop and rename nothing of upstream, and the published shapes require it", () => {
+    for (const { shape } of KahnEventSchema.options) {
+      const upstream = KahnCiEventSchema.options.find(
+        (frame) => frame.shape.event.value === shape.event.value,
+      );
+      for (const [key, type] of Object.entries(upstream?.shape ?? {}))
+        expect((shape as Record<string, unknown>)[key], key).toBe(type);
+    }
+    for (const [frame, line] of [
+      [RunStartSchema, ralph.start],
+      [NodeTransitionSchema, ralph.transition],
+      [NodeAttemptSchema, ralph.attempt],
+      [RunEndSchema, ralph.end],
+    ] as const)
+      for (const key of Object.keys(line).filter((name) => name !== "attempt"))
+        expect(frame.safeParse(without(line, key)).success, key).toBe(false);
+  });
+
+  const ts = ralph.start.ts;
+  const diagram = [
+    { event: "run_start", run_id: "r1", ts, actor: "rocky" },
+    { event: "node_attempt", run_id: "r1", node_id: "p", attempt: 1, ts },
+    { event: "node_transition", run_id: "r1", node_id: "p", outcome: "partial" },
+    {
+      event: "node_transition",
+      run_id: "r1",
+      node_id: "p",
+      outcome: "partial",
+      convergence_score: 0.5,
+      early_stop_reason: "plateau",
+    },
+    { event: "run_end", run_id: "r1", outcome: "partial", ts },
+  ];
+
+  test("with exactly the keys of the class diagram are read, by event, type or class name", () => {
+    for (const { event, ...rest } of diagram) {
+      accepts(parseKahnEvent, { event, ...rest });
+      const name = event.replace(/(?:^|_)([a-z])/g, (_, letter: string) => letter.toUpperCase());
+      for (const type of [event, name])
+        expect(parseKahnEvent({ type, ...rest })).toEqual({ ok: true, event: { event, ...rest } });
+      expect(parseKahnCiEvent({ event, ...rest }).ok).toBe(false);
+    }
+  });
+
+  test("may miss a key of upstream alone, and none may be null", () => {
+    refuses(parseKahnEvent, { ...ralph.start, total_nodes: null }, "/total_nodes");
+    refuses(parseKahnEvent, { ...ralph.transition, to: null }, "/to");
+    refuses(parseKahnEvent, without(ralph.attempt, "node_id"), "/node_id");
   });
 });

@@ -118,6 +118,8 @@ def put(summary: "Summary", *, as_json: bool, dry: bool = False, redact: bool = 
         )
     for path, problems in summary.refused:
         terminal.say_refused(path, problems)
+    for hint in summary.hints:
+        click.echo(f"hint: {terminal.plain(hint)}", err=True)
     if redact and (summary.unchanged or summary.lines["duplicate"]):
         words = "what was kept before stays as it is; `tracklog secrets` names what it holds"
         click.echo(words, err=True)

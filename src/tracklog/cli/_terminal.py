@@ -63,6 +63,14 @@ def opened(name: str) -> Iterator[Input]:
         yield Input(name, watched)
 
 
+def is_file(name: str) -> bool:
+    """Whether an input is a regular file, which can be read more than once."""
+    try:
+        return name != "-" and Path(name).is_file()
+    except OSError:
+        return False  # what is wrong with it is told when it is opened
+
+
 def _unreadable(name: str, error: OSError) -> Unreadable:
     if isinstance(error, FileNotFoundError):
         return Unreadable(f"{name} is not there; check the name")

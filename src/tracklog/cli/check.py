@@ -1,20 +1,19 @@
 """`tracklog check`: is every line good, and is anything odd across them?"""
 
 import sys
-import tempfile
-from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from tracklog.cli import _names
+from tracklog.cli import _hints, _names, _reports
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
     from tracklog.check import Found, Verdict
-
-SPOOL = 8 * 1024 * 1024
+    from tracklog.dialects import Dialect
 
 
 @click.command(
@@ -22,9 +21,15 @@ SPOOL = 8 * 1024 * 1024
 Examples:
   tracklog check events.jsonl
   tracklog check --dialect kahn-agent runs/*.jsonl
+  tracklog check --fail-on warning --format github runs/*.jsonl
+  tracklog check .kahn/archive/runs/nightly/graph.json
   some-agent | tracklog check --json
 \b
-Exit code: 0 all accepted, 1 something refused, 2 usage or I/O.""",
+A finding is an error (what the contract forbids, such as an illegal move),
+a warning (what it does not expect) or info (worth knowing).
+\b
+Exit code: 0 nothing refused and nothing found at the level of --fail-on,
+1 something refused or found at that level or above, 2 usage or I/O.""",
 )
 @click.argument("files", nargs=-1, metavar="[FILES|-]")
 @click.option(
@@ -33,12 +38,29 @@ Exit code: 0 all accepted, 1 something refused, 2 usage or I/O.""",
     shell_complete=_names.of("dialects"),
     help="Read every line as this dialect.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per line, then findings.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(_reports.LEVELS[::-1]),
+    default="error",
+    show_default=True,
+    help="From which level on a finding is a failure; a refused line always is.",
+)
+@click.option(
+    "--format",
+    "format",
+    type=click.Choice(_reports.FORMATS),
+    default="text",
+    show_default=True,
+    help="For a person, a program, GitHub annotations, or SARIF 2.1.0.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--verbose", "-v", is_flag=True, help="Show accepted lines too.")
 @click.option("--max-line", type=click.IntRange(min=1), metavar="BYTES", help="The line cap.")
 def command(
     files: tuple[str, ...],
     dialect: str | None,
+    fail_on: str,
+    format: str,
     as_json: bool,
     verbose: bool,
     max_line: int | None,
@@ -47,140 +69,70 @@ def command(
 
     A line whose dialect is not given is recognised; an ambiguous one is said to be so.
     Of a file in a folder of transcripts it is also told if its name or its links are amiss.
+    A graph.json is checked as a whole: its shape, unknown dependencies, cycles.
     """
     from tracklog import registry  # noqa: PLC0415  # the dialects are slow to import
-    from tracklog.check import Found, check  # noqa: PLC0415
-    from tracklog.event import Event  # noqa: PLC0415
-    from tracklog.lines import CAP, split  # noqa: PLC0415
-    from tracklog.transcript.lint import kept  # noqa: PLC0415
+    from tracklog.check import Found  # noqa: PLC0415
+    from tracklog.event import Refusal  # noqa: PLC0415
+    from tracklog.lines import CAP  # noqa: PLC0415
 
     dialects = [registry.dialect(dialect)] if dialect else registry.dialects()
-    cap = max_line or CAP
-    report = _Json() if as_json else _Words(verbose)
-    unread = 0
+    report = _reports.report("json" if as_json else format, verbose=verbose)
+    hints = _hints.of_lines(dialect)
+    documents = {name for each in dialects for name in each.document_rules}
+    levels = _reports.LEVELS[_reports.LEVELS.index(fail_on) :]
+    unread = failed = 0
     for name in terminal.inputs(files):
         report.open(name)
-        file = kept(Path(name))
         try:
-            with terminal.opened(name) as source:
-                for result in check(split(source, cap), dialects, cap):
-                    if isinstance(result, Found):
-                        report.found(result)
-                        continue
-                    report.judged(result)
-                    if file and isinstance(result.result, Event):
-                        for finding in file.hear(result.result):
-                            report.found(Found(result.line, finding, result.result.dialect))
+            for result in _results(name, dialects, max_line or CAP):
+                if isinstance(result, Found):
+                    failed += result.finding.level in levels
+                    report.found(result)
+                    continue
+                failed += isinstance(result.result, Refusal)
+                report.judged(result)
+                if result.result.kind in documents:
+                    continue
+                if hint := _hints.say(hints, result.result.dialect, result.result.run):
+                    report.hint(hint)
         except terminal.Unreadable as error:
             unread += 1
+            report.unread(error.message)
             terminal.say_error(error.message)
         else:
-            for finding in file.rest() if file else ():
-                report.found(Found(None, finding))
             report.close()
     report.end()
-    sys.exit(2 if unread else 1 if report.refused else 0)
+    sys.exit(2 if unread else 1 if failed else 0)
 
 
-class _Words:
-    """The report for a person: what is wrong, then a count."""
+def _results(name: str, dialects: "Sequence[Dialect]", cap: int) -> "Iterator[Verdict | Found]":
+    """What is to be told of an input: of its lines, of all of them together, of it as a file."""
+    from tracklog.check import Found, Verdict, check  # noqa: PLC0415  # slow to import
+    from tracklog.documents import check_document, document_of  # noqa: PLC0415
+    from tracklog.event import Event  # noqa: PLC0415
+    from tracklog.lines import split  # noqa: PLC0415
+    from tracklog.recognition import Recogniser  # noqa: PLC0415
+    from tracklog.transcript.lint import kept  # noqa: PLC0415
 
-    def __init__(self, verbose: bool) -> None:
-        self.verbose = verbose
-        self.refused = 0
-        self.counts: Counter[str] = Counter()
-
-    def open(self, name: str) -> None:
-        self.name = terminal.plain(terminal.named(name))
-        self.counts.clear()
-        self.named = False
-
-    def judged(self, verdict: "Verdict") -> None:
-        result = verdict.result
-        what = terminal.plain(" ".join(filter(None, (result.dialect, result.kind))))
-        problems = getattr(result, "problems", ())
-        if not problems:
-            self.counts["accepted"] += 1
-            self.counts[result.dialect or ""] += 1
-            if self.verbose:
-                run = terminal.plain(f"run {result.run}")
-                self._row(verdict.line, "accepted", "green", f"{what}  {run}")
+    path = Path(name)
+    regular = terminal.is_file(name)
+    if regular and path.suffix == ".json":
+        with terminal.opened(name) as source:
+            data = source.read(-1)
+        if document := document_of(name, data, dialects):
+            yield from check_document(document, data)
             return
-        self.counts["refused"] += 1
-        self.refused += 1
-        self._row(verdict.line, "refused", "red", what)
-        for problem in problems:
-            place = click.style(terminal.plain(problem.pointer) or "the line", bold=True)
-            click.echo(f"{'':21}{place}  {terminal.plain(problem.message)}")
-            click.echo(f"{'':23}{click.style(terminal.plain(problem.hint), dim=True)}")
-
-    def found(self, found: "Found") -> None:
-        self.counts["found"] += 1
-        name, message, level = found.finding
-        colour = {"error": "red", "warning": "yellow", "info": "cyan"}[level]
-        where = f"  (run {found.run})" if found.line is None and found.run else ""
-        said = terminal.plain(f"{message}{where}")
-        self._row(found.line, level, colour, f"{click.style(name, bold=True)}  {said}")
-
-    def _row(self, line: int | None, word: str, colour: str, text: str) -> None:
-        if not self.named:
-            click.secho(self.name, bold=True)
-            self.named = True
-        place = "at end" if line is None else f"line {line}"
-        word = click.style(f"{word:<8}" if text else word, fg=colour)
-        click.echo(f"  {place:<9} {word} {text}".rstrip())
-
-    def close(self) -> None:
-        accepted, refused, found = (self.counts.pop(k, 0) for k in ("accepted", "refused", "found"))
-        dialects = ", ".join(f"{name} {n:,}" for name, n in self.counts.most_common())
-        if not accepted and not refused:
-            click.echo(f"{self.name}: no lines; check it again when something was written")
-            return
-        words = [f"{accepted:,} accepted" + (f" ({dialects})" if dialects else "")]
-        words.append(click.style(f"{refused:,} refused", fg="red" if refused else None))
-        words.append(terminal.count(found, "finding"))
-        click.echo(f"{self.name}: {', '.join(words)}")
-
-    def end(self) -> None:
-        pass
-
-
-class _Json:
-    """The report for a program: an object per line, then the findings, held in bounded memory."""
-
-    def __init__(self) -> None:
-        self.refused = 0
-        self.later: IO[bytes] = tempfile.SpooledTemporaryFile(SPOOL)  # noqa: SIM115  # until end
-
-    def open(self, name: str) -> None:
-        self.name = name
-
-    def judged(self, verdict: "Verdict") -> None:
-        result = verdict.result
-        problems = [problem._asdict() for problem in getattr(result, "problems", ())]
-        self.refused += bool(problems)
-        said: dict[str, Any] = {
-            "file": self.name,
-            "line": verdict.line,
-            "verdict": "refused" if problems else "accepted",
-            "dialect": result.dialect,
-            "kind": result.kind,
-            "run": result.run,
-            "problems": problems,
-        }
-        terminal.put_json(said)
-
-    def found(self, found: "Found") -> None:
-        name, message, level = found.finding
-        said = {"finding": name, "line": found.line, "message": message, "level": level}
-        said |= {"file": self.name, "dialect": found.dialect, "run": found.run}
-        self.later.write(terminal.json_line(said))
-
-    def close(self) -> None:
-        pass
-
-    def end(self) -> None:
-        with self.later:
-            self.later.seek(0)
-            terminal.put_parts(iter(lambda: self.later.read(SPOOL), b""))
-        sys.stdout.buffer.flush()
+    recogniser = Recogniser(dialects)
+    if regular and len(dialects) > 1:
+        with suppress(OSError), path.open("rb") as ahead:  # what goes wrong is told below
+            recogniser.look_ahead(line.data for line in split(ahead, cap))
+    file = kept(path)
+    with terminal.opened(name) as source:
+        for result in check(split(source, cap), dialects, cap, recogniser):
+            yield result
+            if file and isinstance(result, Verdict) and isinstance(result.result, Event):
+                for finding in file.hear(result.result):
+                    yield Found(result.line, finding, result.result.dialect)
+    for finding in file.rest() if file else ():
+        yield Found(None, finding)

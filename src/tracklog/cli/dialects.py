@@ -21,10 +21,13 @@ def command(as_json: bool) -> None:
         if as_json:
             said = {"name": dialect.name, "family": dialect.family, "about": dialect.about}
             openness = {"kinds_are": policy.kinds, "fields_are": policy.fields}
-            terminal.put_json({**said, "kinds": kinds, **openness})
+            powers = {"powers": dialect.powers} if dialect.powers else {}
+            terminal.put_json({**said, "kinds": kinds, **openness, **powers})
             continue
         click.echo(f"{click.style(f'{dialect.name:<11}', bold=True)} {dialect.about}")
         count = f"{len(kinds)} known kinds" if kinds else "any kind"
         click.echo(
             f"{'':11} {count}; kinds {policy.kinds}, fields {policy.fields}; family {dialect.family}"
         )
+        if dialect.powers:
+            click.echo(f"{'':11} powers of its agents: {', '.join(dialect.powers)}")

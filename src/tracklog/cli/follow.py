@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracklog.cli import _home, _importing, _names
+from tracklog.cli import _hints, _home, _importing, _names
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
     from tracklog.follow import Heard
+    from tracklog.recognition import Hints
 
 
 @click.command(
@@ -84,6 +85,7 @@ def command(
     if dialect:
         registry.dialect(dialect)
     counts: Counter[str] = Counter()
+    hints = _hints.of_lines(dialect)
     with _home.writing(home, **_home.redacting(redact)) as opened:
         follower = Follower(opened.intake, paths, dialect, home, follow_symlinks=follow_symlinks)
         try:
@@ -98,7 +100,7 @@ def command(
                             terminal.plain(f"{heard.path}: {_importing.LEADS_OUT}"), err=True
                         )
                     else:
-                        counts += _report(heard, as_json)
+                        counts += _report(heard, as_json, hints)
                 if once:
                     break
                 time.sleep(every)
@@ -110,11 +112,13 @@ def command(
     sys.exit(2 if counts["unheard"] else 1 if counts["refused"] else 0)
 
 
-def _report(heard: "Heard", as_json: bool) -> "Counter[str]":
+def _report(heard: "Heard", as_json: bool, hints: "Hints") -> "Counter[str]":
     """Tells what became of some lines of a file; how many met which fate."""
     counts = Counter[str](each.verdict for each in heard.verdicts)
+    found = [_hints.say(hints, each.dialect, each.run) for each in heard.verdicts]
+    told = {"hints": list(filter(None, found))} if any(found) else {}
     if as_json:
-        terminal.put_json({"file": str(heard.path), **counts})
+        terminal.put_json({"file": str(heard.path), **counts, **told})
         sys.stdout.buffer.flush()
     else:
         words = ", ".join(f"{count:,} {word}" for word, count in counts.items())

@@ -19,6 +19,7 @@ Examples:
   tracklog import
   tracklog import --dry-run ~/old-laptop/.claude/projects
   tracklog import --from codex rollout.jsonl --json
+  tracklog import .kahn/archive
 \b
 Exit code: 0 all kept, 1 something refused, 2 usage or I/O, 130 interrupted.""",
 )
@@ -41,6 +42,7 @@ def command(
 
     Without PATHS every importer looks where its agent keeps its files; a file or a folder is
     recognised by its content. What was taken before is not taken again.
+    Lines of a dialect are kept as they are, a graph beside them as a note of its run.
     """
     from tracklog import registry  # noqa: PLC0415  # slow to import
     from tracklog.importing import Importing, Summary  # noqa: PLC0415

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracklog.cli import _home, _names
+from tracklog.cli import _hints, _home, _names
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def command(
     if dialect:
         registry.dialect(dialect)
     names = terminal.inputs(files)
+    hints = _hints.of_lines(dialect)
     counts: Counter[str] = Counter()
     unread = 0
     try:
@@ -83,7 +84,8 @@ def command(
                     for line, verdict in _kept(opened, name, dialect, key, again=again):
                         counts[verdict.verdict] += 1
                         counts["last"] = max(counts["last"], verdict.seq or 0)
-                        _report(name if files else None, line, verdict, as_json)
+                        hint = _hints.say(hints, verdict.dialect, verdict.run)
+                        _report(name if files else None, line, verdict, as_json, hint)
                 except terminal.Unreadable as error:
                     unread += 1
                     terminal.say_error(error.message)
@@ -99,6 +101,8 @@ def _kept(
     """What became of each line of an input, as soon as it is safe."""
     from tracklog.resuming import admit_stream  # noqa: PLC0415  # slow to import
 
+    if dialect is None:
+        _hints.look_ahead(home.intake, name)
     with terminal.opened(name) as opened:
         piped = name == "-"
         stream = _Available(opened.fileno()) if piped else opened
@@ -141,7 +145,9 @@ class _Available:
         return os.read(self.fd, size)
 
 
-def _report(name: str | None, line: "Line", verdict: "Verdict", as_json: bool) -> None:
+def _report(
+    name: str | None, line: "Line", verdict: "Verdict", as_json: bool, hint: str | None
+) -> None:
     if as_json:
         said: dict[str, Any] = {"line": line.number, "verdict": verdict.verdict}
         if name is not None:
@@ -152,6 +158,8 @@ def _report(name: str | None, line: "Line", verdict: "Verdict", as_json: bool) -
             said["seq"] = verdict.seq
         if line.bom:
             said["bom"] = True
+        if hint:
+            said |= {"dialect": verdict.dialect, "hint": hint}
         terminal.put_json(said)
         return
     place = f"{terminal.named(name)}, line {line.number}" if name else f"line {line.number}"

@@ -11,13 +11,17 @@ from tracklog.collector import bodies
 from tracklog.collector.metrics import WORD
 from tracklog.collector.trouble import Trouble
 from tracklog.lines import BOM
+from tracklog.recognition import Hints
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from starlette.types import Send
 
     from tracklog.collector.app import Collector
     from tracklog.collector.limits import Limits
     from tracklog.collector.routing import Call
+    from tracklog.dialects import Dialect
     from tracklog.intake import Verdict, Verdicts
 
 TYPES = frozenset(
@@ -60,7 +64,8 @@ async def ingest(collector: "Collector", call: "Call") -> None:
             )
         collector.hub.poke()
         collector.counts.lines(dialect, verdicts)
-        said = partial(answer, verdicts, blank, body, verbose=call.given["verbose"])
+        hint = "" if dialect else uncertain(verdicts, collector.home.dialects.values())
+        said = partial(answer, verdicts, blank, body, verbose=call.given["verbose"], hint=hint)
         told = said() if small else await loop.run_in_executor(collector.door, said)
     finally:
         held.now -= weight
@@ -79,6 +84,13 @@ def check_lines(body: bytes, limits: "Limits") -> int:
     return count
 
 
+def uncertain(verdicts: "Verdicts", dialects: "Iterable[Dialect]") -> str:
+    """What is to be said of lines that were recognised, and might be of another dialect."""
+    hints = Hints(dialects, "POST them to /api/events/{}")
+    found = {(each.dialect, each.run): None for each in verdicts}
+    return " ".join(hint for dialect, run in found if (hint := hints.of(dialect, run)))
+
+
 def cut(body: bytes) -> tuple[list[bytes], list[int]]:
     """The lines of a body, and the numbers of those that were blank; a CR at an end is transport."""
     lines = body.split(b"\n")
@@ -95,10 +107,18 @@ def cut(body: bytes) -> tuple[list[bytes], list[int]]:
     return lines, blank
 
 
-def answer(verdicts: "Verdicts", blank: list[int], body: bytes, *, verbose: bool = False) -> bytes:
+def answer(
+    verdicts: "Verdicts",
+    blank: list[int],
+    body: bytes,
+    *,
+    verbose: bool = False,
+    hint: str = "",
+) -> bytes:
     """Counts, the last number, and a verdict for each line that was not plainly accepted."""
     marked = body.startswith(BOM)
-    if not (verbose or marked or verdicts.replayed) and set(map(WORD, verdicts)) == {"accepted"}:
+    plain = not (verbose or marked or hint or verdicts.replayed)
+    if plain and set(map(WORD, verdicts)) == {"accepted"}:
         return b'{"accepted":%d,"duplicate":0,"refused":0,"last_seq":%d,"verdicts":[]}\n' % (
             len(verdicts),
             verdicts[-1][1] or 0,
@@ -115,7 +135,9 @@ def answer(verdicts: "Verdicts", blank: list[int], body: bytes, *, verbose: bool
         said["replayed"] = True
     if marked:
         said["bom"] = True
-    if counts["refused"] and (hint := _pretty(body)):
+    if counts["refused"]:
+        hint = _pretty(body) or hint
+    if hint:
         said["hint"] = hint
     return orjson.dumps(said, option=orjson.OPT_APPEND_NEWLINE)
 

@@ -30,7 +30,10 @@ ADMITTED: Mapping[str, Any] = {
             "description": "The highest number that any of these lines has.",
         },
         "verdicts": {"type": "array", "items": VERDICT},
-        "hint": {"type": "string", "description": "When the body is no NDJSON."},
+        "hint": {
+            "type": "string",
+            "description": "When the body is no NDJSON, or its dialect is uncertain.",
+        },
         "bom": {"const": True, "description": "When a byte order mark was dropped from its start."},
         "replayed": {
             "const": True,

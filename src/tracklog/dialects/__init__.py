@@ -132,6 +132,10 @@ def _own_name(event: Event) -> tuple[str, ...]:
     return () if event.id is None else (event.id,)
 
 
+def _shows_nothing(_body: Body) -> bool:
+    return False
+
+
 def _anything(_event: Event, _facts: Iterable[Fact]) -> bool:
     return True
 
@@ -178,6 +182,10 @@ class Dialect:
     """The file in contracts/schemas/ that is derived from `kinds`; None where none is."""
     documents: Mapping[str, type[BaseModel]] = field(default_factory=dict)
     """Other shapes that this dialect publishes, by file."""
+    powers: tuple[str, ...] = ()
+    """What its agents may do that a step of a program cannot, where the dialect speaks of that."""
+    document_rules: Mapping[str, Callable[[Body], list[Finding]]] = field(default_factory=dict)
+    """What is surprising in such a document that has its shape, by file."""
     version_key: str | None = None
     """The key of a body that holds its version, where the dialect has versions."""
     current: int = 1
@@ -186,6 +194,15 @@ class Dialect:
     """From version n to n + 1, by n; applied in a chain before the check (`upcast_v1_v2`)."""
     guessed: bool = True
     """Whether a line may be taken for this dialect without being told."""
+    excused: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By kind, required keys that a reader can do without: `tolerate` gives a finding for each
+    that is absent, and `facts` and `rules` work without it. The published shape still has them."""
+    profile_of: str = ""
+    """The dialect that this one is a profile of, where lines of both look alike."""
+    own_keys: tuple[str, ...] = ()
+    """Keys that lines of a profile have and lines of its base have not."""
+    shows: Callable[[Body], bool] = _shows_nothing
+    """Whether a body has what only this profile has: then it is recognised without being told."""
 
     def __post_init__(self) -> None:
         if not self.family:

@@ -354,7 +354,9 @@ def _check_end(name: str, agent: _Agent, body: Body, found: list[Finding]) -> No
     outcome = body["outcome"]
     if outcome != "aborted" and agent.status not in TERMINAL:
         message = f"{name} ended as {outcome} while {agent.status}"
-        found.append(Finding("end-from-status", message, "error"))
+        # KAHN-49: who leaves its scope gracefully may do so where it decides what to do next.
+        graceful = outcome == "escaped" and agent.status == "thinking"
+        found.append(Finding("end-from-status", message, "info" if graceful else "error"))
     if outcome == "converged" and agent.status != "converged":
         message = f"{name}: outcome converged, last status {agent.status}"
         found.append(Finding("outcome-status", message))
@@ -505,4 +507,5 @@ dialect = Dialect(
     say=say,
     carries=carries,
     contract="agent_transitions",
+    powers=FLEET_POWERS,
 )

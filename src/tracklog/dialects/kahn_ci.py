@@ -174,8 +174,9 @@ def facts(event: Event) -> Iterator[Fact]:
     body = event.body
     match event.kind:
         case "run_start":
-            yield Began(what="run", counts={"total_nodes": int(body["total_nodes"])})
-        case "node_transition":
+            nodes = body.get("total_nodes")
+            yield Began(what="run", counts=None if nodes is None else {"total_nodes": int(nodes)})
+        case "node_transition" if "to" in body:
             yield from _moved(body)
         case "node_attempt":
             yield from _attempted(body)
@@ -188,8 +189,8 @@ def facts(event: Event) -> Iterator[Fact]:
                 outcome=outcome,
                 passed=passed,
                 exit_code=body.get("exit_code", int(not passed)),
-                seconds=body["total_duration_s"],
-                counts={key: int(body[key]) for key in TOTALS if key in body},
+                seconds=body.get("total_duration_s"),
+                counts={key: int(body[key]) for key in TOTALS if key in body} or None,
             )
     yield from extras(body)
 
@@ -200,7 +201,9 @@ DECISIVE = ("done", "failed", "blocked", "flake_retries")
 
 def _moved(body: Body) -> Iterator[Fact]:
     node, to = body["node_id"], body["to"]
-    yield Moved(step=node, from_=body["from"], to=to, phase=PHASES[to], reason=body.get("reason"))
+    yield Moved(
+        step=node, from_=body.get("from"), to=to, phase=PHASES[to], reason=body.get("reason")
+    )
     if to == "running":
         yield Began(what="step", step=node)
     elif to in ("done", "failed", "blocked"):
@@ -211,7 +214,8 @@ def _moved(body: Body) -> Iterator[Fact]:
 
 def _attempted(body: Body) -> Iterator[Fact]:
     node, attempt = body["node_id"], int(body["attempt"])
-    for number_, result in enumerate(body["done_when_results"]):
+    converged = body.get("converged")
+    for number_, result in enumerate(body.get("done_when_results", ())):
         yield Returned(
             step=node,
             call_id=f"{node}/{attempt}/{number_}",
@@ -225,9 +229,9 @@ def _attempted(body: Body) -> Iterator[Fact]:
     yield Ended(
         what="step",
         step=f"{node}#{attempt}",
-        passed=body["converged"],
-        outcome="converged" if body["converged"] else "not converged",
-        seconds=body["duration_s"],
+        passed=converged,
+        outcome=None if converged is None else "converged" if converged else "not converged",
+        seconds=body.get("duration_s"),
         attempt=attempt,
     )
 
@@ -261,7 +265,7 @@ def rules(state: State | None, event: Event) -> tuple[State, list[Finding]]:
         state.begun = True
         found.append(Finding("no-start", f"the run begins with {event.kind}, not run_start"))
     match event.kind:
-        case "node_transition":
+        case "node_transition" if "to" in body:
             _check_move(state, body, found)
         case "node_attempt":
             _check_attempt(state, body, found)
@@ -272,8 +276,9 @@ def rules(state: State | None, event: Event) -> tuple[State, list[Finding]]:
 
 
 def _check_move(state: State, body: Body, found: list[Finding]) -> None:
-    node, before, to = body["node_id"], body["from"], body["to"]
+    node, to = body["node_id"], body["to"]
     was = state.status.get(node, "pending")
+    before = body.get("from", was)
     if before != was:
         found.append(
             Finding("from-mismatch", f"{node} moved from {before}, but was {was}", "error")
@@ -305,14 +310,15 @@ def _check_attempt(state: State, body: Body, found: list[Finding]) -> None:
     state.untried.pop((node, attempt), None)
     if attempt == 1 and "backoff_s" in body:
         found.append(Finding("backoff-first", f"{node}: backoff_s on attempt 1"))
-    clean = all(result["rc"] == 0 for result in body["done_when_results"])
-    if body["converged"] and attempt > 1:
+    results, converged = body.get("done_when_results", ()), body.get("converged")
+    clean = all(result["rc"] == 0 for result in results)
+    if converged and attempt > 1:
         state.flaky.add(node)
-    if body["converged"] and not clean:
+    if converged and not clean:
         found.append(
             Finding("converged-mismatch", f"{node}: converged, though a check failed", "error")
         )
-    for result in body["done_when_results"]:
+    for result in results:
         if "tail" in result and result["rc"] == 0:
             found.append(Finding("tail-misplaced", f"{node}: a tail beside rc 0"))
         elif result.get("truncated") and "tail" not in result:
@@ -321,10 +327,10 @@ def _check_attempt(state: State, body: Body, found: list[Finding]) -> None:
 
 def _check_end(state: State, body: Body, found: list[Finding]) -> None:
     for status in ("done", "failed", "blocked"):
-        counted = sum(value == status for value in state.status.values())
-        if state.status and body[status] != counted:
+        shown = sum(value == status for value in state.status.values())
+        if state.status and body.get(status, shown) != shown:
             found.append(
-                Finding("totals", f"{status} is {body[status]}, the log shows {counted}", "error")
+                Finding("totals", f"{status} is {body[status]}, the log shows {shown}", "error")
             )
     if state.tried and body.get("total_attempts", state.tried) != state.tried:
         message = f"total_attempts is {body['total_attempts']}, the log shows {state.tried}"
@@ -332,9 +338,8 @@ def _check_end(state: State, body: Body, found: list[Finding]) -> None:
     if state.tried and body.get("flake_retries", len(state.flaky)) != len(state.flaky):
         message = f"flake_retries is {body['flake_retries']}, the log shows {len(state.flaky)}"
         found.append(Finding("flake-count", message))
-    derived = outcome_of(
-        body["done"], body["failed"], body["blocked"], body.get("flake_retries", 0)
-    )
+    counted = {"done", "failed", "blocked"} <= body.keys()
+    derived = outcome_of(*(body.get(key, 0) for key in DECISIVE)) if counted else body["outcome"]
     same = body["outcome"] == derived or (
         # Without the count a flake cannot be told from its absence.
         "flake_retries" not in body and {body["outcome"], derived} == {"clean", "clean_with_flake"}
@@ -389,14 +394,36 @@ def lint_graph(graph: Body) -> list[Finding]:
         ]
     if all(edges.values()):
         found.append(Finding("no-root", "no node without dependencies", "error"))
-    left = {name: [p for p in parents if p in edges] for name, parents in edges.items()}
-    while free := [name for name, parents in left.items() if not parents]:
-        for name in free:
-            del left[name]
-        left = {name: [p for p in parents if p in left] for name, parents in left.items()}
-    if left:
-        found.append(Finding("cycle", f"a cycle among {', '.join(sorted(left))}", "error"))
+    if cycle := _cycle(edges):
+        found.append(Finding("cycle", f"a cycle: {' -> '.join(cycle)}", "error"))
     return found
+
+
+def _cycle(edges: dict[str, list[str]]) -> list[str]:
+    """A way along dependencies that comes back to where it began; [] where there is none."""
+    waits = {name: sum(parent in edges for parent in set(edges[name])) for name in edges}
+    children: dict[str, list[str]] = {name: [] for name in edges}
+    for name, parents in edges.items():
+        for parent in set(parents) & edges.keys():
+            children[parent].append(name)
+    free = [name for name, count in waits.items() if not count]
+    while free:
+        name = free.pop()
+        del waits[name]
+        for child in children[name]:
+            waits[child] -= 1
+            if not waits[child]:
+                free.append(child)
+    if not waits:
+        return []
+    # Each that is left depends on another that is left: going on, one is met again.
+    way: dict[str, None] = {}
+    following = min(waits)
+    while following not in way:
+        way[following] = None
+        following = next(each for each in edges[following] if each in waits)
+    names = list(way)
+    return [*names[names.index(following) :], following]
 
 
 def say(fact: Fact, scene: Scene) -> Body | None:
@@ -501,4 +528,5 @@ dialect = Dialect(
     say=say,
     carries=carries,
     documents={"graph": Graph},
+    document_rules={"graph": lint_graph},
 )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import MISSING, Field
 
-from tracklog.dialects import Dialect, Policy, Scene, Shape, Share, text
+from tracklog.dialects import Dialect, Policy, Scene, Shape, Share, number, text
 from tracklog.dialects import kahn_ci as kahn
 from tracklog.event import Body, Event, Finding
 from tracklog.fact import Decided, Ended, Fact, Moved, Noted
@@ -39,12 +39,51 @@ KINDS: dict[str, type[Shape]] = {
 }
 
 
+FRAMES = {
+    "RunStart": "run_start",
+    "NodeTransition": "node_transition",
+    "NodeAttempt": "node_attempt",
+    "RunEnd": "run_end",
+}
+"""The names of the frames in ralph's own model, and their kinds on the wire."""
+
+EXCUSED = {
+    "run_start": ("total_nodes",),
+    "node_transition": ("ts", "from", "to"),
+    "node_attempt": ("duration_s", "converged", "done_when_results"),
+    "run_end": ("done", "failed", "blocked", "total_duration_s"),
+}
+"""The keys of upstream that ralph's own model of a frame does not have: read without them."""
+
+
 def tolerate(body: Body) -> tuple[Body, list[Finding]]:
-    """K23: the kind may stand under `type`; it is never written there."""
-    if "event" in body or "type" not in body:
-        return body, []
-    renamed = {("event" if key == "type" else key): value for key, value in body.items()}
-    return renamed, [Finding("type-alias", "the kind stands under type, not event", "info")]
+    """Reads a frame as ralph's own model has it: `type` for `event`, no keys of upstream alone."""
+    found: list[Finding] = []
+    if "event" not in body and "type" in body:
+        # K23: the kind may stand under `type`; it is never written there.
+        body = {("event" if key == "type" else key): value for key, value in body.items()}
+        body["event"] = FRAMES.get(text(body["event"]) or "", body["event"])
+        found.append(Finding("type-alias", "the kind stands under type, not event", "info"))
+    kind = text(body.get("event")) or ""
+    absent = [key for key in EXCUSED.get(kind, ()) if key not in body]
+    if absent and not (kind == "node_transition" and "outcome" not in body):
+        message = f"{kind} without {{}}, which kahn requires: read without it"
+        found += [Finding("upstream-key", message.format(key)) for key in absent]
+    return body, found
+
+
+def shows(body: Body) -> bool:
+    """Whether a line has what only ralph writes, with a value that ralph could have written."""
+    if "event" not in body:
+        kind = text(body.get("type")) or ""
+        return "run_id" in body and FRAMES.get(kind, kind) in KINDS
+    kind = body["event"]
+    if kind == "run_start":
+        return bool(text(body.get("actor")))
+    if kind == "node_transition":  # K24: without an outcome it is a good line of kahn-ci
+        return text(body.get("outcome")) in WORST_LAST
+    kiln = number(body.get("convergence_score")) is not None or "early_stop_reason" in body
+    return kind in ("node_attempt", "run_end") and kiln
 
 
 def facts(event: Event) -> Iterator[Fact]:
@@ -65,6 +104,11 @@ def facts(event: Event) -> Iterator[Fact]:
             yield replace(fact, part=str(body.get("phase", "")))
         else:
             yield fact
+    if event.kind == "node_transition" and "to" not in body:
+        # All that such a frame says is what became of the prompt.
+        outcome = body["outcome"]
+        passed = outcome in WORST_LAST[:2]
+        yield Ended(what="step", step=body["node_id"], outcome=outcome, passed=passed)
     if event.kind == "node_transition" and "convergence_score" in body:
         yield Decided(
             step=body["node_id"],
@@ -87,6 +131,8 @@ class _State:
     worst: dict[str, str] = field(default_factory=dict)
     failed: set[tuple[str, str]] = field(default_factory=set)
     flakes: int = 0
+    unsure: bool = False
+    """Whether an attempt did not say if it converged: then flakes cannot be counted."""
 
 
 def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
@@ -128,6 +174,9 @@ def _check_severity(body: Body, found: list[Finding]) -> None:
 def _count_flake(state: _State, body: Body) -> None:
     """K25: a flake is a phase that failed and then succeeded on a later attempt."""
     phase = (body["node_id"], str(body.get("phase", "")))
+    if "converged" not in body:
+        state.unsure = True
+        return
     if not body["converged"]:
         state.failed.add(phase)
     elif phase in state.failed:
@@ -136,11 +185,12 @@ def _count_flake(state: _State, body: Body) -> None:
 
 
 def _check_end(state: _State, body: Body, found: list[Finding]) -> None:
-    if body.get("flake_retries", state.flakes) != state.flakes:
+    if body.get("flake_retries", state.flakes) != state.flakes and not state.unsure:
         message = f"flake_retries is {body['flake_retries']}, the log shows {state.flakes}"
         found.append(Finding("flake-count", message))
     worst = max(state.worst.values(), key=WORST_LAST.index, default=body["outcome"])
-    if state.flakes and worst == "clean":
+    flaky = state.flakes or (state.unsure and body["outcome"] == "clean_with_flake")
+    if flaky and worst == "clean":
         worst = "clean_with_flake"
     if body["outcome"] != worst:
         message = f"outcome {body['outcome']}, the worst prompt is {worst}"
@@ -190,5 +240,9 @@ dialect = Dialect(
     say=say,
     carries=kahn.carries,
     tolerate=tolerate,
-    guessed=False,  # a line is kahn-ci unless it is said to be ralph
+    guessed=False,  # a line is kahn-ci unless it shows, or is said, to be ralph
+    excused={kind: frozenset(keys) for kind, keys in EXCUSED.items()},
+    profile_of=kahn.dialect.name,
+    own_keys=("actor", "outcome", "convergence_score", "early_stop_reason"),
+    shows=shows,
 )

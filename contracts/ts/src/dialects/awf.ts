@@ -118,18 +118,92 @@ export type KnownAwfEvent = z.infer<(typeof kinds)[keyof typeof kinds]>;
 export type OtherAwfEvent = z.infer<typeof OtherAwfEventSchema>;
 export type AwfEvent = KnownAwfEvent | OtherAwfEvent;
 
-/** What the original left on disk: local times, null payloads and blocks, blocks without their keys. */
+/**
+ * What the original left on disk, and lines with only what the transcript's guide names: local
+ * times, absent iterations, null or empty payloads, blocks that are absent or without their keys.
+ */
 function tolerate(given: Body): Body {
-  const body = inUtc(given);
+  let body = inUtc(given);
   const { type, payload } = body;
-  if ((type === "run.started" || type === "run.completed") && payload === null)
+  const isBrief = typeof type === "string" && type !== "" && !Object.hasOwn(body, "iteration");
+  if (isBrief) {
+    body = { ...body, iteration: 0 };
+    if (type === "step.call_workflow.completed" && !Object.hasOwn(body, "child_run_id"))
+      body = { ...body, child_run_id: "" };
+  }
+  if ((type === "run.started" || type === "run.completed") && isEmpty(payload))
     return { ...body, payload: { name: "", kind: "" } };
   if (!isKnown(kinds, type) || !isBody(payload)) return body;
-  if (payload.blocks === null) return { ...body, payload: { ...payload, blocks: [] } };
-  if (!Array.isArray(payload.blocks)) return body;
+  const filled = isBrief ? { ...payload, ...brief(body, type, payload) } : payload;
+  const read = wholePayload(type, filled);
+  return read === payload ? body : { ...body, payload: read };
+}
+
+function isEmpty(payload: unknown): boolean {
+  return payload === null || (isBody(payload) && Object.keys(payload).length === 0);
+}
+
+/** The keys that only the field reference names, read from what the line does say. */
+function brief(body: Body, type: keyof typeof kinds, payload: Body): Body {
+  const [word, ...rest] = type.split(".");
+  let filled: Body = { name: "", kind: "workflow" };
+  if (word === "tool") filled = briefTool(type, payload);
+  else if (word === "message") filled = { role: rest[0], ...briefBlocks(type, payload) };
+  else if (word === "step") {
+    const path = typeof body.path === "string" ? body.path : "";
+    filled = { name: path.slice(path.lastIndexOf(".") + 1) };
+    if (type.includes("call_workflow")) filled = { ...filled, kind: "call_workflow" };
+    else if (type === "step.completed") filled = { ...filled, kind: "" };
+  }
+  return Object.fromEntries(
+    Object.entries(filled).filter(([key]) => !Object.hasOwn(payload, key)),
+  );
+}
+
+function briefBlocks(type: string, payload: Body): Body {
+  if (type !== "message.user" || typeof payload.prompt !== "string") return {};
+  const parts = ["prompt", "system_prompt"].filter((part) => typeof payload[part] === "string");
+  return {
+    blocks: parts.map((part) => ({ type: "text", fidelity: "router", text: payload[part], part })),
+  };
+}
+
+/** What a tool payload says by its one block, or by the keys of a block. */
+function briefTool(type: string, payload: Body): Body {
+  const { blocks } = payload;
+  const first: unknown = Array.isArray(blocks) && blocks.length > 0 ? blocks[0] : payload;
+  // Where it has keys of the field reference, what is missing is a fault.
+  const isReference = ["name", "call_id", "input", "output"].some((key) =>
+    Object.hasOwn(payload, key),
+  );
+  if (!isBody(first) || isReference) return {};
+  const { tool_id: id, tool_name: name = "" } = first;
+  if (typeof id !== "string" || typeof name !== "string") return {};
+  const output = type === "tool.result" ? (first.tool_content ?? null) : null;
+  return { name, call_id: id, input: first.tool_input ?? null, output };
+}
+
+function wholePayload(type: string, payload: Body): Body {
+  if (type.startsWith("tool.") && !Object.hasOwn(payload, "blocks")) return restated(type, payload);
+  if (payload.blocks === null) return { ...payload, blocks: [] };
+  if (!Array.isArray(payload.blocks)) return payload;
   const blocks: unknown[] = payload.blocks.map(whole);
   const isSame = blocks.every((block, index) => block === (payload.blocks as unknown[])[index]);
-  return isSame ? body : { ...body, payload: { ...payload, blocks } };
+  return isSame ? payload : { ...payload, blocks };
+}
+
+/** A tool payload with the one block that restates it, where it has none. */
+function restated(type: string, payload: Body): Body {
+  const { name, call_id: id, fidelity } = payload;
+  const words = [name, id, fidelity].every((word) => typeof word === "string");
+  if (!words || !Object.hasOwn(payload, "input") || !Object.hasOwn(payload, "output"))
+    return payload; // nothing to restate: the check says what is missing
+  const block = { type: "tool_use", fidelity, tool_name: name, tool_id: id };
+  const own =
+    type === "tool.call"
+      ? { tool_input: payload.input }
+      : { type: "tool_result", tool_content: payload.output };
+  return { ...payload, blocks: [{ ...block, ...own }] };
 }
 
 const LOCAL = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(\.\d{1,9})?([+-]\d{2}:\d{2})$/;

@@ -77,7 +77,7 @@ def _passed(payload: Body) -> bool | None:
     status = payload.get("status")
     if payload == STAND_IN or status == "skipped":
         return None
-    return not payload.get("error") and status in (None, "ok")
+    return not payload.get("error") and status in (None, "ok", "success")
 
 
 def _seconds(payload: Body) -> float | None:

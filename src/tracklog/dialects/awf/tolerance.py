@@ -17,15 +17,71 @@ def tolerate(body: Body) -> tuple[Body, list[Finding]]:
     """The rows of the original's habits that a single line shows, each read with its finding."""
     found: list[Finding] = []
     body = _read_time(body, found)
-    kind = body.get("type")
-    if kind in ("run.started", "run.completed") and body.get("payload", "") is None:
-        found.append(Finding("payload-null", f"{kind} with a null payload"))
+    kind = text(body.get("type")) or ""
+    brief = bool(kind) and "iteration" not in body
+    if brief:
+        found.append(Finding("no-iteration", f"{kind} without iteration, read as 0"))
+        body = body | {"iteration": 0}
+        if kind == "step.call_workflow.completed" and "child_run_id" not in body:
+            found.append(Finding("no-child", f"{kind} without child_run_id"))
+            body |= {"child_run_id": ""}
+    if kind in ("run.started", "run.completed") and body.get("payload", "") in (None, {}):
+        empty = body["payload"] is None
+        name, word = ("payload-null", "a null") if empty else ("payload-empty", "an empty")
+        found.append(Finding(name, f"{kind} with {word} payload"))
         return body | {"payload": STAND_IN}, found
     payload = body.get("payload")
-    if kind in list(KINDS) and isinstance(payload, dict):
-        read_payload = _read_payload(payload, found)
+    if kind in KINDS and isinstance(payload, dict):
+        read_payload = _read_brief(body, kind, payload, found) if brief else payload
+        read_payload = _read_payload(kind, read_payload, found)
         body = body if read_payload is payload else body | {"payload": read_payload}
     return body, found
+
+
+def _read_brief(body: Body, kind: str, payload: Body, found: list[Finding]) -> Body:
+    """A payload of a line that has only what the transcript's guide names.
+
+    Such a line has no `iteration`; the other keys that only the field reference names are read
+    from what the line does say.
+    """
+    filled: Body = {}
+    match kind.partition(".")[0]:
+        case "tool":
+            filled = _brief_tool(kind, payload)
+        case "message":
+            filled = {"role": kind.partition(".")[2]}
+            if kind == "message.user" and isinstance(payload.get("prompt"), str):
+                filled["blocks"] = [
+                    {"type": "text", "fidelity": "router", "text": payload[part], "part": part}
+                    for part in ("prompt", "system_prompt")
+                    if isinstance(payload.get(part), str)
+                ]
+        case "step":
+            filled = {"name": (text(body.get("path")) or "").rpartition(".")[2]}
+            if "call_workflow" in kind:
+                filled["kind"] = "call_workflow"
+            elif kind == "step.completed":
+                filled["kind"] = ""
+        case "run":
+            filled = {"name": "", "kind": "workflow"}
+    filled = {key: value for key, value in filled.items() if key not in payload}
+    if not filled:
+        return payload
+    found.append(Finding("brief-payload", f"{kind} without {', '.join(filled)} in its payload"))
+    return payload | filled
+
+
+def _brief_tool(kind: str, payload: Body) -> Body:
+    """What a tool payload says by its one block, or by the keys of a block."""
+    blocks = payload.get("blocks")
+    first = blocks[0] if isinstance(blocks, list) and blocks else payload
+    if not isinstance(first, dict) or {"name", "call_id", "input", "output"} & payload.keys():
+        return {}  # it has keys of the field reference: what is missing is a fault
+    id, name = first.get("tool_id"), first.get("tool_name", "")
+    if not isinstance(id, str) or not isinstance(name, str):
+        return {}
+    output = first.get("tool_content") if kind == "tool.result" else None
+    return {"name": name, "call_id": id, "input": first.get("tool_input"), "output": output}
 
 
 LOCAL = re.compile(
@@ -46,7 +102,9 @@ def _read_time(body: Body, found: list[Finding]) -> Body:
     return body | {"timestamp": f"{moved.isoformat()[:19]}{fraction or ''}Z"}
 
 
-def _read_payload(payload: Body, found: list[Finding]) -> Body:
+def _read_payload(kind: str, payload: Body, found: list[Finding]) -> Body:
+    if kind.startswith("tool.") and "blocks" not in payload:
+        return _restated(kind, payload, found)
     if "blocks" in payload and payload["blocks"] is None:
         found.append(Finding("blocks-null", "blocks is null, read as empty"))
         return payload | {"blocks": []}
@@ -56,6 +114,21 @@ def _read_payload(payload: Body, found: list[Finding]) -> Body:
     whole = [read_block(block, found) for block in blocks]
     same = all(new is old for new, old in zip(whole, blocks, strict=True))
     return payload if same else payload | {"blocks": whole}
+
+
+def _restated(kind: str, payload: Body, found: list[Finding]) -> Body:
+    """A tool payload with the one block that restates it, where it has none."""
+    name, id, fidelity = (payload.get(key) for key in ("name", "call_id", "fidelity"))
+    words = isinstance(name, str) and isinstance(id, str) and isinstance(fidelity, str)
+    if not words or not {"input", "output"} <= payload.keys():
+        return payload  # nothing to restate: the check says what is missing
+    block: Body = {"type": "tool_use", "fidelity": fidelity, "tool_name": name, "tool_id": id}
+    if kind == "tool.call":
+        block["tool_input"] = payload["input"]
+    else:
+        block |= {"type": "tool_result", "tool_content": payload["output"]}
+    found.append(Finding("no-blocks", f"{kind} without blocks, read as the one that restates it"))
+    return payload | {"blocks": [block]}
 
 
 def read_block(block: Any, found: list[Finding]) -> Any:

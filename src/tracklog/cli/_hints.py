@@ -1,0 +1,42 @@
+"""Hints about lines whose dialect was recognised, where that is not certain."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tracklog.cli import _terminal as terminal
+
+if TYPE_CHECKING:
+    from tracklog.intake import Intake
+    from tracklog.recognition import Hints
+
+
+def of_lines(dialect: str | None) -> "Hints":
+    """The hints for lines that are read as this dialect: none where it was given."""
+    from tracklog import registry  # noqa: PLC0415  # the dialects are slow to import
+    from tracklog.recognition import Hints  # noqa: PLC0415
+
+    return Hints([] if dialect else registry.dialects())
+
+
+def say(hints: "Hints", dialect: str | None, run: str | None) -> str | None:
+    """The hint that is due for a line, which is also written to stderr."""
+    hint = hints.of(dialect, run)
+    if hint:
+        click.echo(f"hint: {terminal.plain(hint)}", err=True)
+    return hint
+
+
+def look_ahead(intake: "Intake", name: str) -> None:
+    """Learns from the later lines of a file what its first lines are."""
+    from tracklog.lines import split  # noqa: PLC0415  # slow to import
+
+    if not terminal.is_file(name):
+        return
+    with (
+        suppress(OSError),
+        Path(name).open("rb") as file,
+    ):  # what goes wrong is told when it is read
+        intake.recogniser.look_ahead(line.data for line in split(file, intake.cap))

@@ -1,0 +1,289 @@
+"""What `tracklog check` says, in each of its formats: for a person, a program, GitHub and SARIF."""
+
+import os
+import sys
+import tempfile
+from collections import Counter
+from pathlib import PurePath
+from typing import IO, TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote
+
+import click
+
+from tracklog.cli import _terminal as terminal
+
+if TYPE_CHECKING:
+    from tracklog.check import Found, Verdict
+    from tracklog.event import Problem
+
+SPOOL = 8 * 1024 * 1024
+LEVELS = ("info", "warning", "error")
+"""From the mildest to the gravest."""
+REFUSED = "refused"
+"""The code of a line that was not accepted; each finding has its own name as its code."""
+
+
+class Report(Protocol):
+    """What is told of some files, as it is found."""
+
+    def open(self, name: str) -> None: ...
+    def judged(self, verdict: "Verdict") -> None: ...
+    def found(self, found: "Found") -> None: ...
+    def hint(self, hint: str) -> None: ...
+    def unread(self, message: str) -> None: ...
+    def close(self) -> None: ...
+    def end(self) -> None: ...
+
+
+def _explained(problem: "Problem") -> str:
+    place = problem.pointer or "the line"
+    return f"{place}: {problem.message} ({problem.hint})" if problem.hint else problem.message
+
+
+class Words:
+    """The report for a person: what is wrong, then a count."""
+
+    def __init__(self, verbose: bool) -> None:
+        self.verbose = verbose
+        self.counts: Counter[str] = Counter()
+
+    def open(self, name: str) -> None:
+        self.name = terminal.named(name)
+        self.counts.clear()
+        self.named = False
+
+    def judged(self, verdict: "Verdict") -> None:
+        result = verdict.result
+        what = terminal.plain(" ".join(filter(None, (result.dialect, result.kind))))
+        problems = getattr(result, "problems", ())
+        if not problems:
+            self.counts["accepted"] += 1
+            self.counts[result.dialect or ""] += 1
+            if self.verbose:
+                run = terminal.plain(f"run {result.run}")
+                self._row(verdict.line, "accepted", "green", f"{what}  {run}")
+            return
+        self.counts["refused"] += 1
+        self._row(verdict.line, "refused", "red", what)
+        for problem in problems:
+            place = click.style(terminal.plain(problem.pointer) or "the line", bold=True)
+            click.echo(f"{'':21}{place}  {terminal.plain(problem.message)}")
+            click.echo(f"{'':23}{click.style(terminal.plain(problem.hint), dim=True)}")
+
+    def found(self, found: "Found") -> None:
+        self.counts["found"] += 1
+        name, message, level = found.finding
+        colour = {"error": "red", "warning": "yellow", "info": "cyan"}[level]
+        where = f"  (run {found.run})" if found.line is None and found.run else ""
+        said = terminal.plain(f"{message}{where}")
+        self._row(found.line, level, colour, f"{click.style(name, bold=True)}  {said}")
+
+    def _row(self, line: int | None, word: str, colour: str, text: str) -> None:
+        if not self.named:
+            click.secho(self.name, bold=True)
+            self.named = True
+        place = "at end" if line is None else f"line {line}"
+        word = click.style(f"{word:<8}" if text else word, fg=colour)
+        click.echo(f"  {place:<9} {word} {text}".rstrip())
+
+    def close(self) -> None:
+        accepted, refused, found = (self.counts.pop(k, 0) for k in ("accepted", "refused", "found"))
+        dialects = ", ".join(f"{name} {n:,}" for name, n in self.counts.most_common())
+        if not accepted and not refused:
+            click.echo(f"{self.name}: no lines; check it again when something was written")
+            return
+        words = [f"{accepted:,} accepted" + (f" ({dialects})" if dialects else "")]
+        words.append(click.style(f"{refused:,} refused", fg="red" if refused else None))
+        words.append(terminal.count(found, "finding"))
+        click.echo(f"{self.name}: {', '.join(words)}")
+
+    def hint(self, hint: str) -> None:
+        pass  # said on stderr, whatever the format
+
+    def unread(self, message: str) -> None:
+        pass  # likewise
+
+    def end(self) -> None:
+        pass
+
+
+class Json:
+    """The report for a program: an object per line, then the findings, held in bounded memory."""
+
+    def __init__(self) -> None:
+        self.later: IO[bytes] = tempfile.SpooledTemporaryFile(SPOOL)  # noqa: SIM115  # until end
+
+    def open(self, name: str) -> None:
+        self.name = name
+
+    def judged(self, verdict: "Verdict") -> None:
+        result = verdict.result
+        problems = [problem._asdict() for problem in getattr(result, "problems", ())]
+        said: dict[str, Any] = {
+            "file": self.name,
+            "line": verdict.line,
+            "verdict": "refused" if problems else "accepted",
+            "dialect": result.dialect,
+            "kind": result.kind,
+            "run": result.run,
+            "problems": problems,
+        }
+        terminal.put_json(said)
+
+    def found(self, found: "Found") -> None:
+        name, message, level = found.finding
+        said = {"finding": name, "line": found.line, "message": message, "level": level}
+        said |= {"file": self.name, "dialect": found.dialect, "run": found.run}
+        self.later.write(terminal.json_line(said))
+
+    def hint(self, hint: str) -> None:
+        self.later.write(terminal.json_line({"hint": hint, "file": self.name}))
+
+    def unread(self, message: str) -> None:
+        pass  # said on stderr, whatever the format
+
+    def close(self) -> None:
+        pass
+
+    def end(self) -> None:
+        with self.later:
+            self.later.seek(0)
+            while chunk := self.later.read(SPOOL):
+                sys.stdout.buffer.write(chunk)
+        sys.stdout.buffer.flush()
+
+
+class GitHub:
+    """Workflow commands, which GitHub Actions shows as annotations of the lines."""
+
+    def open(self, name: str) -> None:
+        self.name = terminal.spelled(name)
+
+    def judged(self, verdict: "Verdict") -> None:
+        for problem in getattr(verdict.result, "problems", ()):
+            self._put("error", verdict.line, REFUSED, _explained(problem))
+
+    def found(self, found: "Found") -> None:
+        name, message, level = found.finding
+        where = f" (run {found.run})" if found.line is None and found.run else ""
+        self._put({"info": "notice"}.get(level, level), found.line, name, message + where)
+
+    def hint(self, hint: str) -> None:
+        self._put("notice", None, "hint", hint)
+
+    def unread(self, message: str) -> None:
+        click.echo(f"::error title=unreadable::{_data(message)}")
+
+    def _put(self, level: str, line: int | None, code: str, message: str) -> None:
+        told = {} if self.name == "-" else {"file": self.name}
+        if line is not None:
+            told["line"] = str(line)
+        told["title"] = code
+        properties = ",".join(f"{key}={_property(value)}" for key, value in told.items())
+        click.echo(f"::{level} {properties}::{_data(message)}")
+
+    def close(self) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
+def _data(text: str) -> str:
+    """A message in a workflow command: on one line, whatever it holds."""
+    text = "\n".join(map(terminal.plain, text.encode("utf-8", "replace").decode().split("\n")))
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+class Sarif:
+    """One SARIF 2.1.0 log, written as results come; the rules follow them."""
+
+    def __init__(self) -> None:
+        self.rules: dict[str, int] = {}
+        self.errors: list[str] = []
+        self.any = False
+        self._write(
+            '{"$schema":"https://json.schemastore.org/sarif-2.1.0.json","version":"2.1.0",'
+            '"runs":[{"results":['
+        )
+
+    def _write(self, text: str) -> None:
+        sys.stdout.buffer.write(text.encode())
+
+    def open(self, name: str) -> None:
+        self.uri = _uri(name)
+
+    def judged(self, verdict: "Verdict") -> None:
+        for problem in getattr(verdict.result, "problems", ()):
+            self._put("error", verdict.line, REFUSED, _explained(problem))
+
+    def found(self, found: "Found") -> None:
+        name, message, level = found.finding
+        where = f" (run {found.run})" if found.line is None and found.run else ""
+        self._put({"info": "note"}.get(level, level), found.line, name, message + where)
+
+    def hint(self, hint: str) -> None:
+        self._put("note", None, "hint", hint)
+
+    def unread(self, message: str) -> None:
+        self.errors.append(message)
+
+    def _put(self, level: str, line: int | None, code: str, message: str) -> None:
+        place: dict[str, Any] = {"artifactLocation": {"uri": self.uri}}
+        if line is not None:
+            place["region"] = {"startLine": line}
+        result = {
+            "ruleId": code,
+            "ruleIndex": self.rules.setdefault(code, len(self.rules)),
+            "level": level,
+            "message": {"text": message},
+            "locations": [{"physicalLocation": place}],
+        }
+        self._write("," if self.any else "")
+        sys.stdout.buffer.write(terminal.json_line(result).rstrip(b"\n"))
+        self.any = True
+
+    def close(self) -> None:
+        pass
+
+    def end(self) -> None:
+        from tracklog import __version__  # noqa: PLC0415  # slow to find out
+
+        rules = [{"id": code, "shortDescription": {"text": code}} for code in self.rules]
+        driver = {"name": "tracklog", "version": __version__, "rules": rules}
+        notes = [{"level": "error", "message": {"text": error}} for error in self.errors]
+        told: dict[str, Any] = {"executionSuccessful": not notes}
+        if notes:
+            told["toolExecutionNotifications"] = notes
+        rest = {"tool": {"driver": driver}, "invocations": [told]}
+        self._write("],")
+        sys.stdout.buffer.write(terminal.json_line(rest).rstrip(b"\n")[1:-1])
+        self._write("}]}\n")
+        sys.stdout.buffer.flush()
+
+
+def _uri(name: str) -> str:
+    """A file name as a URI reference: relative as it was given, absolute with its scheme."""
+    if name == "-":
+        return "stdin"
+    path = quote(os.fsencode(PurePath(name).as_posix()), safe="/")
+    return f"file://{path}" if path.startswith("/") else path
+
+
+FORMATS = ("text", "json", "github", "sarif")
+
+
+def report(format: str, *, verbose: bool) -> Report:
+    """The report in a format."""
+    match format:
+        case "json":
+            return Json()
+        case "github":
+            return GitHub()
+        case "sarif":
+            return Sarif()
+    return Words(verbose)
