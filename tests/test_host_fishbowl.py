@@ -399,6 +399,32 @@ def test_in_judged_the_pick_is_the_winner_and_nobody_is_accused(home):
     assert payload == {"text": "So be it.", "winner": "anna", "_tokens": 10}
 
 
+@requirement("BOWL-26")
+@pytest.mark.parametrize("kind", ["judged", "versus", "none"])
+def test_a_verdict_has_its_text_and_what_the_manifest_declares_beside_it(home, kind):
+    declared = contest(kind, output_extra_fields=["winner", "mood", "aside"])
+    reply = ruled("anna", mood="grim", aside={"to": ["bert"]}, gossip="none of it declared")
+    model = Scripted(reply)
+    payload = verdict_of(played(home, declared, {"host": model}))
+    assert payload["text"] == "So be it."
+    assert (payload["mood"], payload["aside"]) == ("grim", {"to": ["bert"]})
+    assert "gossip" not in payload
+    # The extras of a second reply count as well as those of a first.
+    model = Scripted(ruled(BAD, mood="grim"), ruled("anna", "2", mood="mild"))
+    payload = verdict_of(played(home, declared, {"host": model}, run="again"))
+    assert payload["mood"] == ("grim" if kind == "none" else "mild")
+    stubborn = Scripted(ruled(BAD, mood="grim"), ruled(BAD, mood="mild"))
+    payload = verdict_of(played(home, declared, {"host": stubborn}, run="stubborn"))
+    assert payload["mood"] == "grim"
+
+
+@requirement("BOWL-26")
+def test_offline_too_a_verdict_has_the_mood_that_its_manifest_declares(home):
+    payload = verdict_of(played(home, contest("judged", output_extra_fields=["mood"])))
+    assert payload["mood"]
+    assert payload["text"]
+
+
 def test_a_hidden_side_may_have_any_name():
     side = Competition(kind="versus", teams={"eater": ["anna"], "rest": ["bert"]}, hidden="eater")
     said = judge.with_truth(ruled("anna").payload, side)
