@@ -304,6 +304,26 @@ def test_a_score_lies_from_zero_to_one(score):
     assert (pointers({**END, "convergence_score": score}) == []) == (0 <= score <= 1)
 
 
+def test_a_question_and_its_answer_are_read_with_what_rides_along():
+    blocked = {**MOVE, "to": "blocked-on-clarification", "reason": "clarification:q7"}
+    told = {"question": "Which cat?", "expires": "2026-05-05T10:00:00Z"}
+    moved, asked = kahn_agent.facts(heard({**blocked, **told}))
+    assert isinstance(moved, Moved)
+    assert moved.phase == "waiting"
+    assert isinstance(asked, Asked)
+    assert (asked.question_id, asked.what, asked.text, asked.expires, asked.agent, asked.step) == (
+        "q7", "clarification", "Which cat?", "2026-05-05T10:00:00Z", "coder", "0",
+    )  # fmt: skip
+    _, bare = kahn_agent.facts(heard(blocked))
+    assert (bare.text, bare.expires) == ("clarification:q7", None)
+    back = {**MOVE, "from": "blocked-on-clarification", "to": "thinking"}
+    _, answered = kahn_agent.facts(
+        heard({**back, "reason": "operator_response:q7", "answer": {"cat": "Tom"}})
+    )
+    assert (answered.question_id, answered.answer) == ("q7", {"cat": "Tom"})
+    assert len(list(kahn_agent.facts(heard({**back, "reason": "timeout:q7"})))) == 1
+
+
 @requirement("KAHN-42")
 @pytest.mark.parametrize("score", [0, 0.0, 5e-324, 0.5, 1 - 2**-53, 1, 1.0])
 def test_both_ends_of_the_range_are_scores(score):
