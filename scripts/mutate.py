@@ -387,6 +387,7 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=300, help="seconds per stage of tests")
     parser.add_argument("--only", default="*", help="modules, as a pattern: dialects/kahn*")
     parser.add_argument("--stages", type=int, default=3, help="how many stages of tests at most")
+    parser.add_argument("--again", type=Path, help="only what survived in this earlier report")
     parser.add_argument("--verbose", action="store_true", help="also print what was killed")
     parser.add_argument("--trust", action="store_true", help="that the tests pass without a mutant")
     parser.add_argument("--list", action="store_true", help="print the sample and stop")
@@ -396,6 +397,9 @@ def main() -> int:
     count = len(every)
     random.Random(options.seed).shuffle(every)  # noqa: S311  # no secret
     drawn = list(islice(filter(compiles, every), options.sample or None))
+    if options.again:
+        survivors = options.again.read_text().splitlines()
+        drawn = [each for each in drawn if f"survived  {each}" in survivors]
     print(f"{options.room}: {count} mutants, {len(drawn)} drawn", flush=True)
     if options.list:
         print(*drawn, sep="\n")

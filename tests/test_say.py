@@ -7,6 +7,7 @@ import sampling as samples
 from tracklog import registry
 from tracklog.check import checker
 from tracklog.dialects import Scene
+from tracklog.dialects.tracklog import line as native_line
 from tracklog.event import Event
 from tracklog.fact import (
     FACTS,
@@ -168,11 +169,25 @@ STORY = [
 """Every kind of fact, with all that it may have and with as little as it needs."""
 
 
+BEGINNINGS = [
+    [Began(what="step", step="s", task="t"), Ended(what="step", step="s", passed=True),
+     Ended(what="run", passed=True)],
+    [Began(what="agent", agent="a", task="t"), Began(what="agent", agent="b"),
+     Began(what="step", agent="a", step="1"), Ended(what="agent", agent="a", passed=True),
+     Ended(what="agent", agent="b", passed=False, error="x")],
+    [Said(role="assistant", agent="a", blocks=(text_block("no beginning"),)),
+     Called(agent="a", tool="t", call_id="c"), Returned(agent="a", call_id="c", ok=True)],
+    [Began(what="run"), Began(what="run", task="again"), Ended(what="run", passed=False)],
+    [Ended(what="run", outcome="cancelled", passed=False)],
+]  # fmt: skip
+"""Runs that do not begin with a run, or begin twice."""
+
+
 @pytest.mark.parametrize("name", registry.dialect_names())
 def test_each_dialect_says_a_story_as_written_beside_the_samples(name):
     dialect = registry.dialect(name)
     check = checker(dialect)
-    bodies = said(dialect, STORY)
+    bodies = [body for story in (STORY, *BEGINNINGS) for body in said(dialect, story)]
     for body in bodies:
         assert isinstance(check(orjson.dumps(body)), Event), body
     path = samples.ROOT / "say" / f"{name}.jsonl"
@@ -188,6 +203,18 @@ def test_the_lines_that_a_line_was_made_of_stand_where_they_always_stood(name):
     """Lines that were converted before must still be understood."""
     inside = {"fishbowl": ("payload",), "tracklog": ("extra",)}.get(name, ())
     assert registry.dialect(name).extension == (*inside, "converted")
+
+
+def test_a_native_line_has_what_its_writer_gave():
+    origin = {"writer": "w", "fidelity": "observed"}
+    at = "2026-05-05T09:00:00Z"
+    full = native_line(Noted(label="l"), id="i", run="r", origin=origin, at=at, family="f")
+    assert orjson.loads(full) == {
+        "id": "i", "run": "r", "at": at, "fact": "Noted", "label": "l", "family": "f",
+        "origin": origin,
+    }  # fmt: skip
+    bare = native_line(Noted(label="l"), id="i", run="r", origin=origin)
+    assert "at" not in orjson.loads(bare)
 
 
 def test_the_story_has_every_kind_of_fact():
