@@ -121,6 +121,21 @@ def test_a_masker_takes_secrets_out_of_an_event_and_leaves_its_ids():
     assert (masked["seq"], masked["run_id"], masked["type"]) == (1, "r", "tool.call")
 
 
+def test_a_masker_leaves_what_is_no_secret_wherever_it_stands():
+    plain = {
+        "note": "hello", "count": 3, "none": None, "yes": True, "list": ["a", {"b": "c"}, 1.5],
+        "deep": {"API_KEY": "short", "text": "the token was refused", "half": "\ud800"},
+    }  # fmt: skip
+    event = {"seq": 1, "run_id": "r", "type": "tool.call", "payload": {"input": plain, "id": "x"}}
+    assert detectors.masker()(event) == event
+    jwt = SECRETS["jwt"]
+    event["payload"]["input"] = {"said": f"a {jwt} b", "list": [{"x": jwt}], "note": "hello"}
+    assert detectors.masker()(event)["payload"] == {
+        "input": {"said": "a [redacted:jwt] b", "list": [{"x": "[redacted:jwt]"}], "note": "hello"},
+        "id": "x",
+    }
+
+
 def test_secrets_names_the_place_that_erase_takes_and_never_the_secret(tmp_path):
     secret = SECRETS["anthropic-key"]
     lines = [line_of("hello"), line_of(f"key {secret}", id="i2"), line_of("bye", id="i3")]
