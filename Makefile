@@ -9,7 +9,7 @@ export CHROMIUM ?= /usr/bin/chromium
 unexport PYTHONDONTWRITEBYTECODE  # hundreds of processes would compile everything again
 BUILT := src/tracklog/console/index.html
 
-.PHONY: help setup run test test-python test-ts test-browser chromium screenshots cover check derive soak proof bench bench-peers lock clean
+.PHONY: help setup run test test-python test-ts test-browser chromium screenshots cover check derive soak proof mutate bench bench-peers lock clean
 
 help:  ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -83,6 +83,12 @@ soak: setup  ## The chaos of the tests, twenty times as long and never the same;
 
 proof: setup  ## Show which test proves which requirement.
 	$(BIN)/python tests/proof.py
+
+ROOM ?= dialects
+SAMPLE ?= 60
+SEED ?= 1
+mutate: setup  ## Mutation testing of a ROOM (dialects, intake, journal, folds, hosts) by a SAMPLE of mutants.
+	$(BIN)/python scripts/mutate.py $(ROOM) --sample $(SAMPLE) --seed $(SEED) --jobs 2
 
 bench: setup  ## Measure; every claim in the README is a ratio printed here.
 	$(BIN)/python bench

@@ -553,6 +553,55 @@ json_values = st.recursive(
 )
 
 
+KNOWN_EXTRAS = {
+    "run": "schema_version producer inputs_sha256 resumed status exit_code duration_ms had_output"
+    " synthetic truncated",
+    "step": "blocks status exit_code duration_ms had_output synthetic output stderr truncated",
+    "message": "provider provider_version model provider_session_id status error errors exit_code"
+    " duration_ms stop_reason turns usage cost_usd report stderr_tail turn final truncated",
+    "tool": "provider_call_id tool_server duration_ms is_error truncated",
+    "block": "part turn message_id is_error exit_code tool_name tool_id_synthetic tool_server"
+    " parent_tool_id opaque signature partial refusal provider_type truncated",
+    "envelope": "step_seq attempt frames elapsed_ms span_id parent_span_id seam lost chain",
+}
+"""The optional keys of the format, by where they stand."""
+
+
+def extended(place: str, key: str) -> dict:
+    """An event that has one more key there."""
+    match place:
+        case "envelope":
+            return body_of(**{key: None})
+        case "block":
+            return body_of(payload=said_by({**BLOCKS["text"], key: None}))
+        case "message":
+            return body_of(payload={**MESSAGE, key: None})
+        case "tool":
+            return body_of("tool.call", payload={**TOOL, key: None})
+        case "step":
+            return body_of("step.started", payload={**STEP, key: None})
+        case _:
+            return body_of("run.completed", payload={**STEP, key: None})
+
+
+@pytest.mark.parametrize("place", KNOWN_EXTRAS)
+def test_each_optional_key_is_known_in_its_place_and_others_are_found(place):
+    for key in KNOWN_EXTRAS[place].split():
+        assert "unknown-key" not in findings(extended(place, key)), key
+    assert "unknown-key" in findings(extended(place, "colour"))
+
+
+def test_a_call_is_said_with_the_provider_and_the_server_that_it_has():
+    def said_of(**more):
+        scene = Scene(RUN, "2026-05-05T09:00:00.1Z", 1, "id", {})
+        return dialect.say(Called(tool="read", call_id="c", **more), scene)["payload"]
+
+    assert said_of(provider_call_id="p", tool_server="s").items() >= {
+        "provider_call_id": "p", "tool_server": "s",
+    }.items()  # fmt: skip
+    assert not {"provider_call_id", "tool_server"} & said_of().keys()
+
+
 @requirement("AWF-7")
 @given(json_values)
 def test_a_canonical_line_is_one_line_and_reads_back_equal(value):

@@ -217,8 +217,9 @@ def test_what_is_uncertain_is_said_once_with_the_flag_to_use():
 
 def test_an_ambiguous_line_is_said_to_be_so():
     unknown_event = START.replace(b"agent_run_start", b"agent_paused")
-    message = one_problem(unknown_event + b"\n").message
-    assert message == "ambiguous: this could be kahn-agent or kahn-ci"
+    problem = one_problem(unknown_event + b"\n")
+    assert problem.message == "ambiguous: this could be kahn-agent or kahn-ci"
+    assert problem.hint == "say which one with --dialect kahn-agent"
 
 
 def test_an_object_of_no_dialect_is_not_guessed():

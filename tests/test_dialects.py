@@ -45,6 +45,10 @@ def test_facts_are_as_written_beside_the_sample(path):
 def test_odd_is_accepted_with_its_finding(path):
     _, _, findings = heard(path)
     assert samples.mark_of(path) in [finding.name for finding in findings]
+    for finding in findings:
+        assert isinstance(finding.message, str), finding
+        assert finding.message.strip(), finding
+        assert finding.level in ("info", "warning", "error"), finding
 
 
 @pytest.mark.parametrize("path", samples.of("bad"), ids=samples.name_of)

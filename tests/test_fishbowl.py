@@ -94,7 +94,7 @@ def test_the_envelope_is_exactly_eight_fields_all_required():
 
 
 @requirement("BOWL-59", "BOWL-61")
-@given(st.text().filter(lambda key: key not in FIELDS and key not in fishbowl.LATER_FIELDS))
+@given(st.text().filter(lambda key: key not in FIELDS))
 def test_any_other_field_is_refused_by_door_and_model(key):
     assert pointers({**SPOKE, key: 1}) != []
     with pytest.raises(ValidationError):
@@ -110,14 +110,14 @@ def test_the_model_forbids_extras_and_so_does_the_published_schema():
     assert published["required"] == FIELDS
 
 
-@pytest.mark.parametrize("key", fishbowl.LATER_FIELDS)
-def test_a_later_field_is_set_aside_with_a_finding_and_stays_in_the_line(key):
-    event = heard(**{key: "x"})
-    assert key not in event.body
-    assert orjson.loads(event.line)[key] == "x"
-    assert [finding.name for finding in event.odd] == ["later-field"]
+@requirement("BOWL-59", "BOWL-61")
+@pytest.mark.parametrize("key", ["session_id", "model_profile", "model_id"])
+@pytest.mark.parametrize("value", ["x", None, {}])
+def test_session_and_model_are_no_envelope_fields_and_belong_in_the_payload(key, value):
+    assert pointers({**SPOKE, key: value}) == [f"/{key}"]
     with pytest.raises(ValidationError):
-        fishbowl.Frame.model_validate({**SPOKE, key: "x"})
+        fishbowl.Frame.model_validate({**SPOKE, key: value})
+    assert heard(payload={"text": "hm", key: value}).odd == ()
 
 
 @requirement("BOWL-10", "BOWL-9")

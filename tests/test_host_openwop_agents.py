@@ -746,7 +746,15 @@ def test_what_is_told_of_a_text_while_it_grows_adds_up_to_what_is_told_of_the_wh
     assert told + redactor.text(held) == redactor.text("".join(words))
 
 
-@pytest.mark.requirement("WOP-75", "WOP-77")
+ADVERTISED = {
+    "reasoning_events": "reasoningEvents",
+    "tool_events": "toolEvents",
+    "handoff_events": "handoffEvents",
+    "decision_events": "decisionEvents",
+}
+
+
+@pytest.mark.requirement("WOP-74", "WOP-75", "WOP-77")
 @pytest.mark.parametrize(
     ("flag", "gone"),
     [
@@ -769,6 +777,16 @@ def test_what_is_not_advertised_is_not_written_and_the_run_goes_on(tmp_path, fla
         assert kinds & every == every - gone
         said = host.http.get("/.well-known/openwop").json()
         assert said["agents"]["supported"] is (flag == "streaming")
+        # Each flag says what the host does: false exactly where the events are not written.
+        block = said["capabilities"]["agents"]
+        assert {name: block[name] for name in ADVERTISED.values()} == {
+            name: setting != flag for setting, name in ADVERTISED.items()
+        }
+        if flag == "reasoning_events":
+            assert "reasoning" not in block
+        else:
+            assert block["reasoning"]["streaming"] is (flag != "streaming")
+        assert said["toolHooks"]["supported"] is (flag != "tool_events")
 
 
 @pytest.mark.requirement("WOP-81", "WOP-82")

@@ -438,6 +438,51 @@ def test_what_is_filled_into_a_shell_line_is_never_a_command(world):
         world.run(path)
 
 
+@pytest.mark.requirement("AWF-31")
+def test_a_command_block_holds_the_command_that_was_executed(world):
+    path = world.flow(
+        "resolved",
+        """
+        - {name: line, kind: command, run: "printf '%s|' {{inputs.who}} now"}
+        - {name: words, kind: command, run: [printf, "%s|", "{{inputs.who}}", "{{steps.line.result}}"]}
+        - name: each
+          kind: for_each
+          items: [one, "two three"]
+          steps: [{name: item, kind: command, run: "printf '%s|' {{item}} {{index}}"}]
+        - {name: skipped, kind: command, run: "echo {{inputs.who}}", when: "1 == 2"}
+        - {name: plain, kind: command, run: "echo a | tr a b"}
+        """,
+        head="inputs: {who: {required: true}}",
+    )
+    outcome, *_ = world.run(path, who="Ada 'L' & co")
+    assert outcome.status == "ok", outcome
+    began = {}
+    commands = []
+    for event in world.events():
+        payload = event["payload"]
+        if event["type"] == "step.started" and payload["kind"] == "command":
+            (block,) = payload["blocks"]
+            assert (block["type"], block["fidelity"]) == ("command", "router")
+            began[event["path"]] = block["command"]
+            commands.append(block["command"])
+        elif event["type"] == "step.completed" and payload["kind"] == "command":
+            if payload["status"] == "skipped":
+                continue
+            # What is on record can be run as it stands, and does what the step did.
+            again = subprocess.run(
+                ["sh", "-c", began[event["path"]]], capture_output=True, check=True
+            )
+            assert again.stdout.decode().rstrip("\n") == payload["result"]
+    assert commands == [
+        """printf '%s|' 'Ada '"'"'L'"'"' & co' now""",
+        """printf '%s|' 'Ada '"'"'L'"'"' & co' 'Ada '"'"'L'"'"' & co|now|'""",
+        "printf '%s|' one 0",
+        "printf '%s|' 'two three' 1",
+        """echo 'Ada '"'"'L'"'"' & co'""",
+        "echo a | tr a b",
+    ]
+
+
 def test_conditions_compare_what_they_refer_to():
     known = {"steps": {"a": {"result": "3", "list": [1, 2]}}}
     assert values.holds("{{steps.a.result}} >= 3", known)
@@ -519,6 +564,26 @@ def test_each_providers_own_command_line_is_asked_and_understood(world, monkeypa
     said = [e["payload"] for e in world.events() if e["type"] == "message.assistant"]
     assert [block.get("text") for each in said for block in each["blocks"]] == ["Yes."]
     assert (said[-1]["provider"], said[-1]["status"]) == (name, "ok")
+
+
+@pytest.mark.requirement("AWF-27", "AWF-32")
+@pytest.mark.parametrize("name", SPOKEN)
+def test_text_and_stream_blocks_on_disk_hold_what_the_agent_printed(world, name):
+    text = 'Yes: "{{prompt}}" \\n é \u2028 😀  two  spaces'
+    told = json.loads(json.dumps(SPOKEN[name]).replace("Yes.", json.dumps(text)[1:-1]))
+    odd = ['{"type":"zzz.unheard-of","a": [1, 2.50, null], "é":"\\u00e9"}', "no JSON at all  "]
+    raw = [json.dumps(line) for line in told]
+    printed = [raw[0], odd[0], *raw[1:-1], odd[1], raw[-1]]
+    (world.folder / "printed").write_text("\n".join(printed) + "\n", encoding="utf-8")
+    agent = f"{{provider: {name}, command: [cat, {world.folder}/printed]}}"
+    path = world.flow("one", f"- {{name: ask, kind: agent, prompt: Well, agent: {agent}}}")
+    outcome, *_ = world.run(path)
+    assert outcome.status == "ok", outcome
+    replies = [e["payload"] for e in world.events() if e["type"] == "message.assistant"]
+    blocks = [block for reply in replies for block in reply["blocks"]]
+    assert [block["text"] for block in blocks if block["type"] == "text"] == [text]
+    assert [block["chunk"] for block in blocks if block["type"] == "stream"] == odd
+    assert {block["fidelity"] for block in blocks} == {"agent_emitted"}
 
 
 @pytest.mark.requirement("AWF-68", "AWF-69")

@@ -96,6 +96,22 @@ def test_every_required_key_is_required_and_typed(body):
         assert f"/{key}" in pointers({**body, key: {}})
 
 
+TOTALS = ["total_steps", "total_tool_calls", "total_audit_checkpoints", "audits_passed", "audits_failed"]  # fmt: skip
+
+
+@requirement("KAHN-14")
+@pytest.mark.parametrize("key", TOTALS)
+def test_a_total_is_a_whole_number_and_the_duration_any_number(key):
+    for good in (0, 1, 12, 2**40):
+        assert heard({**END, key: good}).body[key] == good
+    for bad in (0.5, 11.5, 12.000001, -1, -0.5, "12", True, None, [], {}):
+        assert pointers({**END, key: bad}) == [f"/{key}"], bad
+    for good in (0, 65, 65.5):
+        assert pointers({**END, "total_duration_s": good}) == []
+    for bad in ("65", True, None):
+        assert pointers({**END, "total_duration_s": bad}) == ["/total_duration_s"]
+
+
 @requirement("KAHN-6", "KAHN-8", "KAHN-10", "KAHN-13", "KAHN-15", "KAHN-43")
 @pytest.mark.parametrize(
     ("body", "optional"),
@@ -222,6 +238,17 @@ def test_a_checkpoint_id_is_what_its_pattern_says(text):
     assert (pointers({**AUDIT, "checkpoint_id": text}) == []) == good
 
 
+@requirement("KAHN-31", "KAHN-33")
+@pytest.mark.parametrize(
+    ("body", "key", "longest"), [(START, "agent_id", 64), (AUDIT, "checkpoint_id", 128)]
+)
+def test_an_id_has_from_one_character_to_its_limit(body, key, longest):
+    for good in ("a", "7", "a" * (longest - 1), "a" * longest, "a:-" * (longest // 3)):
+        assert pointers({**body, key: good}) == [], len(good)
+    for bad in ("", "a" * (longest + 1), "a" * (longest * 2), "a" * longest + "\n"):
+        assert pointers({**body, key: bad}) == [f"/{key}"], len(bad)
+
+
 @requirement("KAHN-31", "KAHN-32", "KAHN-33", "KAHN-34")
 def test_namespaces_are_written_with_colons():
     heard({**START, "agent_id": "claude-subagent:explore"})
@@ -283,6 +310,41 @@ def test_an_audit_without_an_agent_is_about_the_run():
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_score_lies_from_zero_to_one(score):
     assert (pointers({**END, "convergence_score": score}) == []) == (0 <= score <= 1)
+
+
+def test_a_question_and_its_answer_are_read_with_what_rides_along():
+    blocked = {**MOVE, "to": "blocked-on-clarification", "reason": "clarification:q7"}
+    told = {"question": "Which cat?", "expires": "2026-05-05T10:00:00Z"}
+    moved, asked = kahn_agent.facts(heard({**blocked, **told}))
+    assert isinstance(moved, Moved)
+    assert moved.phase == "waiting"
+    assert isinstance(asked, Asked)
+    assert (asked.question_id, asked.what, asked.text, asked.expires, asked.agent, asked.step) == (
+        "q7", "clarification", "Which cat?", "2026-05-05T10:00:00Z", "coder", "0",
+    )  # fmt: skip
+    _, bare = kahn_agent.facts(heard(blocked))
+    assert (bare.text, bare.expires) == ("clarification:q7", None)
+    back = {**MOVE, "from": "blocked-on-clarification", "to": "thinking"}
+    _, answered = kahn_agent.facts(
+        heard({**back, "reason": "operator_response:q7", "answer": {"cat": "Tom"}})
+    )
+    assert (answered.question_id, answered.answer) == ("q7", {"cat": "Tom"})
+    assert len(list(kahn_agent.facts(heard({**back, "reason": "timeout:q7"})))) == 1
+
+
+@requirement("KAHN-42")
+@pytest.mark.parametrize("score", [0, 0.0, 5e-324, 0.5, 1 - 2**-53, 1, 1.0])
+def test_both_ends_of_the_range_are_scores(score):
+    event = heard({**END, "convergence_score": score})
+    (ended,) = kahn_agent.facts(event)
+    assert isinstance(ended, Ended)
+    assert ended.score == score
+
+
+@requirement("KAHN-42")
+@pytest.mark.parametrize("score", [-5e-324, -1, 1 + 2**-52, 1.01, 2, 100, "1", True, None])
+def test_just_outside_the_range_is_no_score(score):
+    assert pointers({**END, "convergence_score": score}) == ["/convergence_score"]
 
 
 @requirement("KAHN-43")

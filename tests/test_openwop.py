@@ -259,6 +259,18 @@ def test_messages_of_an_agent_of_a_group_name_the_group(group, found):
     assert names(log(("conversation.exchanged", {**EXCHANGED, "turn": turn}))) == found
 
 
+@requirement("WOP-16")
+def test_an_agent_that_left_its_group_need_not_name_it():
+    message = {"messageId": "m", "from": AGENT, "content": 1, "ts": 1}
+    written = {"channel": "c", "value": message, "reducer": "append"}
+    written["writtenAt"] = "2026-05-11T09:00:00Z"
+    again = ("node.started", {"nodeId": "n2", "typeId": "t", "agent": REF})
+    shared = {**REF, "agentSharing": "shared:g1"}
+    left = names(log(again, ("channel.written", written), agent=shared))
+    assert "group-id-missing" not in left
+    assert "group-id-missing" in names(log(("channel.written", written), again, agent=shared))
+
+
 # Manifests
 
 GOOD_IDS = ["core.a", "core.a.b", "core.conformance.low-conf_1", AGENT, "local.o_1.p.aB"]
@@ -292,6 +304,7 @@ def test_an_id_of_the_hosts_own_has_no_manifest():
     assert check_manifest(MANIFEST) == []
     (found,) = check_manifest({**MANIFEST, "agentId": "host:lead"})
     assert (found.name, found.level) == ("host-id-in-manifest", "error")
+    assert found.message.startswith("host:lead: ")
     claimed = {"agentId": "host:lead", "sourceManifestId": "acme"}
     assert names(log(agent=claimed)) == ["host-id-in-manifest"]
     assert names(log(agent={"agentId": "host:lead"})) == []
@@ -952,8 +965,14 @@ def test_the_advertised_token_limit_bounds_a_summary():
 @pytest.mark.parametrize("place", ["value", "key", "list"])
 def test_what_looks_like_a_secret_is_found_wherever_it_stands(secret, place):
     arguments = {"value": {"a": secret}, "key": {secret: 1}, "list": [[{"x": [secret]}]]}[place]
-    called = ("agent.toolCalled", {**CALLED, "arguments": arguments})
-    assert "secret-shape" in names(log(called, ("agent.toolReturned", RETURNED, 2)))
+    beside = {"first": "plain", "then": arguments, "last": ["plain", {"a": "plain"}]}
+    for nested in (arguments, beside, [beside, "plain"], [{"z": 1}, beside, {"y": {}}]):
+        called = ("agent.toolCalled", {**CALLED, "arguments": nested})
+        logged = log(called, ("agent.toolReturned", RETURNED, 2))
+        assert "secret-shape" in names(logged)
+        # Such a line is not carried whole by what it is converted to.
+        whole = [dialect.carries(heard(body), ()) for body in logged]
+        assert whole.count(False) == 1
 
 
 @pytest.mark.parametrize(

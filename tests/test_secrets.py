@@ -5,10 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collecting import Collector
 from forking import tracklog
 from tracklog import detectors
 from tracklog.home import Home
 from tracklog.importing import Importing
+from tracklog.recorder import Recorder
 
 LETTERS = "Zk9QmW3xVb7TnR5yLcD1sFhJ8pGqE2uA4wXoN6iKtBzMrYvCgHdSfUjPeOl0"
 
@@ -117,6 +119,21 @@ def test_a_masker_takes_secrets_out_of_an_event_and_leaves_its_ids():
     assert masked["payload"]["input"] == {"env": {"API_KEY": "[redacted:assignment]"}, "n": 1}
     assert masked["payload"]["blocks"] == ["x [redacted:jwt]"]
     assert (masked["seq"], masked["run_id"], masked["type"]) == (1, "r", "tool.call")
+
+
+def test_a_masker_leaves_what_is_no_secret_wherever_it_stands():
+    plain = {
+        "note": "hello", "count": 3, "none": None, "yes": True, "list": ["a", {"b": "c"}, 1.5],
+        "deep": {"API_KEY": "short", "text": "the token was refused", "half": "\ud800"},
+    }  # fmt: skip
+    event = {"seq": 1, "run_id": "r", "type": "tool.call", "payload": {"input": plain, "id": "x"}}
+    assert detectors.masker()(event) == event
+    jwt = SECRETS["jwt"]
+    event["payload"]["input"] = {"said": f"a {jwt} b", "list": [{"x": jwt}], "note": "hello"}
+    assert detectors.masker()(event)["payload"] == {
+        "input": {"said": "a [redacted:jwt] b", "list": [{"x": "[redacted:jwt]"}], "note": "hello"},
+        "id": "x",
+    }
 
 
 def test_secrets_names_the_place_that_erase_takes_and_never_the_secret(tmp_path):
@@ -283,3 +300,89 @@ def test_erasing_a_record_takes_the_blob_that_only_it_spoke_of(tmp_path):
         done = home.erase("r1", leak.seq, reason="a token", by="me")
         assert done.also == (f"blobs/{name}",)
         assert list(home.blobs.list()) == []
+
+
+EVERY_SECRET = " ".join([*SECRETS.values(), *("".join(parts) for parts in AROUND.values())])
+
+
+def awf_lines(text: str) -> list[bytes]:
+    """A prompt, a system prompt, a reply, and a call with its arguments and its result."""
+    run = "3f1c1f2e-9a5b-4c7d-8e21-0a1b2c3d4e5f"
+    word = {"type": "text", "fidelity": "agent_emitted", "text": text}
+    tool = {"name": "sh", "call_id": "t", "fidelity": "router", "output": None, "input": None}
+    call = {"type": "tool_use", "fidelity": "router", "tool_name": "sh", "tool_id": "t"}
+    call["tool_input"] = {"env": text, text: 1}
+    result = {"type": "tool_result", "tool_id": "t", "fidelity": "router", "tool_content": text}
+    said = [
+        ("message.user", {"role": "user", "blocks": [word], "system_prompt": text}),
+        ("message.assistant", {"role": "assistant", "blocks": [word]}),
+        ("tool.call", {**tool, "input": {"env": text, text: 1}, "blocks": [call]}),
+        ("tool.result", {**tool, "output": text, "blocks": [result]}),
+    ]
+    envelope = {"run_id": run, "path": "a", "iteration": 0, "timestamp": "2026-05-05T09:00:00Z"}
+    return [
+        orjson.dumps({"seq": n, "type": kind, **envelope, "payload": payload})
+        for n, (kind, payload) in enumerate(said, 1)
+    ]
+
+
+@pytest.mark.requirement("AWF-71")
+@pytest.mark.parametrize("way", ["record", "serve"])
+def test_no_secret_is_masked_by_default_on_the_way_into_a_journal(tmp_path, way):
+    lines = awf_lines(EVERY_SECRET)
+    assert {found.name for found in detectors.find(lines[0])} >= {*SECRETS, *AROUND} - {
+        "assignment"
+    }
+    if way == "record":
+        given = b"\n".join(lines) + b"\n"
+        done = tracklog(tmp_path, "record", "--dialect", "awf", given=given)
+        assert done.returncode == 0, done.stderr
+    else:
+        collector = Collector(tmp_path)
+        try:
+            assert collector.post(lines, "awf").json()["accepted"] == len(lines)
+        finally:
+            collector.stop()
+    with Home(tmp_path, readonly=True) as home:
+        records = home.journal.read()
+        assert [record.line for record in records] == lines
+        assert [tuple(record.redacted) for record in records] == [()] * len(lines)
+
+
+@pytest.mark.requirement("AWF-71", "AWF-21")
+def test_a_workflow_records_prompt_system_prompt_and_arguments_with_their_secrets(tmp_path):
+    (tmp_path / "plugins.py").write_text("def show(env): return env\n")
+    flow = {
+        "name": "leaky",
+        "tools": {"show": "plugins.py:show"},
+        "steps": [
+            {"name": "ask", "kind": "agent", "prompt": EVERY_SECRET, "on_error": "continue",
+             "agent": {"command": ["cat"], "system": EVERY_SECRET, "stdin": "{{prompt}}"}},
+            {"name": "call", "kind": "operation", "tool": "show", "input": {"env": EVERY_SECRET}},
+        ],
+    }  # fmt: skip
+    (tmp_path / "flow.yaml").write_bytes(orjson.dumps(flow))  # JSON is YAML
+    done = tracklog(tmp_path / "home", "host", "workflow", tmp_path / "flow.yaml")
+    assert done.returncode == 0, done.stderr
+    with Home(tmp_path / "home", readonly=True) as home:
+        records = home.journal.read()
+        told = [orjson.loads(record.line) for record in records]
+    assert not any(record.redacted for record in records)
+    (asked,) = [body["payload"] for body in told if body["type"] == "message.user"]
+    assert {block.get("part"): block["text"] for block in asked["blocks"]} == {
+        "system_prompt": EVERY_SECRET, "prompt": EVERY_SECRET,
+    }  # fmt: skip
+    (called,) = [body["payload"] for body in told if body["type"] == "tool.call"]
+    assert called["input"] == {"env": EVERY_SECRET}
+    (returned,) = [body["payload"] for body in told if body["type"] == "tool.result"]
+    assert returned["output"] == EVERY_SECRET
+
+
+@pytest.mark.requirement("AWF-71", "AWF-72")
+def test_a_recorder_masks_no_secret_by_default(tmp_path):
+    bodies = [orjson.loads(line) for line in awf_lines(EVERY_SECRET)]
+    with Recorder.open(bodies[0]["run_id"], tmp_path) as recorder:
+        for body in bodies:
+            recorder.record(body["type"], body["payload"], path="a")
+    written = [orjson.loads(line) for line in recorder.path.read_bytes().splitlines()]
+    assert [line["payload"] for line in written] == [body["payload"] for body in bodies]

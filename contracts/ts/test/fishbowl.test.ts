@@ -26,9 +26,10 @@ describe("the envelope", () => {
     expect(FishbowlEventSchema.safeParse({ ...spoke, mood: "bright" }).success).toBe(false);
   });
 
-  test("sets aside the three later fields, which it never declares", () => {
-    const later = { ...spoke, session_id: "s", model_profile: "fast", model_id: null };
-    expect(parse(later)).toEqual({ ok: true, event: spoke });
+  test.each(["session_id", "model_profile", "model_id"])("[BOWL-59] has no %s", (key) => {
+    refuses(parse, { ...spoke, [key]: "x" }, `/${key}`);
+    refuses(parse, { ...spoke, [key]: null }, `/${key}`);
+    expect(parse({ ...spoke, payload: { [key]: "x" } }).ok).toBe(true);
   });
 
   test("[BOWL-4, BOWL-6, BOWL-7] has a counter, an object and a moment in UTC", () => {

@@ -64,9 +64,6 @@ IMPORTANCE = {
 
 USUAL_IMPORTANCE = 0.5
 
-LATER_FIELDS = ("session_id", "model_profile", "model_id")
-"""Envelope fields that others write and we never do."""
-
 KIND = r"^[a-z][a-z0-9]*(\.[a-z][a-z0-9]*)+$"
 CREATED_AT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|\+00:00)$"
 
@@ -120,18 +117,6 @@ def read(body: Body) -> Envelope:
     get = body.get
     run, kind, at = get("run_id", ""), get("kind", ""), get("created_at")
     return run, kind, at, get("id"), get("actor"), None, None
-
-
-def tolerate(body: Body) -> tuple[Body, list[Finding]]:
-    """F1: the three later fields are set aside; they stay in the stored line."""
-    found = [
-        Finding("later-field", f"{key} is no field of the envelope and was set aside")
-        for key in LATER_FIELDS
-        if key in body
-    ]
-    if not found:
-        return body, []
-    return {key: value for key, value in body.items() if key not in LATER_FIELDS}, found
 
 
 ROLES: dict[str, Role] = {
@@ -523,7 +508,6 @@ dialect = Dialect(
     rest=rest,
     say=say,
     extension=("payload", "converted"),
-    tolerate=tolerate,
     contract="fishbowl",
     version_key="schema_version",
     current=1,

@@ -3,7 +3,7 @@
 import * as z from "zod";
 
 import { Count, JsonObject, Name, moment } from "../shape.js";
-import { type Body, type Dialect, parser } from "../stream.js";
+import { type Dialect, parser } from "../stream.js";
 
 /** Lower-case words joined by dots, at least two; open, so that a scenario mints its own. */
 export const KindSchema = z.string().regex(/^[a-z][a-z0-9]*(\.[a-z][a-z0-9]*)+$/);
@@ -26,20 +26,11 @@ export const FishbowlEventSchema = z.strictObject({
 
 export type FishbowlEvent = z.infer<typeof FishbowlEventSchema>;
 
-const LATER_FIELDS = ["session_id", "model_profile", "model_id"];
-
-/** F1: envelope fields that others write are set aside, and never written here. */
-function tolerate(body: Body): Body {
-  if (!LATER_FIELDS.some((key) => Object.hasOwn(body, key))) return body;
-  return Object.fromEntries(Object.entries(body).filter(([key]) => !LATER_FIELDS.includes(key)));
-}
-
 export const dialect = {
   name: "fishbowl",
   kindKey: "kind",
   kinds: {},
   other: FishbowlEventSchema,
-  tolerate,
 } satisfies Dialect;
 
 export const parseFishbowlEvent = parser<FishbowlEvent>(dialect);

@@ -60,8 +60,9 @@ def take_turn(
     if reply is None:
         return None
     kind, coerced_from = authorise(prompt.player, reply.kind, mode)
-    if kind == VERDICT and not reply.settled:
-        reply = validate_winner(reply, ask, prompt.player, contest, cast)
+    if kind == VERDICT:
+        again = None if reply.settled else ask
+        reply = validate_winner(reply, again, prompt.player, contest, cast)
     payload = reply.payload
     if not judge.usable(payload):
         raise ModelFailed(
@@ -73,16 +74,22 @@ def take_turn(
 
 
 def validate_winner(
-    first: Reply, ask: Ask, player: Manifest, contest: Competition, cast: Collection[str]
+    first: Reply, ask: Ask | None, player: Manifest, contest: Competition, cast: Collection[str]
 ) -> Reply:
-    """The verdict with a winner who exists: an unknown one is asked for again, exactly once."""
+    """The verdict with a winner who exists, or with none.
+
+    In a competition the winner is validated whatever the manifest declares: an invalid one is
+    asked for again, exactly once. `ask` is None where nobody can be asked, as on a tape.
+    """
     payload = judge.with_clean_scores(first.payload, player, contest, cast)
+    if not judge.has_winner(contest):
+        return first._replace(payload=judge.without_winner(payload))
     first = first._replace(payload=payload)
     names = judge.vocabulary(contest, cast)
-    if not judge.is_validated(player, contest) or judge.names_nobody_else(payload, names):
+    if judge.names_nobody_else(payload, names):
         return first
     try:
-        second = ask(judge.correction(payload["winner"], names))
+        second = ask(judge.correction(payload["winner"], names)) if ask else None
     except ModelFailed:
         second = None
     if second is None:
@@ -101,7 +108,7 @@ def validate_winner(
 
 
 def _fit(player: Manifest, payload: Body) -> Body:
-    """What the manifest declares; a winner that nobody declared rides along untouched."""
+    """What the manifest declares, and the winner: a verdict may name one, declared or not."""
     kept = {"text", "winner", *player.output_extra_fields}
     fit = {key: value for key, value in payload.items() if key in kept}
     if isinstance(fit.get("text"), str):

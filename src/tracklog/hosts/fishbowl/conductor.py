@@ -202,28 +202,13 @@ class Conductor:
         if reply is None:
             return
         if reply.kind == VERDICT and not reply.settled:
-            payload = self._ruled(payload, player.name, player.handler, model.offline)
+            payload = judge.with_truth(payload, contest, self.scenario.secrets)
         meter: Body = {"_tokens": reply.tokens} if reply.tokens else {}
         if reply.cost:
             meter["_cost_usd"] = reply.cost
         if reply.calls != 1:
             meter["_calls"] = reply.calls
         self._say(reply.kind, player.name, payload | meter, unless_closed=not forced)
-
-    def _ruled(self, payload: Body, name: str, handler: str | None, offline: bool) -> Body:
-        """What code has to say about a verdict."""
-        scenario = self.scenario
-        if handler == "judged-competition":
-            spoken = {mind.player.name: mind.spoken for mind in self.state.minds}
-            payload = judge.with_repair(payload, name, spoken)
-        return judge.with_truth(
-            payload,
-            name,
-            scenario.competition,
-            self._names,
-            offline=offline,
-            secrets=scenario.secrets,
-        )
 
     def _reflect(self, mind: Mind) -> None:
         prompt = self._prompt(mind, [REFLECTION], mind.pending)

@@ -1,6 +1,5 @@
 """What a verdict may say: winners who exist, scores in range, and the truth where code knows it."""
 
-import re
 from collections.abc import Collection, Mapping
 from math import isnan
 from typing import Any
@@ -17,10 +16,9 @@ def vocabulary(contest: Competition, cast: Collection[str]) -> list[str]:
     return [*cast, *(contest.teams or ())]
 
 
-def is_validated(player: Manifest, contest: Competition) -> bool:
-    """Whether a winner is looked at; else the verdict passes through as it is."""
-    declared = "winner" in player.output_extra_fields
-    return player.role == "judge" and contest.kind != "none" and declared
+def has_winner(contest: Competition) -> bool:
+    """Whether a verdict may name a winner; then the winner is always validated."""
+    return contest.kind != "none"
 
 
 def usable(payload: Body) -> bool:
@@ -45,9 +43,14 @@ def correction(winner: Any, names: Collection[str]) -> str:
     return f"{winner!r} cannot win. Name one of: {', '.join(names)}. Or name nobody."
 
 
+def without_winner(payload: Body) -> Body:
+    """The verdict of a run without a competition: nobody wins there (BOWL-24)."""
+    return {key: value for key, value in payload.items() if key != "winner"}
+
+
 def no_contest(payload: Body) -> Body:
-    """The verdict after two bad picks: its text ships, its winner does not."""
-    return {key: value for key, value in payload.items() if key != "winner"} | {"no_contest": True}
+    """The verdict after two invalid winners: its text ships, its winner does not."""
+    return without_winner(payload) | {"no_contest": True}
 
 
 def with_clean_scores(
@@ -85,24 +88,17 @@ def _mark(value: Any) -> float | None:
 
 
 def with_truth(
-    payload: Body,
-    judge: str,
-    contest: Competition,
-    cast: Collection[str],
-    *,
-    offline: bool,
-    secrets: Mapping[str, str] | None = None,
+    payload: Body, contest: Competition, secrets: Mapping[str, str] | None = None
 ) -> Body:
     """The verdict on who is hidden, settled by code: who was accused, and which side won by it.
 
     Without a hidden side, after `no_contest` and without an accusation nothing is stamped (F9).
+    The text of a verdict is never searched for a name: a missing winner stays missing.
     """
     hidden, teams = contest.hidden_team, contest.teams or {}
     if contest.kind != "versus" or hidden is None or payload.get("no_contest"):
         return payload
     accused = payload.get("winner")
-    if not accused and offline:
-        accused = mentioned(payload.get("text", ""), [name for name in cast if name != judge])
     if not isinstance(accused, str) or not accused:
         return payload
     (other,) = teams.keys() - {hidden}
@@ -116,29 +112,3 @@ def with_truth(
             for name, secret in secrets.items()
         ]
     return payload | truth
-
-
-def mentioned(text: str, names: Collection[str], *, whole: bool = False) -> str | None:
-    """The player whom a text names first, by its whole name or by the tail of it."""
-    found = []
-    for name in names:
-        called = name if whole else name.rpartition("-")[2]
-        match = re.search(rf"(?<!\w){re.escape(called)}(?!\w)", text, re.IGNORECASE)
-        if match:
-            found.append((match.start(), name))
-    return min(found)[1] if found else None
-
-
-def with_repair(payload: Body, judge: str, spoken: Mapping[str, int]) -> Body:
-    """A judged verdict that names nobody gets whom its text names, else who spoke most.
-
-    It defers to `no_contest`: what two replies did not settle is not settled by a guess.
-    """
-    if payload.get("winner") or payload.get("no_contest"):
-        return payload
-    players = {name: count for name, count in spoken.items() if name != judge}
-    winner = mentioned(payload.get("text", ""), players, whole=True)
-    if winner is None:
-        most = max(players.values(), default=0)
-        winner = next((name for name, count in players.items() if count == most and count), None)
-    return payload | {"winner": winner} if winner else payload

@@ -1,0 +1,455 @@
+"""Mutation testing of one room: which small faults in the code does no test notice?
+
+`make mutate ROOM=dialects SAMPLE=60` draws a seeded sample of mutants, runs the tests of each
+mutated module and prints what was killed and what survived. It works on a copy in a temporary
+folder; the working tree is never touched. A mutant changes one thing: a comparison, a boolean, a
+number, a word, an operator, a condition, a returned value, or a statement that is left out.
+
+Not mutated: docstrings, annotations (but the limits inside them are), imports, `assert`,
+decorators of dataclasses, and strings with a space in them, which are messages for people.
+"""
+
+import argparse
+import ast
+import fnmatch
+import importlib.util
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from queue import Queue
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = "src/tracklog"
+COPIED = ("src", "tests", "scripts", "contracts", "examples", "docs", "bench")
+NOT_COPIED = ("node_modules", "__pycache__", ".hypothesis", ".ready")
+
+ROOMS: dict[str, tuple[str, ...]] = {
+    "dialects": ("dialects/*.py", "dialects/*/*.py"),
+    "intake": ("intake.py", "identities.py", "check.py", "lines.py", "detectors.py"),
+    "journal": (
+        "journal.py", "frame.py", "chain.py", "segments/*.py", "stores/*.py", "marks.py",
+        "verify.py", "retention.py", "refused.py",
+    ),
+    "folds": ("folds/*.py",),
+    "hosts": ("hosts/*.py", "hosts/*/*.py"),
+}  # fmt: skip
+
+TESTS: list[tuple[str, tuple[str, ...]]] = [
+    ("dialects/fishbowl.py", ("dialects fishbowl", "say round_trips host_fishbowl", "convert")),
+    ("dialects/awf/*", ("dialects awf", "say round_trips transcript", "convert parity")),
+    ("dialects/openwop/*", ("dialects openwop", "say round_trips host_openwop", "convert parity")),
+    ("dialects/kahn*", ("dialects kahn", "say round_trips check", "convert emitters")),
+    ("dialects/ralph.py", ("dialects kahn", "say round_trips check", "convert emitters")),
+    ("dialects/tracklog.py", ("dialects check", "say round_trips importers", "convert parity")),
+    ("dialects/*", ("dialects kahn awf fishbowl openwop", "say round_trips check", "convert")),
+    ("check.py", ("check dialects", "intake kahn fishbowl cli", "parity collector")),
+    ("lines.py", ("check intake", "cli_journal follow importing", "collector recorder")),
+    ("detectors.py", ("secrets", "recorder")),
+    ("intake.py", ("intake", "secrets kin cli_journal", "collector importing")),
+    ("identities.py", ("intake", "kin importing cli_journal", "collector otlp")),
+    ("folds/*", ("folds", "kin answers board top tables", "index exporters story why")),
+    ("hosts/fishbowl/*", ("host_fishbowl", "host_control tape host_fishbowl_models")),
+    ("hosts/workflow/*", ("host_workflow", "host_control tape host_workflow_models")),
+    ("hosts/openwop/*", ("host_openwop", "host_openwop_agents", "host_openwop_models tape")),
+    ("hosts/*", ("host_control host_fishbowl", "host_openwop host_workflow tape")),
+    ("retention.py", ("retention", "cli_journal")),
+    ("verify.py", ("verify", "anomalies cli_journal")),
+    ("stores/*", ("stores", "journal collector")),
+    ("*", ("journal", "intake verify stores", "anomalies retention cli_journal collector")),
+]
+"""The tests of a module, in stages: a mutant that one stage kills is not tried in the next.
+Names of files, without `test_` and `.py`."""
+
+
+class Mutant(NamedTuple):
+    """One changed place in one file."""
+
+    module: str
+    line: int
+    begin: int
+    """In the bytes of the file."""
+    end: int
+    old: str
+    new: str
+    what: str
+
+    def __str__(self) -> str:
+        old, new = (" ".join(text.split())[:70] for text in (self.old, self.new))
+        return f"{self.module}:{self.line}: {self.what}: {old} → {new}"
+
+
+COMPARED = {
+    ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==",
+    ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in",
+}  # fmt: skip
+CALCULATED = {
+    ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "/", ast.Mod: "/",
+    ast.BitOr: "&", ast.BitAnd: "|", ast.LShift: ">>", ast.RShift: "<<", ast.Pow: "*",
+}  # fmt: skip
+PLAIN = ("dataclass", "cache", "lru_cache", "overload", "property")
+
+
+class Finder(ast.NodeVisitor):
+    """Collects the mutants of one module."""
+
+    def __init__(self, module: str, source: bytes) -> None:
+        self.module, self.source = module, source
+        self.mutants: list[Mutant] = []
+        self._starts = [0]
+        for line in source.splitlines(keepends=True):
+            self._starts.append(self._starts[-1] + len(line))
+
+    def add(self, node: ast.AST, new: str, what: str) -> None:
+        place: ast.expr = node  # type: ignore[assignment]  # whatever has a place in the source
+        begin = self._starts[place.lineno - 1] + place.col_offset
+        end = self._starts[(place.end_lineno or 0) - 1] + (place.end_col_offset or 0)
+        old = self.source[begin:end].decode()
+        self.mutants.append(Mutant(self.module, place.lineno, begin, end, old, new, what))
+
+    def text(self, node: ast.expr) -> str:
+        return ast.unparse(node)
+
+    def visit_Module(self, node: ast.Module) -> None:
+        self._body(node.body)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self._body(node.body)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        for default in [*node.args.defaults, *filter(None, node.args.kw_defaults)]:
+            self.visit(default)
+        for decorator in node.decorator_list:
+            if not any(word in self.text(decorator) for word in PLAIN):
+                self.visit(decorator)
+        self._body(node.body)
+
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815  # the name that ast calls
+
+    def _body(self, body: list[ast.stmt]) -> None:
+        for statement in body:
+            if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
+                self.visit(statement)  # all but docstrings
+
+    def visit_Import(self, node: ast.Import) -> None: ...
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None: ...
+
+    def visit_Assert(self, node: ast.Assert) -> None: ...
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        self._limits(node.annotation)
+        if node.value is not None:
+            self.visit(node.value)
+
+    def _limits(self, annotation: ast.expr) -> None:
+        """The numbers and flags of `Field(ge=0)` inside an annotation, and nothing else of it."""
+        for part in ast.walk(annotation):
+            if isinstance(part, ast.Call):
+                for keyword in part.keywords:
+                    self.visit(keyword.value)
+
+    def visit_If(self, node: ast.If) -> None:
+        if "TYPE_CHECKING" in self.text(node.test):
+            return
+        self._condition(node.test)
+        self._body(node.body)
+        self._body(node.orelse)
+
+    def visit_While(self, node: ast.While) -> None:
+        self._condition(node.test)
+        self._body(node.body)
+
+    def visit_IfExp(self, node: ast.IfExp) -> None:
+        self._condition(node.test)
+        self.visit(node.body)
+        self.visit(node.orelse)
+
+    def visit_comprehension(self, node: ast.comprehension) -> None:
+        self.visit(node.iter)
+        for test in node.ifs:
+            self._condition(test)
+
+    def _condition(self, test: ast.expr) -> None:
+        if not isinstance(test, ast.Compare | ast.UnaryOp | ast.Constant):
+            self.add(test, f"(not ({self.text(test)}))", "negated condition")
+        self.visit(test)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        for place, kind in enumerate(node.ops):
+            words = [self.text(node.left)]
+            for n, (kind_here, right) in enumerate(zip(node.ops, node.comparators, strict=True)):
+                sign = COMPARED[type(kind_here)] if n == place else _sign(kind_here)
+                words += [sign, f"({self.text(right)})"]
+            self.add(node, f"(({words[0]}) {' '.join(words[1:])})", f"comparison {_sign(kind)}")
+        self.generic_visit(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+        word = "or" if isinstance(node.op, ast.And) else "and"
+        parts = f" {word} ".join(f"({self.text(value)})" for value in node.values)
+        self.add(node, f"({parts})", f"{word} for its opposite")
+        self.generic_visit(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
+        if isinstance(node.op, ast.Not):
+            self.add(node, f"({self.text(node.operand)})", "not removed")
+        elif isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant):
+            self.add(node, f"({self.text(node.operand)})", "minus removed")
+        self.visit(node.operand)
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        if sign := CALCULATED.get(type(node.op)):
+            new = f"(({self.text(node.left)}) {sign} ({self.text(node.right)}))"
+            self.add(node, new, "operator")
+        self.generic_visit(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        self.add(node, f"{self.text(node.target)} = {self.text(node.value)}", "+= for =")
+        self.visit(node.value)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        names = self.text(node.targets[0])
+        plain = not (isinstance(node.value, ast.Constant) and node.value.value is None)
+        if plain and names.islower() and not names.startswith("__"):
+            targets = " = ".join(map(self.text, node.targets))
+            if not isinstance(node.targets[0], ast.Tuple):
+                self.add(node, f"{targets} = None", "assigned None")
+        self.visit(node.value)
+
+    def visit_Return(self, node: ast.Return) -> None:
+        value = node.value
+        if value is None:
+            return
+        if not isinstance(value, ast.Constant):
+            self.add(node, "return None", "returned None")
+        self.visit(value)
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        if isinstance(node.value, ast.Call | ast.Await | ast.Yield | ast.YieldFrom):
+            empty = isinstance(node.value, ast.Yield | ast.YieldFrom)
+            self.add(node, "yield from ()" if empty else "pass", "statement removed")
+        self.visit(node.value)
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        self.add(node, "pass", "raise removed")
+
+    def visit_Break(self, node: ast.Break) -> None:
+        self.add(node, "continue", "break for continue")
+
+    def visit_Continue(self, node: ast.Continue) -> None:
+        self.add(node, "break", "continue for break")
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                self.visit(part.value)
+
+    def visit_match_case(self, node: ast.match_case) -> None:
+        if node.guard is not None:
+            self._condition(node.guard)
+        self._body(node.body)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        value = node.value
+        if isinstance(value, bool):
+            self.add(node, str(not value), "boolean")
+        elif isinstance(value, int | float):
+            self.add(node, repr(value + 1), "number")
+        elif isinstance(value, str) and value and " " not in value:
+            self.add(node, repr(f"XX{value}XX"), "word")
+
+
+def _sign(kind: ast.cmpop) -> str:
+    signs = {
+        "Lt": "<", "LtE": "<=", "Gt": ">", "GtE": ">=", "Eq": "==", "NotEq": "!=", "Is": "is",
+        "IsNot": "is not", "In": "in", "NotIn": "not in",
+    }  # fmt: skip
+    return signs[type(kind).__name__]
+
+
+def mutated(source: bytes, mutant: Mutant) -> bytes:
+    """The file with that one change."""
+    return source[: mutant.begin] + mutant.new.encode() + source[mutant.end :]
+
+
+def compiles(mutant: Mutant) -> bool:
+    """Whether the mutated file is a program at all."""
+    source = (ROOT / PACKAGE / mutant.module).read_bytes()
+    try:
+        compile(mutated(source, mutant), mutant.module, "exec")
+    except SyntaxError:
+        return False
+    return True
+
+
+def modules_of(room: str) -> list[str]:
+    """The modules of a room, below the package."""
+    paths = (ROOT / PACKAGE).rglob("*.py")
+    names = sorted(str(path.relative_to(ROOT / PACKAGE)) for path in paths)
+    deep = [(pattern, pattern.count("/")) for pattern in ROOMS[room]]
+    return [
+        name
+        for name in names
+        if any(fnmatch.fnmatch(name, each) and name.count("/") == depth for each, depth in deep)
+    ]
+
+
+def mutants_of(modules: Sequence[str]) -> Iterator[Mutant]:
+    for module in modules:
+        source = (ROOT / PACKAGE / module).read_bytes()
+        finder = Finder(module, source)
+        finder.visit(ast.parse(source))
+        yield from sorted(set(finder.mutants))
+
+
+def stages_of(module: str) -> list[list[str]]:
+    """The test files of a module, stage by stage."""
+    names = next(stages for pattern, stages in TESTS if fnmatch.fnmatch(module, pattern))
+    return [[f"tests/test_{name}.py" for name in stage.split()] for stage in names]
+
+
+class Workplace:
+    """A copy of the tree in which one mutant at a time lives."""
+
+    def __init__(self, folder: Path, limit: float, stages: int = 3) -> None:
+        self.folder, self.limit, self.stages = folder, limit, stages
+        leave = shutil.ignore_patterns(*NOT_COPIED)
+        for name in COPIED:
+            shutil.copytree(ROOT / name, folder / name, ignore=leave, symlinks=True)
+        for name in ("contracts/ts", "console"):  # what tests of both languages compare with
+            if (ROOT / name / "node_modules").exists() and (folder / name).exists():
+                (folder / name / "node_modules").symlink_to(ROOT / name / "node_modules")
+        for path in [*ROOT.glob("*.md"), *ROOT.glob("*.toml"), ROOT / "Makefile", ROOT / "LICENSE"]:
+            shutil.copy(path, folder)
+
+    def try_one(self, mutant: Mutant) -> str:
+        """What became of it: killed, survived, or timeout."""
+        path = self.folder / PACKAGE / mutant.module
+        source = path.read_bytes()
+        try:
+            self._write(path, mutated(source, mutant))
+            for stage in stages_of(mutant.module)[: self.stages]:
+                outcome = self.test(stage)
+                if outcome != "survived":
+                    return outcome
+            return "survived"
+        finally:
+            self._write(path, source)
+
+    def _write(self, path: Path, content: bytes) -> None:
+        path.write_bytes(content)
+        # Compiled files are compared by size and second, which a mutant may share.
+        Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
+
+    def test(self, files: Sequence[str]) -> str:
+        words = [
+            sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:randomly",
+            "-p", "no:cacheprovider", "--hypothesis-seed=0", *files,
+        ]  # fmt: skip
+        environment = {**os.environ, "PYTHONPATH": str(self.folder / "src")}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        with subprocess.Popen(
+            words, cwd=self.folder, env=environment, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        ) as process:  # fmt: skip
+            try:
+                self.said = process.communicate(timeout=self.limit)[0].decode(errors="replace")
+            except subprocess.TimeoutExpired:
+                return "timeout"
+            finally:
+                _end(process)
+        return "killed" if process.returncode else "survived"
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Ends the tests and whatever they started: they lead a session of their own."""
+    try:
+        os.killpg(process.pid, 9)
+    except ProcessLookupError:
+        pass
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("room", choices=ROOMS)
+    parser.add_argument("--sample", type=int, default=60, help="how many mutants; 0 for all")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--limit", type=float, default=300, help="seconds per stage of tests")
+    parser.add_argument("--only", default="*", help="modules, as a pattern: dialects/kahn*")
+    parser.add_argument("--stages", type=int, default=3, help="how many stages of tests at most")
+    parser.add_argument("--again", type=Path, help="only what survived in this earlier report")
+    parser.add_argument("--verbose", action="store_true", help="also print what was killed")
+    parser.add_argument("--trust", action="store_true", help="that the tests pass without a mutant")
+    parser.add_argument("--list", action="store_true", help="print the sample and stop")
+    options = parser.parse_args()
+    modules = [each for each in modules_of(options.room) if fnmatch.fnmatch(each, options.only)]
+    every = list(mutants_of(modules))
+    count = len(every)
+    random.Random(options.seed).shuffle(every)  # noqa: S311  # no secret
+    drawn = list(islice(filter(compiles, every), options.sample or None))
+    if options.again:
+        survivors = options.again.read_text().splitlines()
+        drawn = [each for each in drawn if f"survived  {each}" in survivors]
+    print(f"{options.room}: {count} mutants, {len(drawn)} drawn", flush=True)
+    if options.list:
+        print(*drawn, sep="\n")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="tracklog-mutate-") as folder:
+        return _run(options, drawn, Path(folder))
+
+
+def _run(options: argparse.Namespace, drawn: list[Mutant], folder: Path) -> int:
+    places: Queue[Workplace] = Queue()
+    for n in range(options.jobs):
+        places.put(Workplace(folder / str(n), options.limit, options.stages))
+    first = places.get()
+    needed = sorted(
+        {
+            name
+            for each in drawn
+            for stage in stages_of(each.module)[: options.stages]
+            for name in stage
+        }
+    )
+    begun = time.monotonic()
+    if not options.trust and any(first.test([name]) != "survived" for name in needed):
+        print(first.said[-3000:], "\nthe tests fail without any mutant", file=sys.stderr)
+        return 2
+    if not options.trust:
+        print(f"the tests pass without a mutant, in {time.monotonic() - begun:.0f} s", flush=True)
+    places.put(first)
+    outcomes: Counter[str] = Counter()
+
+    def try_one(mutant: Mutant) -> None:
+        place = places.get()
+        try:
+            outcome = place.try_one(mutant)
+        finally:
+            places.put(place)
+        outcomes[outcome] += 1
+        if outcome != "killed" or options.verbose:
+            print(f"{outcome}  {mutant}", flush=True)
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(try_one, drawn))
+    killed = len(drawn) - outcomes["survived"]
+    print(
+        f"{options.room}: seed {options.seed}, {len(drawn)} mutants, {outcomes['killed']} killed,"
+        f" {outcomes['timeout']} timed out, {outcomes['survived']} survived:"
+        f" {100 * killed / max(1, len(drawn)):.0f} % killed"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

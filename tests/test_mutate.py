@@ -1,0 +1,85 @@
+"""The mutation tester: what it changes, what it leaves alone, and that its tables are current."""
+
+import ast
+
+import pytest
+
+import mutate
+
+SOURCE = b'''"""A docstring."""
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    import json
+LIMIT: Annotated[int, Field(ge=3, le="x")] = 5
+def f(a, b=True):
+    """Another."""
+    if a < 2 and not b:
+        raise ValueError("a message for people")
+    for each in a:
+        g(each)
+        continue
+    b += 1
+    c = a - 1
+    assert c
+    return f"caf\xc3\xa9 {c or 'word'}" if a in b else None
+'''
+
+
+def test_each_mutant_changes_one_thing_and_still_compiles():
+    finder = mutate.Finder("m.py", SOURCE)
+    finder.visit(ast.parse(SOURCE))
+    changes = {(mutant.old, mutant.new) for mutant in finder.mutants}
+    assert changes >= {
+        ("3", "4"), ('"x"', "'XXxXX'"), ("5", "6"), ("True", "False"), ("a < 2", "((a) <= (2))"),
+        ("a < 2 and not b", "((a < 2) or (not b))"), ("not b", "(b)"), ("2", "3"),
+        ("a < 2 and not b", "(not (a < 2 and (not b)))"), ("g(each)", "pass"),
+        ('raise ValueError("a message for people")', "pass"), ("continue", "break"),
+        ("b += 1", "b = 1"), ("c = a - 1", "c = None"), ("a - 1", "((a) + (1))"),
+        ("a in b", "((a) not in (b))"), ("'word'", "'XXwordXX'"),
+    }  # fmt: skip
+    assert not any("docstring" in old or "Another" in old or "json" in old for old, _ in changes)
+    assert ("c", "None") not in changes
+    for mutant in finder.mutants:
+        assert mutate.mutated(SOURCE, mutant) != SOURCE
+        compile(mutate.mutated(SOURCE, mutant), "m.py", "exec")
+
+
+@pytest.mark.parametrize("room", mutate.ROOMS)
+def test_every_room_has_modules_and_every_module_tests_that_exist(room):
+    modules = mutate.modules_of(room)
+    assert modules
+    for module in modules:
+        for stage in mutate.stages_of(module):
+            assert stage
+            assert all((mutate.ROOT / name).is_file() for name in stage), (module, stage)
+
+
+def test_a_sample_is_the_same_for_the_same_seed(capsys, monkeypatch):
+    drawn = []
+    for seed in ("7", "7", "8"):
+        words = ["mutate.py", "dialects", "--only", "dialects/ralph.py", "--list"]
+        monkeypatch.setattr("sys.argv", [*words, "--sample", "5", "--seed", seed])
+        assert mutate.main() == 0
+        drawn.append(capsys.readouterr().out)
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_a_mutant_lives_in_a_copy_and_the_tree_stays_as_it_is(tmp_path):
+    module = "dialects/ralph.py"
+    path = mutate.ROOT / mutate.PACKAGE / module
+    before = path.read_bytes()
+    mutant = next(iter(mutate.mutants_of([module])))
+    place = mutate.Workplace(tmp_path / "copy", 60)
+    copy = place.folder / mutate.PACKAGE / module
+    seen = []
+
+    def look(files):
+        seen.append((copy.read_bytes(), files))
+        return "survived" if len(seen) == 1 else "killed"
+
+    place.test = look
+    assert place.try_one(mutant) == "killed"
+    assert [content for content, _ in seen] == [mutate.mutated(before, mutant)] * 2
+    assert [files for _, files in seen] == mutate.stages_of(module)[:2]
+    assert copy.read_bytes() == before == path.read_bytes()
+    assert all(path.is_symlink() for path in place.folder.rglob("node_modules"))
