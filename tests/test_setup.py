@@ -160,7 +160,9 @@ def test_every_python_package_is_pinned_by_its_hash(path):
     assert [each for each in pinned if "==" not in each or "--hash=sha256:" not in each] == []
 
 
-ADDRESS = re.compile(r'"resolved": "http|^\s*\S*registry\s*=|^--\S*(index-url|find-links)', re.MULTILINE)
+ADDRESS = re.compile(
+    r'"resolved": "http|^\s*\S*registry\s*=|^--\S*(index-url|find-links)', re.MULTILINE
+)
 
 
 def test_no_lock_file_and_no_setting_names_a_registry():
