@@ -15,7 +15,7 @@ export default defineConfig({
   use: {
     viewport: { width: 1280, height: 900 },
     launchOptions: {
-      executablePath: CHROMIUM,
+      ...(CHROMIUM && { executablePath: CHROMIUM }),
       args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"],
     },
   },
