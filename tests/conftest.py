@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hypothesis import settings
 
+from closing import closes  # noqa: F401  # a fixture
 from soaking import SOAK
 
 settings.register_profile(

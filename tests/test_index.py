@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sampling as samples
+from closing import opened_index
 from forking import script, tracklog
 from rights import READ, modes_bind
 from tracklog import answers, registry
@@ -133,7 +134,7 @@ RETELLINGS = st.builds(
 
 
 def indexed(journal: Journal, place: object = ":memory:", folds=FOLDS) -> Indexer:
-    return Indexer(journal, registry.index(f"sqlite:{place}"), DIALECTS, folds)
+    return Indexer(journal, opened_index(f"sqlite:{place}"), DIALECTS, folds)
 
 
 def whole(indexer: Indexer) -> dict:
@@ -153,14 +154,14 @@ def whole(indexer: Indexer) -> dict:
 
 class TestSqliteFile(IndexSuite):
     def open(self, where: Path):
-        return registry.index(f"sqlite:{where / 'index.db'}")
+        return opened_index(f"sqlite:{where / 'index.db'}")
 
 
 class TestSqliteMemory(IndexSuite):
     keeps = False
 
     def open(self, where: Path):
-        return registry.index("sqlite::memory:")
+        return opened_index("sqlite::memory:")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -556,7 +557,7 @@ def test_a_changed_plug_or_version_means_a_rebuild_with_a_word_about_it(
         dialects = [each for each in DIALECTS if each.name != EVENTS[0].dialect]
     else:
         monkeypatch.setattr("tracklog.index.__version__", "99.0")
-    index = Indexer(journal, registry.index(f"sqlite:{place}"), dialects, folds)
+    index = Indexer(journal, opened_index(f"sqlite:{place}"), dialects, folds)
     news = index.catch_up()
     assert [each.name for each in news] == ["index-rebuilt"]
     assert ("99.0" in news[0].message) == (change == "version")

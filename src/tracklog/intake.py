@@ -105,6 +105,10 @@ class Intake:
             kept = self._keep(events, stretches, redacted, batch, mark)
         return _verdicts(results, kept)
 
+    def close(self) -> None:
+        """Close what was opened to remember identities; the journal is its owner's."""
+        self._identities.close()
+
     def admit_lines(
         self, lines: Sequence[Line], dialect: str | None = None, *, mark: Mark | None = None
     ) -> list[Verdict]:
