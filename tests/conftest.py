@@ -1,9 +1,13 @@
 """What all tests share."""
 
 import os
+import signal
+import sys
+from pathlib import Path
 
 from hypothesis import settings
 
+from closing import closes  # noqa: F401  # a fixture
 from soaking import SOAK
 
 settings.register_profile(
@@ -19,6 +23,13 @@ OURS = ("TRACKLOG_SOAK", "TRACKLOG_REFRESH")
 for name in list(os.environ):  # what a person may have set for programs that are tested here
     if name.lower().startswith((*WISHES, *PROXIES)) and name not in OURS:
         del os.environ[name]
+
+# A job in the background of a shell ignores interrupts, and so would all that is started here.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+if (node := Path(sys.prefix) / "node").is_dir():  # set-up found none on this machine that fits
+    os.environ["PATH"] = f"{node}:{os.environ.get('PATH', os.defpath)}"
 
 
 def pytest_collection_modifyitems(items):

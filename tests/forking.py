@@ -1,6 +1,7 @@
 """Processes that are there at once: forked from one which has imported everything before."""
 
 import contextlib
+import inspect
 import multiprocessing
 import os
 import pty
@@ -23,6 +24,8 @@ WITH = ["warm", "forking"]
 TARGETS = ["collecting", "test_host_kills", "test_host_openwop_chaos"]
 """Where it goes on, as far as they are imported here."""
 _STARTING = threading.Lock()
+_ASKED = inspect.signature(subprocess.Popen._execute_child)  # its order is the interpreter's own
+_PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 
 
 def _process(target, *arguments):
@@ -58,10 +61,10 @@ class Tracklog(subprocess.Popen):
         self._run = run
         super().__init__([str(each) for each in arguments], **options)
 
-    def _execute_child(
-        self, args, _executable, _preexec, _close, _pass, cwd, env, _startup, _flags, _shell, *more
-    ):
-        pipes = more[:6]
+    def _execute_child(self, *arguments):
+        asked = _ASKED.bind(self, *arguments).arguments
+        args, cwd, env = asked["args"], asked["cwd"], asked["env"]
+        pipes = [asked[name] for name in _PIPES]
         ends = enumerate(pipes[at] for at in (0, 3, 5))  # the process reads and writes these
         streams = [_Stream(number if end == -1 else end) for number, end in ends]
         where, env = str(cwd or Path.cwd()), dict(os.environ if env is None else env)

@@ -1,7 +1,6 @@
 """The index: a cache that says the same however often it was interrupted, deleted or rebuilt."""
 
 import contextlib
-import os
 import re
 import signal
 import sqlite3
@@ -17,7 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sampling as samples
+from closing import opened_index
 from forking import script, tracklog
+from rights import READ, modes_bind
 from tracklog import answers, registry
 from tracklog.check import checker
 from tracklog.errors import BadQuery, UnknownName
@@ -133,7 +134,7 @@ RETELLINGS = st.builds(
 
 
 def indexed(journal: Journal, place: object = ":memory:", folds=FOLDS) -> Indexer:
-    return Indexer(journal, registry.index(f"sqlite:{place}"), DIALECTS, folds)
+    return Indexer(journal, opened_index(f"sqlite:{place}"), DIALECTS, folds)
 
 
 def whole(indexer: Indexer) -> dict:
@@ -153,14 +154,14 @@ def whole(indexer: Indexer) -> dict:
 
 class TestSqliteFile(IndexSuite):
     def open(self, where: Path):
-        return registry.index(f"sqlite:{where / 'index.db'}")
+        return opened_index(f"sqlite:{where / 'index.db'}")
 
 
 class TestSqliteMemory(IndexSuite):
     keeps = False
 
     def open(self, where: Path):
-        return registry.index("sqlite::memory:")
+        return opened_index("sqlite::memory:")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -556,7 +557,7 @@ def test_a_changed_plug_or_version_means_a_rebuild_with_a_word_about_it(
         dialects = [each for each in DIALECTS if each.name != EVENTS[0].dialect]
     else:
         monkeypatch.setattr("tracklog.index.__version__", "99.0")
-    index = Indexer(journal, registry.index(f"sqlite:{place}"), dialects, folds)
+    index = Indexer(journal, opened_index(f"sqlite:{place}"), dialects, folds)
     news = index.catch_up()
     assert [each.name for each in news] == ["index-rebuilt"]
     assert ("99.0" in news[0].message) == (change == "version")
@@ -824,26 +825,14 @@ def test_the_files_are_for_the_owner_alone(tmp_path):
     assert set(modes.values()) == {0o600}
 
 
-@pytest.fixture
-def somebody():
-    """Somebody who is not almighty, so that a mode means something."""
-    if os.geteuid() == 0:
-        os.seteuid(65534)
-        yield
-        os.seteuid(0)
-    else:
-        yield
-
-
-def test_a_home_that_may_only_be_read_is_answered_from_memory(tmp_path, request):
+def test_a_home_that_may_only_be_read_is_answered_from_memory(tmp_path):
     with Home(tmp_path / "home") as home:
         home.journal.append([said("hello"), said("world", n=2)])
-    folders = [tmp_path / "home", *(tmp_path / "home").rglob("*")]
-    for folder in (*folders, *[each for each in tmp_path.parents if each.stat().st_mode & 0o700 == 0o700 and "pytest" in str(each)]):  # fmt: skip
-        folder.chmod(0o555 if folder in folders else 0o755)
-    tmp_path.chmod(0o755)
-    request.getfixturevalue("somebody")
-    with Home(tmp_path / "home", readonly=True) as home:
+    for folder in [tmp_path / "home", *(tmp_path / "home").rglob("*")]:
+        folder.chmod(0o555)
+    with modes_bind(READ), Home(tmp_path / "home", readonly=True) as home:
+        with pytest.raises(PermissionError):
+            (tmp_path / "home" / "new").touch()
         assert home.index.catch_up() == []
         assert [hit.record.seq for hit in home.index.search("world")] == [2]
     assert not list((tmp_path / "home").glob("index*"))

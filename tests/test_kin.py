@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from closing import opened_index
 from soaking import SOAK
 from tracklog import answers, registry
 from tracklog.board import Board
@@ -74,9 +75,7 @@ def entry(n, fact, run="r1", family="tracklog", writer="test"):
 def indexed(told):
     journal = Journal(registry.store("memory:"))
     journal.append([entry(n, *each) for n, each in enumerate(told)])
-    index = Indexer(
-        journal, registry.index("sqlite::memory:"), registry.dialects(), registry.folds()
-    )
+    index = Indexer(journal, opened_index("sqlite::memory:"), registry.dialects(), registry.folds())
     index.catch_up()
     return index
 

@@ -1,5 +1,7 @@
 """One more plug is one more file: a dialect from outside is heard like the ones of the house."""
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -92,3 +94,45 @@ def test_an_unknown_name_is_answered_with_the_known_ones():
     with pytest.raises(UnknownName) as caught:
         registry.dialect("klingon")
     assert all(name in caught.value.hint for name in registry.dialect_names())
+
+
+LISTS = """
+import sys
+from tracklog import registry
+from tracklog.errors import TracklogError
+from pathlib import Path
+from rights import modes_bind
+folder, ask = Path(registry.__file__).parent / sys.argv[1], sys.argv[2]
+folder.chmod(0)
+try:
+    with modes_bind():
+        eval(ask)
+except TracklogError as error:
+    print(type(error).__name__, error)
+finally:
+    folder.chmod(0o755)
+"""
+
+
+@pytest.mark.parametrize(
+    ("part", "ask", "what"),
+    [
+        ("stores", "registry.store('memory:')", "the plugs of tracklog.stores"),
+        ("indexes", "registry.index('sqlite::memory:')", "the plugs of tracklog.indexes"),
+        ("dialects", "registry.dialects()", "the plugs of tracklog.dialects"),
+        ("dialects", "registry.dialect('awf')", "the plugs of tracklog.dialects"),
+        ("stores/memory.py", "registry.store('memory:')", "the store 'memory'"),
+    ],
+)
+def test_plugs_that_cannot_be_read_are_reported_with_their_folder(tmp_path, part, ask, what):
+    """Not as plugs that do not exist."""
+    house = Path(registry.__file__).parent
+    shutil.copytree(house, tmp_path / "tracklog", ignore=shutil.ignore_patterns("__pycache__"))
+    path = f"{tmp_path}:{Path(__file__).parent}"
+    ran = subprocess.run(
+        [sys.executable, "-c", LISTS, part, ask],
+        env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    hint = f"let this user read {tmp_path / 'tracklog' / part}"
+    assert ran.stdout == f"BadPlug {what} cannot be read: Permission denied\n  {hint}\n", ran.stderr

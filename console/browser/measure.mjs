@@ -4,7 +4,7 @@ import { chromium } from "@playwright/test";
 
 const [, , url, part, seconds] = process.argv;
 const browser = await chromium.launch({
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  executablePath: process.env.CHROMIUM,
   args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--enable-precise-memory-info", "--js-flags=--expose-gc"],
 });
 const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });

@@ -2,7 +2,7 @@
 
     TracklogError
     ├── UnknownName          a dialect (or another plug) that is not there
-    ├── BadPlug              a plug that does not have the shape of its folder
+    ├── BadPlug              a plug that cannot be read, or does not have the shape of its folder
     ├── NotAppended          a group of lines that its journal did not acknowledge
     │   ├── BadLine              a line that would not be one line
     │   ├── JournalFull          no room on the disk; nothing of the group was kept
@@ -61,7 +61,7 @@ class UnknownName(TracklogError):
 
 
 class BadPlug(TracklogError):
-    """A file in a plug's folder, or an entry point, does not have the shape of its folder."""
+    """A plug cannot be read, or does not have the shape of its folder."""
 
 
 class NotAppended(TracklogError):

@@ -223,6 +223,7 @@ class Home:
     def close(self) -> None:
         if "intake" in self.__dict__:
             self.intake.marks.save()
+            self.intake.close()
         if "refused" in self.__dict__:
             self.refused.close()
         if "index" in self.__dict__:

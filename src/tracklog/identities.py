@@ -99,6 +99,14 @@ class Heard(dict[int, int]):
         row = self._file.execute("SELECT seq FROM heard WHERE name = ?", (name,)).fetchone()
         return row and int(row[0])
 
+    def close(self) -> None:
+        """Remove the file; any number of times."""
+        if self._file is not None:  # it stays: to ask it then is an error, not "unknown"
+            self._file.close()
+
+    def __del__(self) -> None:
+        self.close()  # of a run that left the memory: with the last thread that still looks at it
+
 
 Fresh = list[tuple[Heard, Sequence[int], Sequence[int]]]
 """The new identities of a list of events: what is known of a run, new ones, places in the list.
@@ -135,6 +143,14 @@ class Identities:
         """Hashes of the runs that may have records of which nothing is in memory."""
         self._absorbed = journal.last
         """Up to here, whatever was appended is either ours or was looked at."""
+
+    def close(self) -> None:
+        """Forget every run, and close the files of the long ones."""
+        with self._mutex:
+            for known in self._hot.values():
+                known.close()
+            self._hot.clear()
+            self._count, self._cold = 0, None
 
     def stretches(self, events: Sequence[Passed]) -> list[Stretch]:
         """The runs of these events, in order, with how many follow each other in each."""

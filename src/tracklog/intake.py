@@ -122,6 +122,10 @@ class Intake:
         with self._alone(stretches, batch):
             return self._admit(work, repeated=repeated)
 
+    def close(self) -> None:
+        """Close what was opened to remember identities; the journal is its owner's."""
+        self._identities.close()
+
     def admit_lines(
         self,
         lines: Sequence[Line],

@@ -1,5 +1,6 @@
 """Plugs by name: the folder is the registry, and outside packages add theirs as entry points."""
 
+import os
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -19,7 +20,11 @@ def names(folder: str) -> list[str]:
 def found(folder: str, name: str, word: str) -> Any:
     """What a file calls `word`, or what an outside package offers under that name; else None."""
     if name in _files(folder):
-        return getattr(import_module(f"{folder}.{name.replace('-', '_')}"), word, None)
+        try:
+            module = import_module(f"{folder}.{name.replace('-', '_')}")
+        except OSError as error:
+            raise _unreadable(f"the {word} {name!r}", error) from error
+        return getattr(module, word, None)
     outside = _outside(folder).get(name)
     return outside.load() if outside else None
 
@@ -41,8 +46,22 @@ def plug(folder: str, shape: type[T], name: str, called: str = "") -> T:
 
 
 def _files(folder: str) -> set[str]:
-    modules = iter_modules(import_module(folder).__path__)
+    paths = import_module(folder).__path__
+    for path in paths:  # iter_modules takes a folder that cannot be read for an empty one
+        try:
+            os.scandir(path).close()
+        except NotADirectoryError:  # a package inside an archive
+            pass
+        except OSError as error:
+            raise _unreadable(f"the plugs of {folder}", error) from error
+    modules = iter_modules(paths)
     return {each.name.replace("_", "-") for each in modules if not each.name.startswith("_")}
+
+
+def _unreadable(what: str, error: OSError) -> BadPlug:
+    reason = error.strerror or str(error)
+    where = error.filename or "tracklog's folder"
+    return BadPlug(f"{what} cannot be read: {reason}", f"let this user read {where}")
 
 
 @cache

@@ -134,6 +134,10 @@ def word(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else text_of(value)
 
 
+DEEPEST = 500
+"""A value that is nested deeper has no text: not every interpreter could write it."""
+
+
 def text_of(value: Any) -> str:
     """Any JSON value as text: a string as it is, else its JSON with sorted keys."""
     if isinstance(value, str):
@@ -142,10 +146,24 @@ def text_of(value: Any) -> str:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
     except TypeError:  # an integer of more than 64 bits, or deeper than orjson goes
         pass
+    if _deeper(value, DEEPEST):
+        return f"({type(value).__name__})"
     try:
         return json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError):
         return f"({type(value).__name__})"
+
+
+def _deeper(value: Any, most: int) -> bool:
+    """Whether a value is nested deeper than this, whatever the interpreter can recurse into."""
+    level = [value]
+    for _ in range(most):
+        lists = [each for each in level if isinstance(each, list | tuple)]
+        objects = [each.values() for each in level if isinstance(each, Mapping)]
+        level = [each for inner in (*lists, *objects) for each in inner]
+        if not level:
+            return False
+    return True
 
 
 def short(value: Any, most: int = 500) -> str | None:

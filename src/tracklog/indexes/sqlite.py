@@ -286,7 +286,11 @@ class SqliteIndex:
         for each in (self.path, _beside(self.path)):
             os.close(os.open(each, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         opened = _connect(f"file:{quote(str(self.path))}?mode=rw")
-        self._inode = self.path.stat().st_ino
+        try:
+            self._inode = self.path.stat().st_ino
+        except OSError:
+            opened.close()
+            raise
         return opened
 
     def _prepare(self) -> None:
