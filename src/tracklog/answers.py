@@ -33,7 +33,7 @@ from tracklog.frame import Record, Run, stamp
 from tracklog.home import Home
 from tracklog.index import Indexer
 from tracklog.indexes import Answer
-from tracklog.kin import count_once, kin, spends
+from tracklog.kin import count_once, kin, put_spent, spends, tied
 from tracklog.prices import Prices
 from tracklog.replay import replay, replay_all
 from tracklog.spoken import marked, terms
@@ -159,11 +159,26 @@ def show_at(home: Home, key: str, seq: int) -> Row:
         raise NoSuchRecord(f"the run had not begun at record {seq}", "ask for a later one")
     now = records[-1].received if records else own.last_received
     row = {**runs_fold.row(own, now), **_in_short(then)}
+    _count_then(home, key, seq, row)
     if row["questions"]:  # what a run waits for may have been asked long before: all of it is read
         heard = home.journal.records(run=run, through=seq)
         asked = replay(registry.fold("inbox"), heard, home.dialects, until=seq)
         row["asks"] = _open(inbox_fold.answer(asked.values(), now))
     return row
+
+
+def _count_then(home: Home, key: str, seq: int, row: Row) -> None:
+    """Takes out of a row what another run had told of before, as it was known at a record."""
+    if row["tokens"] is None and row["cost_usd"] is None:
+        return
+    home.index.catch_up()
+    if not tied(home.index, [key]):
+        return
+    heard = home.journal.records(run=run_of(key), through=seq)
+    own = replay(registry.fold("costs"), heard, home.dialects, until=seq).values()
+    told = spends(home.index, [key])
+    others = [each for each in told if f"{each.family}:{each.run}" != key and each.seq <= seq]
+    put_spent([row], [*own, *others], {key})
 
 
 def _open(asked: Iterable[Row]) -> list[Row]:
@@ -259,11 +274,11 @@ def inbox(index: Indexer, now: str) -> list[Row]:
     runs = {
         run: index.state("runs", ":".join(run)) for run in {(q.family, q.run) for q in questions}
     }
-    ended = {run for run, state in runs.items() if runs_fold.ended_ms(state) is not None}
+    ended = {run for run, state in runs.items() if runs_fold.is_over(state)}
     rows = inbox_fold.answer(questions, now, ended)
     for row in rows:
         state = runs[row["family"], row["run"]]
-        row["title"] = state.title or state.task
+        row["title"] = runs_fold.title(state)
     return rows
 
 
@@ -374,8 +389,7 @@ def search(
 
 def _title(index: Indexer, record: Record) -> str | None:
     state = index.state("runs", f"{record.family}:{record.run}")
-    found: str | None = state.title or state.task
-    return found
+    return runs_fold.title(state)
 
 
 def query(index: Indexer, sql: str, limit: int = 1000, seconds: float = 10) -> Answer:

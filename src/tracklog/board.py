@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from tracklog import answers
+from tracklog.folds import moment
 from tracklog.folds import tree as tree_fold
-from tracklog.folds.runs import LOST_AFTER, RANK, STATUSES, State, row, status
+from tracklog.folds.runs import LOST_AFTER, RANK, STATUSES, State, row, status, title
 from tracklog.index import Indexer
 from tracklog.kin import count_once, kin
 
@@ -32,9 +33,15 @@ class Wanted(NamedTuple):
             and (not self.dialect or self.dialect in state.dialects)
             and (not self.agent or self.agent in state.agents)
             and (not self.outcome or self.outcome in outcomes(state))
-            and (not self.since or state.last_received >= self.since)
+            and (not self.since or _is_since(state, self.since))
             and (not self.text or self.text.casefold() in _words(state))
         )
+
+
+def _is_since(state: State, since: str) -> bool:
+    """Whether it gave a sign of life since then, by the time of its events."""
+    alive, begun = moment(state.alive), moment(since)
+    return alive is not None and (begun is None or alive >= begun)
 
 
 def outcomes(state: State) -> set[str]:
@@ -44,7 +51,7 @@ def outcomes(state: State) -> set[str]:
 
 
 def _words(state: State) -> str:
-    said = (state.run, state.title or state.task or "", *state.agents)
+    said = (state.run, title(state) or "", *state.agents)
     return " ".join(said).casefold()
 
 

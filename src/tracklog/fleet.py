@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.fact import Linked, Noted, Spent
+from tracklog.fact import Fact, Linked, Noted, Spent
 from tracklog.folds import agents as agents_fold
 from tracklog.folds import inbox as inbox_fold
 from tracklog.folds import moment, rows_of, silence
@@ -78,9 +78,12 @@ def _run(
 ) -> dict[str, Any]:
     row = runs_fold.row(state, now, lost_after)
     key = f"{state.family}:{state.run}"
-    began = state.began_ms if state.began_ms is not None else moment(state.first_received)
-    asked = moment(now)
-    aged = None if began is None or asked is None else max(0, asked - began) / 1000
+    began, until = runs_fold.began_ms(state), moment(now)
+    if began is None:
+        began = moment(state.first_at)
+    if row["status"] not in ("waiting", "working"):
+        until = moment(state.alive)  # it is not getting older
+    aged = None if began is None or until is None else max(0, until - began) / 1000
     phases = {name: phase or None for name, phase in sorted(state.agents.items())}
     return {
         **{name: row[name] for name in TOLD},
@@ -111,7 +114,7 @@ def _agent(
         "task": state.task,
         "outcome": state.outcome,
         "model": state.model,
-        "silent_seconds": silence(state.last_received, now),
+        "silent_seconds": silence(state.alive, now) if state.alive else None,
         "last_seq": state.last_seq,
     }
 
@@ -181,7 +184,7 @@ class Watch:
         self._agents = {"": dict(self.home.index.states("agents"))}
         for key, state in self._runs.items():
             self._agents[key] = {}
-            if silence(state.alive, now) <= WINDOW:
+            if state.alive and silence(state.alive, now) <= WINDOW:
                 self._begin_count(key, state)
         for name, agent in self._agents.pop("").items():
             self._agents.setdefault(f"{agent.family}:{agent.run}", {})[name] = agent
@@ -222,9 +225,11 @@ class Watch:
         known, said = self._words.get(key, (0, ""))
         if known != seq:
             near = self.home.journal.read(max(0, seq - NEAR), NEAR, run)
+            again = self.home.index.silent([record.seq for record in near])
             heard = (
-                words([fact for _, fact in told if not isinstance(fact, QUIET)])
-                for told in (meaning(record, self.home.dialects) for record in reversed(near))
+                words([fact for _, fact in meaning(record, self.home.dialects) if _speaks(fact)])
+                for record in reversed(near)
+                if record.seq not in again
             )
             said = next(filter(None, heard), said)
             self._words[key] = (seq, said)
@@ -235,6 +240,10 @@ class Watch:
         states = (state for _, state in self.home.index.states("inbox", rows_of(*run)))
         open_ = [row for row in inbox_fold.answer(states, now) if row["state"] == "open"]
         return next((row["text"] or row["question_id"] for row in open_), None)
+
+
+def _speaks(fact: Fact) -> bool:
+    return not isinstance(fact, QUIET) and fact.copied is not True
 
 
 def _rows(state: runs_fold.State) -> str:

@@ -3,7 +3,7 @@
 It is found by name in rows that all runs share, so that no more is read than is told of.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from tracklog.folds import costs, rows_of, run_of, tree
@@ -50,18 +50,33 @@ def count_once(index: Indexer, rows: Iterable[dict[str, Any]]) -> None:
     Who tells of another's spends is tied to it, so only runs with ties are looked at.
     """
     spent = {_key(row): row for row in rows if any(row.get(name) is not None for name in SPENT)}
-    trees = index.load("tree", spent)
-    named = index.summed("tree", {row["run"] for row in spent.values()})
-    tied = {
+    shared = tied(index, spent)
+    put_spent(spent.values(), spends(index, shared) if shared else [], shared)
+
+
+def tied(index: Indexer, runs: Iterable[str]) -> set[str]:
+    """Those of some runs that have to do with other runs, and may tell of the same spends."""
+    keys = set(runs)
+    trees = index.load("tree", keys)
+    named = index.summed("tree", {run_of(key)[1] for key in keys})
+    return {
         key
-        for key, row in spent.items()
-        if (key in trees and trees[key].links) or named.get(row["run"], {}).keys() - {key}
+        for key in keys
+        if (key in trees and trees[key].links) or named.get(run_of(key)[1], {}).keys() - {key}
     }
-    counted = costs.answer(spends(index, tied), by="run", within=tied) if tied else []
-    told: dict[str, Mapping[str, Any]] = {row["of"]: row for row in counted}
-    for key in tied:
-        own = {name: told.get(key, {}).get(of) for name, of in SPENT.items()}
-        spent[key].update({name: amount for name, amount in own.items() if name in spent[key]})
+
+
+def put_spent(
+    rows: Iterable[dict[str, Any]], told: Iterable[costs.State], runs: Collection[str]
+) -> None:
+    """Puts into the rows of these runs what each spent itself, of all that they and others tell."""
+    counted: dict[str, Mapping[str, Any]] = (
+        {row["of"]: row for row in costs.answer(told, by="run", within=runs)} if runs else {}
+    )
+    for row in rows:
+        if (key := _key(row)) in runs:
+            own = {name: counted.get(key, {}).get(of) for name, of in SPENT.items()}
+            row.update({name: amount for name, amount in own.items() if name in row})
 
 
 def _key(row: Mapping[str, Any]) -> str:

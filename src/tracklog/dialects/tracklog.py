@@ -431,18 +431,24 @@ SPAN = re.compile("[0-9a-f]{32}/[0-9a-f]{16}")
 
 
 def source(event: Event) -> Source | None:
-    """The source record is known by its own key, else by the hash of its bytes."""
+    """The source record is known by its own key and by the hash of its bytes.
+
+    By both, because one mapping may know a key where another does not.
+    """
     body, origin = event.body, event.body["origin"]
-    record = origin.get("record") or origin.get("raw")
+    raw = origin.get("raw")
+    record = origin.get("record") or raw
     back = _taken_back(body) if event.kind == "Noted" else None
     if record is None and back is None:
         return None
     corrected = None
     if isinstance(record, str):
         names: tuple[str, ...] = (record,)
-        corrected = origin.get("raw") if SPAN.fullmatch(record) else None
+        corrected = raw if SPAN.fullmatch(record) else None
     else:
         names = tuple(record or ())
+    if raw is not None and raw not in names:
+        names += (raw,)
     return Source(origin["writer"], names, _version(origin.get("mapping", "")), corrected, back)
 
 

@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
 
-from tracklog.fact import Called, Fact, Returned, Spent, blob_of
+from tracklog.fact import Called, Fact, Noted, Returned, Spent, blob_of
 
 S = TypeVar("S")
 
@@ -41,6 +41,12 @@ class Told(NamedTuple):
     """It was taken back later: shown, not counted as said."""
     writer: str = ""
     """Who made the line of somebody else's record, where the line says so."""
+    read: bool = False
+    """It was read from a file, so when it was received says nothing about when it happened."""
+    modified: str | None = None
+    """When that file was last written, where it was still being followed."""
+    unnamed: bool = False
+    """The source has no id for the call that it tells of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +212,42 @@ def moment(spelled: str | None) -> int | None:
         return None
 
 
+READ = ("reconstructed", "inferred")
+"""How a fact is known that was read from a file, however old it is."""
+
+
+def is_read(told: Told, fact: Fact) -> bool:
+    """Whether a fact was read from a file, which may be at rest for years."""
+    return told.read or fact.fidelity in READ
+
+
+NO_SIGN = ("source-gone", "erasure", "pruned")
+"""Notes on the record of a run, made by us: no sign of life of the run."""
+
+
+def last_sign(before: str, told: Told, fact: Fact) -> str:
+    """When there was a sign of life last: "" as long as that is not known.
+
+    What is heard live is one when it is received. What was read from a file is one at the time
+    that it tells, or, where it tells none, when the file was written while it was followed: a
+    file without a clock that is at rest may be of any age.
+    """
+    if isinstance(fact, Noted) and fact.label in NO_SIGN:
+        return before
+    if not is_read(told, fact):
+        return told.received
+    sign, received = told.at if moment(told.at) is not None else told.modified, told.received
+    if sign is None and not told.read and not before:
+        return received
+    at, heard = moment(sign), moment(received)
+    if sign is None or at is None or fact.copied is True:
+        return before
+    if heard is not None and at > heard:  # a clock that is ahead
+        sign, at = received, heard
+    known = moment(before)
+    return before if known is not None and known > at else sign
+
+
 def when(told: Told) -> int:
     """When it happened: by the emitter's clock, else when it was heard."""
     at = moment(told.at)
@@ -258,6 +300,8 @@ class Call:
     micros: int | None = None
     made_up: bool = False
     """Its id is, so that nobody could have told of its other end."""
+    unnamed: bool = False
+    """The source has no id for it, and what calls it so may have been read from another record."""
 
     @property
     def open(self) -> bool:
@@ -269,8 +313,13 @@ class Call:
         return self.called == UNHEARD and not self.open and not self.made_up
 
     @property
+    def counts(self) -> bool:
+        """A result alone, without an id and of nobody knows which tool, is no call."""
+        return self.called != UNHEARD or self.tool is not None or not self.unnamed
+
+    @property
     def failed(self) -> bool:
-        return self.ok is False
+        return self.ok is False and self.counts
 
 
 Calls = dict[str, Any]
@@ -291,7 +340,11 @@ def join_call(calls: Calls, told: Told, fact: Called | Returned) -> tuple[list[C
         return [], []  # nothing can change it, or it has returned and was forgotten
     before = [Call(*original)] if original else []
     made_up = fact.synthetic_id is True
-    call = Call(*original) if original else Call(at=when(told), made_up=made_up)
+    call = (
+        Call(*original)
+        if original
+        else Call(at=when(told), made_up=made_up, unnamed=made_up or told.unnamed)
+    )
     if isinstance(fact, Called):
         _called(call, told, fact)
         copy = f"={provider}" if (provider := word(fact.provider_call_id)) else name
@@ -311,8 +364,8 @@ def join_call(calls: Calls, told: Told, fact: Called | Returned) -> tuple[list[C
         calls[name] = True
     else:
         calls[name] = [call.tool, call.called, call.at, call.returned, call.ok, call.micros]
-        if call.made_up:
-            calls[name].append(True)
+        if call.unnamed:
+            calls[name] += [call.made_up, True]
     return before, [call]
 
 

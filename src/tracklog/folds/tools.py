@@ -35,6 +35,8 @@ def step(state: State, told: Told, fact: Called | Returned) -> State:
 
 
 def _count(state: State, call: Call, one: int) -> None:
+    if not call.counts:
+        return
     tools = state.hours.setdefault(str(call.at // HOUR), {})
     digest = tools.setdefault(call.tool or "", [0, 0, 0, {}])
     digest[0] += one
