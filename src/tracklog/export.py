@@ -20,7 +20,7 @@ from tracklog.folds import runs as runs_fold
 from tracklog.folds import tree as tree_fold
 from tracklog.frame import Record, Run
 from tracklog.home import Home
-from tracklog.kin import put_spent, spends, tied
+from tracklog.kin import elsewhere, put_spent
 from tracklog.loss import Report
 from tracklog.replay import ALL_COUNT, Counting, Standing, event_of, facts_of, failure, told_of
 from tracklog.untold import Untold
@@ -73,17 +73,8 @@ def flight_of(home: Home, run: Run, through: int | None = None) -> Flight:
         lambda each: home.journal.records(run=each, through=through),
         home.dialects,
         states,
-        lambda key: spends_elsewhere(home, key, through),
+        lambda key: elsewhere(home.index, key, through),
     )
-
-
-def spends_elsewhere(
-    home: Home, key: str, through: int | None = None
-) -> Iterator[costs_fold.State]:
-    """What other runs tell of the spends of a run, up to a record."""
-    for each in spends(home.index, [key]) if tied(home.index, [key]) else ():
-        if f"{each.family}:{each.run}" != key and (through is None or each.seq <= through):
-            yield each
 
 
 def flight(
@@ -91,16 +82,16 @@ def flight(
     records: Records,
     dialects: Mapping[str, Dialect],
     tree: Tree | None = None,
-    elsewhere: Elsewhere = lambda _key: (),
+    others: Elsewhere = lambda _key: (),
 ) -> Flight:
     """A run and the runs below it, as far as the tree knows them.
 
-    What was spent is that of the run which told it first: `elsewhere` says what others tell.
+    What was spent is that of the run which told it first: `others` says what they tell.
     """
     states = tree or {}
     children, parents = (_sub_runs(links, states) for links in tree_fold.links(states))
     root = _root(":".join(run), parents)
-    family = _Family(records, dialects, states, children, parents, elsewhere)
+    family = _Family(records, dialects, states, children, parents, others)
     return _flight(run, root, family, {":".join(run)})
 
 
@@ -112,7 +103,7 @@ class _Family(NamedTuple):
     states: Tree
     children: tree_fold.Links
     parents: tree_fold.Links
-    elsewhere: Elsewhere
+    others: Elsewhere
 
 
 def _sub_runs(links: tree_fold.Links, heard: Tree) -> tree_fold.Links:
@@ -149,7 +140,7 @@ def _root(key: str, parents: tree_fold.Links) -> Run:
 
 
 def _flight(run: Run, root: Run, family: _Family, seen: set[str]) -> Flight:
-    records, dialects, states, children, parents, elsewhere = family
+    records, dialects, states, children, parents, others = family
     key = ":".join(run)
     below = []
     for child in children.get(key, {}):
@@ -159,7 +150,7 @@ def _flight(run: Run, root: Run, family: _Family, seen: set[str]) -> Flight:
             below.append(replace(one, parent=run, call=_call(states, key, child)))
     above = next(iter(parents.get(key, {})), None)
     survey = surveyed(run, lambda: records(run), dialects)
-    survey.elsewhere = list(elsewhere(key))
+    survey.elsewhere = list(others(key))
     counted = survey.counted()
     return Flight(
         family=run[0],

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tracklog import prices
 from tracklog.fact import Fact, Linked, Noted, Spent
 from tracklog.folds import agents as agents_fold
 from tracklog.folds import inbox as inbox_fold
@@ -90,6 +91,7 @@ def _run(
         "seconds": row["seconds"] if row["seconds"] is not None else aged,
         "agents": phases,
         "calls_per_minute": rates.get(key, 0.0),
+        "computed_usd": None,
         "question": None,
         "words": "",
     }
@@ -129,6 +131,7 @@ class Watch:
     def __init__(self, home: Home, lost_after: float = runs_fold.LOST_AFTER) -> None:
         self.home = home
         self._lost_after = lost_after
+        self._prices = prices.load(home.path)
         self._runs: dict[str, runs_fold.State] = {}
         self._agents: dict[str, dict[str, agents_fold.State]] = {}
         self._words: dict[str, tuple[int, str]] = {}
@@ -165,7 +168,7 @@ class Watch:
             notes=self._notes,
             lost_after=self._lost_after,
         )
-        count_once(index, view.runs[:SHOWN])
+        count_once(index, view.runs[:SHOWN], self._prices)
         for row in view.runs[:SHOWN]:
             row["words"] = self._last_words(row)
             if row["status"] == "waiting":

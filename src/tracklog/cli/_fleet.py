@@ -87,7 +87,7 @@ def columns(names: _table.Names, *, agents: bool) -> list[_table.Column]:
         _table.Column("heard", lambda row: _table.age(row["silent_seconds"]), 1, right=True),
         _table.Column("agents", lambda row: len(row["agents"]), rank=6, right=True),
         _table.Column("calls/m", lambda row: _rate(row["calls_per_minute"]), rank=3, right=True),
-        _table.Column("usd", lambda row: _table.money(row["cost_usd"]), rank=2, right=True),
+        _table.Column("usd", _table.cost, rank=2, right=True),
         _table.Column("asks", lambda row: row["questions"] or None, rank=5, right=True),
         _table.Column("last words", _words, cut=24),
     ]
@@ -202,7 +202,7 @@ def _facts(row: dict[str, Any]) -> list[str]:
     calls = [terminal.count(row["tool_calls"], "call")]
     calls += [f"{row['tool_failures']:,} failed"] if row["tool_failures"] else []
     calls += [f"{row['open_calls']:,} open"] if row["open_calls"] else []
-    money = f"${_table.money(row['cost_usd'])}" if row["cost_usd"] is not None else ""
+    money = "" if (paid := _table.cost(row)) == _table.NOTHING else f"${paid}"
     tokens = terminal.count(row["tokens"], "token") if row["tokens"] else ""
     heard = f"heard {_table.ago(row['silent_seconds'])}"
     said = [row["outcome"] or "", f"age {_table.age(row['seconds'])}", heard, ", ".join(calls)]

@@ -45,6 +45,8 @@ def command(run: str, home: Path, after: int, whole: bool, as_json: bool) -> Non
             else:
                 for record in page["records"]:
                     teller.tell(record)
+        if not as_json:
+            teller.done()
     if as_json:
         terminal.put_json(page | {"records": records})
 
@@ -57,6 +59,8 @@ class _Teller:
         self.width = min(terminal.width() or WIDEST, WIDEST)
         self.speaker: tuple[str, ...] | None = None
         self.margin = "  "
+        self.ends: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        """That the run or an agent ended, which waits for what happened before."""
 
     def tell(self, record: dict[str, Any]) -> None:
         over = next((word for key, word in OVER.items() if record.get(key)), "")
@@ -66,11 +70,31 @@ class _Teller:
         if not record["facts"]:
             self._line(f"· {record['words']}", dim=True)
         moment = terminal.moment(record.get("at"), record["received"])
+        self._end_before(record)
         for fact in record["facts"]:
-            if self.whole or fact["fact"] not in QUIET:
+            if self.whole or (fact["fact"] not in QUIET and not fact.get("again")):
+                if fact["fact"] == "Ended" and fact["what"] != "step" and record.get("at"):
+                    self.ends.append((record, fact))
+                    continue
                 self._put(record, fact, f"{moment}  {over}".rstrip())
         for finding in record.get("findings", ()):
             self._line(f"⚠ {finding['name']}: {finding['message']}", fg="yellow")
+
+    def _end_before(self, record: dict[str, Any] | None) -> None:
+        """Says that the run ended, before what came later: a trace tells its end first."""
+        from tracklog.folds import moment  # noqa: PLC0415  # slow to import
+
+        at = moment(record.get("at")) if record else None
+        begins = record is not None and any(fact["fact"] == "Began" for fact in record["facts"])
+        for ended, fact in list(self.ends):
+            end = moment(ended["at"])
+            if at is None or end is None or at > end or begins:
+                self.ends.remove((ended, fact))
+                self._put(ended, fact, terminal.moment(ended["at"], ended["received"]))
+
+    def done(self) -> None:
+        """Says what waited for the last record."""
+        self._end_before(None)
 
     def _put(self, record: dict[str, Any], fact: dict[str, Any], moment: str) -> None:
         from tracklog import words  # noqa: PLC0415  # slow to import
@@ -119,7 +143,7 @@ class _Teller:
         said = unlifted(text)
         if kind in ("tool_use", "tool_result") or not isinstance(said, str):
             return
-        self._line(said, dim=kind == "thinking")
+        self._line(f"(thought) {said}" if kind == "thinking" else said, dim=kind == "thinking")
         self._place(text)
 
     def _line(self, text: str, **look: Any) -> None:

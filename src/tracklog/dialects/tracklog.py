@@ -62,6 +62,8 @@ class Origin(Shape):
     clock: Name | MISSING = MISSING
     """Whose clock `at` is, when it is not the event's own."""
     generation: int | str | MISSING = MISSING
+    modified: Utc | MISSING = MISSING
+    """When the file was last written, where it is followed and the record has no time."""
 
 
 class Frame(Shape):
@@ -522,12 +524,16 @@ class _State:
     spans: set[str] = field(default_factory=set)
     parents: set[str] = field(default_factory=set)
     """The spans that were seen, here or in the run above, and those that some named as theirs."""
+    torn: dict[str, tuple[int, str, Finding]] = field(default_factory=dict)
+    """By file, the record at its end that was not whole: its place, its hash and what was found."""
 
 
 def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
     state = state or _State()
     body = event.body
     found: list[Finding] = []
+    if state.torn:
+        _complete(state, body["origin"])
     if body.get("copied"):
         return state, found
     _place_span(state, body)
@@ -550,8 +556,22 @@ def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
                 message = f"{body['question_id']} is answered, but was not asked"
                 found.append(Finding("answer-without-question", message))
         case "Noted" if body["label"] == "finding":
-            found.append(_raised(body))
+            raised, origin = _raised(body), body["origin"]
+            if raised.name == "torn-tail" and "path" in origin:
+                place = (origin.get("offset", 0), origin.get("raw", ""), raised)
+                state.torn[origin["path"]] = place
+            else:
+                found.append(raised)
     return state, found
+
+
+def _complete(state: _State, origin: Body) -> None:
+    """Forgets a torn record when the same place of its file, or one behind it, is read anew."""
+    path = origin.get("path")
+    if path in state.torn:
+        offset, raw, _ = state.torn[path]
+        if origin.get("offset", -1) >= offset and origin.get("raw") != raw:
+            del state.torn[path]
 
 
 def _place_span(state: _State, body: Body) -> None:
@@ -591,10 +611,11 @@ def rest(state: _State) -> list[Finding]:
         Finding("call-not-returned", f"{call} never returned", "info")
         for call in sorted(state.called - state.returned)
     ]
-    return open_calls + [
+    orphans = [
         Finding("parent-not-seen", f"span {span} is a parent, and was not seen", "info")
         for span in sorted(state.parents - state.spans)
     ]
+    return [*open_calls, *orphans, *(found for _, _, found in state.torn.values())]
 
 
 def say(fact: Fact, scene: Scene) -> Body | None:

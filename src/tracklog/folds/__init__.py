@@ -302,6 +302,9 @@ class Call:
     """Its id is, so that nobody could have told of its other end."""
     unnamed: bool = False
     """The source has no id for it, and what calls it so may have been read from another record."""
+    called_seq: int = 0
+    """The record that told of the call, and the one that told of its end, as it is counted."""
+    returned_seq: int = 0
 
     @property
     def open(self) -> bool:
@@ -324,19 +327,34 @@ class Call:
 
 Calls = dict[str, Any]
 """The calls of a run by name: a list of a `Call`'s fields; True once it was seen from end to end, so
-that nothing can change it; a text is the name of the original that this one is a copy of."""
+that nothing can change it, or the two records that tell of it; a text is the name of the original
+that this one is a copy of."""
 
 
-def join_call(calls: Calls, told: Told, fact: Called | Returned) -> tuple[list[Call], list[Call]]:
+def original_call(calls: Calls, name: str) -> tuple[str, Any]:
+    """The name under which a call is kept, whose copy this one may be, and what is kept of it."""
+    while isinstance(original := calls.get(name), str):
+        name = original
+    return name, original
+
+
+def is_settled(kept: Any) -> bool:
+    """Whether nothing can change a call any more."""
+    return kept is True or (isinstance(kept, list) and len(kept) == 2)
+
+
+def join_call(
+    calls: Calls, told: Told, fact: Called | Returned, *, places: bool = False
+) -> tuple[list[Call], list[Call]]:
     """Joins one more telling of a call to the rest: what no longer counts, and what counts instead.
 
     Copies are known by their call id or by the provider's; of two tellings the one that was
     seen counts, whichever came first. A made-up id is forgotten once it has returned.
+    With `places` it is kept which records tell of the call as it is counted.
     """
-    heard = name = call_name(told, fact)
-    while isinstance(original := calls.get(name), str):
-        name = original
-    if original is True or (original is None and name != heard):
+    heard = call_name(told, fact)
+    name, original = original_call(calls, heard)
+    if is_settled(original) or (original is None and name != heard):
         return [], []  # nothing can change it, or it has returned and was forgotten
     before = [Call(*original)] if original else []
     made_up = fact.synthetic_id is True
@@ -349,7 +367,7 @@ def join_call(calls: Calls, told: Told, fact: Called | Returned) -> tuple[list[C
         _called(call, told, fact)
         copy = f"={provider}" if (provider := word(fact.provider_call_id)) else name
         if copy != name and not isinstance(known := calls.get(copy), str):
-            if known is True:
+            if is_settled(known):
                 calls[name] = copy
                 return before, []
             if known:
@@ -361,17 +379,20 @@ def join_call(calls: Calls, told: Told, fact: Called | Returned) -> tuple[list[C
     if made_up and not call.open:
         calls.pop(name, None)
     elif call.called == call.returned == 0:
-        calls[name] = True
+        calls[name] = [call.called_seq, call.returned_seq] if places else True
     else:
         calls[name] = [call.tool, call.called, call.at, call.returned, call.ok, call.micros]
-        if call.unnamed:
-            calls[name] += [call.made_up, True]
+        if call.unnamed or places:
+            calls[name] += [call.made_up, call.unnamed]
+        if places:
+            calls[name] += [call.called_seq, call.returned_seq]
     return before, [call]
 
 
 def _called(call: Call, told: Told, fact: Called) -> None:
     if (far := rank(fact)) < call.called:
         call.tool, call.called, call.at = text_of(fact.tool), far, when(told)
+        call.called_seq = told.seq
 
 
 def _returned(call: Call, told: Told, fact: Returned) -> None:
@@ -379,6 +400,7 @@ def _returned(call: Call, told: Told, fact: Returned) -> None:
         call.tool = word(fact.tool)
     if (far := rank(fact)) < call.returned:
         call.returned, call.ok = far, fact.ok if isinstance(fact.ok, bool) else None
+        call.returned_seq = told.seq
         call.micros = whole(fact.seconds, 1_000_000)
         if call.micros is None and call.called != UNHEARD and when(told) > call.at:
             call.micros = min((when(told) - call.at) * 1000, MOST)
@@ -387,8 +409,10 @@ def _returned(call: Call, told: Told, fact: Returned) -> None:
 def _merge(call: Call, copy: Call) -> None:
     if copy.called < call.called:
         call.tool, call.called, call.at = copy.tool, copy.called, copy.at
+        call.called_seq = copy.called_seq
     if copy.returned < call.returned:
         call.returned, call.ok, call.micros = copy.returned, copy.ok, copy.micros
+        call.returned_seq = copy.returned_seq
 
 
 TOKENS = (

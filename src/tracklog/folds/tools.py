@@ -26,7 +26,7 @@ class State:
 
 def step(state: State, told: Told, fact: Called | Returned) -> State:
     if fact.copied is not True:
-        before, after = join_call(state.calls, told, fact)
+        before, after = join_call(state.calls, told, fact, places=True)
         for call in before:
             _count(state, call, -1)
         for call in after:

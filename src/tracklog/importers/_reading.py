@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import orjson
 
+from tracklog.fact import Noted
 from tracklog.importers._lifting import Put, Redact, hashed
 from tracklog.importers._records import DAMAGED, Raw, document, events, records, text
 from tracklog.importers._report import Report
-from tracklog.importers._telling import Teller
+from tracklog.importers._telling import Teller, moment
 
 if TYPE_CHECKING:
     from tracklog.importers import Importer, Others, Reader
@@ -148,6 +149,9 @@ class Reading:
             kept=place.kept,
         )
         tell.run, self.runs = place.run, tell.runs
+        if not final:
+            tell.modified = moment(found.st_mtime)
+        torn = place.kept.pop("torn", None)
         source = Source(plain(self.path), head, self._others or NoOthers())
         reader = self.importer.reader(source, tell, place.state)
         held: list[Raw] = []
@@ -155,6 +159,7 @@ class Reading:
         for raw in self._records(file, place.offset, form, final):
             if raw.through > seen:
                 seen = raw.through
+            lines = len(tell.lines)
             if not tell.run:
                 held.append(raw)
                 if not self._identified(reader, held):
@@ -166,11 +171,17 @@ class Reading:
                 _read(reader, raw)
             else:
                 record(raw)
+            if torn is not None and raw.offset >= torn and raw.value is not DAMAGED:
+                torn = None
+                if len(tell.lines) == lines:
+                    _complete(tell, raw)
             place.offset, place.run = raw.through, tell.run
             if tell.size >= STEP:
                 settled = self._settled(file, place, found)
                 bodies = tell.bodies
                 yield Batch(tell.take(), settled, seen, bodies, tell.take_quoted())
+        if torn is not None:
+            place.kept.setdefault("torn", torn)
         self._settled(file, place, found)
         # What is told from here on is told again, under the same ids, if more comes.
         kept = place.copy()
@@ -210,6 +221,12 @@ class Reading:
         place.tail = _hash_of(file, max(0, place.offset - KIB), min(KIB, place.offset))
         file.seek(there)
         return place
+
+
+def _complete(tell: Teller, raw: Raw) -> None:
+    """Tells that a record is whole which was torn before, where it says nothing by itself."""
+    tell.about(raw, lift=False)
+    tell.tell(Noted(label="completed", text="the record at the end of the file is whole now"))
 
 
 def _read(reader: "Reader", raw: Raw) -> None:

@@ -57,9 +57,11 @@ class Teller:
         """The run that is told of."""
         self.agent: str | None = None
         """Whoever is told of, where a fact does not say."""
+        self.modified: str | None = None
+        """When the source was last written, where it is being followed."""
         self.copied = False
         """Whether what is told is another run's history, told again."""
-        kept = kept if kept is not None else {}
+        kept = self.kept = kept if kept is not None else {}
         self.equals: dict[str, int] = kept.setdefault("equals", {})
         """How many records without time and key were equal, by the beginning of their hash.
 
@@ -173,6 +175,8 @@ class Teller:
             origin = {**origin, "fidelity": fidelity}
         if clock is not None:
             origin = {**origin, "clock": clock}
+        if at is None and self.modified is not None:
+            origin = {**origin, "modified": self.modified}
         body["origin"] = origin
         line = orjson.dumps(body, str)
         if len(line) > ROOM:
@@ -187,6 +191,8 @@ class Teller:
         """Tells what was amiss with a record, and keeps the bytes of one that cannot be read."""
         for name, words in raw.flaws:
             self.report.repaired[name] += 1
+            if name == "torn-tail":
+                self.kept["torn"] = raw.offset
             size = max(raw.through - raw.offset, len(raw.data))
             found: dict[str, Any] = {"name": name, "bytes": size}
             if raw.data and (raw.value is DAMAGED or name == "bad-utf8"):
