@@ -53,9 +53,6 @@ class Looked:
     def run(self, key):
         return tuple(key.split(":", 1))
 
-    def last(self, key):
-        return max(each.seq for each in self.home.journal.records(run=self.run(key)))
-
 
 def _rows(rows, key):
     return next(row for row in rows if f"{row['family']}:{row['run']}" == key)
@@ -70,7 +67,7 @@ def show(look, key):
 
 
 def show_at(look, key):
-    return summary(answers.show_at(look.home, key, look.last(key)))
+    return summary(answers.show_at(look.home, key, look.home.journal.last))
 
 
 def board(look, key):

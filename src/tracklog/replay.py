@@ -323,7 +323,7 @@ def names_of(dialect: Dialect, event: Event) -> list[str]:
 
 
 def told_of(record: Record, event: Event) -> Told:
-    writer, read, modified = _origin(event.body.get("origin"))
+    writer, read = _origin(event.body.get("origin"))
     return Told(
         record.seq,
         record.received,
@@ -336,21 +336,16 @@ def told_of(record: Record, event: Event) -> Told:
         record.dialect,
         writer=writer,
         read=read,
-        modified=modified,
         unnamed=event.body.get("synthetic_id") is True,
     )
 
 
-def _origin(origin: object) -> tuple[str, bool, str | None]:
-    """Who wrote a line of somebody else's record, whether from a file, and how fresh that was."""
+def _origin(origin: object) -> tuple[str, bool]:
+    """Who wrote a line of somebody else's record, and whether it was read from a file."""
     if not isinstance(origin, dict):
-        return "", False, None
-    writer, modified = origin.get("writer"), origin.get("modified")
-    return (
-        writer if isinstance(writer, str) else "",
-        "path" in origin and "mapping" in origin,
-        modified if isinstance(modified, str) else None,
-    )
+        return "", False
+    writer = origin.get("writer")
+    return writer if isinstance(writer, str) else "", "path" in origin and "mapping" in origin
 
 
 def failure(who: str, error: Exception) -> Finding:

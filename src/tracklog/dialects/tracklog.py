@@ -62,8 +62,6 @@ class Origin(Shape):
     clock: Name | MISSING = MISSING
     """Whose clock `at` is, when it is not the event's own."""
     generation: int | str | MISSING = MISSING
-    modified: Utc | MISSING = MISSING
-    """When the file was last written, where it is followed and the record has no time."""
 
 
 class Frame(Shape):

@@ -43,8 +43,6 @@ class Told(NamedTuple):
     """Who made the line of somebody else's record, where the line says so."""
     read: bool = False
     """It was read from a file, so when it was received says nothing about when it happened."""
-    modified: str | None = None
-    """When that file was last written, where it was still being followed."""
     unnamed: bool = False
     """The source has no id for the call that it tells of."""
 
@@ -221,7 +219,7 @@ def is_read(told: Told, fact: Fact) -> bool:
     return told.read or fact.fidelity in READ
 
 
-NO_SIGN = ("source-gone", "erasure", "pruned")
+NO_SIGN = ("source-gone", "erasure", "pruned", "completed")
 """Notes on the record of a run, made by us: no sign of life of the run."""
 
 
@@ -229,17 +227,16 @@ def last_sign(before: str, told: Told, fact: Fact) -> str:
     """When there was a sign of life last: "" as long as that is not known.
 
     What is heard live is one when it is received. What was read from a file is one at the time
-    that it tells, or, where it tells none, when the file was written while it was followed: a
-    file without a clock that is at rest may be of any age.
+    that it tells: a file without a clock may be of any age.
     """
     if isinstance(fact, Noted) and fact.label in NO_SIGN:
         return before
     if not is_read(told, fact):
         return told.received
-    sign, received = told.at if moment(told.at) is not None else told.modified, told.received
-    if sign is None and not told.read and not before:
-        return received
+    sign, received = told.at, told.received
     at, heard = moment(sign), moment(received)
+    if at is None and not told.read and not before:
+        return received
     if sign is None or at is None or fact.copied is True:
         return before
     if heard is not None and at > heard:  # a clock that is ahead

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import orjson
 
-from tracklog.fact import Noted
 from tracklog.importers._lifting import Put, Redact, hashed
 from tracklog.importers._records import DAMAGED, Raw, document, events, records, text
 from tracklog.importers._report import Report
-from tracklog.importers._telling import Teller, moment
+from tracklog.importers._telling import Teller
 
 if TYPE_CHECKING:
     from tracklog.importers import Importer, Others, Reader
@@ -94,6 +93,10 @@ class Reading:
         """Why it is read from its start, though it was read before."""
         self.runs: Mapping[str, int] = {}
         """The runs that were told of, and how many lines."""
+        self.timeless: Collection[str] = ()
+        """The runs of which nothing was told with a time."""
+        self.completed: int | None = None
+        """Where a record stands that was torn before, is whole now, and says nothing."""
         self._others = others
         self._put, self._redact = put, redact
         self._told_path = told_path or _spelled(path)
@@ -149,8 +152,6 @@ class Reading:
             kept=place.kept,
         )
         tell.run, self.runs = place.run, tell.runs
-        if not final:
-            tell.modified = moment(found.st_mtime)
         torn = place.kept.pop("torn", None)
         source = Source(plain(self.path), head, self._others or NoOthers())
         reader = self.importer.reader(source, tell, place.state)
@@ -173,8 +174,8 @@ class Reading:
                 record(raw)
             if torn is not None and raw.offset >= torn and raw.value is not DAMAGED:
                 torn = None
-                if len(tell.lines) == lines:
-                    _complete(tell, raw)
+                if len(tell.lines) == lines:  # no line says so
+                    self.completed = raw.offset
             place.offset, place.run = raw.through, tell.run
             if tell.size >= STEP:
                 settled = self._settled(file, place, found)
@@ -192,6 +193,7 @@ class Reading:
                     _read(reader, each)
             if tell.run:
                 reader.finish()
+        self.timeless = tell.timeless - tell.timed
         bodies = tell.bodies
         yield Batch(tell.take(), kept, seen, bodies, tell.take_quoted())
 
@@ -221,12 +223,6 @@ class Reading:
         place.tail = _hash_of(file, max(0, place.offset - KIB), min(KIB, place.offset))
         file.seek(there)
         return place
-
-
-def _complete(tell: Teller, raw: Raw) -> None:
-    """Tells that a record is whole which was torn before, where it says nothing by itself."""
-    tell.about(raw, lift=False)
-    tell.tell(Noted(label="completed", text="the record at the end of the file is whole now"))
 
 
 def _read(reader: "Reader", raw: Raw) -> None:

@@ -57,8 +57,9 @@ class Teller:
         """The run that is told of."""
         self.agent: str | None = None
         """Whoever is told of, where a fact does not say."""
-        self.modified: str | None = None
-        """When the source was last written, where it is being followed."""
+        self.timeless: set[str] = set()
+        """The runs of which something was told without a time, and with one."""
+        self.timed: set[str] = set()
         self.copied = False
         """Whether what is told is another run's history, told again."""
         kept = self.kept = kept if kept is not None else {}
@@ -175,13 +176,12 @@ class Teller:
             origin = {**origin, "fidelity": fidelity}
         if clock is not None:
             origin = {**origin, "clock": clock}
-        if at is None and self.modified is not None:
-            origin = {**origin, "modified": self.modified}
         body["origin"] = origin
         line = orjson.dumps(body, str)
         if len(line) > ROOM:
             line, spelled = orjson.dumps(self._lighter(body), str), False
         self.runs[run] = self.runs.get(run, 0) + 1
+        (self.timeless if at is None else self.timed).add(run)
         self.lines.append(line)
         self.bodies.append(body if spelled else None)
         self.size += len(line)
