@@ -5,7 +5,6 @@ An answer is computed from what the folds keep; only words are read from the jou
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import cache
 from heapq import nlargest
 from itertools import chain, islice
 from typing import Any
@@ -34,7 +33,7 @@ from tracklog.frame import Record, Run, stamp
 from tracklog.home import Home
 from tracklog.index import Indexer
 from tracklog.indexes import Answer
-from tracklog.kin import count_once, kin, spends
+from tracklog.kin import count_once, elsewhere, kin, price_by, put_spent, spends
 from tracklog.prices import Prices
 from tracklog.replay import replay, replay_all
 from tracklog.spoken import marked, terms
@@ -55,7 +54,6 @@ _SHORT = ("steps", "leaderboard", "stage")
 """The folds that tell a run in short."""
 LOOP = 3
 """The same call so many times is going round in circles."""
-DAY_MS = 86_400_000
 SHOWN = 200
 """Characters of a call's arguments that are told."""
 LOOKED_AT = 5_000
@@ -92,27 +90,12 @@ def runs(
         for row in runs_fold.answer((state for _, state in kept), now, lost_after)
         if (not status or row["status"] in status) and (not agent or agent in row["agents"])
     ]
-    count_once(index, rows)
+    count_once(index, rows, prices)
     keys = [f"{row['family']}:{row['run']}" for row in rows]
     same = untold(index, None if limit is None else keys)
-    paid = _computed(index, rows, prices) if prices else {}
     for key, row in zip(keys, rows, strict=True):
         row["same_as"] = same.get(key)
-        if prices:
-            row.update(paid.get(key, {"computed_usd": None}))
     return rows
-
-
-def _computed(index: Indexer, rows: list[Row], prices: Prices) -> dict[str, Row]:
-    """What runs that report no cost come to, by a list."""
-    keys = {
-        f"{row['family']}:{row['run']}"
-        for row in rows
-        if row["cost_usd"] is None and row["tokens"] is not None
-    }
-    listed = costs_fold.answer(spends(index, keys), by="run", within=keys, price=_priced(prices))
-    told = ("computed_usd", "lower_bound", "upper_bound")
-    return {row["of"]: {name: row[name] for name in told} for row in listed}
 
 
 def show(
@@ -124,7 +107,7 @@ def show(
 ) -> Row:
     """One run: its row, its tools' loops and what it cost, sub-runs included."""
     below = {key, *tree_fold.below(kin(index, [key]), key)}
-    price = _priced(prices) if prices else None
+    price = price_by(prices) if prices else None
     spent = costs_fold.answer(spends(index, below), by="all", within=below, price=price)
     own = runs_fold.row(index.state("runs", key), now, lost_after)
     count_once(index, [own])
@@ -169,11 +152,24 @@ def show_at(home: Home, key: str, seq: int) -> Row:
         raise NoSuchRecord(f"the run had not begun at record {seq}", "ask for a later one")
     now = records[-1].received if records else own.last_received
     row = {**runs_fold.row(own, now), **_in_short(then)}
+    _count_then(home, key, seq, row)
     if row["questions"]:  # what a run waits for may have been asked long before: all of it is read
         heard = home.journal.records(run=run, through=seq)
         asked = replay(registry.fold("inbox"), heard, home.dialects, until=seq)
         row["asks"] = _open(inbox_fold.answer(asked.values(), now))
     return row
+
+
+def _count_then(home: Home, key: str, seq: int, row: Row) -> None:
+    """Takes out of a row what another run had told of before, as it was known at a record."""
+    if row["tokens"] is None and row["cost_usd"] is None:
+        return
+    home.index.catch_up()
+    others = elsewhere(home.index, key, seq)
+    if others:
+        heard = home.journal.records(run=run_of(key), through=seq)
+        own = replay(registry.fold("costs"), heard, home.dialects, until=seq).values()
+        put_spent([row], [*own, *others], {key})
 
 
 def _open(asked: Iterable[Row]) -> list[Row]:
@@ -269,11 +265,11 @@ def inbox(index: Indexer, now: str) -> list[Row]:
     runs = {
         run: index.state("runs", ":".join(run)) for run in {(q.family, q.run) for q in questions}
     }
-    ended = {run for run, state in runs.items() if runs_fold.ended_ms(state) is not None}
+    ended = {run for run, state in runs.items() if runs_fold.is_over(state)}
     rows = inbox_fold.answer(questions, now, ended)
     for row in rows:
         state = runs[row["family"], row["run"]]
-        row["title"] = state.title or state.task
+        row["title"] = runs_fold.title(state)
     return rows
 
 
@@ -286,18 +282,7 @@ def costs(index: Indexer, by: str = "run", prices: Prices | None = None) -> list
     """What was spent, by run, agent, model or provider; by a list where no cost was reported."""
     with unswept():
         told = _counted(index, "costs")
-        return costs_fold.answer(told, by=by, price=_priced(prices) if prices else None)
-
-
-def _priced(prices: Prices) -> costs_fold.Price:
-    @cache
-    def day(number: int) -> str:
-        return stamp(number * DAY_MS / 1000)[:10]
-
-    def price(state: costs_fold.State) -> tuple[int, bool] | None:
-        return prices.cost(state.model, state.amounts, day(state.at_ms // DAY_MS))
-
-    return price
+        return costs_fold.answer(told, by=by, price=price_by(prices) if prices else None)
 
 
 def conversation(home: Home, key: str) -> list[Row]:
@@ -384,8 +369,7 @@ def search(
 
 def _title(index: Indexer, record: Record) -> str | None:
     state = index.state("runs", f"{record.family}:{record.run}")
-    found: str | None = state.title or state.task
-    return found
+    return runs_fold.title(state)
 
 
 def query(index: Indexer, sql: str, limit: int = 1000, seconds: float = 10) -> Answer:

@@ -5,10 +5,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from tracklog import answers
+from tracklog.folds import moment
 from tracklog.folds import tree as tree_fold
-from tracklog.folds.runs import LOST_AFTER, RANK, STATUSES, State, row, status
+from tracklog.folds.runs import LOST_AFTER, RANK, STATUSES, State, row, status, title
 from tracklog.index import Indexer
 from tracklog.kin import count_once, kin
+from tracklog.prices import Prices
 
 MOST = 10_000
 """The runs that are looked at, the latest heard."""
@@ -32,9 +34,15 @@ class Wanted(NamedTuple):
             and (not self.dialect or self.dialect in state.dialects)
             and (not self.agent or self.agent in state.agents)
             and (not self.outcome or self.outcome in outcomes(state))
-            and (not self.since or state.last_received >= self.since)
+            and (not self.since or _is_since(state, self.since))
             and (not self.text or self.text.casefold() in _words(state))
         )
+
+
+def _is_since(state: State, since: str) -> bool:
+    """Whether it gave a sign of life since then, by the time of its events."""
+    alive, begun = moment(state.alive), moment(since)
+    return alive is not None and (begun is None or alive >= begun)
 
 
 def outcomes(state: State) -> set[str]:
@@ -44,7 +52,7 @@ def outcomes(state: State) -> set[str]:
 
 
 def _words(state: State) -> str:
-    said = (state.run, state.title or state.task or "", *state.agents)
+    said = (state.run, title(state) or "", *state.agents)
     return " ".join(said).casefold()
 
 
@@ -75,6 +83,7 @@ class Board:
         after: int = 0,
         limit: int = 200,
         lost_after: float = LOST_AFTER,
+        prices: Prices | None = None,
     ) -> dict[str, Any]:
         """A part of the list, how long it is, how many runs are how, and what can be chosen."""
         kept = self._look(index)
@@ -82,7 +91,7 @@ class Board:
         found = [pair for pair in every if wanted.matches(pair[1], pair[0])]
         found.sort(key=lambda pair: (RANK[pair[0]], -pair[1].last_seq))
         rows = [row(state, now, lost_after) for _, state in found[after : after + limit]]
-        count_once(index, rows)
+        count_once(index, rows, prices)
         counts = Counter(each for each, _ in every)
         return {
             "all": len(every),
@@ -127,18 +136,24 @@ def _choices(states: Iterable[State]) -> dict[str, list[str]]:
 
 
 _BRIEF = (
-    "family", "run", "dialects", "title", "status", "outcome", "outcomes", "agents",
-    "tool_calls", "tool_failures", "tokens", "cost_usd", "last_seq", "last_received",
+    "family", "run", "dialects", "title", "model", "project", "branch", "status", "outcome",
+    "outcomes", "agents", "tool_calls", "tool_failures", "tokens", "cost_usd", "computed_usd",
+    "lower_bound", "upper_bound", "first_at", "last_at", "last_activity", "last_seq",
+    "last_received",
 )  # fmt: skip  # one row
 
 
 def _brief(row: Mapping[str, Any]) -> dict[str, Any]:
     """What a list has room for."""
-    return {name: row[name] for name in _BRIEF}
+    return {name: row.get(name) for name in _BRIEF}
 
 
 def around(
-    index: Indexer, key: str, now: str, lost_after: float = LOST_AFTER
+    index: Indexer,
+    key: str,
+    now: str,
+    lost_after: float = LOST_AFTER,
+    prices: Prices | None = None,
 ) -> list[dict[str, Any]]:
     """The whole tree that a run stands in, from its first ancestor on, each run with its row."""
     _, parents = tree_fold.links(kin(index, [key]))
@@ -149,7 +164,7 @@ def around(
     branches = answers.tree(index, top)
     states = index.load("runs", {branch.key for branch in branches})
     rows = {each: row(state, now, lost_after) for each, state in states.items()}
-    count_once(index, rows.values())
+    count_once(index, rows.values(), prices)
     return [
         {
             "key": branch.key,

@@ -29,7 +29,7 @@ from tracklog.folds import Told, call_name, said_in, text_of, word
 from tracklog.folds import tree as tree_fold
 from tracklog.frame import Record, Run
 from tracklog.journal import Journal
-from tracklog.replay import Tellings, event_of, facts_of, names_of, told_of
+from tracklog.replay import Counting, event_of, facts_of, names_of, told_of
 
 How = Literal[
     "call", "question", "message", "parent-call", "cause", "about", "handoff", "sub-run", "order"
@@ -125,7 +125,7 @@ class Story:
         self._steps: set[str] = set()
         self.unseen: dict[int, list[Unseen]] = {}
         self._dialects = dialects
-        self._tellings = Tellings()
+        self._counting = Counting()
         self._erasures = 0
         self._settled: dict[int, _Resolved] = {}
         self._loose: dict[int, _Resolved] = {}
@@ -143,11 +143,11 @@ class Story:
         if self.nodes:
             self.nodes[next(iter(self.nodes))].entry = True
         erased = known and self._erasures > erasures
-        return not erased and self._tellings.over() == set(self.over)
+        return not erased and self._counting.standing().over == set(self.over)
 
     def told_anew(self, records: Iterable[Record]) -> "Story":
         """The same run, once more from its first record, without those that count no more."""
-        story = Story(self._dialects, self._tellings.over())
+        story = Story(self._dialects, self._counting.standing().over)
         story.hear(records)
         return story
 
@@ -175,7 +175,7 @@ class Story:
         told = told_of(record, event)
         agent = next((each.agent for each in facts if each.agent is not None), event.actor)
         node = self.nodes[record.seq] = Node(told, word(agent))
-        self._tellings.hear(record.seq, dialect, event)
+        self._counting.hear(record.seq, dialect, event)
         if record.seq in self.over:
             said = "it counts no more: it was told again later, or taken back"
             self.unseen[record.seq] = [Unseen(record.seq, said)]

@@ -22,7 +22,8 @@ from tracklog.exporters import utc
 from tracklog.fact import Ended, Fact, Noted
 from tracklog.frame import Record
 from tracklog.loss import Fate, Report
-from tracklog.replay import event_of, facts_of
+from tracklog.replay import Standing, event_of, facts_of
+from tracklog.replay import standing as standing_of
 from tracklog.untold import Untold
 
 MAPPING = "1"
@@ -40,16 +41,23 @@ def convert(
     report: Report | None = None,
     *,
     carry: bool = True,
+    standing: Standing | None = None,
 ) -> Iterator[bytes]:
     """The records as lines of another dialect, each of which its door takes.
+
+    A superseded record is carried along and not told: those of the newer mapping are.
+    `standing` says which they are, where the caller can read the records twice.
 
     A line that is in that dialect already, or is of a sister dialect and passes the door as it
     stands, is yielded as it is, byte for byte.
     The report is filled while the lines are taken; it is complete behind the last one.
     """
+    if standing is None:
+        records = list(records)
+        standing = standing_of(records, dialects)
     telling = _Telling(dialects, to, Report() if report is None else report, carry=carry)
     for record in records:
-        yield from telling.hear(record)
+        yield from telling.hear(record, counts=record.seq not in standing.superseded)
     telling.end()
 
 
@@ -89,7 +97,7 @@ class _Telling:
         self.runs: dict[tuple[str, str], _Run] = {}
         self.form = _form(to)
 
-    def hear(self, record: Record) -> Iterator[bytes]:
+    def hear(self, record: Record, *, counts: bool = True) -> Iterator[bytes]:
         event = event_of(record, self.dialects)
         if not isinstance(event, Event):
             if record.line:
@@ -106,7 +114,10 @@ class _Telling:
             yield from self._restored(carried, record, run)
             if run.restored == carried["of"]:
                 return
-        yield from self._tell(event, record, run, 0)
+        if counts:
+            yield from self._tell(event, record, run, 0)
+        else:
+            self._wait(_Source(event, []), run)
 
     def end(self) -> None:
         """What nothing was said of by now is lost."""

@@ -29,7 +29,8 @@ from tracklog.folds import Told, call_name, run_of, said_in, short, text_of
 from tracklog.folds import runs as runs_fold
 from tracklog.frame import Record, Run
 from tracklog.home import Home
-from tracklog.replay import Tellings, event_of, facts_of, meaning, picked, told_of
+from tracklog.kin import count_once
+from tracklog.replay import Counting, event_of, facts_of, meaning, picked, told_of
 from tracklog.unswept import unswept
 from tracklog.words import phrase
 
@@ -131,7 +132,9 @@ def _diff(home: Home, a: str, b: str, now: str, *, exact: bool) -> Diff:
     for row in rows:
         counts[row.kind] += 1
     counts["same"] = len(matched) - len(rows)
-    deltas = _deltas(*(runs_fold.row(home.index.state("runs", key), now) for key in (a, b)))
+    wholes = [runs_fold.row(home.index.state("runs", key), now) for key in (a, b)]
+    count_once(home.index, wholes)
+    deltas = _deltas(*wholes)
     return Diff(a, b, not rows, counts, rows[0] if rows else None, at, rows, deltas)
 
 
@@ -152,17 +155,17 @@ def steps(
 
 def _read(
     records: Iterable[Record], dialects: Mapping[str, Dialect], *, exact: bool
-) -> tuple[list[Step], set[int]]:
+) -> tuple[list[Step], frozenset[int]]:
     """The steps, and the records that count no more, of which there are mostly none."""
     found: list[Step] = []
     seen: set[tuple[Any, ...]] = set()
-    tellings = Tellings()
+    counting = Counting()
     for record in records:
         event = event_of(record, dialects)
         if not isinstance(event, Event):
             continue
         dialect, told = dialects[record.dialect], told_of(record, event)
-        tellings.hear(record.seq, dialect, event)
+        counting.hear(record.seq, dialect, event)
         own = text_of([record.run])[2:-2]
         for nth, fact in enumerate(facts_of(dialect, event)[0]):
             if fact.copied is True or _known(seen, told, fact):
@@ -175,7 +178,7 @@ def _read(
             shape, whole = said if exact else (_nameless(each, own) for each in said)
             hashes = _hash(shape), _hash(shape + whole)
             found.append(Step(record.seq, type(fact).__name__, agent, *hashes, nth))
-    return found, tellings.over()
+    return found, counting.standing().over
 
 
 def _known(seen: set[tuple[Any, ...]], told: Told, fact: Fact) -> bool:

@@ -3,9 +3,9 @@
 The records are read as often as a format needs, so a long run is never held in memory whole.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from tracklog import proof as proofs
 from tracklog import registry
@@ -20,8 +20,9 @@ from tracklog.folds import runs as runs_fold
 from tracklog.folds import tree as tree_fold
 from tracklog.frame import Record, Run
 from tracklog.home import Home
+from tracklog.kin import elsewhere, put_spent
 from tracklog.loss import Report
-from tracklog.replay import event_of, facts_of, failure, told_of
+from tracklog.replay import ALL_COUNT, Counting, Standing, event_of, facts_of, failure, told_of
 from tracklog.untold import Untold
 from tracklog.verify import head
 
@@ -29,6 +30,8 @@ Records = Callable[[Run], Iterable[Record]]
 """The records of a run from the first on, as often as they are asked for."""
 Tree = Mapping[str, tree_fold.State]
 """What is known of how runs belong together, by run."""
+Elsewhere = Callable[[str], Iterable[costs_fold.State]]
+"""What other runs tell of the spends of a run, by its key."""
 
 
 def export(
@@ -70,6 +73,7 @@ def flight_of(home: Home, run: Run, through: int | None = None) -> Flight:
         lambda each: home.journal.records(run=each, through=through),
         home.dialects,
         states,
+        lambda key: elsewhere(home.index, key, through),
     )
 
 
@@ -78,12 +82,28 @@ def flight(
     records: Records,
     dialects: Mapping[str, Dialect],
     tree: Tree | None = None,
+    others: Elsewhere = lambda _key: (),
 ) -> Flight:
-    """A run and the runs below it, as far as the tree knows them."""
+    """A run and the runs below it, as far as the tree knows them.
+
+    What was spent is that of the run which told it first: `others` says what they tell.
+    """
     states = tree or {}
     children, parents = (_sub_runs(links, states) for links in tree_fold.links(states))
     root = _root(":".join(run), parents)
-    return _flight(run, root, records, dialects, states, children, parents, {":".join(run)})
+    family = _Family(records, dialects, states, children, parents, others)
+    return _flight(run, root, family, {":".join(run)})
+
+
+class _Family(NamedTuple):
+    """What is known of a run and of those around it."""
+
+    records: Records
+    dialects: Mapping[str, Dialect]
+    states: Tree
+    children: tree_fold.Links
+    parents: tree_fold.Links
+    others: Elsewhere
 
 
 def _sub_runs(links: tree_fold.Links, heard: Tree) -> tree_fold.Links:
@@ -119,34 +139,25 @@ def _root(key: str, parents: tree_fold.Links) -> Run:
     return run_of(key)
 
 
-def _flight(
-    run: Run,
-    root: Run,
-    records: Records,
-    dialects: Mapping[str, Dialect],
-    states: Tree,
-    children: tree_fold.Links,
-    parents: tree_fold.Links,
-    seen: set[str],
-) -> Flight:
+def _flight(run: Run, root: Run, family: _Family, seen: set[str]) -> Flight:
+    records, dialects, states, children, parents, others = family
     key = ":".join(run)
     below = []
     for child in children.get(key, {}):
         if child not in seen:
             seen.add(child)
-            one = _flight(run_of(child), root, records, dialects, states, children, parents, seen)
+            one = _flight(run_of(child), root, family, seen)
             below.append(replace(one, parent=run, call=_call(states, key, child)))
     above = next(iter(parents.get(key, {})), None)
-    survey = Survey(run, dialects)
-    for record in records(run):
-        survey.hear(record)
+    survey = surveyed(run, lambda: records(run), dialects)
+    survey.elsewhere = list(others(key))
     counted = survey.counted()
     return Flight(
         family=run[0],
         run=run[1],
         root=root,
         conversation=conversation_of(run, root, states),
-        heard=lambda: hear(records(run), dialects, counted),
+        heard=lambda: hear(records(run), dialects, counted, survey.found()),
         untold=_untold(dialects),
         summary=survey.summary(),
         opening=survey.opening,
@@ -185,9 +196,15 @@ def _call(states: Tree, parent: str, child: str) -> str | None:
 
 
 def hear(
-    records: Iterable[Record], dialects: Mapping[str, Dialect], counted: Mapping[str, Spend]
+    records: Iterable[Record],
+    dialects: Mapping[str, Dialect],
+    counted: Mapping[str, Spend],
+    standing: Standing,
 ) -> Iterator[Heard]:
-    """The records, understood one after the other; what cannot be is there all the same."""
+    """The records, understood one after the other; what cannot be is there all the same.
+
+    A superseded record has its line and event, and no facts: those of the newer mapping count.
+    """
     rules = _Rules(dialects)
     for record in records:
         event = event_of(record, dialects)
@@ -196,16 +213,21 @@ def hear(
             yield Heard(record, None, findings=found, identity=str(record.seq))
             continue
         dialect = dialects[record.dialect]
+        unique = dialect.policy.identity == "refuse" and event.id
+        identity = str(event.id) if unique else str(record.seq)
+        names = dialect.names(event)
+        if record.seq in standing.superseded:
+            yield Heard(record, event, identity=identity, names=names, superseded=True)
+            continue
         facts, trouble = facts_of(dialect, event)
         findings = [*event.odd, *rules.hear(dialect, event), *([trouble] if trouble else [])]
-        unique = dialect.policy.identity == "refuse" and event.id
         yield Heard(
             record,
             event,
             tuple(facts),
             tuple(findings),
-            str(event.id) if unique else str(record.seq),
-            dialect.names(event),
+            identity,
+            names,
             _spent_here(told_of(record, event), facts, counted),
         )
 
@@ -244,13 +266,35 @@ class _Rules:
             yield from self.dialects[name].rest(state)
 
 
+def surveyed(
+    run: Run, records: Callable[[], Iterable[Record]], dialects: Mapping[str, Dialect]
+) -> "Survey":
+    """A survey of all records of a run; they are read again where some turn out not to count."""
+    survey = Survey(run, dialects)
+    for record in records():
+        survey.hear(record)
+    if survey.is_stale:
+        survey = Survey(run, dialects, survey.found())
+        for record in records():
+            survey.hear(record)
+        survey.settle()
+    return survey
+
+
 class Survey:
     """What has to be known of a run before its first line is written."""
 
-    def __init__(self, run: Run, dialects: Mapping[str, Dialect]) -> None:
+    def __init__(
+        self, run: Run, dialects: Mapping[str, Dialect], standing: Standing = ALL_COUNT
+    ) -> None:
+        self.standing, self.counts = standing, True
+        """Which records do not count, as far as was known before; whether the last one does."""
+        self._counting = Counting()
         self.dialects, self.rules = dialects, _Rules(dialects)
         self.state = runs_fold.State(family=run[0], run=run[1])
         self.spends: dict[str, costs_fold.State] = {}
+        self.elsewhere: Sequence[costs_fold.State] = ()
+        """What other runs tell of the same spends: the run that told one first has spent it."""
         self.opening: dict[str, Any] = {}
         self.trace: str | None = None
         self.own: tuple[str, str, str | None] | None = None
@@ -258,10 +302,14 @@ class Survey:
         self.judged: set[str] = set()
 
     def hear(self, record: Record) -> None:
-        event = event_of(record, self.dialects)
+        event, self.counts = event_of(record, self.dialects), True
         if not isinstance(event, Event):
             return
-        dialect, told = self.dialects[record.dialect], told_of(record, event)
+        dialect = self.dialects[record.dialect]
+        self.counts = self._counting.hear(record.seq, dialect, event)
+        told = self.standing.place(told_of(record, event)) if self.counts else None
+        if told is None:
+            return
         self.rules.hear(dialect, event)
         span = span_of(dialect.names(event))
         if self.trace is None and span is not None:
@@ -278,6 +326,19 @@ class Survey:
                 if fact.what == "run" and span is not None and self.own is None:
                     above = span_of((event.cause,)) if event.cause else None
                     self.own = (*span, above[1] if above else None)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether a record that was counted does not count any more."""
+        return self._counting.changed
+
+    def settle(self) -> None:
+        """Notes that all records were read with it known which of them count."""
+        self._counting.changed = False
+
+    def found(self) -> Standing:
+        """Which of the records that were read do not count."""
+        return self._counting.standing()
 
     def _spend(self, told: Told, fact: Spent) -> None:
         key = costs_fold.key(told, fact)
@@ -296,7 +357,9 @@ class Survey:
 
     def counted(self) -> dict[str, Spend]:
         """The spends by their place; those that others stand for are there, and take nothing."""
-        counted = costs_fold.counted(self.spends.values())
+        run = (self.state.family, self.state.run)
+        known = costs_fold.counted([*self.spends.values(), *self.elsewhere])
+        counted = [each for each in known if (each.family, each.run) == run]
         found = {_spot(each.seq, each.key): _spend(each) for each in counted}
         keys = {each.key for each in counted}
         for each in self.spends.values():
@@ -309,10 +372,14 @@ class Survey:
 
     @property
     def ended(self) -> bool:
-        return runs_fold.ended_ms(self.state) is not None
+        return runs_fold.is_over(self.state)
 
     def summary(self) -> dict[str, Any]:
-        return runs_fold.row(self.state, self.state.last_received)
+        row = runs_fold.row(self.state, self.state.last_received)
+        if self.elsewhere:
+            key = f"{row['family']}:{row['run']}"
+            put_spent([row], [*self.spends.values(), *self.elsewhere], {key})
+        return row
 
     def rest(self) -> Iterator[Finding]:
         return self.rules.rest()

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.fact import Linked, Noted, Spent
+from tracklog import prices
+from tracklog.fact import Fact, Linked, Noted, Spent
 from tracklog.folds import agents as agents_fold
 from tracklog.folds import inbox as inbox_fold
 from tracklog.folds import moment, rows_of, silence
@@ -78,15 +79,19 @@ def _run(
 ) -> dict[str, Any]:
     row = runs_fold.row(state, now, lost_after)
     key = f"{state.family}:{state.run}"
-    began = state.began_ms if state.began_ms is not None else moment(state.first_received)
-    asked = moment(now)
-    aged = None if began is None or asked is None else max(0, asked - began) / 1000
+    began, until = runs_fold.began_ms(state), moment(now)
+    if began is None:
+        began = moment(state.first_at)
+    if row["status"] not in ("waiting", "working"):
+        until = moment(state.alive)  # it is not getting older
+    aged = None if began is None or until is None else max(0, until - began) / 1000
     phases = {name: phase or None for name, phase in sorted(state.agents.items())}
     return {
         **{name: row[name] for name in TOLD},
         "seconds": row["seconds"] if row["seconds"] is not None else aged,
         "agents": phases,
         "calls_per_minute": rates.get(key, 0.0),
+        "computed_usd": None,
         "question": None,
         "words": "",
     }
@@ -111,7 +116,7 @@ def _agent(
         "task": state.task,
         "outcome": state.outcome,
         "model": state.model,
-        "silent_seconds": silence(state.last_received, now),
+        "silent_seconds": silence(state.alive, now) if state.alive else None,
         "last_seq": state.last_seq,
     }
 
@@ -126,6 +131,7 @@ class Watch:
     def __init__(self, home: Home, lost_after: float = runs_fold.LOST_AFTER) -> None:
         self.home = home
         self._lost_after = lost_after
+        self._prices = prices.load(home.path)
         self._runs: dict[str, runs_fold.State] = {}
         self._agents: dict[str, dict[str, agents_fold.State]] = {}
         self._words: dict[str, tuple[int, str]] = {}
@@ -162,7 +168,7 @@ class Watch:
             notes=self._notes,
             lost_after=self._lost_after,
         )
-        count_once(index, view.runs[:SHOWN])
+        count_once(index, view.runs[:SHOWN], self._prices)
         for row in view.runs[:SHOWN]:
             row["words"] = self._last_words(row)
             if row["status"] == "waiting":
@@ -181,7 +187,7 @@ class Watch:
         self._agents = {"": dict(self.home.index.states("agents"))}
         for key, state in self._runs.items():
             self._agents[key] = {}
-            if silence(state.alive, now) <= WINDOW:
+            if state.alive and silence(state.alive, now) <= WINDOW:
                 self._begin_count(key, state)
         for name, agent in self._agents.pop("").items():
             self._agents.setdefault(f"{agent.family}:{agent.run}", {})[name] = agent
@@ -222,9 +228,11 @@ class Watch:
         known, said = self._words.get(key, (0, ""))
         if known != seq:
             near = self.home.journal.read(max(0, seq - NEAR), NEAR, run)
+            again = self.home.index.silent([record.seq for record in near])
             heard = (
-                words([fact for _, fact in told if not isinstance(fact, QUIET)])
-                for told in (meaning(record, self.home.dialects) for record in reversed(near))
+                words([fact for _, fact in meaning(record, self.home.dialects) if _speaks(fact)])
+                for record in reversed(near)
+                if record.seq not in again
             )
             said = next(filter(None, heard), said)
             self._words[key] = (seq, said)
@@ -235,6 +243,10 @@ class Watch:
         states = (state for _, state in self.home.index.states("inbox", rows_of(*run)))
         open_ = [row for row in inbox_fold.answer(states, now) if row["state"] == "open"]
         return next((row["text"] or row["question_id"] for row in open_), None)
+
+
+def _speaks(fact: Fact) -> bool:
+    return not isinstance(fact, QUIET) and fact.copied is not True
 
 
 def _rows(state: runs_fold.State) -> str:

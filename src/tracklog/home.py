@@ -26,6 +26,7 @@ from tracklog.journal import Journal
 from tracklog.lines import CAP
 from tracklog.marks import Marks
 from tracklog.refused import SEGMENT_SIZE, Refused
+from tracklog.replay import history
 from tracklog.retention import Erasure, Pruning
 from tracklog.stores import Durability
 
@@ -263,12 +264,11 @@ class Home:
 
     def _is_open(self, run: Run) -> bool:
         begun: set[tuple[str, str | None]] = set()
-        for record in self.journal.records(run=run):
-            for fact in self.facts(record):
-                if isinstance(fact, Began) and fact.what != "step":
-                    begun.add((fact.what, fact.agent))
-                elif isinstance(fact, Ended) and fact.what != "step":
-                    begun.discard((fact.what, fact.agent))
+        for _, fact in history(self.journal.records(run=run), self.dialects):
+            if isinstance(fact, Began) and fact.what != "step":
+                begun.add((fact.what, fact.agent))
+            elif isinstance(fact, Ended) and fact.what != "step":
+                begun.discard((fact.what, fact.agent))
         return bool(begun)
 
     def _spoken_blobs(self) -> set[str]:

@@ -34,6 +34,8 @@ FEW = 20
 """How many refusals are told one by one."""
 SAVED = 32 << 20
 """After so many bytes of a source its place is saved."""
+GROWING = 600
+"""Seconds after its last change in which a file that is followed is being written."""
 _HELD = 8 << 20  # bytes of blobs that are put together
 
 Progress = Callable[[int, int], None]
@@ -114,6 +116,8 @@ class Importing:
         self._chosen: dict[str, Importer] = {}
         self._lifted: dict[str, bytes] = {}
         self._lifted_size = 0
+        self._growing: dict[str, float] = {}
+        """When it was last put on record that a source without times is being written, by run."""
         self._load()
 
     def find(self, user: Path, environment: Mapping[str, str]) -> list[Path]:
@@ -342,10 +346,36 @@ class Importing:
                 self._save(name, Known(reading.path, place.copy(), False, self._home.journal.last))
             yield batch.through
         if not dry and place is not None:
+            self._note(reading, place, one, final=final)
             self._save(name, Known(reading.path, place, final, self._home.journal.last))
         if reading.again:
             one.again[reading.again] += 1
             one.bytes += start
+
+    def _note(self, reading: Reading, place: Place, one: Summary, *, final: bool) -> None:
+        """Puts on record what is known of a source and no line of it can say."""
+        spelled = os.fsencode(reading.path.absolute()).decode("utf-8", "backslashreplace")
+        if reading.completed is not None and place.run:
+            text = "the record at the end of the file is whole now"
+            self._tell_note(place, place.run, "completed", text, spelled, reading.completed)
+        now = self._home.clock()
+        growing = not final and one.lines["accepted"] and now - place.modified / 1e9 < GROWING
+        for run in sorted(reading.timeless) if growing else ():
+            if now - self._growing.get(run, 0) > GROWING / 10:
+                self._growing[run] = now
+                text = "the file, which has no times, is being written"
+                self._tell_note(place, run, "growing", text, spelled)
+
+    def _tell_note(
+        self, place: Place, run: str, label: str, text: str, path: str, offset: int | None = None
+    ) -> None:
+        origin: dict[str, Any] = {"writer": place.importer, "fidelity": "observed", "path": path}
+        if offset is not None:
+            origin["offset"] = offset
+        line = native.line(
+            Noted(label=label, text=text), id=uuid.uuid4().hex, run=run, origin=origin
+        )
+        self._home.intake.admit([line], native.dialect.name)
 
     def _keep(
         self,

@@ -16,7 +16,7 @@ from tracklog.dialects import tracklog as native
 from tracklog.documents import document_of
 from tracklog.event import Event
 from tracklog.fact import Noted
-from tracklog.follow import Follower, Unheard
+from tracklog.follow import Follower, Skipped, Unheard
 from tracklog.home import Home
 from tracklog.importers import HEAD, Report
 from tracklog.lines import BOM, split
@@ -89,6 +89,9 @@ class Native:
         for heard in follower.poll():
             if isinstance(heard, Unheard):
                 one.unread.append((str(path), heard.why))
+                continue
+            if isinstance(heard, Skipped):
+                one.unread.append((str(path), "it is a link that leads out of its folder"))
                 continue
             one.files = 1
             one.bytes += sum(line.size for line in heard.lines)

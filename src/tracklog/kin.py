@@ -3,11 +3,16 @@
 It is found by name in rows that all runs share, so that no more is read than is told of.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from tracklog.folds import costs, rows_of, run_of, tree
+from tracklog.frame import stamp
 from tracklog.index import Indexer
+from tracklog.prices import Prices
+
+DAY_MS = 86_400_000
 
 
 def kin(index: Indexer, runs: Iterable[str]) -> dict[str, tree.State]:
@@ -44,24 +49,63 @@ SPENT = {
 """A spend that several runs tell is that of the run in which it was heard first."""
 
 
-def count_once(index: Indexer, rows: Iterable[dict[str, Any]]) -> None:
-    """Takes out of the rows of runs what was first heard in another one.
+PAID = {"computed_usd": None, "lower_bound": False, "upper_bound": False}
+"""What is known of a cost by list prices, before anything is."""
 
-    Who tells of another's spends is tied to it, so only runs with ties are looked at.
+
+def count_once(
+    index: Indexer, rows: Iterable[dict[str, Any]], prices: Prices | None = None
+) -> None:
+    """Puts into the rows of runs what each spent itself: not what another one told before.
+
+    With prices, what each cost by the list is told where no cost was reported.
     """
-    spent = {_key(row): row for row in rows if any(row.get(name) is not None for name in SPENT)}
-    trees = index.load("tree", spent)
-    named = index.summed("tree", {row["run"] for row in spent.values()})
-    tied = {
-        key
-        for key, row in spent.items()
-        if (key in trees and trees[key].links) or named.get(row["run"], {}).keys() - {key}
-    }
-    counted = costs.answer(spends(index, tied), by="run", within=tied) if tied else []
-    told: dict[str, Mapping[str, Any]] = {row["of"]: row for row in counted}
-    for key in tied:
-        own = {name: told.get(key, {}).get(of) for name, of in SPENT.items()}
-        spent[key].update({name: amount for name, amount in own.items() if name in spent[key]})
+    every = list(rows)
+    spent = {_key(row) for row in every if any(row.get(name) is not None for name in SPENT)}
+    put_spent(every, spends(index, spent), spent, prices)
+
+
+def put_spent(
+    rows: Iterable[dict[str, Any]],
+    told: Iterable[costs.State],
+    runs: Collection[str],
+    prices: Prices | None = None,
+) -> None:
+    """Puts into the rows of these runs what each spent itself, of all that they and others tell."""
+    price = price_by(prices) if prices else None
+    counted: dict[str, Mapping[str, Any]] = (
+        {row["of"]: row for row in costs.answer(told, by="run", within=runs, price=price)}
+        if runs
+        else {}
+    )
+    for row in rows:
+        own = counted.get(_key(row), {})
+        if _key(row) in runs:
+            row.update({name: own.get(of) for name, of in SPENT.items() if name in row})
+        if prices:
+            row.update({name: own.get(name, usual) for name, usual in PAID.items()})
+
+
+def elsewhere(index: Indexer, key: str, through: int | None = None) -> list[costs.State]:
+    """What other runs tell of the spends of a run, up to a record."""
+    return [
+        each
+        for each in spends(index, [key])
+        if f"{each.family}:{each.run}" != key and (through is None or each.seq <= through)
+    ]
+
+
+def price_by(prices: Prices) -> costs.Price:
+    """What a spend costs by a list, on its day."""
+
+    @cache
+    def day(number: int) -> str:
+        return stamp(number * DAY_MS / 1000)[:10]
+
+    def price(state: costs.State) -> tuple[int, bool] | None:
+        return prices.cost(state.model, state.amounts, day(state.at_ms // DAY_MS))
+
+    return price
 
 
 def _key(row: Mapping[str, Any]) -> str:

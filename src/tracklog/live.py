@@ -5,11 +5,12 @@ from collections.abc import Iterator, Mapping
 from tracklog import registry
 from tracklog.dialects import Dialect
 from tracklog.errors import UnknownName
-from tracklog.export import Survey, Tree, conversation_of, hear, root_of
+from tracklog.export import Survey, Tree, conversation_of, hear, root_of, surveyed
 from tracklog.exporters import Exporter, Flight, Options
 from tracklog.frame import Record, Run
 from tracklog.home import Home
 from tracklog.journal import Journal
+from tracklog.replay import Standing
 
 BLOCK = 1000
 """Records that are written together."""
@@ -60,6 +61,7 @@ class Live:
         self.cursor = last if after is None else min(after, last)
         for record in self.journal.records(run=self.run, through=self.cursor):
             self._hear(record)
+        self._settle()
         return self._writer.join(self.cursor)
 
     @property
@@ -76,7 +78,9 @@ class Live:
         records = self.journal.read(self.cursor, limit, self.run)
         if records:
             self.cursor = records[-1].seq
-            return b"".join(map(self._hear, records))
+            said = b"".join(map(self._hear, records))
+            self._settle()
+            return said
         self.cursor = max(self.cursor, last)
         if self.over or not self._survey.ended:
             return None
@@ -95,19 +99,28 @@ class Live:
     def _hear(self, record: Record) -> bytes:
         self._survey.hear(record)
         self._last = record.seq
-        [heard] = hear([record], self.dialects, {})
-        return self._writer.hear(heard, ended=self._survey.ended)
+        ended = self._survey.ended and not self._survey.is_stale
+        superseded = frozenset[int]() if self._survey.counts else frozenset({record.seq})
+        [heard] = hear([record], self.dialects, {}, Standing(superseded))
+        return self._writer.hear(heard, ended=ended)
+
+    def _settle(self) -> None:
+        """Reads the run again where a record that was counted does not count any more."""
+        if self._survey.is_stale:
+            self._survey = surveyed(self.run, self._records, self.dialects)
+
+    def _records(self) -> Iterator[Record]:
+        return self.journal.records(run=self.run, through=self._last)
 
     def _flight(self) -> Flight:
-        counted, last = self._survey.counted(), self._last
+        self._settle()
+        counted, standing = self._survey.counted(), self._survey.found()
         return Flight(
             family=self.run[0],
             run=self.run[1],
             root=self._root,
             conversation=self._conversation,
-            heard=lambda: hear(
-                self.journal.records(run=self.run, through=last), self.dialects, counted
-            ),
+            heard=lambda: hear(self._records(), self.dialects, counted, standing),
             summary=self._survey.summary(),
             spends=tuple(spend for spend in counted.values() if spend.counts),
         )

@@ -194,37 +194,70 @@ class _Known(NamedTuple):
     """Each content once, in the order in which they came."""
 
 
-class Tellings:
-    """Finds out, while the records of one run are read, which of them count no more."""
+class Standing(NamedTuple):
+    """Which records of one run do not count as they are, by number.
+
+    Every view asks this, through `standing` or `Counting`, before it reads facts from records.
+    """
+
+    superseded: frozenset[int] = frozenset()
+    """Their source was read again by a newer mapping, or their record corrected: not counted."""
+    withdrawn: frozenset[int] = frozenset()
+    """A later record took back what they say: counted as spent and called, marked where shown."""
+
+    @property
+    def over(self) -> frozenset[int]:
+        """Both: what is no part of the conversation any more."""
+        return self.superseded | self.withdrawn
+
+    def place(self, told: Told) -> Told | None:
+        """Where and when a fact was told, marked if it was withdrawn; None if it does not count."""
+        if told.seq in self.superseded:
+            return None
+        return told._replace(withdrawn=True) if told.seq in self.withdrawn else told
+
+
+ALL_COUNT = Standing()
+
+
+class Counting:
+    """Finds out, while the records of one run are read, which of them count."""
 
     def __init__(self) -> None:
         self._retold = Retold()
         self._sources: list[tuple[int, Source]] = []
+        self.changed = False
+        """Whether a record changed how an earlier one counts."""
 
-    def hear(self, seq: int, dialect: Dialect, event: Event) -> None:
-        if dialect.source is not None and (source := source_of(dialect, event)) is not None:
-            self._retold.hear(seq, source)
-            self._sources.append((seq, source))
+    def hear(self, seq: int, dialect: Dialect, event: Event) -> bool:
+        """Takes a record into account; whether it counts, as far as is known by now."""
+        if dialect.source is None or (source := source_of(dialect, event)) is None:
+            return True
+        self.changed |= self._retold.hear(seq, source)
+        self._sources.append((seq, source))
+        return self._retold.counts(source)
 
-    def over(self) -> set[int]:
-        """Those that a newer mapping told again, or that were taken back."""
+    def standing(self) -> Standing:
+        """Which of the records that were read so far do not count."""
         if not self._retold.mixed:
-            return set()
+            return ALL_COUNT
         counts, is_back = self._retold.counts, self._retold.is_back
-        return {seq for seq, source in self._sources if not counts(source) or is_back(seq, source)}
+        again = {seq for seq, source in self._sources if not counts(source)}
+        back = {seq for seq, source in self._sources if is_back(seq, source)}
+        return Standing(frozenset(again), frozenset(back - again))
 
 
-def superseded(records: Iterable[Record], dialects: Mapping[str, Dialect]) -> set[int]:
-    """The records of one run that count no more: told again by a newer mapping, or taken back."""
-    tellings = Tellings()
+def standing(records: Iterable[Record], dialects: Mapping[str, Dialect]) -> Standing:
+    """Which of the records of one run do not count."""
+    counting = Counting()
     for record in records:
         dialect = dialects.get(record.dialect)
         if dialect is None or dialect.source is None:
             continue
         event = event_of(record, dialects)
         if isinstance(event, Event):
-            tellings.hear(record.seq, dialect, event)
-    return tellings.over()
+            counting.hear(record.seq, dialect, event)
+    return counting.standing()
 
 
 FEW = 64
@@ -290,6 +323,7 @@ def names_of(dialect: Dialect, event: Event) -> list[str]:
 
 
 def told_of(record: Record, event: Event) -> Told:
+    writer, read = _origin(event.body.get("origin"))
     return Told(
         record.seq,
         record.received,
@@ -300,13 +334,18 @@ def told_of(record: Record, event: Event) -> Told:
         event.id,
         event.cause,
         record.dialect,
-        writer=_writer(event.body.get("origin")),
+        writer=writer,
+        read=read,
+        unnamed=event.body.get("synthetic_id") is True,
     )
 
 
-def _writer(origin: object) -> str:
-    name = origin.get("writer") if isinstance(origin, dict) else None
-    return name if isinstance(name, str) else ""
+def _origin(origin: object) -> tuple[str, bool]:
+    """Who wrote a line of somebody else's record, and whether it was read from a file."""
+    if not isinstance(origin, dict):
+        return "", False
+    writer = origin.get("writer")
+    return writer if isinstance(writer, str) else "", "path" in origin and "mapping" in origin
 
 
 def failure(who: str, error: Exception) -> Finding:

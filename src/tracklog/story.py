@@ -3,14 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from tracklog.dialects import Dialect
 from tracklog.event import Event, Finding
-from tracklog.fact import FACTS, Fact, Said
+from tracklog.fact import FACTS, Called, Fact, Returned, Said
+from tracklog.folds import Call, call_name, is_settled, original_call
 from tracklog.frame import Record, Run
 from tracklog.home import Home
-from tracklog.replay import event_of, facts_of
+from tracklog.replay import event_of, facts_of, told_of
 from tracklog.words import phrase, words
 
 PAGE = 1000
@@ -31,6 +32,7 @@ def story(
 
     With `before` it is the last of them that stand before that number.
     `next` is the `after` of the next page, and None at the end as it is now.
+    A call or a result that another record tells, too, and that is counted there, says `again`.
     A record that was taken back says `withdrawn`, and one that was told again later, by a better
     mapping or with another content, `superseded`: as far as the index has come.
     """
@@ -41,8 +43,10 @@ def story(
     else:
         records = _last(home, of, after, limit, before)
         more = bool(records) and any(True for _ in home.journal.records(records[-1].seq, run=of))
-    rows = [told(record, home.dialects, whole=whole) for record in records]
+    ends: list[_End] = []
+    rows = [told(record, home.dialects, whole=whole, ends=ends) for record in records]
     _mark(home, of, rows)
+    _mark_calls(home, of, ends)
     return {
         "family": of[0],
         "run": of[1],
@@ -65,6 +69,46 @@ def _mark(home: Home, run: Run, rows: list[dict[str, Any]]) -> None:
             row["withdrawn"] = True
 
 
+class _End(NamedTuple):
+    """One end of a tool call, as a record tells it."""
+
+    seq: int
+    name: str
+    called: bool
+    row: dict[str, Any]
+    """What is said of it."""
+    record: dict[str, Any]
+
+
+def _mark_calls(home: Home, run: Run, ends: list[_End]) -> None:
+    """Says of a call that is told again that it is, and of a result whose call was not heard.
+
+    What counts is what `runs` and `tools` count: the one telling that the fold keeps.
+    """
+    if not ends:
+        return
+    calls = home.index.state("tools", ":".join(run)).calls
+    shown: set[tuple[str, bool]] = set()
+    for end in ends:
+        name, kept = original_call(calls, end.name)
+        if kept is None and not end.name.startswith("#"):
+            continue  # the index has not come so far
+        place = (name, end.called)
+        if end.record.get("superseded") or end.row.get("copied"):
+            continue
+        seqs = kept if is_settled(kept) else kept[-2:] if kept else (0, end.seq)
+        if kept is None:  # of one record only
+            alone, counts = (name, True) not in shown, end.row.get("tool") is not None
+        else:
+            alone, counts = not seqs[0], is_settled(kept) or Call(*kept).counts
+        if place in shown or (kept is not None and seqs[not end.called] != end.seq):
+            end.row["again"] = True
+            continue
+        if not end.called and alone and counts:
+            end.row["torn"] = True
+        shown.add(place)
+
+
 def _last(home: Home, run: Run, after: int, limit: int, before: int) -> list[Record]:
     """The last records of a run before a number; how far back they stand is found by doubling."""
     end = min(before, home.journal.last + 1)
@@ -77,8 +121,17 @@ def _last(home: Home, run: Run, after: int, limit: int, before: int) -> list[Rec
         step *= 4
 
 
-def told(record: Record, dialects: Mapping[str, Dialect], *, whole: bool = False) -> dict[str, Any]:
-    """One record, understood; what it does not say is left out, and what was cut says `cut`."""
+def told(
+    record: Record,
+    dialects: Mapping[str, Dialect],
+    *,
+    whole: bool = False,
+    ends: list[_End] | None = None,
+) -> dict[str, Any]:
+    """One record, understood; what it does not say is left out, and what was cut says `cut`.
+
+    The ends of tool calls are added to `ends`.
+    """
     row: dict[str, Any] = {
         "seq": record.seq,
         "received": record.received,
@@ -93,13 +146,22 @@ def told(record: Record, dialects: Mapping[str, Dialect], *, whole: bool = False
     facts, failure = facts_of(dialects[record.dialect], event)
     row |= {"kind": event.kind, "at": event.at, "agent": event.actor, "words": words(facts)[:MOST]}
     row["facts"] = [fact_as_json(fact, whole=whole) for fact in facts]
+    if ends is not None:
+        place = told_of(record, event)
+        ends += (
+            _End(record.seq, call_name(place, fact), type(fact) is Called, said, row)
+            for fact, said in zip(facts, row["facts"], strict=True)
+            if isinstance(fact, Called | Returned)
+        )
     # A text can only be too long in a line that is.
     if not whole and len(record.line) > MOST and any(map(_is_long, facts)):
         row["cut"] = True
     found = (*event.odd, *((failure,) if failure else ()))
-    return {key: value for key, value in row.items() if value is not None} | (
-        {"findings": _found(found)} if found else {}
-    )
+    for key in [key for key, value in row.items() if value is None]:
+        del row[key]
+    if found:
+        row["findings"] = _found(found)
+    return row
 
 
 def fact_as_json(fact: Fact, *, whole: bool = False) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from tracklog.fact import Called, Fact, Returned, Said
 from tracklog.folds import short, text_of
 from tracklog.frame import Run
 from tracklog.home import Home
-from tracklog.replay import meaning, superseded
+from tracklog.replay import meaning, standing
 
 LABEL = "tape"
 """Under this a host notes beside a run how its tape came out."""
@@ -177,7 +177,7 @@ def tape_of(home: Home, run: Run, *, by: By = "order", miss: OnMiss = "error") -
 
 def recorded_in(home: Home, run: Run) -> Iterator[Recorded]:
     """What models and tools answered in a run, each answer once, in the order of the record."""
-    over = superseded(home.journal.records(run=run), home.dialects)
+    over = standing(home.journal.records(run=run), home.dialects).over
     listener = _Listener()
     for record in home.journal.records(run=run):
         if record.seq not in over:

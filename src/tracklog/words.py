@@ -1,6 +1,6 @@
 """Facts in a few words, for a person who knows no dialect."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import floor, log10
 from typing import Any
 
@@ -48,8 +48,7 @@ def phrase(fact: Fact) -> str:
         case Returned():
             return _returned(fact)
         case Said():
-            said = _line(said_in(fact.blocks))
-            return f"({fact.role}) {said}" if said and fact.role in ("thought", "belief") else said
+            return _said(fact)
         case Decided():
             return _decided(fact)
         case Asked():
@@ -66,6 +65,22 @@ def phrase(fact: Fact) -> str:
     return ""
 
 
+def _said(fact: Said) -> str:
+    """What was said, with what was only thought marked as such."""
+    blocks = fact.blocks if isinstance(fact.blocks, tuple | list) else ()
+    thoughts = [block for block in blocks if _is_thought(block)]
+    if fact.role in ("thought", "belief") or not thoughts:
+        said = _line(said_in(blocks))
+        return f"({fact.role}) {said}" if said and fact.role in ("thought", "belief") else said
+    thought = _line(said_in(thoughts))
+    spoken = _line(said_in([block for block in blocks if not _is_thought(block)]))
+    return " ".join(filter(None, (f"(thought) {thought}" if thought else "", spoken)))
+
+
+def _is_thought(block: Any) -> bool:
+    return isinstance(block, Mapping) and block.get("type") == "thinking"
+
+
 def _what(fact: Began | Ended) -> str:
     if fact.what == "step" and fact.step is not None:
         return f"step {_short(fact.step)}"
@@ -78,9 +93,11 @@ def _verdict(passed: bool | None) -> str | None:
 
 def _returned(fact: Returned) -> str:
     name = _short(fact.tool) or "it"
-    if fact.ok is False or fact.error is not None:
+    if fact.ok is False:
         why = fact.error if fact.error is not None else fact.output
         return _joined(f"{name} failed", why if why is not None else fact.status)
+    if fact.ok is None and fact.error is not None:  # neither way, as when it was cancelled
+        return _joined(f"{name} {_short(fact.status) or 'did not finish'}", fact.error)
     return _joined(f"{name} returned", fact.output if fact.output is not None else fact.status)
 
 

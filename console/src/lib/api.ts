@@ -58,6 +58,10 @@ export interface Brief {
   run: string;
   dialects: string[];
   title: string | null;
+  model: string | null;
+  /** The folder that it worked in. */
+  project: string | null;
+  branch: string | null;
   status: Status;
   outcome: string | null;
   outcomes: Record<string, number>;
@@ -66,6 +70,12 @@ export interface Brief {
   tool_failures: number;
   tokens: number | null;
   cost_usd: number | null;
+  /** By list prices, where no cost was reported. */
+  computed_usd?: number | null;
+  lower_bound?: boolean | null;
+  upper_bound?: boolean | null;
+  /** By the time of its events; null where its source has no clock. */
+  last_activity: string | null;
   last_seq: number;
   last_received: string;
 }

@@ -69,6 +69,19 @@ export function money(value: number | null | undefined): string {
   return `$${count(Number(whole))}.${part}`;
 }
 
+/** What a run cost: reported and by list prices together, ≥ or ≤ where it is a bound, ~ where it was computed. */
+export function cost(run: {
+  cost_usd: number | null;
+  computed_usd?: number | null;
+  lower_bound?: boolean | null;
+  upper_bound?: boolean | null;
+}): string {
+  const computed = run.computed_usd ?? null;
+  if (run.cost_usd === null && computed === null) return "–";
+  const bound = run.lower_bound ? "≥ " : run.upper_bound ? "≤ " : "";
+  return `${bound}${computed === null ? "" : "~"}${money((run.cost_usd ?? 0) + (computed ?? 0))}`;
+}
+
 export function percent(value: number | null | undefined): string {
   return value === null || value === undefined ? "–" : `${(value * 100).toFixed(0)} %`;
 }

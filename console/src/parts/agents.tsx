@@ -15,7 +15,7 @@ interface AgentNow {
   reason: string | null;
   task: string | null;
   last_seq: number;
-  last_received: string;
+  last_activity: string | null;
 }
 
 const SHOWN = 8;
@@ -32,7 +32,7 @@ export function AgentsNow({ now }: { now: number }) {
             <a className="cut" href={runHref(agent.family, agent.run, { seq: agent.last_seq })}>
               <Text>{agent.agent}</Text>
             </a>
-            <When at={agent.last_received} now={now} />
+            <When at={agent.last_activity} now={now} />
             <span className="cut soft small">
               <Text>{agent.reason ?? agent.task ?? agent.run}</Text>
             </span>

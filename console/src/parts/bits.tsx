@@ -14,6 +14,12 @@ export function outcomeOf({ outcome, outcomes }: Brief): string {
   return outcome ?? (Object.entries(outcomes).map(([end, n]) => `${end} ${n}`).join(", ") || "–");
 }
 
+/** With which model a run works, in which folder and on which branch, as far as it says. */
+export function placeOf({ model, project, branch }: Brief): string[] {
+  const folder = project?.split(/[\\/]/).filter(Boolean).pop();
+  return [model, folder, branch].filter((each): each is string => Boolean(each));
+}
+
 export function When({ at, now }: { at: string | null | undefined; now: number }) {
   return (
     <time className="soft small" dateTime={at ?? undefined} title={exact(at)}>

@@ -5,9 +5,9 @@ import { memo, useCallback, useEffect, useLayoutEffect, useRef, useState } from 
 import type { Board, Brief } from "../lib/api";
 import { runHref } from "../lib/route";
 import { inert } from "../lib/text";
-import { count, money, short } from "../lib/time";
+import { cost, count, short } from "../lib/time";
 import { useKeys, useNow } from "../lib/use";
-import { outcomeOf, StatusMark, Text, When } from "./bits";
+import { outcomeOf, placeOf, StatusMark, Text, When } from "./bits";
 
 const PART = 50; // runs; a list is asked for in parts that begin at multiples of it
 export const HELD = 2 * PART; // runs of one answer
@@ -118,7 +118,7 @@ const Row = memo(function Row({ run, now, here }: { run: Brief; now: number; her
           <Text>{run.title ?? run.run}</Text>
         </span>{" "}
         <span className="soft small mono">
-          <Text>{run.title ? run.run : run.dialects.join(", ")}</Text>
+          <Text>{[run.title ? run.run : run.dialects.join(", "), ...placeOf(run)].join(" · ")}</Text>
         </span>
       </span>
       <span className="outcome cut" title={inert(outcomeOf(run))}>
@@ -137,9 +137,9 @@ const Row = memo(function Row({ run, now, here }: { run: Brief; now: number; her
         )}
       </span>
       <span className="num">{short(run.tokens)}</span>
-      <span className="num">{money(run.cost_usd)}</span>
+      <span className="num">{cost(run)}</span>
       <span className="num when">
-        <When at={run.last_received} now={now} />
+        <When at={run.last_activity} now={now} />
       </span>
     </a>
   );

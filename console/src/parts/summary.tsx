@@ -6,7 +6,7 @@ import { href, runHref } from "../lib/route";
 import { inert } from "../lib/text";
 import { count, duration, exact, money, short } from "../lib/time";
 import { useAnswer, useNow } from "../lib/use";
-import { outcomeOf, StatusMark, Text, When } from "./bits";
+import { outcomeOf, placeOf, StatusMark, Text, When } from "./bits";
 import { Controls } from "./hosts";
 
 export interface Shown extends Run {
@@ -49,7 +49,7 @@ export function Summary({ run, at, records }: { run: Shown; at: number; records:
   const facts = told.filter((each) => each[1] !== null);
   const more = run.agents.length - AGENTS;
   const agents = run.agents.slice(0, AGENTS).join(", ") + (more > 0 ? ` and ${more} more` : "");
-  const names = [`${run.family}:${run.run}`, run.dialects.join(", "), agents].filter(Boolean);
+  const names = [`${run.family}:${run.run}`, run.dialects.join(", "), agents, ...placeOf(run)].filter(Boolean);
   return (
     <section className="card summary" aria-label="Summary">
       <div className="row">
@@ -58,7 +58,7 @@ export function Summary({ run, at, records }: { run: Shown; at: number; records:
           <Text>{run.title ?? run.run}</Text>
         </h1>
         {at > 0 && <span className="waiting">as it was at record {at}</span>}
-        <When at={run.last_received} now={now} />
+        <When at={run.last_activity} now={now} />
       </div>
       <p className="row small soft">
         {names.map((name, n) => (

@@ -202,7 +202,7 @@ def _facts(row: dict[str, Any]) -> list[str]:
     calls = [terminal.count(row["tool_calls"], "call")]
     calls += [f"{row['tool_failures']:,} failed"] if row["tool_failures"] else []
     calls += [f"{row['open_calls']:,} open"] if row["open_calls"] else []
-    money = _table.cost(row) if row["cost_usd"] is not None else ""
+    money = "" if (paid := _table.cost(row)) == _table.NOTHING else paid
     tokens = terminal.count(row["tokens"], "token") if row["tokens"] else ""
     heard = f"heard {_table.ago(row['silent_seconds'])}"
     said = [row["outcome"] or "", f"age {_table.age(row['seconds'])}", heard, ", ".join(calls)]

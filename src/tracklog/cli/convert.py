@@ -49,15 +49,18 @@ def command(
     from tracklog import registry  # noqa: PLC0415  # slow to import
     from tracklog.convert import convert  # noqa: PLC0415
     from tracklog.loss import Report  # noqa: PLC0415
+    from tracklog.replay import standing  # noqa: PLC0415
 
     dialect, found = registry.dialect(to), Report()
     with _home.reading(home) as opened:
         family, name = opened.run(run)
-        last = opened.journal.last
+        last, dialects = opened.journal.last, opened.dialects
+        counting = standing(opened.journal.records(run=(family, name), through=last), dialects)
 
         def lines(found: Report) -> Iterator[bytes]:
             records = opened.journal.records(run=(family, name), through=last)
-            for line in convert(records, opened.dialects, dialect, found, carry=not bare):
+            made = convert(records, dialects, dialect, found, carry=not bare, standing=counting)
+            for line in made:
                 yield line + b"\n"
 
         if strict:

@@ -61,8 +61,9 @@ def _told(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """What is known of the run, line by line; what is not known has no line."""
     from tracklog.folds.agents import reads  # noqa: PLC0415  # slow to import
 
-    if row["title"]:
-        yield "title", row["title"]
+    for name in ("title", "model", "project", "branch"):
+        if row[name]:
+            yield name, row[name]
     ended = [row["outcome"] or _table.cell(row["outcomes"]) or None]
     ended += [None if row["passed"] is None else "passed" if row["passed"] else "not passed"]
     score = row["score"]
@@ -72,8 +73,9 @@ def _told(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield from _staged(row)
     if row["seconds"] is not None:
         yield "took", _table.seconds(row["seconds"])
-    moment = terminal.moment(row["alive"], row["last_received"])
-    yield "heard", f"{_table.ago(row['silent_seconds'])} ({moment} UTC)"
+    if row["last_activity"]:
+        moment = terminal.moment(row["last_activity"], row["last_received"])
+        yield "heard", f"{_table.ago(row['silent_seconds'])} ({moment} UTC)"
     if row["agents"]:
         yield "agents", row["agents"]
     if turns := (row.get("summary") or {}).get("turns"):

@@ -49,6 +49,8 @@ def command(run: str, home: Path, after: int, whole: bool, as_json: bool) -> Non
             else:
                 for record in page["records"]:
                     teller.tell(record)
+        if not as_json:
+            teller.done()
     if as_json:
         terminal.put_json(page | {"records": records})
 
@@ -64,22 +66,49 @@ class _Teller:
         self.place = ""
         """The number and the time of the record at hand, until its first line is printed."""
         self.day = ""
+        self.ends: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        """That the run or an agent ended, which waits for what happened before."""
 
     def tell(self, record: dict[str, Any]) -> None:
         over = next((word for key, word in OVER.items() if record.get(key)), "")
         if over == OVER["superseded"] and not self.whole:
             return
         self.margin = "  ↶ " if over else "  "
-        moment = terminal.moment(record.get("at"), record["received"])
-        clock = "" if self.width < NARROW else f"  {moment[11:19]}"
-        self.place, self.moment = f"{record['seq']:>7}{clock}", moment
+        self._end_before(record)
+        moment = self._at(record)
         if not record["facts"]:
             self._line(f"· {record['words']}", dim=True)
         for fact in record["facts"]:
-            if self.whole or fact["fact"] not in QUIET:
+            if self.whole or (fact["fact"] not in QUIET and not fact.get("again")):
+                if fact["fact"] == "Ended" and fact["what"] != "step" and record.get("at"):
+                    self.ends.append((record, fact))
+                    continue
                 self._put(record, fact, f"{moment}  {over}".rstrip())
         for finding in record.get("findings", ()):
             self._line(f"⚠ {finding['name']}: {finding['message']}", fg="yellow")
+
+    def _at(self, record: dict[str, Any]) -> str:
+        """Goes to a record; when it happened."""
+        moment: str = terminal.moment(record.get("at"), record["received"])
+        clock = "" if self.width < NARROW else f"  {moment[11:19]}"
+        self.place, self.moment = f"{record['seq']:>7}{clock}", moment
+        return moment
+
+    def _end_before(self, record: dict[str, Any] | None) -> None:
+        """Says that the run ended, before what came later: a trace tells its end first."""
+        from tracklog.folds import moment  # noqa: PLC0415  # slow to import
+
+        at = moment(record.get("at")) if record else None
+        begins = record is not None and any(fact["fact"] == "Began" for fact in record["facts"])
+        for ended, fact in list(self.ends):
+            end = moment(ended["at"])
+            if at is None or end is None or at > end or begins:
+                self.ends.remove((ended, fact))
+                self._put(ended, fact, self._at(ended))
+
+    def done(self) -> None:
+        """Says what waited for the last record."""
+        self._end_before(None)
 
     def _put(self, record: dict[str, Any], fact: dict[str, Any], moment: str) -> None:
         from tracklog import words  # noqa: PLC0415  # slow to import
@@ -129,7 +158,7 @@ class _Teller:
         said = unlifted(text)
         if kind in ("tool_use", "tool_result") or not isinstance(said, str):
             return
-        self._line(said, dim=kind == "thinking")
+        self._line(f"(thought) {said}" if kind == "thinking" else said, dim=kind == "thinking")
         self._place(text)
 
     def _line(self, text: str, **look: Any) -> None:

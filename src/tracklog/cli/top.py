@@ -140,9 +140,12 @@ class _Said:
         if run != self.run:
             self.run, self.at = run, self._begin(run)
             self.kept.clear()
-        for record in self.home.journal.records(self.at, run):
+        records = list(self.home.journal.records(self.at, run))
+        again = self.home.index.silent([record.seq for record in records])
+        for record in records:
             self.at = record.seq
-            self.kept.append(self._line(record))
+            if record.seq not in again:
+                self.kept.append(self._line(record))
         return list(self.kept)
 
     def _begin(self, run: "Run") -> int:

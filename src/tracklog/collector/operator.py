@@ -59,7 +59,7 @@ def _asked(home: Home, run: str | None) -> list[Row]:
     now, (family, colon, name) = stamp(home.clock()), (run or "").partition(":")
     if colon and family in {dialect.family for dialect in home.dialects.values()}:
         states = [state for _, state in home.index.states("inbox", rows_of(family, name))]
-        over = runs_fold.ended_ms(home.index.state("runs", f"{family}:{name}")) is not None
+        over = runs_fold.is_over(home.index.state("runs", f"{family}:{name}"))
         if states:
             return inbox_fold.answer(states, now, {(family, name)} if over else ())
     return answers.inbox(home.index, now)

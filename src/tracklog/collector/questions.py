@@ -58,7 +58,11 @@ async def board(collector: "Collector", call: "Call") -> Response:
     narrow = {name: given[name] for name in ("status", "dialect", "agent", "outcome", "text")}
     asked, kept = Wanted(since=since, **narrow), collector.desk.board
     part = {"after": given["after"], "limit": given["limit"], "lost_after": given["lost_after"]}
-    return await _told(collector, lambda index: kept.answer(index, stamp(clock), asked, **part))
+    path = collector.home.path
+    return await _told(
+        collector,
+        lambda index: kept.answer(index, stamp(clock), asked, prices=prices.load(path), **part),
+    )
 
 
 async def show(collector: "Collector", call: "Call") -> Response:
@@ -88,7 +92,11 @@ async def tree(collector: "Collector", call: "Call") -> Response:
     key = f"{call.names['family']}:{call.names['run']}"
     if call.given["around"]:
         now = _now(collector)
-        return await _told(collector, lambda index: around(index, _known(index, key), now))
+        path = collector.home.path
+        return await _told(
+            collector,
+            lambda index: around(index, _known(index, key), now, prices=prices.load(path)),
+        )
     return await _told(collector, lambda index: answers.tree(index, _known(index, key)))
 
 

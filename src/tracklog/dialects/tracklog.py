@@ -431,18 +431,24 @@ SPAN = re.compile("[0-9a-f]{32}/[0-9a-f]{16}")
 
 
 def source(event: Event) -> Source | None:
-    """The source record is known by its own key, else by the hash of its bytes."""
+    """The source record is known by its own key and by the hash of its bytes.
+
+    By both, because one mapping may know a key where another does not.
+    """
     body, origin = event.body, event.body["origin"]
-    record = origin.get("record") or origin.get("raw")
+    raw = origin.get("raw")
+    record = origin.get("record") or raw
     back = _taken_back(body) if event.kind == "Noted" else None
     if record is None and back is None:
         return None
     corrected = None
     if isinstance(record, str):
         names: tuple[str, ...] = (record,)
-        corrected = origin.get("raw") if SPAN.fullmatch(record) else None
+        corrected = raw if SPAN.fullmatch(record) else None
     else:
         names = tuple(record or ())
+    if raw is not None and raw not in names:
+        names += (raw,)
     return Source(origin["writer"], names, _version(origin.get("mapping", "")), corrected, back)
 
 
@@ -516,12 +522,16 @@ class _State:
     spans: set[str] = field(default_factory=set)
     parents: set[str] = field(default_factory=set)
     """The spans that were seen, here or in the run above, and those that some named as theirs."""
+    torn: dict[str, tuple[int, str, Finding]] = field(default_factory=dict)
+    """By file, the record at its end that was not whole: its place, its hash and what was found."""
 
 
 def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
     state = state or _State()
     body = event.body
     found: list[Finding] = []
+    if state.torn:
+        _complete(state, body["origin"])
     if body.get("copied"):
         return state, found
     _place_span(state, body)
@@ -544,8 +554,22 @@ def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
                 message = f"{body['question_id']} is answered, but was not asked"
                 found.append(Finding("answer-without-question", message))
         case "Noted" if body["label"] == "finding":
-            found.append(_raised(body))
+            raised, origin = _raised(body), body["origin"]
+            if raised.name == "torn-tail" and "path" in origin:
+                place = (origin.get("offset", 0), origin.get("raw", ""), raised)
+                state.torn[origin["path"]] = place
+            else:
+                found.append(raised)
     return state, found
+
+
+def _complete(state: _State, origin: Body) -> None:
+    """Forgets a torn record when the same place of its file, or one behind it, is read anew."""
+    path = origin.get("path")
+    if path in state.torn:
+        offset, raw, _ = state.torn[path]
+        if origin.get("offset", -1) >= offset and origin.get("raw") != raw:
+            del state.torn[path]
 
 
 def _place_span(state: _State, body: Body) -> None:
@@ -585,10 +609,11 @@ def rest(state: _State) -> list[Finding]:
         Finding("call-not-returned", f"{call} never returned", "info")
         for call in sorted(state.called - state.returned)
     ]
-    return open_calls + [
+    orphans = [
         Finding("parent-not-seen", f"span {span} is a parent, and was not seen", "info")
         for span in sorted(state.parents - state.spans)
     ]
+    return [*open_calls, *orphans, *(found for _, _, found in state.torn.values())]
 
 
 def say(fact: Fact, scene: Scene) -> Body | None:

@@ -66,6 +66,8 @@ class Heard(NamedTuple):
     """What other events may call it; among them its key at a foreign source."""
     spends: Mapping[int, Spend] = {}
     """The spends that are heard here first, by the place of their fact."""
+    superseded: bool = False
+    """A newer mapping of its source counts instead: it has no facts, only its line."""
 
     @property
     def seq(self) -> int:
@@ -204,6 +206,8 @@ class Exporter:
         report, fates = Report(), self.fates(options)
         for each in flight if fates.get("sub-run") == "kept" else (flight,):
             for heard in each.heard():
+                if heard.superseded:
+                    continue
                 if heard.event is None and heard.record.line:
                     report.add(heard.kind, "line", fates.get("unreadable", "dropped"))
                 cut = self.cut(heard, options)

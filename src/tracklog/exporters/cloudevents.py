@@ -93,6 +93,8 @@ def _attributes(heard: Heard, options: Options) -> dict[str, Any]:
         event["causationid"] = cause
     if record.family != record.dialect:
         event["tracklogfamily"] = record.family
+    if heard.superseded:
+        event["tracklogsuperseded"] = True
     if span := span_of(heard.names):
         event["traceparent"] = f"00-{span[0]}-{span[1]}-01"
     if worst := {finding.level for finding in heard.findings}:

@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
 
-from tracklog.fact import Called, Fact, Returned, Spent, blob_of
+from tracklog.fact import Called, Fact, Noted, Returned, Spent, blob_of
 
 S = TypeVar("S")
 
@@ -41,6 +41,10 @@ class Told(NamedTuple):
     """It was taken back later: shown, not counted as said."""
     writer: str = ""
     """Who made the line of somebody else's record, where the line says so."""
+    read: bool = False
+    """It was read from a file, so when it was received says nothing about when it happened."""
+    unnamed: bool = False
+    """The source has no id for the call that it tells of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,6 +228,41 @@ def moment(spelled: str | None) -> int | None:
         return None
 
 
+READ = ("reconstructed", "inferred")
+"""How a fact is known that was read from a file, however old it is."""
+
+
+def is_read(told: Told, fact: Fact) -> bool:
+    """Whether a fact was read from a file, which may be at rest for years."""
+    return told.read or fact.fidelity in READ
+
+
+NO_SIGN = ("source-gone", "erasure", "pruned", "completed")
+"""Notes on the record of a run, made by us: no sign of life of the run."""
+
+
+def last_sign(before: str, told: Told, fact: Fact) -> str:
+    """When there was a sign of life last: "" as long as that is not known.
+
+    What is heard live is one when it is received. What was read from a file is one at the time
+    that it tells: a file without a clock may be of any age.
+    """
+    if isinstance(fact, Noted) and fact.label in NO_SIGN:
+        return before
+    if not is_read(told, fact):
+        return told.received
+    sign, received = told.at, told.received
+    at, heard = moment(sign), moment(received)
+    if at is None and not told.read and not before:
+        return received
+    if sign is None or at is None or fact.copied is True:
+        return before
+    if heard is not None and at > heard:  # a clock that is ahead
+        sign, at = received, heard
+    known = moment(before)
+    return before if known is not None and known > at else sign
+
+
 def when(told: Told) -> int:
     """When it happened: by the emitter's clock, else when it was heard."""
     at = moment(told.at)
@@ -276,6 +315,11 @@ class Call:
     micros: int | None = None
     made_up: bool = False
     """Its id is, so that nobody could have told of its other end."""
+    unnamed: bool = False
+    """The source has no id for it, and what calls it so may have been read from another record."""
+    called_seq: int = 0
+    """The record that told of the call, and the one that told of its end, as it is counted."""
+    returned_seq: int = 0
 
     @property
     def open(self) -> bool:
@@ -287,34 +331,58 @@ class Call:
         return self.called == UNHEARD and not self.open and not self.made_up
 
     @property
+    def counts(self) -> bool:
+        """A result alone, without an id and of nobody knows which tool, is no call."""
+        return self.called != UNHEARD or self.tool is not None or not self.unnamed
+
+    @property
     def failed(self) -> bool:
-        return self.ok is False
+        return self.ok is False and self.counts
 
 
 Calls = dict[str, Any]
 """The calls of a run by name: a list of a `Call`'s fields; True once it was seen from end to end, so
-that nothing can change it; a text is the name of the original that this one is a copy of."""
+that nothing can change it, or the two records that tell of it; a text is the name of the original
+that this one is a copy of."""
 
 
-def join_call(calls: Calls, told: Told, fact: Called | Returned) -> tuple[list[Call], list[Call]]:
+def original_call(calls: Calls, name: str) -> tuple[str, Any]:
+    """The name under which a call is kept, whose copy this one may be, and what is kept of it."""
+    while isinstance(original := calls.get(name), str):
+        name = original
+    return name, original
+
+
+def is_settled(kept: Any) -> bool:
+    """Whether nothing can change a call any more."""
+    return kept is True or (isinstance(kept, list) and len(kept) == 2)
+
+
+def join_call(
+    calls: Calls, told: Told, fact: Called | Returned, *, places: bool = False
+) -> tuple[list[Call], list[Call]]:
     """Joins one more telling of a call to the rest: what no longer counts, and what counts instead.
 
     Copies are known by their call id or by the provider's; of two tellings the one that was
     seen counts, whichever came first. A made-up id is forgotten once it has returned.
+    With `places` it is kept which records tell of the call as it is counted.
     """
-    heard = name = call_name(told, fact)
-    while isinstance(original := calls.get(name), str):
-        name = original
-    if original is True or (original is None and name != heard):
+    heard = call_name(told, fact)
+    name, original = original_call(calls, heard)
+    if is_settled(original) or (original is None and name != heard):
         return [], []  # nothing can change it, or it has returned and was forgotten
     before = [Call(*original)] if original else []
     made_up = fact.synthetic_id is True
-    call = Call(*original) if original else Call(at=when(told), made_up=made_up)
+    call = (
+        Call(*original)
+        if original
+        else Call(at=when(told), made_up=made_up, unnamed=made_up or told.unnamed)
+    )
     if isinstance(fact, Called):
         _called(call, told, fact)
         copy = f"={provider}" if (provider := word(fact.provider_call_id)) else name
         if copy != name and not isinstance(known := calls.get(copy), str):
-            if known is True:
+            if is_settled(known):
                 calls[name] = copy
                 return before, []
             if known:
@@ -326,17 +394,20 @@ def join_call(calls: Calls, told: Told, fact: Called | Returned) -> tuple[list[C
     if made_up and not call.open:
         calls.pop(name, None)
     elif call.called == call.returned == 0:
-        calls[name] = True
+        calls[name] = [call.called_seq, call.returned_seq] if places else True
     else:
         calls[name] = [call.tool, call.called, call.at, call.returned, call.ok, call.micros]
-        if call.made_up:
-            calls[name].append(True)
+        if call.unnamed or places:
+            calls[name] += [call.made_up, call.unnamed]
+        if places:
+            calls[name] += [call.called_seq, call.returned_seq]
     return before, [call]
 
 
 def _called(call: Call, told: Told, fact: Called) -> None:
     if (far := rank(fact)) < call.called:
         call.tool, call.called, call.at = text_of(fact.tool), far, when(told)
+        call.called_seq = told.seq
 
 
 def _returned(call: Call, told: Told, fact: Returned) -> None:
@@ -344,6 +415,7 @@ def _returned(call: Call, told: Told, fact: Returned) -> None:
         call.tool = word(fact.tool)
     if (far := rank(fact)) < call.returned:
         call.returned, call.ok = far, fact.ok if isinstance(fact.ok, bool) else None
+        call.returned_seq = told.seq
         call.micros = whole(fact.seconds, 1_000_000)
         if call.micros is None and call.called != UNHEARD and when(told) > call.at:
             call.micros = min((when(told) - call.at) * 1000, MOST)
@@ -352,8 +424,10 @@ def _returned(call: Call, told: Told, fact: Returned) -> None:
 def _merge(call: Call, copy: Call) -> None:
     if copy.called < call.called:
         call.tool, call.called, call.at = copy.tool, copy.called, copy.at
+        call.called_seq = copy.called_seq
     if copy.returned < call.returned:
         call.returned, call.ok, call.micros = copy.returned, copy.ok, copy.micros
+        call.returned_seq = copy.returned_seq
 
 
 TOKENS = (

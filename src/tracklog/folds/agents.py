@@ -9,6 +9,8 @@ from tracklog.fact import FACTS, Began, Ended, Fact, Moved
 from tracklog.folds import (
     Fold,
     Told,
+    last_sign,
+    moment,
     number,
     quantile,
     row_key,
@@ -45,6 +47,8 @@ class State:
     first_seq: int = 0
     last_seq: int = 0
     last_received: str = ""
+    alive: str = ""
+    """When it last gave a sign of life; empty as long as that is not known."""
 
 
 def key(told: Told, fact: Fact) -> str | None:
@@ -56,6 +60,7 @@ def step(state: State, told: Told, fact: Fact) -> State:
         state.family, state.run, state.agent = told.family, told.run, word(fact.agent) or ""
         state.first_seq = told.seq
     state.last_seq, state.last_received = told.seq, told.received
+    state.alive = last_sign(state.alive, told, fact)
     if fact.copied is True:
         return state
     match fact:
@@ -101,6 +106,7 @@ def in_runs(states: Iterable[State]) -> list[dict[str, Any]]:
             "first_seq": state.first_seq,
             "last_seq": state.last_seq,
             "last_received": state.last_received,
+            "last_activity": state.alive or None,
         }
         for state in rows
     ]
@@ -152,9 +158,15 @@ def _over_all(agent: str, states: list[State]) -> dict[str, Any]:
             partial=outcomes["partial"],
             in_flight=any(not state.ended and state.phase is not None for state in states),
         ),
-        "last_seen": max(state.last_received for state in states),
+        "last_seen": max(
+            (state.alive for state in states if state.alive), key=_moment, default=None
+        ),
         "last_seq": states[-1].last_seq,
     }
+
+
+def _moment(spelled: str) -> int:
+    return moment(spelled) or 0
 
 
 def bucket(state: State) -> str:

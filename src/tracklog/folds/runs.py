@@ -1,5 +1,6 @@
 """What is every run doing, how did it end, and what did it take?"""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -22,12 +23,15 @@ from tracklog.fact import (
 )
 from tracklog.folds import (
     DOLLAR,
+    NO_SIGN,
     Fold,
     Told,
     add,
     amounts,
     greater,
+    is_read,
     join_call,
+    last_sign,
     moment,
     number,
     run_key,
@@ -43,9 +47,6 @@ from tracklog.folds import (
 LOST_AFTER = 900.0
 """The seconds of silence after which a run that works is taken for lost, unless told otherwise."""
 
-READ = ("reconstructed", "inferred")
-"""How a fact is known that was read from a file, however old it is."""
-
 NEEDIEST = ("waiting", "failed", "working", "done")
 STATUSES = ("waiting", "failed", "lost", "working", "done")
 """Who needs somebody to look at it, before who needs nobody."""
@@ -59,15 +60,23 @@ class State:
     dialects: list[str] = field(default_factory=list)
     title: str | None = None
     task: str | None = None
+    prompt: str | None = None
+    """What it was first asked by another agent or program, where no person asked."""
+    model: str | None = None
+    """The model that spoke last, else the one it began with."""
+    cwd: str | None = None
+    branch: str | None = None
     first_seq: int = 0
     last_seq: int = 0
     first_received: str = ""
     last_received: str = ""
     alive: str = ""
-    """When it last gave a sign of life: heard live then, or told so by what was read later."""
+    """When it last gave a sign of life: heard live then, or told so by what was read later.
+    Empty as long as that is not known: a file without a clock may be of any age."""
     rests: bool = False
     """It is a conversation read from a file whose last turn came to its end."""
     first_at: str | None = None
+    """The earliest and the latest time that it tells, by its own clock."""
     last_at: str | None = None
     skew_ms: int = 0
     """The greatest distance between the emitter's clock and ours."""
@@ -110,7 +119,6 @@ class State:
 
 
 def step(state: State, told: Told, fact: Fact) -> State:
-    alive, last_at = state.alive, state.last_at
     if told.withdrawn:
         _taken_back(state, told.seq)
     _heard(state, told, fact)
@@ -121,7 +129,7 @@ def step(state: State, told: Told, fact: Fact) -> State:
         state.agents.setdefault(agent, "")
         if fact.step is not None:
             _turned(state.turns.setdefault(agent, [None, 0]), text_of(fact.step))
-    if fact.fidelity in READ:
+    if is_read(told, fact):
         _rested(state, fact)
     match fact:
         case Began():
@@ -138,12 +146,14 @@ def step(state: State, told: Told, fact: Fact) -> State:
             state.asking.pop(text_of(fact.question_id), None)
         case Spent():
             _spent(state, told, fact)
-        case Said(role="user") if state.task is None and fact.injected is not True:
-            state.task = short(said_in(fact.blocks, typed=True)) or None
+            state.model = _model(fact.model) or state.model
+        case Said(role="user"):
+            _asked_for(state, fact)
+        case Said(role="assistant"):
+            state.model = _model(fact.model) or state.model
         case Noted(label="title"):
-            state.title = short(fact.text) or state.title
-        case Noted(label="source-gone"):  # told of its file: no sign of life
-            state.alive, state.last_at = alive or told.received, last_at
+            state.title = _titled(fact.text) or state.title
+        case Noted(label="source-gone"):
             state.source_gone = told.received
     return state
 
@@ -156,16 +166,61 @@ def _heard(state: State, told: Told, fact: Fact) -> None:
     state.source_gone = None
     if told.dialect not in state.dialects:
         state.dialects = sorted([*state.dialects, told.dialect])
+    state.alive = last_sign(state.alive, told, fact)
     at, received = moment(told.at), moment(told.received)
-    if fact.fidelity not in READ or state.last_at is None:
-        state.alive = told.received
-    if at is not None:
-        state.first_at, state.last_at = state.first_at or told.at, told.at
-        early = received is None or at < received
-        if fact.fidelity in READ:
-            state.alive = told.at if early and told.at else told.received
-        elif received is not None:
-            state.skew_ms = max(state.skew_ms, abs(at - received))
+    if at is None or fact.copied is True:
+        return
+    if not (isinstance(fact, Noted) and fact.label in NO_SIGN):
+        first, last = moment(state.first_at), moment(state.last_at)
+        state.first_at = told.at if first is None or at < first else state.first_at
+        state.last_at = told.at if last is None or at >= last else state.last_at
+    if received is not None and not is_read(told, fact):
+        state.skew_ms = max(state.skew_ms, abs(at - received))
+
+
+def _when(state: State, told: Told, fact: Fact) -> int | None:
+    """When it happened; of what was read from a file without a time, when the last thing did."""
+    if moment(told.at) is None and is_read(told, fact):
+        return moment(state.last_at)
+    return when(told)
+
+
+def _model(name: str | None) -> str | None:
+    """A model's name; what stands in its place where no model spoke is none."""
+    said = word(name)
+    return None if said is None or said[:1] in ("", "<") else said
+
+
+def _asked_for(state: State, fact: Said) -> None:
+    if fact.injected is not True and state.task is None:
+        state.task = _titled(said_in(fact.blocks, typed=True))
+    elif fact.injected is True and state.prompt is None:
+        state.prompt = _titled(said_in(fact.blocks))
+
+
+_TAGS = (
+    "command-(?:name|message|args|contents)", "local-command-(?:stdout|stderr|caveat)",
+    "bash-(?:input|stdout|stderr)", "system[-_]reminder", "system_instruction", "user_instructions",
+    "user-prompt-submit-hook", "environment_(?:context|details)", "session_context",
+    "permissions instructions", "collaboration_mode", "skills?_instructions", "INSTRUCTIONS",
+    "ide_(?:opened_file|selection|diagnostics)", "turn_aborted", "subagent_notification",
+    "task-notification",
+)  # fmt: skip  # a list to be read
+_SYNTHETIC = re.compile(
+    r"\[(?:Request|Response|Turn|Conversation) (?:interrupted|cancelled|aborted) by (?:the )?user[^\]]*\]"
+    rf"|<({'|'.join(_TAGS)})(?:\s[^>]*)?>.*?(?:</\1>|\Z)"
+    r"|^(?:Caveat: The messages below were generated by the user while running local commands"
+    r"|This session is being continued from a previous conversation"
+    r"|# AGENTS\.md instructions for ).*"
+    r"|^(?:No response requested\.|\(no content\))$",
+    re.DOTALL,
+)
+"""What programs put into a person's mouth: no name for what is being done."""
+
+
+def _titled(text: Any) -> str | None:
+    """A text as a title, without what nobody wrote; None where nothing is left."""
+    return short(_SYNTHETIC.sub("", word(text) or "").strip()) or None
 
 
 def _taken_back(state: State, seq: int) -> None:
@@ -217,8 +272,13 @@ def _forget(state: State, subject: str) -> None:
 
 def _began(state: State, told: Told, fact: Began) -> None:
     if state.began_ms is None:
-        state.began_ms = when(told)
-    state.task = state.task or short(fact.task)
+        state.began_ms = _when(state, told, fact)
+    state.task = state.task or _titled(fact.task)
+    if fact.what != "step":
+        state.model = _model(fact.model) or state.model
+        state.cwd = short(fact.cwd) or state.cwd
+        git = fact.git if isinstance(fact.git, Mapping) else {}
+        state.branch = short(git.get("branch")) or state.branch
     if fact.what == "run":
         # A run that begins again goes on: what it had come to is no longer its end.
         state.begun, state.ended, state.ended_ms, state.seconds = True, False, None, None
@@ -235,11 +295,12 @@ def _ended(state: State, told: Told, fact: Ended) -> None:
     phase = "failed" if passed is False or fact.error is not None else "done"
     outcome, score = short(fact.outcome), number(fact.score)
     if fact.what == "run":
-        state.ended, state.ended_ms, state.seconds = True, when(told), number(fact.seconds)
+        state.ended, state.ended_ms = True, _when(state, told, fact)
+        state.seconds = number(fact.seconds)
         state.outcome, state.score = outcome, score
         state.passed = False if phase == "failed" else passed
     elif fact.what == "agent":
-        state.ends[word(fact.agent) or ""] = [outcome, passed, score, when(told)]
+        state.ends[word(fact.agent) or ""] = [outcome, passed, score, _when(state, told, fact)]
         _phase(state, fact, phase)
     elif (name := word(fact.step)) in state.steps and name is not None:
         state.steps[name] = phase
@@ -250,9 +311,9 @@ def _counted(state: State, told: Told, fact: Called | Returned) -> None:
     before, after = join_call(state.calls, told, fact)
     for calls, one in ((before, -1), (after, 1)):
         for call in calls:
-            state.tool_calls += one
+            state.tool_calls += one * call.counts
             state.tool_failures += one * call.failed
-            state.open_calls += one * call.open
+            state.open_calls += one * (call.open and call.counts)
             state.torn_calls += one * call.torn
 
 
@@ -284,22 +345,25 @@ def row(state: State, now: str, lost_after: float = LOST_AFTER) -> dict[str, Any
     outcomes = Counter(end[0] for end in state.ends.values() if end[0] is not None)
     alone = next(iter(state.ends.values())) if len(state.ends) == 1 else [None] * 4
     tokens = _tokens(state)
-    began, ended = state.began_ms, ended_ms(state)
-    took = (ended - began) / 1000 if began is not None and ended is not None else None
+    began, ended = began_ms(state), ended_ms(state)
+    took = max(0, ended - began) / 1000 if began is not None and ended is not None else None
     return {
         "family": state.family,
         "run": state.run,
         "dialects": state.dialects,
-        "title": state.title or state.task,
+        "title": title(state),
+        "model": state.model,
+        "project": state.cwd,
+        "branch": state.branch,
         "status": status(state, now, lost_after),
         "outcome": state.outcome if state.ended else alone[0],
         "outcomes": dict(sorted(outcomes.items())),
         "passed": state.passed if state.ended else _passed(state),
         "score": state.score if state.score is not None else alone[2],
-        "ended": ended is not None,
+        "ended": is_over(state),
         "seconds": took if state.seconds is None else state.seconds,
-        "silent_seconds": silence(state.alive, now),
-        "alive": state.alive,
+        "silent_seconds": silence(state.alive, now) if state.alive else None,
+        "last_activity": state.alive or None,
         "agents": sorted(state.agents),
         "steps": len(state.steps) or sum(turn[1] for turn in state.turns.values()),
         "tool_calls": state.tool_calls,
@@ -327,7 +391,8 @@ def status(state: State, now: str, lost_after: float = LOST_AFTER) -> str:
     """Of waiting, failed, lost, working and done, what its neediest agent or step is.
 
     A run is lost when it works and was silent for longer than `lost_after` seconds; a conversation
-    that fell silent at the end of a turn is done.
+    that fell silent at the end of a turn is done. What was read from a file is as old as it says,
+    and at rest where it does not say.
     """
     if state.ended:
         return "failed" if state.passed is False else "done"
@@ -337,17 +402,39 @@ def status(state: State, now: str, lost_after: float = LOST_AFTER) -> str:
     if state.begun or not phases & set(NEEDIEST):
         phases.add("working")
     neediest = next(phase for phase in NEEDIEST if phase in phases)
-    if neediest == "working" and silence(state.alive, now) > lost_after:
+    if neediest == "working" and (not state.alive or silence(state.alive, now) > lost_after):
         return "done" if state.rests else "lost"
     return neediest
 
 
+def title(state: State) -> str | None:
+    """What a run is called: by its own title, else by what it was asked for first."""
+    return state.title or state.task or state.prompt
+
+
+def began_ms(state: State) -> int | None:
+    """When it began: as told, else, of a run that was heard to begin, the earliest time it tells."""
+    if state.began_ms is not None or not state.begun:
+        return state.began_ms
+    return moment(state.first_at)
+
+
+def is_over(state: State) -> bool:
+    """Whether it ended: the run itself, or, where only agents begin and end, all of them."""
+    return state.ended or _all_ended(state)
+
+
 def ended_ms(state: State) -> int | None:
-    """When it ended: the run itself, or, where only agents begin and end, the last of them."""
-    acting = [name for name, phase in state.agents.items() if phase]
-    if state.ended or state.begun or not acting or not state.ends.keys() >= set(acting):
+    """When it ended; None while it goes on, or where its source has no clock."""
+    if not _all_ended(state):
         return state.ended_ms
-    return max(int(end[3]) for end in state.ends.values())
+    ends = [end[3] for end in state.ends.values() if end[3] is not None]
+    return max(map(int, ends), default=None)
+
+
+def _all_ended(state: State) -> bool:
+    acting = [name for name, phase in state.agents.items() if phase]
+    return not (state.ended or state.begun) and bool(acting) and state.ends.keys() >= set(acting)
 
 
 def _passed(state: State) -> bool | None:

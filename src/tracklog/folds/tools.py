@@ -26,7 +26,7 @@ class State:
 
 def step(state: State, told: Told, fact: Called | Returned) -> State:
     if fact.copied is not True:
-        before, after = join_call(state.calls, told, fact)
+        before, after = join_call(state.calls, told, fact, places=True)
         for call in before:
             _count(state, call, -1)
         for call in after:
@@ -35,6 +35,8 @@ def step(state: State, told: Told, fact: Called | Returned) -> State:
 
 
 def _count(state: State, call: Call, one: int) -> None:
+    if not call.counts:
+        return
     tools = state.hours.setdefault(str(call.at // HOUR), {})
     digest = tools.setdefault(call.tool or "", [0, 0, 0, {}])
     digest[0] += one

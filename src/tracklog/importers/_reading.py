@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -93,6 +93,10 @@ class Reading:
         """Why it is read from its start, though it was read before."""
         self.runs: Mapping[str, int] = {}
         """The runs that were told of, and how many lines."""
+        self.timeless: Collection[str] = ()
+        """The runs of which nothing was told with a time."""
+        self.completed: int | None = None
+        """Where a record stands that was torn before, is whole now, and says nothing."""
         self._others = others
         self._put, self._redact = put, redact
         self._told_path = told_path or _spelled(path)
@@ -148,6 +152,7 @@ class Reading:
             kept=place.kept,
         )
         tell.run, self.runs = place.run, tell.runs
+        torn = place.kept.pop("torn", None)
         source = Source(plain(self.path), head, self._others or NoOthers())
         reader = self.importer.reader(source, tell, place.state)
         held: list[Raw] = []
@@ -155,6 +160,7 @@ class Reading:
         for raw in self._records(file, place.offset, form, final):
             if raw.through > seen:
                 seen = raw.through
+            lines = len(tell.lines)
             if not tell.run:
                 held.append(raw)
                 if not self._identified(reader, held):
@@ -166,11 +172,17 @@ class Reading:
                 _read(reader, raw)
             else:
                 record(raw)
+            if torn is not None and raw.offset >= torn and raw.value is not DAMAGED:
+                torn = None
+                if len(tell.lines) == lines:  # no line says so
+                    self.completed = raw.offset
             place.offset, place.run = raw.through, tell.run
             if tell.size >= STEP:
                 settled = self._settled(file, place, found)
                 bodies = tell.bodies
                 yield Batch(tell.take(), settled, seen, bodies, tell.take_quoted())
+        if torn is not None:
+            place.kept.setdefault("torn", torn)
         self._settled(file, place, found)
         # What is told from here on is told again, under the same ids, if more comes.
         kept = place.copy()
@@ -181,6 +193,7 @@ class Reading:
                     _read(reader, each)
             if tell.run:
                 reader.finish()
+        self.timeless = tell.timeless - tell.timed
         bodies = tell.bodies
         yield Batch(tell.take(), kept, seen, bodies, tell.take_quoted())
 

@@ -57,9 +57,12 @@ class Teller:
         """The run that is told of."""
         self.agent: str | None = None
         """Whoever is told of, where a fact does not say."""
+        self.timeless: set[str] = set()
+        """The runs of which something was told without a time, and with one."""
+        self.timed: set[str] = set()
         self.copied = False
         """Whether what is told is another run's history, told again."""
-        kept = kept if kept is not None else {}
+        kept = self.kept = kept if kept is not None else {}
         self.equals: dict[str, int] = kept.setdefault("equals", {})
         """How many records without time and key were equal, by the beginning of their hash.
 
@@ -178,6 +181,7 @@ class Teller:
         if len(line) > ROOM:
             line, spelled = orjson.dumps(self._lighter(body), str), False
         self.runs[run] = self.runs.get(run, 0) + 1
+        (self.timeless if at is None else self.timed).add(run)
         self.lines.append(line)
         self.bodies.append(body if spelled else None)
         self.size += len(line)
@@ -187,6 +191,8 @@ class Teller:
         """Tells what was amiss with a record, and keeps the bytes of one that cannot be read."""
         for name, words in raw.flaws:
             self.report.repaired[name] += 1
+            if name == "torn-tail":
+                self.kept["torn"] = raw.offset
             size = max(raw.through - raw.offset, len(raw.data))
             found: dict[str, Any] = {"name": name, "bytes": size}
             if raw.data and (raw.value is DAMAGED or name == "bad-utf8"):

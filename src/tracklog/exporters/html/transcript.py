@@ -83,6 +83,8 @@ class Transcript:
         parts = [opening]
         if heard.event is None:
             parts.append(self._unread(heard))
+        if heard.superseded:
+            parts.append('<p class="small">superseded: a later record says the same anew</p>')
         for place, fact in enumerate(heard.facts):
             parts.append(self._fact(heard, place, fact))
         for name, message, level in heard.findings:

@@ -79,6 +79,8 @@ class SpansOf:
 
     def spans(self) -> Iterator[Span]:
         for heard in self.flight.heard():
+            if heard.superseded:
+                continue
             if self.root is None:
                 self._begin(heard)
             root = self._whole()
