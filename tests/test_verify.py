@@ -187,7 +187,7 @@ def test_a_tail_cut_with_its_chain_is_caught_by_an_anchor_only(tmp_path):
     home = tmp_path / "home"
     store = grow(home, segment_size=1 << 20)
     noted = head(home)
-    store.append(lambda first: Group([], []))
+    store.append(lambda first: Group([], [], {}))
     store.close()
     change(segment_path(home / "journal", 1), lambda lines: lines[:6])
     change(chain_path(home / "journal", 1), lambda lines: lines[:4])

@@ -241,7 +241,7 @@ class Intake:
                 refused = {n for n, each in enumerate(decided) if isinstance(each, Refusal)} - aside
                 self._put_aside((events[n].line, decided[n]) for n in sorted(refused))
                 aside |= refused
-            mark = self._mark(work, decided, len(entries))
+            mark = work.mark if work.key is None else self._mark(work, work.key, decided, entries)
             seqs = self.journal.append(
                 entries,
                 lifecycle=self._lifecycle and self._lives(entries),
@@ -264,11 +264,11 @@ class Intake:
             return still_new
         return lambda first: self.marks.is_new(key.source, first) and still_new(first)
 
-    def _mark(self, work: "_Work", decided: list[Outcome | None], count: int) -> Mark | None:
+    def _mark(
+        self, work: "_Work", key: "_Key", decided: list[Outcome | None], entries: list[Passed]
+    ) -> Mark:
         """What the first of the new records says about the batch."""
-        key = work.key
-        if key is None:
-            return work.mark
+        count = len(entries)
         if count == len(work.results):
             return Mark(key.source, count, key.sha256, f"a{count}")
         return Mark(key.source, count, key.sha256, pack(self._outcomes(work, decided)))

@@ -201,7 +201,7 @@ class Journal:
         lines = list(map(_LINE, entries))
         alike = [(names, len(list(each))) for names, each in groupby(map(_NAMES, entries))]
         heads = [(self._heads.get(names) or self._head(names), count) for names, count in alike]
-        runs = [((family, run), count) for (_, family, run), count in alike]
+        runs = [(names[1:], count) for names, count in alike]
         if 10 in b"".join(lines):  # LF as a number is found ten times as fast
             raise BadLine("a line holds a line end", "cut the source at its line ends first")
         if redacted or mark:
@@ -316,29 +316,32 @@ class Journal:
 
     def _group(self, first: int, batches: "list[_Batch]") -> Group:
         """One group of those batches that are still wanted, asked in order."""
-        count, wanted = 0, []
+        count, wanted, marks = 0, [], {}
         for batch in batches:
             batch.error = None
             if batch.guard is not None and not batch.guard(first + count):
                 batch.error = Overtaken("another writer was quicker", "judge the lines again")
                 continue
-            wanted.append((count, batch))
+            wanted.append(batch)
+            if batch.mark is not None:
+                marks[count] = batch.mark
             count += len(batch.lines)
         received = b',"received":"%b"' % stamp(self._clock()).encode()
         frames: list[bytes] = []
-        for _, batch in wanted:
+        runs: list[tuple[Run, int]] = []
+        seq = first
+        for batch in wanted:
             lines = iter(batch.lines)
             for head, alike in batch.heads:
-                numbers = [b'{"seq":%d' % seq for seq in range(first, first + alike)]
+                numbers = [b'{"seq":%d' % each for each in range(seq, seq + alike)]
                 parts = zip(numbers, repeat(received + head), lines, repeat(b"}"))
                 frames += map(b"".join, parts)
-                first += alike
+                seq += alike
+            runs += batch.runs
         if count > 1:
-            batch = wanted[0][1]
-            head, line = frame.opening(batch.heads[0][0], count), batch.lines[0]
-            frames[0] = b'{"seq":%d%b%b%b}' % (first - count, received, head, line)
-        runs = [run for _, batch in wanted for run in batch.runs]
-        return Group(frames, runs, {at: batch.mark for at, batch in wanted if batch.mark})
+            head = frame.opening(wanted[0].heads[0][0], count)
+            frames[0] = b'{"seq":%d%b%b%b}' % (first, received, head, wanted[0].lines[0])
+        return Group(frames, runs, marks)
 
     def _look_for_gaps(self, after: int, records: list[Record]) -> None:
         begin = max(after + 1, self.store.first)

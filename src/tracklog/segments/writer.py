@@ -416,8 +416,8 @@ class Writer:
         found: list[tuple[chain.Link, int]] = []
         end = len(usable)
         for line in reversed(usable.split(b"\n")[:-1]):
-            link = chain.read(line)
-            if link is not None and (not found or link.synced):
+            link = None if found and b'"synced":false' in line else chain.read(line)
+            if link is not None:
                 found.append((link, end))
                 if link.synced:
                     break

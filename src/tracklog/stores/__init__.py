@@ -10,7 +10,6 @@ A store needs to know nothing of a frame but what `tracklog.frame` tells: its nu
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol
 
 from tracklog.chain import Link
@@ -26,16 +25,13 @@ Durability = Literal["sync", "interval", "lifecycle", "os"]
 - `os`: the operating system has it; it survives the death of the process.
 """
 
-_NO_MARKS: Mapping[int, Mark] = MappingProxyType({})
-
-
 class Group(NamedTuple):
     """Frames that are committed together: all of them are there after a crash, or none."""
 
     frames: Sequence[bytes]
     runs: Sequence[tuple[Run, int]]
     """The run of the frames in order, and how many of them follow each other in it."""
-    marks: Mapping[int, Mark] = _NO_MARKS
+    marks: Mapping[int, Mark]
     """The marks of the batches in it, by the place of the frame that carries each."""
 
 

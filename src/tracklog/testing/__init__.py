@@ -78,7 +78,7 @@ def frames_of(lines: Sequence[bytes], run: str = "r1", dialect: str = "spoken") 
             b'{"seq":%d%b%b%b}' % (seq, stamp, each, line)
             for seq, (each, line) in enumerate(zip(heads, lines, strict=True), first)
         ]
-        return Group(frames, [((dialect, run), len(frames))])
+        return Group(frames, [((dialect, run), len(frames))], {})
 
     return make
 
