@@ -10,7 +10,7 @@ const { parse, href, runHref } = await import("../src/lib/route");
 const { Book, before } = await import("../src/lib/book");
 const { Shaping } = await import("../src/lib/shape");
 const { inert, start } = await import("../src/lib/text");
-const { ago, count, duration, exact, money, percent, short } = await import("../src/lib/time");
+const { ago, cost, count, duration, exact, money, percent, short } = await import("../src/lib/time");
 const { extent, lanes, nearest, pressable, streaks, zoomed } = await import("../src/parts/timeline");
 const { cut } = await import("../src/parts/detail");
 const { boardPath } = await import("../src/pages/fleet");
@@ -269,6 +269,13 @@ test("times and sizes as a person reads them", () => {
   expect(exact("2026-05-05T09:00:00.123Z")).toMatch(/^2026-05-0[456] \d\d:\d\d:\d\d\.123 [+-]\d\d:\d\d$/);
   expect([0, 999, 1000, 12_345, 1_234_567].map((n) => count(n))).toEqual(["0", "999", "1,000", "12,345", "1,234,567"]);
   expect([0, 999, 1000, 12_345, 100_000, 999_600, 2.5e9].map((n) => short(n))).toEqual(["0", "999", "1K", "12.3K", "100K", "1M", "2.5B"]);
+  const paid = { cost_usd: null, computed_usd: 9.81, lower_bound: true };
+  expect([paid, { ...paid, lower_bound: false, cost_usd: 1 }, { cost_usd: 1 }, { cost_usd: null }].map(cost)).toEqual([
+    "≥ ~$9.81",
+    "~$10.81",
+    "$1.00",
+    "–",
+  ]);
   expect([0.004, 0, 12_345.678, 9_007_199].map((n) => money(n))).toEqual(["$0.0040", "$0.00", "$12,345.68", "$9.01M"]);
   expect(duration(-3_700)).toBe("-1 h 1 min"); // told by a clock that was put back
   expect(percent(0.4)).toBe("40 %");

@@ -7,27 +7,42 @@ from tracklog.fact import Called, Fact, Returned, Said, Spent
 
 
 class Calls:
-    """Knows the copies of a call: the first telling of it, and of its return, is written."""
+    """Knows the copies of a call: the first telling of it, and of its return, is written.
+
+    Which calls are one is decided as `join_call` of the folds decides it.
+    """
 
     def __init__(self) -> None:
-        self._names: dict[str, str] = {}
+        self._originals: dict[str, str] = {}
+        """By the name of a copy, the name of its original."""
+        self._written: dict[str, str] = {}
+        """By the name of an original, the name under which it was written."""
         self._returned: set[str] = set()
 
     def called(self, heard: Heard, fact: Called) -> str | None:
         """The name of a call that is heard for the first time; None for a copy."""
         name = call_name(heard, fact)
-        provider = fact.provider_call_id
-        known = self._names.get(name) or (self._names.get(provider) if provider else None)
-        for each in filter(None, (name, provider)):
-            self._names.setdefault(each, known or name)
+        original, copy = self._original(name), fact.provider_call_id
+        known = self._written.get(original)
+        if copy and copy != original and copy not in self._originals:
+            self._originals[copy] = original
+            known = known or self._written.pop(copy, None)
+            if copy in self._returned:
+                self._returned.add(original)
+        self._written[original] = known or name
         return None if known else name
 
     def returned(self, heard: Heard, fact: Returned) -> str | None:
         """The name of a call that returns for the first time; None for a copy."""
-        name = self._names.get(given := call_name(heard, fact), given)
-        if name in self._returned:
+        original = self._original(call_name(heard, fact))
+        if original in self._returned:
             return None
-        self._returned.add(name)
+        self._returned.add(original)
+        return self._written.get(original, original)
+
+    def _original(self, name: str) -> str:
+        while name in self._originals:
+            name = self._originals[name]
         return name
 
 
