@@ -641,11 +641,22 @@ def test_rows_21_and_22_a_missing_reply_and_escaped_signs_are_accepted(tmp_path)
 
 def test_row_24_other_keys_and_other_cases_are_kept(tmp_path):
     raw = {"Seq": 1, **body(1), "Extra": {"x": 1}}
-    del raw["iteration"]
+    del raw["path"]
     events, flaws = Reader(story(tmp_path, raw)).read_all()
     assert events[0].body["Extra"] == {"x": 1}
     assert events[0].body["Seq"] == 1
     assert [flaw.name for flaw in flaws] == ["bad_field"]
+
+
+def test_a_line_without_iteration_is_read_as_iteration_0_and_lint_names_it(tmp_path):
+    raw = body(1)
+    del raw["iteration"]
+    path = story(tmp_path, raw)
+    events, flaws = Reader(path).read_all()
+    assert flaws == []
+    assert events[0].event.body["iteration"] == 0
+    assert "iteration" not in events[0].body
+    assert "no-iteration" in {flaw.name for flaw in lint(path)}
 
 
 def test_lint_names_missing_children_and_open_steps(tmp_path):
