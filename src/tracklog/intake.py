@@ -241,13 +241,16 @@ class Intake:
                 refused = {n for n, each in enumerate(decided) if isinstance(each, Refusal)} - aside
                 self._put_aside((events[n].line, decided[n]) for n in sorted(refused))
                 aside |= refused
-            mark = work.mark if work.key is None else self._mark(work, work.key, decided, entries)
+            mark, guard = work.mark, identities.guard(fresh, len(entries))
+            if work.key is not None:
+                mark = self._mark(work, work.key, decided, entries)
+                guard = guard if known else self._also(work.key, guard)
             seqs = self.journal.append(
                 entries,
                 lifecycle=self._lifecycle and self._lives(entries),
                 redacted=taken,
                 mark=mark,
-                guard=self._guard(work.key, fresh, len(entries), known=bool(known)),
+                guard=guard,
             )
         except BaseException:
             identities.give_up(fresh)
@@ -255,13 +258,8 @@ class Intake:
         self.marks.note(seqs, mark)
         return identities.settle(events, decided, fresh, seqs)
 
-    def _guard(
-        self, key: "_Key | None", fresh: Fresh, count: int, *, known: bool
-    ) -> Callable[[int], bool]:
-        """Asked when nobody else can append: are the identities and the key still new?"""
-        still_new = self._identities.guard(fresh, count)
-        if key is None or known:
-            return still_new
+    def _also(self, key: "_Key", still_new: Callable[[int], bool]) -> Callable[[int], bool]:
+        """Asked when nobody else can append: is the key still new, and what else has to be?"""
         return lambda first: self.marks.is_new(key.source, first) and still_new(first)
 
     def _mark(
