@@ -16,6 +16,7 @@ import importlib.util
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -357,25 +358,31 @@ class Workplace:
         ]  # fmt: skip
         environment = {**os.environ, "PYTHONPATH": str(self.folder / "src")}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        with subprocess.Popen(
-            words, cwd=self.folder, env=environment, start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        ) as process:  # fmt: skip
-            try:
-                self.said = process.communicate(timeout=self.limit)[0].decode(errors="replace")
-            except subprocess.TimeoutExpired:
-                return "timeout"
-            finally:
-                _end(process)
+        with tempfile.TemporaryFile() as said:
+            process = subprocess.Popen(
+                words, cwd=self.folder, env=environment, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+            ended = _wait(process.pid, self.limit)
+            # They lead a session of their own. While the leader is not waited for its number is
+            # not given to anybody else, so nobody but them and what they started is ended.
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            said.seek(0)
+            self.said = said.read().decode(errors="replace")
+        if not ended:
+            return "timeout"
         return "killed" if process.returncode else "survived"
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Ends the tests and whatever they started: they lead a session of their own."""
-    try:
-        os.killpg(process.pid, 9)
-    except ProcessLookupError:
-        pass
+def _wait(pid: int, seconds: float) -> bool:
+    """Whether a process ended in time; it can still be waited for afterwards."""
+    until = time.monotonic() + seconds
+    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def main() -> int:

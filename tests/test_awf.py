@@ -767,3 +767,13 @@ def test_a_transcript_told_again_means_the_same():
     lint = Lint([dialect])
     assert [f for body in bodies for f in lint.hear(heard(body))] == []
     assert list(lint.rest()) == []
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in PAYLOADS if kind.startswith("step.")], ids=lambda kind: kind
+)
+def test_a_step_without_a_path_goes_by_its_name(kind):
+    child = {"child_run_id": CHILD} if "call_workflow" in kind else {}
+    for path, step in (("", "build"), ("deploy.build", "deploy.build")):
+        facts = facts_of(body_of(kind, path=path, payload=STEP, **child))
+        assert {fact.step for fact in facts} == {step}
