@@ -39,7 +39,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "intake": ("intake.py", "identities.py", "check.py", "lines.py", "detectors.py"),
     "journal": (
         "journal.py", "frame.py", "chain.py", "segments/*.py", "stores/*.py", "marks.py",
-        "verify.py", "retention.py", "refused.py",
+        "verify.py", "retention.py", "refused.py", "resuming.py",
     ),
     "folds": ("folds/*.py",),
     "hosts": ("hosts/*.py", "hosts/*/*.py"),
@@ -64,8 +64,11 @@ TESTS: list[tuple[str, tuple[str, ...]]] = [
     ("hosts/openwop/*", ("host_openwop", "host_openwop_agents", "host_openwop_models tape")),
     ("hosts/*", ("host_control host_fishbowl", "host_openwop host_workflow tape")),
     ("retention.py", ("retention", "cli_journal")),
+    ("resuming.py", ("cli_journal", "crash_law")),
     ("verify.py", ("verify", "anomalies cli_journal")),
     ("stores/*", ("stores", "journal collector")),
+    ("segments/*", ("stores", "crash_law upgrade", "anomalies verify retention")),
+    ("marks.py", ("intake", "crash_law upgrade", "follow cli_journal")),
     ("*", ("journal", "intake verify stores", "anomalies retention cli_journal collector")),
 ]
 """The tests of a module, in stages: a mutant that one stage kills is not tried in the next.
