@@ -115,6 +115,7 @@ def test_imports_point_inward(name):
 
 LIBRARY = {"tracklog.lines", "tracklog.blobs", "tracklog.disk", "tracklog.frame", "tracklog.chain"}
 LIBRARY |= {"tracklog.segments", "tracklog.segments.reader", "tracklog.segments.writer"}
+LIBRARY |= {"tracklog.segments.upgrade"}
 LIBRARY |= {"tracklog.retention", "tracklog.loss"}
 LIBRARY |= {"tracklog.transcript.healing"}
 LIBRARY |= {"tracklog.providers"}  # streams and files share one normaliser per provider

@@ -556,11 +556,11 @@ def test_doctor_says_what_is_wrong_and_how_to_mend_it(home):
 
 
 def test_record_into_a_damaged_home_warns_and_records_all_the_same(home):
-    assert b"damaged" not in tracklog(home, "record", CONVERGES).stderr
-    assert b"damaged" not in tracklog(home, "record", CONVERGES).stderr
+    for again in ((), ("--again",)):
+        assert b"damaged" not in tracklog(home, "record", *again, CONVERGES).stderr
     segment = next((home / "journal").glob("*.jsonl"))
     segment.write_bytes(segment.read_bytes().replace(b"coder", b"codex", 1))
-    done = tracklog(home, "record", CONVERGES)
+    done = tracklog(home, "record", "--again", CONVERGES)
     assert done.returncode == 0
     warning, hint, summary = done.stderr.decode().splitlines()
     assert warning == "warning: the journal is damaged: record 1: was changed"
@@ -673,7 +673,7 @@ def test_an_unreadable_file_does_not_keep_the_others_out(home, tmp_path):
 
 def test_a_home_of_a_newer_format_is_neither_read_nor_written(home, tmp_path):
     tracklog(home, "record", CONVERGES)
-    (home / "format").write_text("2\n")
+    (home / "format").write_text("3\n")
     before = {path: path.stat().st_mtime_ns for path in home.rglob("*")}
     for verb in (
         ["tail"],
@@ -687,7 +687,7 @@ def test_a_home_of_a_newer_format_is_neither_read_nor_written(home, tmp_path):
     ):
         done = tracklog(home, *verb)
         assert done.returncode == 2, verb
-        assert b"says '2', and this version knows format 1" in done.stderr, verb
+        assert b"says '3', and this version knows the formats up to 2" in done.stderr, verb
         assert b"use the version of tracklog that wrote this home" in done.stderr
     (home_check,) = [
         each for each in objects(tracklog(home, "doctor", "--json")) if each["name"] == "home"

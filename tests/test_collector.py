@@ -82,8 +82,8 @@ def test_a_batch_sent_again_under_its_key_is_kept_once(server, run, how):
     key = {"headers": {"Idempotency-Key": run}} if how == "header" else {"params": {"batch": run}}
     first = server.post([start(run), tool(run)], **key).json()
     again = server.post([start(run), tool(run)], **key).json()
-    assert again["duplicate"] == 2
-    assert again["last_seq"] == first["last_seq"]
+    assert again == {**first, "replayed": True}
+    assert first["accepted"] == 2
     assert len(stored(server, run)) == 2
     other = server.post([start(run)], **key)
     assert other.status_code == 409

@@ -1466,7 +1466,8 @@ def listing(section, language):
 
 def exported(section, server):
     """What a shell has in its environment after the listing of a section."""
-    script = listing(section, "bash").replace("http://127.0.0.1:4318", server.url)
+    typed = re.findall(r"^\$ (.*)$", listing(section, "console"), re.MULTILINE)
+    script = "\n".join(typed).replace("http://127.0.0.1:4318", server.url)
     done = subprocess.run(
         ["bash", "-euc", f"{script}\nenv -0"],
         stdout=subprocess.PIPE,

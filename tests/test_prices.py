@@ -119,7 +119,7 @@ def test_a_model_without_a_price_makes_the_sum_a_lower_bound(home):
     assert row["unpriced_models"] == ["mine"]
     assert b"no price is known of mine" in tracklog(home.path, "costs").stderr
     for verb in (["runs"], ["show", "r1"]):
-        assert b"~1.25" in tracklog(home.path, *verb).stdout
+        assert b"~$1.25" in tracklog(home.path, *verb).stdout
 
 
 def test_the_sums_of_different_writers_are_never_added(home):
@@ -155,7 +155,7 @@ def test_the_command_line_marks_what_was_computed(home):
     usage = {"input_tokens": M, "output_tokens": M}
     home.intake.admit([spend("a", model="gpt-5", usage=usage)])
     done = tracklog(home.path, "costs")
-    assert b"~11.25" in done.stdout
+    assert b"~$11.25" in done.stdout
     assert f"list prices of {prices.load().as_of}" in done.stderr.decode()
     done = tracklog(home.path, "costs", "--json")
     row = orjson.loads(done.stdout)

@@ -148,8 +148,7 @@ class Json:
     def end(self) -> None:
         with self.later:
             self.later.seek(0)
-            while chunk := self.later.read(SPOOL):
-                sys.stdout.buffer.write(chunk)
+            terminal.put_parts(iter(lambda: self.later.read(SPOOL), b""))
         sys.stdout.buffer.flush()
 
 
@@ -244,7 +243,7 @@ class Sarif:
             "locations": [{"physicalLocation": place}],
         }
         self._write("," if self.any else "")
-        sys.stdout.buffer.write(terminal.json_line(result).rstrip(b"\n"))
+        terminal.put_bytes(terminal.json_line(result).rstrip(b"\n"))
         self.any = True
 
     def close(self) -> None:
@@ -261,7 +260,7 @@ class Sarif:
             told["toolExecutionNotifications"] = notes
         rest = {"tool": {"driver": driver}, "invocations": [told]}
         self._write("],")
-        sys.stdout.buffer.write(terminal.json_line(rest).rstrip(b"\n")[1:-1])
+        terminal.put_bytes(terminal.json_line(rest).rstrip(b"\n")[1:-1])
         self._write("}]}\n")
         sys.stdout.buffer.flush()
 
