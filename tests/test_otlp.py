@@ -1537,12 +1537,13 @@ with provider.get_tracer("program").start_as_current_span("job"):
     pass
 provider.shutdown()
 """
-    with collector(tmp_path / "home", TRACKLOG_TOKEN="s3cret") as server:
+    token = "s3cret"
+    with collector(tmp_path / "home", TRACKLOG_TOKEN=token) as server:
         environment = exported("Any OpenTelemetry SDK", server)
-        said = listing("With a token", "bash").replace("$TRACKLOG_TOKEN", "s3cret")
+        said = listing("With a token", "console").replace("$(cat token)", token)
         headers = re.search(r'OTEL_EXPORTER_OTLP_HEADERS="(.*)"', said)[1]
         environment["OTEL_EXPORTER_OTLP_HEADERS"] = headers
         subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=60)
-        server.http.headers["Authorization"] = "Bearer s3cret"
+        server.http.headers["Authorization"] = f"Bearer {token}"
         (run,) = server.get("/api/runs").json()
         assert (run["title"], run["status"]) == ("job", "done")
