@@ -20,7 +20,6 @@ from tracklog.fact import Began, Ended
 from tracklog.identities import (
     PENDING,
     UNNUMBERED,
-    Fresh,
     Identities,
     Known,
     Outcome,

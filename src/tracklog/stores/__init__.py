@@ -25,6 +25,7 @@ Durability = Literal["sync", "interval", "lifecycle", "os"]
 - `os`: the operating system has it; it survives the death of the process.
 """
 
+
 class Group(NamedTuple):
     """Frames that are committed together: all of them are there after a crash, or none."""
 
