@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from tracklog import answers
 from tracklog.folds import moment
 from tracklog.folds import tree as tree_fold
 from tracklog.folds.runs import LOST_AFTER, RANK, STATUSES, State, row, status, title
@@ -156,12 +155,13 @@ def around(
     prices: Prices | None = None,
 ) -> list[dict[str, Any]]:
     """The whole tree that a run stands in, from its first ancestor on, each run with its row."""
-    _, parents = tree_fold.links(kin(index, [key]))
+    tied = kin(index, [key])
+    _, parents = tree_fold.links(tied)
     top, seen = key, {key}
     while above := [parent for parent in parents.get(top, {}) if parent not in seen]:
         top = above[0]
         seen.add(top)
-    branches = answers.tree(index, top)
+    branches = tree_fold.answer(tied, top)
     states = index.load("runs", {branch.key for branch in branches})
     rows = {each: row(state, now, lost_after) for each, state in states.items()}
     count_once(index, rows.values(), prices)
