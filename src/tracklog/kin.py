@@ -85,18 +85,31 @@ def put_spent(
     prices: Prices | None = None,
 ) -> None:
     """Puts into the rows of these runs what each spent itself, of all that they and others tell."""
+    put(rows, spent_by(told, runs, prices))
+
+
+def spent_by(
+    told: Iterable[costs.State], runs: Collection[str], prices: Prices | None = None
+) -> dict[str, dict[str, Any]]:
+    """By run, what it spent itself, under the names that its row has for it."""
     price = price_by(prices) if prices else None
-    counted: dict[str, Mapping[str, Any]] = (
-        {row["of"]: row for row in costs.answer(told, by="run", within=runs, price=price)}
-        if runs
-        else {}
-    )
-    for row in rows:
-        own = counted.get(_key(row), {})
-        if _key(row) in runs:
-            row.update({name: own.get(of) for name, of in SPENT.items() if name in row})
+    counted: dict[str, Mapping[str, Any]] = {
+        row["of"]: row for row in costs.answer(told, by="run", within=runs, price=price)
+    }
+    found = {}
+    for run in runs:
+        own = counted.get(run, {})
+        found[run] = {name: own.get(of) for name, of in SPENT.items()}
         if prices:
-            row.update({name: own.get(name, usual) for name, usual in PAID.items()})
+            found[run] |= {name: own.get(name, usual) for name, usual in PAID.items()}
+    return found
+
+
+def put(rows: Iterable[dict[str, Any]], spent: Mapping[str, Mapping[str, Any]]) -> None:
+    """Puts what was spent into rows, as far as they have room for it."""
+    for row in rows:
+        own = spent.get(_key(row), {})
+        row.update({name: own[name] for name in own if name in row or name in PAID})
 
 
 def elsewhere(index: Indexer, key: str, through: int | None = None) -> list[costs.State]:
