@@ -12,6 +12,7 @@ from tracklog.board import Board, Wanted, around
 from tracklog.frame import stamp
 from tracklog.home import Home
 from tracklog.index import Indexer
+from tracklog.prices import load
 
 NOW = 1_800_000_000.0
 
@@ -143,6 +144,52 @@ def test_a_run_that_said_nothing_new_is_not_read_again_and_one_that_did_is(fleet
     fleet.index.catch_up()
     assert names(board.answer(fleet.index, stamp(NOW)))[:2] == ["asking", "busy"]
     assert read[5:] == ["kahn:busy"]
+
+
+def test_what_a_run_spent_is_read_again_when_it_or_another_run_records_more_of_it(home):
+    """A board that goes on says the same as one that looks for the first time."""
+    kept, id = Board(), iter(range(1_000))
+    usage = {"input_tokens": 1_000_000, "output_tokens": 0}
+
+    def record(run, key, **more):
+        origin = {"writer": "live", "fidelity": "observed"}
+        spent = {"fact": "Spent", "key": key, "model": "gpt-5", "usage": usage, **more}
+        told = {"id": f"{next(id):032x}", "run": run, "origin": origin, **spent}
+        home.intake.admit([orjson.dumps(told)], "tracklog")
+        home.index.catch_up()
+
+    def looked():
+        own = home.path / "prices.json"
+        ways = [own.write_text(prices) and load(home.path) for prices in PRICES]
+        found = []
+        for prices in (*ways, ways[0], None):
+            kept_now, new = (
+                board.answer(home.index, stamp(NOW), prices=prices)["runs"]
+                for board in (kept, Board())
+            )
+            assert kept_now == new
+            found.append({row["run"]: (row["cost_usd"], row.get("computed_usd")) for row in new})
+        assert found[0] == found[2]
+        return found
+
+    record("one", "a")
+    record("two", "b")
+    assert looked()[0] == {"one": (None, 1.0), "two": (None, 1.0)}
+    assert looked()[1] == {"one": (None, 2.0), "two": (None, 2.0)}
+    record("two", "c")  # more of its own
+    assert looked()[0] == {"one": (None, 1.0), "two": (None, 2.0)}
+    record("two", "a", cost_usd=0.25)  # what another run recorded before, now with its cost
+    assert looked()[0] == {"one": (0.25, None), "two": (None, 2.0)}
+    record("one", "a", cost_usd=0.5)
+    assert looked()[0] == {"one": (0.5, None), "two": (None, 2.0)}
+
+
+PRICES = [
+    orjson.dumps(
+        {"models": {"gpt-5": [{"from": "2020-01-01", "input": dollars, "output": 1}]}}
+    ).decode()
+    for dollars in (1, 2)
+]
 
 
 def test_what_is_only_silence_is_noticed_without_a_new_record(fleet):

@@ -299,6 +299,56 @@ def test_every_view_of_a_run_agrees(journal):
         assert disagreements(home) == []
 
 
+def test_a_run_of_which_no_tree_state_is_kept_stands_in_its_own_tree(tmp_path):
+    """Another family has a run with the same id, which must not be shown in its place."""
+    call = Called(tool="Read", call_id="c1")
+    with Home(tmp_path, durability="os") as home:
+        lines = [line("one", 1, call), line("one", 2, Began(what="run"), family="awf")]
+        lines += [line("one", 3, Spent(key="m1", cost_usd=0.25), family="awf")]
+        child = Linked(kind="sub-run", child="one")
+        home.intake.admit([*lines, line("above", 4, child)], "tracklog")
+        assert disagreements(home) == []
+        index = Looked(home).index
+        assert answers.show(index, "tracklog:one", "")["cost_with_sub_runs"] is None
+        for root in ("tracklog:above", "tracklog:one"):
+            keys = [row["key"] for row in around(index, root, "")]
+            assert keys == ["tracklog:above", "tracklog:one"]
+        assert [(row.key, row.depth) for row in answers.tree(index)] == [
+            ("awf:one", 0), ("tracklog:above", 0), ("tracklog:one", 1),
+        ]  # fmt: skip  # one row
+        below = flight_of(home, ("tracklog", "above")).below
+        assert [(each.family, each.run) for each in below] == [("tracklog", "one")]
+
+
+ONE = Linked(kind="alias", system="claude", alias="one conversation")
+
+
+@pytest.mark.parametrize("first", ["alpha", "twin"])
+@pytest.mark.parametrize("more", [None, "alpha", "twin"])
+@pytest.mark.parametrize(
+    "usage", [{"input_tokens": 0, "output_tokens": 0}, {"output_tokens": 3}, {}]
+)
+def test_a_spend_of_two_runs_of_one_conversation_costs_what_either_says(
+    tmp_path, first, more, usage
+):
+    """Whichever of them is counted, and whichever of them reports a cost."""
+    family = {"alpha": None, "twin": "awf"}
+    plain, priced = Spent(key="m1", usage=usage), Spent(key="m1", usage=usage, cost_usd=0.25)
+    second = "twin" if first == "alpha" else "alpha"
+    with Home(tmp_path, durability="os") as home:
+        lines = [line(run, 1, ONE, family=family[run]) for run in (first, second)]
+        lines += [line(first, 2, plain, family=family[first])]
+        lines += [line(second, 3, priced, family=family[second])]
+        if more:
+            other = Spent(key="m2", usage={"output_tokens": 9}, cost_usd=0.5)
+            lines += [line(more, 4, other, family=family[more])]
+        home.intake.admit(lines, "tracklog")
+        assert disagreements(home) == []
+        [total] = answers.costs(Looked(home).index, "all", PRICES)
+        assert total["cost_usd"] == (0.75 if more else 0.25)
+        assert total["spends"] == (2 if more else 1)
+
+
 @pytest.mark.parametrize("sample", sampling.of("good"), ids=sampling.name_of)
 def test_every_view_of_a_sample_agrees(tmp_path, sample):
     with made(tmp_path, [("sample", sample)]) as home:

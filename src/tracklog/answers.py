@@ -162,8 +162,6 @@ def show_at(home: Home, key: str, seq: int) -> Row:
 
 def _count_then(home: Home, key: str, seq: int, row: Row) -> None:
     """Takes out of a row what another run had told of before, as it was known at a record."""
-    if row["tokens"] is None and row["cost_usd"] is None:
-        return
     home.index.catch_up()
     others = elsewhere(home.index, key, seq)
     if others:
@@ -179,14 +177,12 @@ def _open(asked: Iterable[Row]) -> list[Row]:
 def tree(index: Indexer, root: str | None = None) -> list[tree_fold.Branch]:
     """The runs below one, or all of them: parents before children."""
     # Of a run that only ever called tools no state is kept, though it was heard.
-    if root is None:
-        states = dict(index.states("tree"))
-        others = {key for key, _ in index.newest_kept("runs", sys.maxsize)}
-    else:
-        states = kin(index, [root])
-        others = {root} | {other for state in states.values() for _, _, other, *_ in state.links}
+    if root is not None:
+        return tree_fold.answer(kin(index, [root]), root)
+    states = dict(index.states("tree"))
+    others = {key for key, _ in index.newest_kept("runs", sys.maxsize)}
     known = index.load("runs", others - states.keys())
-    return tree_fold.answer(states, root, {key: run.first_seq for key, run in known.items()})
+    return tree_fold.answer(states, None, {key: run.first_seq for key, run in known.items()})
 
 
 def agents(index: Indexer) -> list[Row]:
@@ -281,8 +277,8 @@ def leaderboard(index: Indexer) -> list[Row]:
 def costs(index: Indexer, by: str = "run", prices: Prices | None = None) -> list[Row]:
     """What was spent, by run, agent, model or provider; by a list where no cost was reported."""
     with unswept():
-        told = _counted(index, "costs")
-        return costs_fold.answer(told, by=by, price=price_by(prices) if prices else None)
+        price = price_by(prices) if prices else None
+        return costs_fold.answer(_counted_spends(index), by=by, price=price)
 
 
 def conversation(home: Home, key: str) -> list[Row]:
@@ -384,6 +380,20 @@ def top(home: Home, now: str, lost_after: float = LOST_AFTER) -> View:
 
 def _all(index: Indexer, fold: str) -> Iterable[Any]:
     return (state for _, state in index.states(fold))
+
+
+def _counted_spends(index: Indexer) -> Iterable[costs_fold.State]:
+    """The spends that a counted run records, each as every run records it.
+
+    Another run of the same conversation may say of a spend what the counted one does not, such as
+    its cost; so its record of that spend is compared like that of any other run.
+    """
+    left = untold(index)
+    if not left:
+        return _all(index, "costs")
+    every = [(f"{each.family}:{each.run}" in left, each) for each in _all(index, "costs")]
+    counted = {each.key for again, each in every if not again}
+    return [each for again, each in every if not again or each.key in counted]
 
 
 def _counted(index: Indexer, fold: str) -> Iterable[Any]:

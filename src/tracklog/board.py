@@ -4,17 +4,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from tracklog import answers
 from tracklog.folds import moment
 from tracklog.folds import tree as tree_fold
 from tracklog.folds.runs import LOST_AFTER, RANK, STATUSES, State, row, status, title
 from tracklog.index import Indexer
-from tracklog.kin import count_once, kin
+from tracklog.kin import count_once, kin, put, spends, spent_by
 from tracklog.prices import Prices
+from tracklog.unswept import unswept
 
 MOST = 10_000
 """The runs that are looked at, the latest heard."""
 _CHOICES = 500  # names of one kind that a person can choose from
+_CHANGED = 100  # runs with something new, from which on all of what was spent is read again
 _LARGE = 16 << 10  # bytes of a state that is not held
 
 
@@ -65,6 +66,11 @@ class _Kept(NamedTuple):
     cursor: int
     states: list[State]
     choices: dict[str, list[str]]
+    spent: "_Spent"
+
+
+_Spent = dict[str, tuple[Prices | None, dict[str, Any]]]
+"""By run, what it spent by which prices: only runs whose spends no other run records too."""
 
 
 class Board:
@@ -72,7 +78,10 @@ class Board:
 
     def __init__(self) -> None:
         self._held: dict[str, tuple[bytes, State]] = {}
-        self._kept = _Kept(-1, [], {})
+        self._kept = _Kept(-1, [], {}, {})
+        self._large: dict[str, int] = {}
+        """The hash of each state that is not held."""
+        self._spent: _Spent = {}
 
     def answer(
         self,
@@ -86,12 +95,13 @@ class Board:
         prices: Prices | None = None,
     ) -> dict[str, Any]:
         """A part of the list, how long it is, how many runs are how, and what can be chosen."""
-        kept = self._look(index)
+        with unswept():
+            kept = self._look(index)
         every = [(status(each, now, lost_after), each) for each in kept.states]
         found = [pair for pair in every if wanted.matches(pair[1], pair[0])]
         found.sort(key=lambda pair: (RANK[pair[0]], -pair[1].last_seq))
         rows = [row(state, now, lost_after) for _, state in found[after : after + limit]]
-        count_once(index, rows, prices)
+        self._count_once(index, rows, kept.spent, prices)
         counts = Counter(each for each, _ in every)
         return {
             "all": len(every),
@@ -107,20 +117,51 @@ class Board:
         if cursor == self._kept.cursor:
             return self._kept
         states = self._states(index)
-        kept = _Kept(cursor, states, _choices(states))
+        kept = _Kept(cursor, states, _choices(states), self._spent)
         if len(self._held) == len(states):  # none of them is large
             self._kept = kept
         return kept
 
     def _states(self, index: Indexer) -> list[State]:
-        held, now = self._held, {}
+        held, now, changed = self._held, {}, set()
         for key, state in index.newest_kept("runs", MOST):
             known = held.get(key)
-            now[key] = (
-                known if known and known[0] == state else (state, index.thawed("runs", key, state))
-            )
+            if known is None or known[0] != state:
+                known = (state, index.thawed("runs", key, state))
+                if self._large.get(key) != hash(state):
+                    changed.add(key)
+            now[key] = known
+        self._spent = _still_known(index, self._spent, changed)
         self._held = {key: each for key, each in now.items() if len(each[0]) <= _LARGE}
+        self._large = {key: hash(now[key][0]) for key in now.keys() - self._held.keys()}
         return [state for _, state in now.values()]
+
+    def _count_once(
+        self, index: Indexer, rows: list[dict[str, Any]], spent: _Spent, prices: Prices | None
+    ) -> None:
+        """Puts into the rows what each run spent itself; what is known of it is not read again."""
+        runs = {f"{row['family']}:{row['run']}" for row in rows}
+        held = ((run, spent[run]) for run in runs if run in spent)
+        known = {run: own for run, (by, own) in held if by is prices}
+        told = spends(index, runs - known.keys())
+        found = spent_by(told, runs - known.keys(), prices)
+        put(rows, known | found)
+        recorded: dict[str, set[str]] = {}
+        for each in told:
+            recorded.setdefault(each.key, set()).add(f"{each.family}:{each.run}")
+        shared = set().union(*(each for each in recorded.values() if len(each) > 1))
+        spent |= {run: (prices, own) for run, own in found.items() if run not in shared}
+
+
+def _still_known(index: Indexer, spent: _Spent, changed: set[str]) -> _Spent:
+    """Of what runs spent, that of which neither they nor another run has recorded anything new."""
+    if len(changed) > _CHANGED:
+        return {}
+    still = dict(spent)  # a copy: one who is still answering may write to the old one
+    also = {f"{each.family}:{each.run}" for each in spends(index, changed)} if still else set()
+    for run in changed | also:
+        still.pop(run, None)
+    return still
 
 
 def _choices(states: Iterable[State]) -> dict[str, list[str]]:
@@ -156,12 +197,13 @@ def around(
     prices: Prices | None = None,
 ) -> list[dict[str, Any]]:
     """The whole tree that a run stands in, from its first ancestor on, each run with its row."""
-    _, parents = tree_fold.links(kin(index, [key]))
+    tied = kin(index, [key])
+    _, parents = tree_fold.links(tied)
     top, seen = key, {key}
     while above := [parent for parent in parents.get(top, {}) if parent not in seen]:
         top = above[0]
         seen.add(top)
-    branches = answers.tree(index, top)
+    branches = tree_fold.answer(tied, top)
     states = index.load("runs", {branch.key for branch in branches})
     rows = {each: row(state, now, lost_after) for each, state in states.items()}
     count_once(index, rows.values(), prices)

@@ -20,7 +20,7 @@ from tracklog.folds import runs as runs_fold
 from tracklog.folds import tree as tree_fold
 from tracklog.frame import Record, Run
 from tracklog.home import Home
-from tracklog.kin import elsewhere, put_spent
+from tracklog.kin import elsewhere, kin, put_spent
 from tracklog.loss import Report
 from tracklog.replay import ALL_COUNT, Counting, Standing, event_of, facts_of, failure, told_of
 from tracklog.untold import Untold
@@ -67,7 +67,7 @@ def flight_now(home: Home, run: Run, *, prove: bool = False) -> Flight:
 
 def flight_of(home: Home, run: Run, through: int | None = None) -> Flight:
     """A run of a home with the runs below it; its index has to have caught up."""
-    states = dict(home.index.states("tree"))
+    states = kin(home.index, [":".join(run)])
     return flight(
         run,
         lambda each: home.journal.records(run=each, through=through),

@@ -16,7 +16,20 @@ DAY_MS = 86_400_000
 
 
 def kin(index: Indexer, runs: Iterable[str]) -> dict[str, tree.State]:
-    """These runs and all that are tied to them, as parents, children or otherwise, however far."""
+    """These runs and all that are tied to them, as parents, children or otherwise, however far.
+
+    A recorded run of which no tree state is kept, such as one that only called tools, has a
+    placeholder: its key must not be taken for another name of a run that bears the same id.
+    """
+    keys = set(runs)
+    found = tied(index, keys)
+    named = {other for state in found.values() for _, _, other, *_ in state.links}
+    rest = index.load("runs", (keys | named) - found.keys())
+    return found | tree.placeholders({key: run.first_seq for key, run in rest.items()})
+
+
+def tied(index: Indexer, runs: Iterable[str]) -> dict[str, tree.State]:
+    """The same, only those runs of which a tree state is kept."""
     keys, asked = set(runs), set[str]()
     found: dict[str, tree.State] = index.load("tree", keys)
     ahead = {run_of(key)[1] for key in keys}
@@ -61,8 +74,8 @@ def count_once(
     With prices, what each cost by the list is told where no cost was reported.
     """
     every = list(rows)
-    spent = {_key(row) for row in every if any(row.get(name) is not None for name in SPENT)}
-    put_spent(every, spends(index, spent), spent, prices)
+    runs = {_key(row) for row in every}  # one without an amount too: another run may know it
+    put_spent(every, spends(index, runs), runs, prices)
 
 
 def put_spent(
@@ -72,18 +85,31 @@ def put_spent(
     prices: Prices | None = None,
 ) -> None:
     """Puts into the rows of these runs what each spent itself, of all that they and others tell."""
+    put(rows, spent_by(told, runs, prices))
+
+
+def spent_by(
+    told: Iterable[costs.State], runs: Collection[str], prices: Prices | None = None
+) -> dict[str, dict[str, Any]]:
+    """By run, what it spent itself, under the names that its row has for it."""
     price = price_by(prices) if prices else None
-    counted: dict[str, Mapping[str, Any]] = (
-        {row["of"]: row for row in costs.answer(told, by="run", within=runs, price=price)}
-        if runs
-        else {}
-    )
-    for row in rows:
-        own = counted.get(_key(row), {})
-        if _key(row) in runs:
-            row.update({name: own.get(of) for name, of in SPENT.items() if name in row})
+    counted: dict[str, Mapping[str, Any]] = {
+        row["of"]: row for row in costs.answer(told, by="run", within=runs, price=price)
+    }
+    found = {}
+    for run in runs:
+        own = counted.get(run, {})
+        found[run] = {name: own.get(of) for name, of in SPENT.items()}
         if prices:
-            row.update({name: own.get(name, usual) for name, usual in PAID.items()})
+            found[run] |= {name: own.get(name, usual) for name, usual in PAID.items()}
+    return found
+
+
+def put(rows: Iterable[dict[str, Any]], spent: Mapping[str, Mapping[str, Any]]) -> None:
+    """Puts what was spent into rows, as far as they have room for it."""
+    for row in rows:
+        own = spent.get(_key(row), {})
+        row.update({name: own[name] for name in own if name in row or name in PAID})
 
 
 def elsewhere(index: Indexer, key: str, through: int | None = None) -> list[costs.State]:

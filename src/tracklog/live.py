@@ -10,6 +10,7 @@ from tracklog.exporters import Exporter, Flight, Options
 from tracklog.frame import Record, Run
 from tracklog.home import Home
 from tracklog.journal import Journal
+from tracklog.kin import kin
 from tracklog.replay import Standing
 
 BLOCK = 1000
@@ -20,7 +21,7 @@ PATIENCE = 0.5
 
 def live_of(home: Home, run: Run, exporter: Exporter, options: Options) -> "Live":
     """A run of a home; its index has to have caught up."""
-    states = dict(home.index.states("tree"))
+    states = kin(home.index, [":".join(run)])
     return Live(run, home.journal, home.dialects, states, exporter, options)
 
 

@@ -6,6 +6,7 @@ differ. A model that is not in the table has no price, and a day before its firs
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ HINT = (
     '"cache_read": 0.3, "cache_write": 3.75, "cache_write_1h": 6}]}}, in dollars per million tokens'
 )
 
+_FOUND = 10_000  # prices by model and day that are held at most
 _DATE = re.compile(r"-(?:20[0-9]{2}-?[01][0-9]-?[0-3][0-9]|latest)$")
 
 
@@ -58,9 +60,12 @@ class Prices:
 
     def cost(self, model: str | None, amounts: Mapping[str, int], day: str) -> Cost | None:
         """What a spend comes to; None where the model has no price on that day."""
-        if (model, day) not in self._found:
-            self._found[model, day] = self._price(model, day)
-        price = self._found[model, day]
+        found = self._found
+        if (model, day) not in found:
+            if len(found) >= _FOUND:
+                found = self._found = {}
+            found[model, day] = self._price(model, day)
+        price = found[model, day]
         given, output = amounts.get("input_tokens"), amounts.get("output_tokens")
         if price is None or (given is None and output is None):
             return None
@@ -97,14 +102,19 @@ def names(model: str | None) -> list[str]:
 
 
 def load(home: Path | None = None) -> Prices:
-    """Our list, and a home's own before it."""
+    """Our list, and a home's own before it; the same object as long as both lists are the same."""
+    path = home / OWN if home else None
+    return _load(path, path.read_bytes() if path is not None and path.exists() else None)
+
+
+@lru_cache(maxsize=16)
+def _load(path: Path | None, content: bytes | None) -> Prices:
     ours = orjson.loads(files("tracklog").joinpath(OWN).read_bytes())
     models = {name: _listed(rows) for name, rows in ours["models"].items()}
     as_of = ours["as_of"]
-    path = home / OWN if home else None
-    if path is not None and path.exists():
+    if content is not None:
         try:
-            own = orjson.loads(path.read_bytes())
+            own = orjson.loads(content)
             models |= {name.lower(): _listed(rows) for name, rows in own["models"].items()}
             as_of = own.get("as_of") or as_of
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:

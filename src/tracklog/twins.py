@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from tracklog.folds import aliases, costs, tree
 from tracklog.index import Indexer
-from tracklog.kin import kin, spends
+from tracklog.kin import kin, spends, tied
 
 _PARTS = 3  # of what a run tells of having spent
 
@@ -65,7 +65,7 @@ def _shared(index: Indexer, among: Iterable[str] | None) -> list[list[str]]:
         rows = (row for _, row in index.sums("aliases"))
     else:
         # And whoever began them: a sub-run has no name that both sides know.
-        asked = kin(index, among).values()
+        asked = tied(index, among).values()
         names = {aliases.name(*known) for state in asked for known in state.aliases}
         rows = index.summed("aliases", names).values()
     named = map(sorted, rows)

@@ -91,8 +91,9 @@ def answer(
     A link counts whichever end told it. Cycles and second parents are cut, and said.
     Runs of `known` were heard too, first at that seq, though no state is given for them.
     """
+    states = placeholders(known or {}) | dict(states)
     children, parents = links(states)
-    heard = {**(known or {}), **{key: state.first_seq for key, state in states.items()}}
+    heard = {key: state.first_seq for key, state in states.items()}
     if root is not None:
         roots = [resolver(states)(root)]
     else:
@@ -148,6 +149,14 @@ def links(states: Mapping[str, State]) -> tuple[Links, Links]:
     return children, parents
 
 
+def placeholders(known: Mapping[str, int]) -> dict[str, State]:
+    """States for runs of which only the first record is known, each under its own key.
+
+    No other name leads to them, so a placeholder changes nothing for any other run.
+    """
+    return {key: State(first_seq=seq) for key, seq in known.items()}
+
+
 class resolver:  # noqa: N801  # it is called like a function, and prepared once
     """From the name of a run, or an alias of it, to the key it is known by."""
 
@@ -157,7 +166,8 @@ class resolver:  # noqa: N801  # it is called like a function, and prepared once
         for key, state in states.items():
             for _, alias in state.aliases:
                 self.aliases.setdefault(text_of(alias), set()).add(key)
-            self.aliases.setdefault(state.run, set()).add(key)
+            if state.run:
+                self.aliases.setdefault(state.run, set()).add(key)
 
     def __call__(self, key: str) -> str:
         named = key.partition(":")[2]
