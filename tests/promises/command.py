@@ -28,6 +28,13 @@ def run(*arguments: object, **options) -> subprocess.CompletedProcess:
     return subprocess.run(words, env=env, capture_output=True, timeout=120, check=False, **options)
 
 
+def lines_of(home: Path, name: str) -> list[bytes]:
+    """The lines of a run, as `tracklog events --raw` prints them."""
+    done = run("events", name, "--raw", "--home", home)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split(b"\n")[:-1]
+
+
 class Serving:
     """`tracklog serve` in a process of its own."""
 
