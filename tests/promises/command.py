@@ -13,6 +13,8 @@ from pathlib import Path
 import httpx
 import orjson
 
+from forking import tracklog
+
 TRACKLOG = str(Path(sys.executable).with_name("tracklog"))
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
@@ -30,7 +32,7 @@ def run(*arguments: object, **options) -> subprocess.CompletedProcess:
 
 def lines_of(home: Path, name: str) -> list[bytes]:
     """The lines of a run, as `tracklog events --raw` prints them."""
-    done = run("events", name, "--raw", "--home", home)
+    done = tracklog(home, "events", name, "--raw")
     assert done.returncode == 0, done.stderr
     return done.stdout.split(b"\n")[:-1]
 

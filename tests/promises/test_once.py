@@ -1,6 +1,5 @@
 """The section "Recorded once": identities, batch keys, offsets of files and of pipes."""
 
-import os
 import threading
 from hashlib import sha256
 from pathlib import Path
@@ -9,6 +8,7 @@ import orjson
 import pytest
 
 from collecting import start, tool
+from forking import tracklog
 from promises.command import Serving, lines_of, run
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "dialects"
@@ -18,6 +18,7 @@ WITH_IDENTITY = {
     "awf": "a-whole-run",
     "tracklog": "every-fact",
 }
+OTHER_RUN = "7c0a1c9e-2b7e-4a53-9c57-1f1b8a6f0d11"
 WITHOUT = ("kahn-ci", "kahn-agent", "ralph")
 
 
@@ -26,6 +27,12 @@ def sample(dialect: str) -> list[bytes]:
     path = folder / f"{WITH_IDENTITY.get(dialect)}.jsonl"
     path = path if path.exists() else min(folder.glob("*.jsonl"))
     return path.read_bytes().split(b"\n")[:-1]
+
+
+def of_another_run(line: bytes) -> bytes:
+    body = orjson.loads(line)
+    (key,) = {"run_id", "runId", "run"} & body.keys()
+    return orjson.dumps(body | {key: OTHER_RUN})
 
 
 def other(line: bytes) -> bytes:
@@ -72,8 +79,8 @@ def test_an_event_with_an_identity_is_recorded_once(server, dialect):
 @pytest.mark.promise("The same identity with a different line is refused, except in `awf`")
 @pytest.mark.parametrize("dialect", WITH_IDENTITY)
 def test_the_same_identity_with_a_different_line(server, dialect):
-    line = sample(dialect)[0]
-    server.post([line], dialect)
+    line = of_another_run(sample(dialect)[0])
+    assert counts(server.post([line], dialect)) == (1, 0, 0)
     changed = other(line)
     assert changed != line
     if dialect != "awf":
@@ -83,8 +90,7 @@ def test_the_same_identity_with_a_different_line(server, dialect):
         assert verdict["problems"][0]["message"]
         return
     assert counts(server.post([changed], dialect)) == (1, 0, 0)
-    name = f"awf:{orjson.loads(line)['run_id']}"
-    found = run("findings", name, "--json", "--home", server.home).stdout.splitlines()
+    found = run("findings", f"awf:{OTHER_RUN}", "--json", "--home", server.home).stdout.splitlines()
     assert "seq-dup" in [orjson.loads(finding)["name"] for finding in found]
 
 
@@ -226,9 +232,9 @@ def test_a_key_is_forgotten_with_its_records(tmp_path):
 # Files and pipes
 
 
-def record(*arguments: object, **options) -> bytes:
+def record(home: Path, *arguments: object, given: bytes = b"") -> bytes:
     """The last line on standard error: how many were accepted, duplicate, refused."""
-    done = run("record", *arguments, **options)
+    done = tracklog(home, "record", *arguments, given=given)
     assert done.returncode == 0, done.stderr
     return done.stderr.splitlines()[-1]
 
@@ -240,17 +246,17 @@ def test_a_file_is_continued_where_it_stopped(tmp_path):
     home, path = tmp_path / "home", tmp_path / "run.jsonl"
     lines = [tool("r", step=n) for n in range(6)]
     path.write_bytes(b"\n".join(lines[:3]) + b"\n")
-    assert record(path, "--home", home).startswith(b"3 accepted")
-    os.remove(home / "marks.json")  # a cache: the journal has the offset
-    assert record(path, "--home", home).startswith(b"0 accepted, 3 duplicate")
+    assert record(home, path).startswith(b"3 accepted")
+    (home / "marks.json").unlink()  # a cache: the journal has the offset
+    assert record(home, path).startswith(b"0 accepted, 3 duplicate")
     with path.open("ab") as file:
         file.write(b"\n".join(lines[3:]) + b"\n")
-    assert record(path, "--home", home).startswith(b"3 accepted")
+    assert record(home, path).startswith(b"3 accepted")
     assert lines_of(home, "r") == lines
-    assert record(path, "--again", "--home", home).startswith(b"6 accepted")
+    assert record(home, path, "--again").startswith(b"6 accepted")
     another = [tool("r", step=n, output="another") for n in range(8)]
     path.write_bytes(b"\n".join(another) + b"\n")
-    assert record(path, "--home", home).startswith(b"8 accepted")
+    assert record(home, path).startswith(b"8 accepted")
     assert lines_of(home, "r") == [*lines, *lines, *another]
 
 
@@ -260,9 +266,7 @@ def test_again_does_not_double_events_with_an_identity(tmp_path):
     lines = sample("fishbowl")
     path.write_bytes(b"\n".join(lines) + b"\n")
     for expected in (b"%d accepted, 0 duplicate", b"0 accepted, %d duplicate"):
-        assert record(path, "--again", "--home", tmp_path / "home").startswith(
-            expected % len(lines)
-        )
+        assert record(tmp_path / "home", path, "--again").startswith(expected % len(lines))
 
 
 @pytest.mark.promise("`follow` and `record FILE` store their offset in the journal")
@@ -274,7 +278,7 @@ def test_a_followed_file_is_continued_where_it_stopped(tmp_path):
     lines = [tool("r", step=n) for n in range(4)]
 
     def follow() -> None:
-        assert run("follow", "--once", folder, "--home", home).returncode == 0
+        assert tracklog(home, "follow", "--once", folder).returncode == 0
 
     path.write_bytes(b"\n".join(lines[:2]) + b"\n" + lines[2][:20])  # half a line is not read
     follow()
@@ -296,7 +300,7 @@ def test_a_pipe_is_continued_when_it_has_a_key(tmp_path):
     lines = [tool("r", step=n) for n in range(4)]
 
     def pipe(count: int, *key: str) -> bytes:
-        return record("--home", tmp_path, *key, input=b"\n".join(lines[:count]) + b"\n")
+        return record(tmp_path, *key, given=b"\n".join(lines[:count]) + b"\n")
 
     key = ("--key", "nightly")
     assert pipe(2, *key).startswith(b"2 accepted")

@@ -5,12 +5,14 @@ import shutil
 import subprocess
 import sys
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 
 import orjson
 import pytest
 
 from collecting import start, tool
+from forking import tracklog
 from promises.command import NDJSON, Serving, lines_of, run
 from test_importing import SESSION, claude
 
@@ -31,7 +33,7 @@ def segment(home: Path) -> Path:
 
 def proven(home: Path, *arguments: object) -> dict:
     """What `verify` reports; its exit code and the vendorable verifier agree."""
-    done = run("verify", "--json", "--home", home, *arguments)
+    done = tracklog(home, "verify", "--json", *arguments)
     report = orjson.loads(done.stdout)
     assert done.returncode == script(home, *arguments).returncode == (0 if report["ok"] else 1)
     return report
@@ -111,7 +113,7 @@ def test_damage_is_reported_and_never_renumbered(home, tmp_path):
     assert b"`tracklog doctor` says what to do" in done.stderr
     assert segment(home).read_bytes().startswith(damaged)
     path = tmp_path / f"{SESSION}.jsonl"
-    path.write_bytes(b"".join(orjson.dumps(each) + b"\n" for _, each in zip("12", claude())))
+    path.write_bytes(b"".join(orjson.dumps(each) + b"\n" for each in islice(claude(), 2)))
     done = run("import", path, "--home", home)
     assert b"warning: the journal is damaged: record 6: " in done.stderr
     done = run("doctor", "--home", home, "--json")
@@ -275,7 +277,9 @@ def test_what_is_left_by_pruning_verifies(home):
     promised = orjson.loads(run("prune", "--dry-run", *words).stdout)
     assert proven(home)["records"] == 6
     done = orjson.loads(run("prune", *words).stdout)
-    assert (promised["through"], promised["records"]) == (done["through"], done["records"]) == (6, 6)
+    assert (
+        (promised["through"], promised["records"]) == (done["through"], done["records"]) == (6, 6)
+    )
     assert not segment(home).exists()
     assert run("record", "--home", home, input=start("a") + b"\n").returncode == 0
     report = proven(home)

@@ -3,26 +3,26 @@
 import errno
 import os
 import time
+from pathlib import Path
 
-FOLDER = os.environ["SYNC_FOLDER"]
+FOLDER = Path(os.environ["SYNC_FOLDER"])
 
 
-def _asked(word: str) -> bool:
-    return os.access(os.path.join(FOLDER, word), os.F_OK)
+def _log(name: str, size: int, path: Path) -> None:
+    with (FOLDER / name).open("a") as log:
+        log.write(f"{size} {path}\n")
 
 
 def _wrapped(sync):
     def call(fd: int) -> None:
-        path, size = os.readlink(f"/proc/self/fd/{fd}"), os.fstat(fd).st_size
-        if _asked("fail"):
+        path, size = Path(f"/proc/self/fd/{fd}").readlink(), os.fstat(fd).st_size
+        if (FOLDER / "fail").exists():
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        with open(os.path.join(FOLDER, "begun"), "a") as log:
-            log.write(f"{size} {path}\n")
-        while _asked("wait") and path.endswith(".jsonl"):
+        _log("begun", size, path)
+        while path.suffix == ".jsonl" and (FOLDER / "wait").exists():
             time.sleep(0.01)
         sync(fd)
-        with open(os.path.join(FOLDER, "synced"), "a") as log:
-            log.write(f"{size} {path}\n")
+        _log("synced", size, path)
 
     return call
 
