@@ -7,6 +7,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import click
 import orjson
 import pytest
 
@@ -314,3 +315,23 @@ def test_every_error_is_spelled_alike_and_says_what_to_do_next(arguments, tmp_pa
     assert sum(line.startswith("error: ") for line in lines) == 1, lines
     assert "Error" not in done.stderr.decode()
     assert lines[-1].startswith("  ") or "; " in lines[-1], lines
+
+
+def commands(command, *names):
+    yield names, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from commands(command.get_command(context, name), *names, name)
+
+
+def test_no_help_text_holds_a_mark_of_its_layout():
+    """Click leaves a mark that does not begin a paragraph in the text; it is printed as \\u0008."""
+    every = list(commands(group))
+    assert len(every) > 45
+    found = {
+        names: text
+        for names, command in every
+        if "\b" in (text := command.get_help(click.Context(command, info_name=" ".join(names))))
+    }
+    assert found == {}

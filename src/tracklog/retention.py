@@ -103,12 +103,14 @@ def prune(
 ) -> Pruning:
     """Drops the oldest segments, on record in `pruned`, so that the rest still verifies."""
     with writer.exclusive():
-        if not dry and writer.through >= writer.first and _received(writer, writer.first) < before:
+        old = writer.through >= writer.first and _received(writer, writer.first) < before
+        if old and not dry:
             writer.roll()
         drop: list[int] = []
         gone: set[Run] = set()
         known = firsts(writer.folder)
-        for first, _ in pairwise(known):
+        ends = [*known, writer.through + 1] if old and dry else known  # as if it were rolled
+        for first, _ in pairwise(ends):
             runs = reader.runs(first)
             if _received(writer, first) >= before or (is_open and any(map(is_open, runs))):
                 break
@@ -119,7 +121,7 @@ def prune(
         left: set[Run] = set()
         for first in known[len(drop) :]:
             left |= gone & reader.runs(first)
-        through = known[len(drop)] - 1
+        through = ends[len(drop)] - 1
         size = sum(_size(writer.folder, first) for first in drop)
         if not dry:
             _drop(writer, drop, through, at)

@@ -13,6 +13,8 @@ from pathlib import Path
 import httpx
 import orjson
 
+from forking import tracklog
+
 TRACKLOG = str(Path(sys.executable).with_name("tracklog"))
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
@@ -26,6 +28,13 @@ def run(*arguments: object, **options) -> subprocess.CompletedProcess:
     env = environment(**options.pop("env", {}))
     words = [TRACKLOG, *map(str, arguments)]
     return subprocess.run(words, env=env, capture_output=True, timeout=120, check=False, **options)
+
+
+def lines_of(home: Path, name: str) -> list[bytes]:
+    """The lines of a run, as `tracklog events --raw` prints them."""
+    done = tracklog(home, "events", name, "--raw")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split(b"\n")[:-1]
 
 
 class Serving:

@@ -144,6 +144,9 @@ class Server:
 
 
 @pytest.mark.parametrize("durability", ["sync", "os"])
+@pytest.mark.promise("A batch is recorded completely or not at all")
+@pytest.mark.promise("The same batch key with the same lines")
+@pytest.mark.promise("Batch keys hold for several collectors")
 def test_serve(tmp_path, tally, durability):
     """The retry goes to the one that is started next, or to another that runs beside it."""
     chance = random.Random(SEED)
@@ -186,6 +189,9 @@ def test_serve(tmp_path, tally, durability):
 
 
 @pytest.mark.parametrize("verb", ["record", "record --key", "follow --once"])
+@pytest.mark.promise("A batch is recorded completely or not at all")
+@pytest.mark.promise("`follow` and `record FILE` store their offset")
+@pytest.mark.promise("`record --key KEY` continues")
 def test_a_file(tmp_path, tally, verb):
     """Killed in the middle, begun again until it ends, and once more after that."""
     chance = random.Random(SEED)
@@ -216,6 +222,7 @@ def test_a_file(tmp_path, tally, verb):
     tally.done(verb)
 
 
+@pytest.mark.promise("A batch is recorded completely or not at all")
 def test_import(tmp_path, tally):
     chance = random.Random(SEED)
     home, path = tmp_path / "home", tmp_path / f"{SESSION}.jsonl"
@@ -254,6 +261,7 @@ sys.exit(0 if HttpSink(sys.argv[2]).flush(100) else 1)
 """
 
 
+@pytest.mark.promise("A line is in a private file before the call returns")
 def test_the_python_emitter(tmp_path, tally):
     """The collector is killed inside a write; the spool sends again what was not acknowledged."""
     chance = random.Random(SEED)

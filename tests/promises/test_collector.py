@@ -406,6 +406,10 @@ def _check_full(server, fill, free) -> None:
     assert "tracklog-as-of" not in answer.headers
 
 
+@pytest.mark.promise("A full disk, a failed write or a failed sync")
+@pytest.mark.promise("After such an error no half-written record")
+@pytest.mark.promise("The next append works again")
+@pytest.mark.promise("An answer that cannot wait for the index")
 def test_a_full_disk_is_read_from_and_recovers_without_a_restart(tmp_path):
     with small_disk(tmp_path / "disk") as disk, Serving(disk / "home") as server:
         filler = disk / "filler"
@@ -420,6 +424,10 @@ def test_a_full_disk_is_read_from_and_recovers_without_a_restart(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs a limit that can be changed")
+@pytest.mark.promise("A full disk, a failed write or a failed sync")
+@pytest.mark.promise("After such an error no half-written record")
+@pytest.mark.promise("The next append works again")
+@pytest.mark.promise("An answer that cannot wait for the index")
 def test_where_files_cannot_grow_they_are_read_from_all_the_same(tmp_path):
     with Serving(tmp_path / "home") as server:
 
@@ -664,6 +672,7 @@ def test_the_slow_are_cut_off_in_the_time_that_is_said(tmp_path):
 # What an answer means
 
 
+@pytest.mark.promise("An answer of 200 to a `POST` means")
 def test_what_is_acknowledged_is_in_every_answer_and_survives_a_kill(tmp_path):
     server = Serving(tmp_path)
     answer = server.post([start("a"), tool("a"), b"{}"])
@@ -675,6 +684,7 @@ def test_what_is_acknowledged_is_in_every_answer_and_survives_a_kill(tmp_path):
         assert again.get("/api/events").json()["last"] == 2
 
 
+@pytest.mark.promise("A stream sends every record after its cursor")
 def test_a_stream_has_every_record_behind_its_cursor_once_and_in_order(server):
     last = server.get("/api/events").json()["last"]
     server.post([tool("stream", step=n) for n in range(50)])
@@ -696,6 +706,7 @@ def test_a_stream_has_every_record_behind_its_cursor_once_and_in_order(server):
     ]
 
 
+@pytest.mark.promise("A `gap` is sent only when")
 def test_a_reset_is_told_when_the_journal_is_shorter_than_the_cursor(server):
     with server.raw(head("GET", "/api/stream?after=999999999")) as made:
         text = b""
@@ -704,6 +715,7 @@ def test_a_reset_is_told_when_the_journal_is_shorter_than_the_cursor(server):
     assert b"event: gap" not in text
 
 
+@pytest.mark.promise("Of several answers to one question the first")
 def test_of_several_answers_the_first_counts_and_the_others_learn_who_won(server):
     server.post([start("ask"), asks("ask", "which")])
     first, second = (
@@ -740,3 +752,78 @@ def test_files_belong_to_the_user_alone_and_no_name_of_a_client_is_a_path(server
     for path in [server.home, *server.home.rglob("*")]:
         assert not path.stat().st_mode & 0o077, path
         assert "outside" not in path.name
+
+
+@pytest.mark.promise("Any other answer, and any without the header `Tracklog-Protocol`")
+def test_an_answer_that_is_not_200_has_recorded_nothing(server):
+    line = tool("nothing")
+    server.post([line], Idempotency_Key="taken")
+    last = server.get("/api/events").json()["last"]
+    url = f"http://127.0.0.1:{server.port}"
+    answers = {
+        403: server.post([line], Origin="http://evil.example"),
+        404: server.post([line], "klingon"),
+        409: server.post([line, line], Idempotency_Key="taken"),
+        413: server.post([line, b"\n" * 250_000]),
+        415: server.post([line], Content_Type="text/plain"),
+        400: server.post(b"not packed", Content_Encoding="gzip"),
+        405: server.http.put(f"{url}{POST}", content=line, headers=NDJSON),
+    }
+    assert {status: each.status_code for status, each in answers.items()} == {n: n for n in answers}
+    good = server.get("/healthz")
+    assert {each.headers["tracklog-protocol"] for each in [good, *answers.values()]} == {"1"}
+    assert server.get("/api/events").json()["last"] == last
+
+
+@pytest.mark.promise("A `gap` is sent only when records after the cursor were pruned")
+def test_a_gap_is_sent_when_records_after_the_cursor_were_pruned(tmp_path):
+    with Serving(tmp_path) as server:
+        server.post([start("a"), tool("a")])
+    assert run("prune", "--older-than", "0d", "--open-too", "--home", tmp_path).returncode == 0
+    with Serving(tmp_path) as server:
+        for after, expected in ((0, True), (1, True), (2, False)):
+            with server.raw(head("GET", f"/api/stream?after={after}")) as made:
+                text = b""
+                while b"\nid: 3\ndata: " not in text:
+                    text += made.recv(1 << 16)
+            assert (after, b"event: gap" in text) == (after, expected)
+            assert b"event: reset" not in text
+
+
+@pytest.mark.long
+@pytest.mark.promise("A slow reader falls behind and catches up; one that reads nothing")
+def test_no_writer_waits_for_slow_readers_and_they_miss_nothing(tmp_path):
+    """Fifteen megabytes are more than the buffers of a connection hold."""
+    with Serving(tmp_path, "--durability", "os") as server:
+        server.post([start("a")])
+        with (
+            server.raw(head("GET", "/api/stream?after=0")) as stuck,
+            server.raw(head("GET", "/api/stream?after=0")) as slow,
+        ):
+            assert eventually(lambda: "tracklog_streams 2" in server.get("/metrics").text)
+            for n in range(60):
+                lines = [tool("a", step=10 * n + k, output="x" * 25_000) for k in range(10)]
+                assert server.post(lines).status_code == 200
+            found = _numbers(slow, 601)
+            slow.close()
+            while not found or found[-1] < 601:  # it was too slow, and was disconnected
+                at = found[-1] if found else 0
+                with server.raw(head("GET", "/api/stream", f"Last-Event-ID: {at}")) as again:
+                    found += _numbers(again, 601)
+            assert found == list(range(1, 602))
+            assert eventually(lambda: "tracklog_streams 0" in server.get("/metrics").text, 120)
+            early = _numbers(stuck, 601)
+        assert len(early) < 601
+        with server.raw(head("GET", "/api/stream", f"Last-Event-ID: {len(early)}")) as again:
+            assert early + _numbers(again, 601) == list(range(1, 602))
+
+
+def _numbers(made: socket.socket, last: int) -> list[int]:
+    """The numbers of the whole records that a stream sends, until the last one or its end."""
+    text = b""
+    wanted = b"\nid: %d\ndata: " % last
+    with contextlib.suppress(ConnectionError):
+        while wanted not in text and (part := made.recv(1 << 20)):
+            text += part
+    whole = text[: text.rfind(b"\n\n") + 1] if wanted not in text else text
+    return [int(n) for n in re.findall(rb"\nid: (\d+)\ndata: \{\"seq\"", whole)]

@@ -85,6 +85,7 @@ def check(seen: str, *, colours: bool) -> None:
 
 
 @pytest.mark.parametrize("words", VERBS, ids=name)
+@pytest.mark.promise("On a terminal control characters are printed as escapes")
 def test_no_verb_prints_what_drives_a_terminal(home, tmp_path, words):
     env = {"HOME": str(tmp_path)}
     if words[0] == "erase":  # on a record of its own
@@ -96,6 +97,7 @@ def test_no_verb_prints_what_drives_a_terminal(home, tmp_path, words):
 
 
 @pytest.mark.parametrize("words", FILES, ids=name)
+@pytest.mark.promise("On a terminal control characters are printed as escapes")
 def test_no_file_name_drives_a_terminal(tmp_path, words):
     folder = tmp_path / f"in-{EVIL.replace('/', '')}"
     folder.mkdir()
@@ -109,6 +111,7 @@ def test_no_file_name_drives_a_terminal(tmp_path, words):
     check(on_terminal(100, tmp_path / "home", *words, str(place) + "-is-not-there"), colours=True)
 
 
+@pytest.mark.promise("On a terminal control characters are printed as escapes")
 def test_json_on_a_terminal_means_the_same(home):
     piped = tracklog(home, "runs", "--json").stdout.decode()
     shown = on_terminal(100, home, "runs", "--json").replace("\r\n", "\n")

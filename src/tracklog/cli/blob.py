@@ -12,6 +12,7 @@ from tracklog.cli import _home, _writing
 Examples:
   tracklog blob 5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5 -o shot.png
   tracklog blob 5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5 | less
+
 \b
 Exit code: 0 found, 2 not here, or damaged.""",
 )

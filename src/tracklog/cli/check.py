@@ -24,9 +24,11 @@ Examples:
   tracklog check --fail-on warning --format github runs/*.jsonl
   tracklog check .kahn/archive/runs/nightly/graph.json
   some-agent | tracklog check --json
+
 \b
 A finding is an error (what the contract forbids, such as an illegal move),
 a warning (what it does not expect) or info (worth knowing).
+
 \b
 Exit code: 0 nothing refused and nothing found at the level of --fail-on,
 1 something refused or found at that level or above, 2 usage or I/O.""",

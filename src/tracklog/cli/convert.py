@@ -14,6 +14,7 @@ Examples:
   tracklog convert agent-coder-1 --to awf > agent-coder-1.jsonl
   tracklog convert agent-coder-1 --to openwop -o run.jsonl --report
   tracklog convert agent-coder-1 --to tracklog --strict     (only if nothing is lost)
+
 \b
 Exit code: 0 written, 1 something would be lost and --strict was given, 2 usage or I/O.""",
 )

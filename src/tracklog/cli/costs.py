@@ -13,10 +13,12 @@ from tracklog.cli import _terminal as terminal
 Examples:
   tracklog costs
   tracklog costs --by model
+
 \b
 """
     + _table.MONEY
     + """
+
 \b
 A model's price may be set in prices.json in the home: see docs/how-to.""",
 )

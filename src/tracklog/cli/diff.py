@@ -27,6 +27,7 @@ Examples:
   tracklog diff agent-coder-1 agent-coder-2
   tracklog diff nightly-41 nightly-42 --json | jq .first
   tracklog diff a b --exact              (ids and times count, too)
+
 \b
 Exit code: 0 the same steps, 1 they differ, 2 usage or I/O.""",
 )

@@ -16,6 +16,7 @@ Examples:
   tracklog doctor
   tracklog doctor --json | jq 'select(.state != "ok")'
   tracklog doctor --accept
+
 \b
 Exit code: 0 well, 1 something is wrong.""",
 )

@@ -39,6 +39,7 @@ Examples:
   tracklog exec -- claude -p "review this" --output-format stream-json --verbose
   tracklog exec -- codex exec --json "fix the tests"
   tracklog exec --timeout 600 -- gemini -p "…" --output-format stream-json
+
 \b
 Exit code: that of the command; 124 timed out, 126 cannot be run, 127 not found.""",
 )

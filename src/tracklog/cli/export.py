@@ -37,6 +37,7 @@ Examples:
   tracklog export otel agent-coder-1 -O content=yes | \\
     curl -H 'Content-Type: application/json' --data-binary @- localhost:4318/v1/traces
   tracklog export agui agent-coder-1 --follow           (as it goes on, until it ends)
+
 \b
 Exit code: 0 written, 1 something would be lost and --strict was given, 2 usage or I/O.""",
 )

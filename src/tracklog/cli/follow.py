@@ -22,6 +22,7 @@ Examples:
   tracklog follow
   tracklog follow storage/transcripts .kahn/archive
   tracklog follow --once old-runs/
+
 \b
 Exit code: 0 all kept, 1 something refused, 2 usage or I/O.""",
 )

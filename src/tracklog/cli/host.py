@@ -48,6 +48,7 @@ Examples:
   tracklog host fishbowl examples/fishbowl/biscuit.yaml
   tracklog host workflow examples/workflow/review.yaml
   tracklog host openwop --port 4400
+
 \b
 `tracklog host NAME --help` shows more of each.""",
 )

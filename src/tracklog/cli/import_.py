@@ -20,6 +20,7 @@ Examples:
   tracklog import --dry-run ~/old-laptop/.claude/projects
   tracklog import --from codex rollout.jsonl --json
   tracklog import .kahn/archive
+
 \b
 Exit code: 0 all kept, 1 something refused, 2 usage or I/O, 130 interrupted.""",
 )

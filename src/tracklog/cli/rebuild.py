@@ -14,6 +14,7 @@ from tracklog.cli._progress import progress_bar
 Examples:
   tracklog rebuild
   tracklog rebuild --json
+
 \b
 It is seldom needed: an index that is damaged, or was made by another version, is rebuilt when
 it is asked next.""",

@@ -26,6 +26,7 @@ Examples:
   tracklog record runs/*.jsonl
   some-agent | tracklog record --json | jq -r .seq
   tracklog record --key nightly-7 < lines.jsonl   (may be sent again: nothing doubles)
+
 \b
 Exit code: 0 all kept, 1 something refused, 2 usage or I/O.""",
 )

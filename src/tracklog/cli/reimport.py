@@ -14,6 +14,7 @@ from tracklog.cli._progress import progress_bar
 Examples:
   tracklog reimport
   tracklog reimport ~/.codex/sessions/2026
+
 \b
 Exit code: 0 all kept, 1 something refused, 2 usage or I/O, 130 interrupted.""",
 )

@@ -16,6 +16,7 @@ Examples:
   tracklog runs --status waiting --status failed
   tracklog runs --lost-after 60          (who was silent for a minute)
   tracklog runs --limit 200 --json
+
 \b
 """
     + _table.MONEY,

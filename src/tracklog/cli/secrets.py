@@ -17,6 +17,7 @@ Examples:
   tracklog secrets
   tracklog secrets RUN --json
   tracklog erase RUN SEQ --reason "a key was in it"
+
 \b
 Exit code: 0 nothing found, 1 something found, 2 usage or I/O.""",
 )

@@ -25,6 +25,7 @@ Examples:
   curl -H 'Content-Type: application/x-ndjson' --data-binary @flight.jsonl \\
     http://127.0.0.1:4318/api/events/kahn-agent
   curl -N http://127.0.0.1:4318/api/stream?after=0
+
 \b
 The token is read from TRACKLOG_TOKEN, or from the file that TRACKLOG_TOKEN_FILE names.
 Where there is one, it is asked for, on this machine too; beyond it there must be one,

@@ -26,6 +26,7 @@ Examples:
   tracklog story agent-coder-1
   tracklog story agent-coder-1 --all | less
   tracklog story kahn:nightly --json | jq -r '.records[].words'
+
 \b
 Each record begins with its number and its time (UTC): `tracklog why RUN SEQ` takes the number.""",
 )

@@ -36,6 +36,7 @@ Examples:
   tracklog top
   tracklog top --once          (one frame, then it ends; so does a pipe)
   tracklog top --json | jq '.runs[] | select(.status == "waiting")'
+
 \b
 Keys: up and down or j and k choose, enter opens, escape goes back, / filters, a shows the agents,
 ? helps, q quits.""",

@@ -16,6 +16,7 @@ Examples:
   tracklog verify
   tracklog verify --anchor 120:9f86d0...   (a head that was noted before: finds a cut tail)
   tracklog verify storage/transcripts/3f1c1f2e-9a5b-4c7d-8e21-0a1b2c3d4e5f.jsonl
+
 \b
 Exit code: 0 proven, 1 not as it was recorded, 2 usage or I/O.""",
 )

@@ -31,6 +31,7 @@ Examples:
   tracklog why agent-coder-1 412
   tracklog why agent-coder-1 412 --all
   tracklog why kahn:nightly 97 --json | jq '.back[-1].words'
+
 \b
 `tracklog events RUN` shows the numbers of a run's records.""",
 )

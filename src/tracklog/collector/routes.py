@@ -59,7 +59,7 @@ _BATCH = (
     words(
         "batch",
         "A key of the sender's for this batch (or the header `Idempotency-Key`): "
-        "sent again under the same key it is told as duplicate, and kept once.",
+        "sent again under the same key it gets the first answer again, with `replayed`.",
     ),
     flag("verbose", "A verdict for every line."),
 )

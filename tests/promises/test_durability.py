@@ -1,0 +1,287 @@
+"""The section "An acknowledged line survives": what each durability leaves after power loss.
+
+A command under test logs which bytes were synced; power loss is a copy of its home with those alone.
+"""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import orjson
+import pytest
+
+from collecting import ends, start, tool
+from promises.command import TRACKLOG, Serving, environment, lines_of, run
+from promises.power import Syncs
+from waiting import eventually
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/fd").is_dir() or not hasattr(os, "fdatasync"),
+    reason="syncs are logged by the paths of open files",
+)
+BEGAN, CALLED, ENDED = start("r"), tool("r"), ends("r")
+
+
+@pytest.fixture
+def syncs(tmp_path):
+    return Syncs(tmp_path / "syncs")
+
+
+class Recording:
+    """`tracklog record --json` on a pipe."""
+
+    def __init__(self, home: Path, durability: str, syncs: Syncs) -> None:
+        words = [TRACKLOG, "record", "--home", str(home), "--json", "--durability", durability]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        self.process = subprocess.Popen(
+            [*words, "--dialect", "kahn-agent"], env=environment(**syncs.env), **pipes
+        )
+
+    def acknowledged(self, line: bytes) -> int:
+        """The number that is printed for a line."""
+        self.process.stdin.write(line + b"\n")
+        self.process.stdin.flush()
+        return orjson.loads(self.process.stdout.readline())["seq"]
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.communicate()
+
+
+@contextlib.contextmanager
+def recording(home: Path, durability: str, syncs: Syncs):
+    process = Recording(home, durability, syncs)
+    try:
+        yield process
+    finally:
+        process.kill()
+
+
+@pytest.mark.promise("`tracklog record --json` prints the number")
+@pytest.mark.promise("`sync` (a journal's default) |")
+def test_sync(tmp_path, syncs):
+    home = tmp_path / "home"
+    with recording(home, "sync", syncs) as process:
+        for number, line in enumerate([BEGAN, CALLED, CALLED], 1):
+            before = syncs.begun()
+            assert process.acknowledged(line) == number
+            assert syncs.begun() == before + 1, "one sync of the segment per commit group"
+        left = syncs.after_power_loss(home, tmp_path / "left")
+    assert lines_of(home, "r") == [BEGAN, CALLED, CALLED], "after a kill"
+    assert lines_of(left, "r") == [BEGAN, CALLED, CALLED], "after power loss"
+
+
+@pytest.mark.promise("`tracklog record --json` prints the number")
+def test_no_number_is_printed_before_the_sync_has_returned(tmp_path, syncs):
+    home = tmp_path / "home"
+    with recording(home, "sync", syncs) as process:
+        process.acknowledged(BEGAN)
+        syncs.wait()
+        before, numbers = syncs.begun(), []
+        waiting = threading.Thread(target=lambda: numbers.append(process.acknowledged(CALLED)))
+        waiting.start()
+        assert eventually(lambda: syncs.begun() > before)
+        assert numbers == []
+        syncs.wait(on=False)
+        waiting.join(60)
+        assert numbers == [2]
+
+
+def held(server: Serving) -> int:
+    """Bytes of requests that wait for their answers."""
+    return int(re.search(r"tracklog_held_bytes (\d+)", server.get("/metrics").text)[1])
+
+
+@pytest.mark.promise("`sync` (a journal's default) |")
+def test_one_sync_is_shared_by_all_who_wait_for_it(tmp_path, syncs):
+    with Serving(tmp_path / "home", **syncs.env) as server:
+        server.post([BEGAN])
+        syncs.wait()
+        before = syncs.begun()
+        senders = [
+            threading.Thread(target=server.post, args=([tool("r", step=n)],)) for n in range(8)
+        ]
+        senders[0].start()
+        assert eventually(lambda: syncs.begun() == before + 1)
+        one = held(server)
+        for sender in senders[1:]:
+            sender.start()
+        assert eventually(lambda: held(server) == 8 * one)
+        syncs.wait(on=False)
+        for sender in senders:
+            sender.join(60)
+        assert server.get("/api/events").json()["last"] == 9
+        assert syncs.begun() - before == 2
+
+
+@pytest.mark.promise("`interval` |")
+def test_interval(tmp_path, syncs):
+    home = tmp_path / "home"
+    with recording(home, "interval", syncs) as process:
+        assert [process.acknowledged(line) for line in (BEGAN, CALLED)] == [1, 2]
+        segment = home / "journal" / f"{1:020d}.jsonl"
+        assert eventually(lambda: syncs.sizes().get(segment) == segment.stat().st_size)
+        left = syncs.after_power_loss(home, tmp_path / "left")
+    assert lines_of(home, "r") == lines_of(left, "r") == [BEGAN, CALLED]
+
+
+@pytest.mark.promise("`lifecycle` (a Recorder's default) |")
+def test_lifecycle(tmp_path, syncs):
+    home = tmp_path / "home"
+    with recording(home, "lifecycle", syncs) as process:
+        assert [process.acknowledged(line) for line in (BEGAN, CALLED)] == [1, 2]
+        early = syncs.after_power_loss(home, tmp_path / "early")
+        assert [process.acknowledged(line) for line in (ENDED, CALLED)] == [3, 4]
+        late = syncs.after_power_loss(home, tmp_path / "late")
+    assert lines_of(home, "r") == [BEGAN, CALLED, ENDED, CALLED], "after a kill"
+    assert lines_of(early, "r") == [BEGAN]
+    assert lines_of(late, "r") == [BEGAN, CALLED, ENDED]
+
+
+@pytest.mark.promise("`os` |")
+def test_os(tmp_path, syncs):
+    home = tmp_path / "home"
+    with recording(home, "os", syncs) as process:
+        assert [process.acknowledged(line) for line in (BEGAN, CALLED, ENDED)] == [1, 2, 3]
+    assert lines_of(home, "r") == [BEGAN, CALLED, ENDED], "after a kill"
+    assert not any(size for path, size in syncs.sizes().items() if path.suffix == ".jsonl")
+
+
+RECORDER = """
+import json, sys, uuid
+from pathlib import Path
+from tracklog.recorder import Recorder
+
+folder, word = sys.argv[1], sys.argv[2:]
+recorder = Recorder.open(str(uuid.uuid4()), folder, **({"durability": word[0]} if word else {}))
+step = {"name": "build", "kind": "command"}
+text = {"role": "assistant", "blocks": [
+    {"type": "text", "fidelity": "agent_emitted", "text": "hello"}]}
+for kind, payload in (
+    ("run.started", {"name": "review", "kind": "workflow"}), ("step.started", step),
+    ("message.assistant", text), ("step.started", step), ("step.completed", step),
+):
+    recorder.record(kind, payload, path="" if kind == "run.started" else "build")
+    print(json.dumps([kind, recorder.durable_seq, str(recorder.path)]), flush=True)
+    sys.stdin.readline()
+"""
+DURABLE = {
+    (): [1, 1, 3, 3, 5],
+    ("lifecycle",): [1, 1, 3, 3, 5],
+    ("sync",): [1, 2, 3, 4, 5],
+    ("os",): [0, 0, 0, 0, 0],
+}
+
+
+@pytest.mark.promise("`Recorder.durable_seq` is")
+@pytest.mark.promise("`lifecycle` (a Recorder's default) |")
+@pytest.mark.parametrize("word", DURABLE, ids=lambda word: word[0] if word else "default")
+def test_a_recorder_says_how_much_of_its_file_is_synced(tmp_path, syncs, word):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(
+        [sys.executable, "-c", RECORDER, str(tmp_path / "storage"), *word],
+        env=environment(**syncs.env),
+        **pipes,
+    ) as process:
+        for expected in DURABLE[word]:
+            _, durable, path = orjson.loads(process.stdout.readline())
+            synced = Path(path).read_bytes()[: syncs.sizes().get(Path(path), 0)]
+            assert (durable, synced.count(b"\n")) == (expected, expected)
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+        process.stdin.close()
+
+
+@pytest.mark.promise("`record`, `serve`, `Home` and `Recorder` take the same four words")
+def test_the_same_four_words_are_taken_everywhere(tmp_path):
+    words = "sync|interval|lifecycle|os"
+    for verb in ("record", "serve"):
+        assert f"--durability [{words}]".encode() in run(verb, "--help").stdout
+    code = """
+import sys, uuid
+from tracklog.home import Home
+from tracklog.recorder import Recorder
+for word in sys.argv[2].split("|"):
+    Home(f"{sys.argv[1]}/{word}", durability=word).close()
+    Recorder.open(str(uuid.uuid4()), sys.argv[1], durability=word).close()
+try:
+    Recorder.open(str(uuid.uuid4()), sys.argv[1], durability="never")
+except ValueError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path), words], capture_output=True, check=True
+    )
+    assert b"one of" in done.stdout
+
+
+@pytest.mark.promise("A batch is recorded completely or not at all")
+def test_after_power_loss_inside_a_batch_none_of_its_lines_is_there(tmp_path):
+    """The end of the segment is missing, or a page in the middle of it holds zeros."""
+    home = tmp_path / "home"
+    with Serving(home, "--durability", "os") as server:
+        server.post([BEGAN])
+        segment = home / "journal" / f"{1:020d}.jsonl"
+        first = segment.stat().st_size
+        server.post([tool("r", step=n) for n in range(200)])
+        server.stop(signal.SIGKILL)
+    whole = segment.read_bytes()
+    links = segment.with_suffix(".chain")
+    text = links.read_bytes().splitlines(keepends=True)
+    links.write_bytes(b"".join(text[:2]))  # it may be later on disk than the segment
+    half = (first + len(whole)) // 2
+    page = half - half % 4096
+    lost = [whole[:half], whole[:-1]]
+    lost += [whole[:page] + bytes(4096) + whole[page + 4096 :]]
+    for left in lost:
+        segment.write_bytes(left)
+        assert lines_of(home, "r") == [BEGAN]
+    assert run("record", "--home", home, input=CALLED + b"\n").returncode == 0
+    assert lines_of(home, "r") == [BEGAN, CALLED]
+    assert run("verify", "--home", home).returncode == 0
+
+
+@pytest.mark.promise("A full disk, a failed write or a failed sync is an error to the caller")
+@pytest.mark.promise("After such an error no half-written record is ever read")
+@pytest.mark.promise("The next append works again as soon as the disk does")
+def test_a_failed_sync(tmp_path, syncs):
+    home = tmp_path / "home"
+    with Serving(home, **syncs.env) as server:
+        assert server.post([BEGAN]).status_code == 200
+        syncs.fail()
+        for _ in range(2):
+            answer = server.post([CALLED], Idempotency_Key="k")
+            assert answer.status_code == 503
+            assert answer.headers["retry-after"]
+            assert [each["seq"] for each in server.get("/api/events").json()["events"]] == [1]
+        done = run("record", "--home", home, "--json", input=CALLED + b"\n", env=syncs.env)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert done.stderr.startswith(b"error: ")
+        syncs.fail(on=False)
+        answer = server.post([CALLED], Idempotency_Key="k").json()
+        assert (answer["accepted"], answer["last_seq"]) == (1, 2)
+    assert lines_of(home, "r") == [BEGAN, CALLED]
+    assert run("verify", "--home", home).returncode == 0
+
+
+@pytest.mark.promise("A record is committed before a stream sends it")
+def test_nobody_reads_a_record_before_it_is_synced(tmp_path, syncs):
+    """Neither where it was written, nor in another process that reads the same home."""
+    home = tmp_path / "home"
+    with Serving(home, **syncs.env) as writer, Serving(home) as reader:
+        writer.post([BEGAN])
+        syncs.wait()
+        before = syncs.begun()
+        sender = threading.Thread(target=writer.post, args=([CALLED],))
+        sender.start()
+        assert eventually(lambda: syncs.begun() > before)
+        seen = [each.get("/api/events").json()["last"] for each in (writer, reader)]
+        syncs.wait(on=False)
+        sender.join(60)
+        assert seen == [1, 1]
+        assert eventually(lambda: reader.get("/api/events").json()["last"] == 2)

@@ -1,0 +1,312 @@
+"""The section "Recorded once": identities, batch keys, offsets of files and of pipes."""
+
+import threading
+from hashlib import sha256
+from pathlib import Path
+
+import orjson
+import pytest
+
+from collecting import start, tool
+from forking import tracklog
+from promises.command import Serving, lines_of, run
+
+SAMPLES = Path(__file__).parents[1] / "samples" / "dialects"
+WITH_IDENTITY = {
+    "fishbowl": "a-judged-contest",
+    "openwop": "a-cancelled-run",
+    "awf": "a-whole-run",
+    "tracklog": "every-fact",
+}
+OTHER_RUN = "7c0a1c9e-2b7e-4a53-9c57-1f1b8a6f0d11"
+WITHOUT = ("kahn-ci", "kahn-agent", "ralph")
+
+
+def sample(dialect: str) -> list[bytes]:
+    folder = SAMPLES / dialect / "good"
+    path = folder / f"{WITH_IDENTITY.get(dialect)}.jsonl"
+    path = path if path.exists() else min(folder.glob("*.jsonl"))
+    return path.read_bytes().split(b"\n")[:-1]
+
+
+def of_another_run(line: bytes) -> bytes:
+    body = orjson.loads(line)
+    (key,) = {"run_id", "runId", "run"} & body.keys()
+    return orjson.dumps(body | {key: OTHER_RUN})
+
+
+def other(line: bytes) -> bytes:
+    """The same identity with something else in it."""
+    body = orjson.loads(line)
+    for key in ("timestamp", "created_at", "at"):
+        if key in body:
+            body[key] = "2026-05-05T23:59:59Z"
+    return orjson.dumps(body)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with Serving(tmp_path_factory.mktemp("home"), "--durability", "os") as made:
+        yield made
+
+
+def counts(answer) -> tuple[int, int, int]:
+    assert answer.status_code == 200, answer.text
+    return tuple(answer.json()[name] for name in ("accepted", "duplicate", "refused"))
+
+
+def last(server: Serving) -> int:
+    return server.get("/api/events").json()["last"]
+
+
+# Identities
+
+
+@pytest.mark.promise("An event with an identity (`fishbowl`, `openwop`, `awf`, `tracklog`)")
+@pytest.mark.parametrize("dialect", WITH_IDENTITY)
+def test_an_event_with_an_identity_is_recorded_once(server, dialect):
+    lines = sample(dialect)
+    assert counts(server.post(lines, dialect)) == (len(lines), 0, 0)
+    before = last(server)
+    assert counts(server.post(lines, dialect)) == (0, len(lines), 0)
+    assert counts(server.http.post("/api/events", content=b"\n".join(lines), headers={
+        "Content-Type": "application/x-ndjson"})) == (0, len(lines), 0)  # fmt: skip  # one request
+    done = run("record", "--home", server.home, "--dialect", dialect, input=b"\n".join(lines))
+    assert done.stderr.startswith(b"0 accepted, %d duplicate" % len(lines))
+    assert last(server) == before
+
+
+@pytest.mark.promise("The same identity with a different line is refused, except in `awf`")
+@pytest.mark.parametrize("dialect", WITH_IDENTITY)
+def test_the_same_identity_with_a_different_line(server, dialect):
+    line = of_another_run(sample(dialect)[0])
+    assert counts(server.post([line], dialect)) == (1, 0, 0)
+    changed = other(line)
+    assert changed != line
+    if dialect != "awf":
+        answer = server.post([changed], dialect)
+        assert counts(answer) == (0, 0, 1)
+        (verdict,) = answer.json()["verdicts"]
+        assert verdict["problems"][0]["message"]
+        return
+    assert counts(server.post([changed], dialect)) == (1, 0, 0)
+    found = run("findings", f"awf:{OTHER_RUN}", "--json", "--home", server.home).stdout.splitlines()
+    assert "seq-dup" in [orjson.loads(finding)["name"] for finding in found]
+
+
+@pytest.mark.promise("Lines of `kahn-ci`, `kahn-agent` and `ralph` have no identity")
+@pytest.mark.parametrize("dialect", WITHOUT)
+def test_equal_lines_without_an_identity_are_two_events(server, dialect):
+    line = sample(dialect)[0]
+    assert counts(server.post([line, line], dialect)) == (2, 0, 0)
+    assert counts(server.post([line], dialect)) == (1, 0, 0)
+    key = {"Idempotency_Key": f"none-{dialect}"}
+    assert counts(server.post([line], dialect, **key)) == (1, 0, 0)
+    before = last(server)
+    assert server.post([line], dialect, **key).json()["replayed"] is True
+    assert last(server) == before
+
+
+# Batch keys
+
+
+@pytest.mark.promise("The same batch key with the same lines gets the first answer again")
+@pytest.mark.parametrize("verbose", ["", "?verbose=true"])
+def test_a_key_with_the_same_lines_gets_the_first_answer(server, verbose):
+    """Of each kind of verdict: accepted, a duplicate, a duplicate inside the batch, refused."""
+    known, new = sample("fishbowl")[:2]
+    server.post([known], "fishbowl")
+    name = f"bowl-{verbose}"
+    new = new.replace(b'"run_id":"bowl', b'"run_id":"x' + name.encode())
+    lines, key = [known, new, b"{}", new], {"Idempotency-Key": f"same{verbose}"}
+    headers = {"Content-Type": "application/x-ndjson", **key}
+
+    def post(to: Serving):
+        return to.http.post(
+            f"/api/events/fishbowl{verbose}", content=b"\n".join(lines), headers=headers
+        )
+
+    first = post(server)
+    assert counts(first) == (1, 2, 1)
+    assert "replayed" not in first.json()
+    with Serving(server.home, "--durability", "os") as again:
+        for each in (server, again, again):
+            answer = post(each)
+            assert answer.status_code == 200
+            assert answer.json() == first.json() | {"replayed": True}
+
+
+@pytest.mark.promise("The same batch key with other lines is refused with 409")
+def test_a_key_with_other_lines_is_409(server):
+    lines = [tool("conflict", step=n) for n in range(3)]
+    assert counts(server.post(lines, Idempotency_Key="c")) == (3, 0, 0)
+    before = last(server)
+    others = [lines[:2], [*lines, lines[0]], lines[::-1], [lines[0].replace(b" ", b""), *lines[1:]]]
+    others = [each for each in others if each != lines] + [[tool("conflict", step=9)]]
+    for each in others:
+        answer = server.post(each, Idempotency_Key="c")
+        assert answer.status_code == 409
+        assert answer.json()["hint"]
+    headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": "c"}
+    answer = server.http.post("/api/events", content=b"\n".join(lines), headers=headers)
+    assert answer.status_code == 409, "lines whose dialect is not named are another batch"
+    assert last(server) == before
+
+
+@pytest.mark.promise("Batch keys hold for several collectors on one home, too")
+def test_two_collectors_on_one_home_take_a_batch_once(server):
+    with Serving(server.home, "--durability", "os") as second:
+        before, answers = last(server), []
+
+        def post(to: Serving) -> None:
+            for n in range(30):
+                lines = [tool("both", step=n), tool("both", step=n)]
+                answers.append((n, to.post(lines, Idempotency_Key=f"both-{n}").json()))
+
+        senders = [threading.Thread(target=post, args=(each,)) for each in (server, second)]
+        for sender in senders:
+            sender.start()
+        for sender in senders:
+            sender.join(120)
+        for n in range(30):
+            one, two = (answer for number, answer in answers if number == n)
+            assert one | {"replayed": True} == two | {"replayed": True}
+            assert sorted([one.get("replayed", False), two.get("replayed", False)]) == [False, True]
+        assert last(server) == before + 60
+        assert second.post([tool("both")], Idempotency_Key="both-0").status_code == 409
+
+
+@pytest.mark.promise("A batch key counts from the first line that was recorded under it")
+def test_a_key_under_which_all_was_refused_is_free(server):
+    key = {"Idempotency_Key": "free"}
+    assert counts(server.post([b"{}"], **key)) == (0, 0, 1)
+    answer = server.post([tool("free")], **key)
+    assert counts(answer) == (1, 0, 0)
+    assert "replayed" not in answer.json()
+    assert server.post([b"{}"], **key).status_code == 409
+
+
+@pytest.mark.promise("The last 100,000 keys and file offsets are remembered")
+def test_the_last_100_000_keys_are_remembered(tmp_path):
+    """The journal is written as its format is documented; opening it gives it its chain."""
+    line, count = tool("r"), 100_003
+    digest = sha256(b"kahn-agent\n" + line).hexdigest().encode()
+    frame = (
+        b'{"seq":%d,"received":"2026-05-05T09:00:00.000Z","dialect":"kahn-agent","family":"kahn",'
+        b'"run":"r","mark":["batch:k%d",1,"%b","a1"],"event":%b}\n'
+    )
+    with Serving(tmp_path, "--durability", "os") as server:  # how a mark is written
+        server.post([line], Idempotency_Key="k1")
+    segment = tmp_path / "journal" / f"{1:020d}.jsonl"
+    written = orjson.loads(segment.read_bytes())
+    expected = orjson.loads(frame % (1, 1, digest, line))
+    assert written == expected | {"received": written["received"]}
+    (tmp_path / "marks.json").unlink()
+    with segment.open("ab") as file:
+        file.writelines(frame % (n, n, digest, line) for n in range(2, count + 1))
+    with Serving(tmp_path, "--durability", "os") as server:
+        assert last(server) == count
+        for known in (4, 5, count):
+            answer = server.post([line], Idempotency_Key=f"k{known}").json()
+            assert (answer.get("replayed"), answer["last_seq"]) == (True, known)
+        assert "replayed" not in server.post([line], Idempotency_Key="k3").json()
+
+
+@pytest.mark.promise("The last 100,000 keys and file offsets are remembered")
+@pytest.mark.promise("`tracklog prune` drops whole old segments")
+def test_a_key_is_forgotten_with_its_records(tmp_path):
+    batch = [start("old"), tool("old")]
+    with Serving(tmp_path, "--durability", "os") as server:
+        server.post(batch, Idempotency_Key="k")
+    done = run("prune", "--older-than", "0d", "--open-too", "--home", tmp_path, "--json")
+    assert done.returncode == 0, done.stderr
+    assert orjson.loads(done.stdout)["records"] == 2
+    with Serving(tmp_path, "--durability", "os") as server:
+        answer = server.post(batch, Idempotency_Key="k").json()
+        assert (answer["accepted"], answer.get("replayed")) == (2, None)
+        assert answer["last_seq"] > 4, "numbers are not given out again"
+    report = orjson.loads(run("verify", "--json", "--home", tmp_path).stdout)
+    assert (report["ok"], report["first"], report["records"]) == (True, 3, 3)
+
+
+# Files and pipes
+
+
+def record(home: Path, *arguments: object, given: bytes = b"") -> bytes:
+    """The last line on standard error: how many were accepted, duplicate, refused."""
+    done = tracklog(home, "record", *arguments, given=given)
+    assert done.returncode == 0, done.stderr
+    return done.stderr.splitlines()[-1]
+
+
+@pytest.mark.promise("`follow` and `record FILE` store their offset in the journal")
+@pytest.mark.promise("`record --again` records the lines of a file once more")
+@pytest.mark.promise("A file that was replaced by another is read from its start")
+def test_a_file_is_continued_where_it_stopped(tmp_path):
+    home, path = tmp_path / "home", tmp_path / "run.jsonl"
+    lines = [tool("r", step=n) for n in range(6)]
+    path.write_bytes(b"\n".join(lines[:3]) + b"\n")
+    assert record(home, path).startswith(b"3 accepted")
+    (home / "marks.json").unlink()  # a cache: the journal has the offset
+    assert record(home, path).startswith(b"0 accepted, 3 duplicate")
+    with path.open("ab") as file:
+        file.write(b"\n".join(lines[3:]) + b"\n")
+    assert record(home, path).startswith(b"3 accepted")
+    assert lines_of(home, "r") == lines
+    assert record(home, path, "--again").startswith(b"6 accepted")
+    another = [tool("r", step=n, output="another") for n in range(8)]
+    path.write_bytes(b"\n".join(another) + b"\n")
+    assert record(home, path).startswith(b"8 accepted")
+    assert lines_of(home, "r") == [*lines, *lines, *another]
+
+
+@pytest.mark.promise("`record --again` records the lines of a file once more, except")
+def test_again_does_not_double_events_with_an_identity(tmp_path):
+    path = tmp_path / "bowl.jsonl"
+    lines = sample("fishbowl")
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    for expected in (b"%d accepted, 0 duplicate", b"0 accepted, %d duplicate"):
+        assert record(tmp_path / "home", path, "--again").startswith(expected % len(lines))
+
+
+@pytest.mark.promise("`follow` and `record FILE` store their offset in the journal")
+@pytest.mark.promise("A file that was replaced by another is read from its start")
+def test_a_followed_file_is_continued_where_it_stopped(tmp_path):
+    home, folder = tmp_path / "home", tmp_path / "logs"
+    folder.mkdir()
+    path = folder / "run.jsonl"
+    lines = [tool("r", step=n) for n in range(4)]
+
+    def follow() -> None:
+        assert tracklog(home, "follow", "--once", folder).returncode == 0
+
+    path.write_bytes(b"\n".join(lines[:2]) + b"\n" + lines[2][:20])  # half a line is not read
+    follow()
+    assert lines_of(home, "r") == lines[:2]
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    follow()
+    follow()
+    assert lines_of(home, "r") == lines
+    another = [tool("r", step=n, output="another") for n in range(5)]
+    path.unlink()
+    path.write_bytes(b"\n".join(another) + b"\n")
+    follow()
+    assert lines_of(home, "r") == [*lines, *another]
+
+
+@pytest.mark.promise("`record --key KEY` continues a piped stream in the same way")
+@pytest.mark.promise("Without a key, lines of a pipe that have no identity are recorded again")
+def test_a_pipe_is_continued_when_it_has_a_key(tmp_path):
+    lines = [tool("r", step=n) for n in range(4)]
+
+    def pipe(count: int, *key: str) -> bytes:
+        return record(tmp_path, *key, given=b"\n".join(lines[:count]) + b"\n")
+
+    key = ("--key", "nightly")
+    assert pipe(2, *key).startswith(b"2 accepted")
+    assert pipe(2, *key).startswith(b"0 accepted, 2 duplicate")
+    assert pipe(4, *key).startswith(b"2 accepted, 2 duplicate")
+    assert lines_of(tmp_path, "r") == lines
+    assert pipe(2).startswith(b"2 accepted")
+    assert pipe(2).startswith(b"2 accepted")
+    assert lines_of(tmp_path, "r") == [*lines, *lines[:2], *lines[:2]]
