@@ -9,6 +9,7 @@ import asyncio
 import heapq
 import time
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -55,7 +56,7 @@ def _unreadable(what: str) -> Trouble:
     return Trouble(400, f"the body is not {what}", "pack it again, whole")
 
 
-class Unpacker:
+class Unpacker(ABC):
     """Unpacks one body, piece by piece; raises `Trouble` as soon as a limit is passed."""
 
     name = ""
@@ -108,12 +109,12 @@ class Unpacker:
     def _is_hungry(self) -> bool:
         return self._at < len(self._input)
 
-    def _is_whole(self) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def _is_whole(self) -> bool: ...
 
+    @abstractmethod
     def _some(self) -> bytes:
         """Unpacks a little, and moves on in the input."""
-        raise NotImplementedError
 
     def _begin(self) -> None:
         """Another member or frame begins."""
