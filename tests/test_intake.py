@@ -288,6 +288,21 @@ def test_verdicts_in_a_mark_come_out_as_they_went_in(outcomes):
     assert list(unpack(pack(outcomes))) == outcomes
 
 
+def test_verdicts_in_a_mark_are_short():
+    outcomes = [("accepted", 0)] * 3 + [("refused", 0)] * 2
+    outcomes += [("duplicate", 7), ("duplicate", 8), ("duplicate", 3), ("inside", 0)]
+    assert pack(outcomes) == "a3 r2 d7+2 d3+1 i0+1"
+
+
+def test_a_cache_of_marks_is_gone_on_with(tmp_path):
+    path = tmp_path / "marks.json"
+    with Journal(FileStore(tmp_path)) as journal:
+        intake = Intake(journal, registry.dialects(), marks=Marks(journal, path))
+        intake.admit([KAHN, KAHN], "kahn-agent", batch="k")
+        intake.marks.save()
+        assert Marks(journal, path)._cursor == 2, "nothing is read again"
+
+
 @pytest.mark.parametrize(
     "spoil",
     [

@@ -54,6 +54,19 @@ class TestErase:
         assert journal.append([Entry("spoken", "kin", "r0", b"{}")]) == range(10, 11)
         assert verify(tmp_path, head(tmp_path)).ok
 
+    def test_a_record_in_the_middle_of_a_segment_of_megabytes_can_be_erased(self, tmp_path):
+        store = opened(tmp_path, segment_size=1 << 30)
+        journal = Journal(store, Clock())
+        wide = b'{"pad":"%b"}' % (b"x" * 100_000)
+        for number in range(50):
+            journal.append([Entry("spoken", "kin", "r", SECRET if number == 37 else wide)] * 2)
+        store.erase(75, reason="leaked key", by="me", at=AT)
+        store.erase(76, reason="leaked key", by="me", at=AT)
+        assert SECRET not in everywhere(tmp_path)
+        assert len(list(journal.records())) == 100
+        report = verify(tmp_path)
+        assert (report.ok, report.erased) == (True, [75, 76])
+
     @pytest.mark.parametrize("seq", [1, 5, 9])
     def test_any_record_of_any_segment_can_be_erased(self, tmp_path, seq):
         store = opened(tmp_path, segment_size=1 << 20)

@@ -125,6 +125,13 @@ def test_a_reader_follows_a_growing_file_and_its_rolls(tmp_path):
     assert seen == list(range(1, 501))
 
 
+def test_a_segment_without_records_and_without_a_chain_has_nothing(tmp_path):
+    FileStore(tmp_path).close()
+    chain_path(tmp_path / "journal", 1).unlink()
+    store = FileStore(tmp_path, readonly=True)
+    assert (store.first, store.last) == (1, 0)
+
+
 def test_a_read_only_store_changes_nothing(tmp_path):
     store = FileStore(tmp_path)
     store.append(frames_of([b"{}"]))

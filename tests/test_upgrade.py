@@ -58,6 +58,8 @@ def test_the_first_writer_adopts_the_tail_once_more_seals_it_and_goes_on_in_form
     assert verify(home).ok
     (torn,) = (home / "quarantine").iterdir()
     assert torn.read_bytes().startswith(b'{"seq":12,')
+    with chain_path(home / "refused", 1).open("rb") as file:
+        assert last_link(file.fileno(), os.fstat(file.fileno()).st_size).kind == "sealed"
     with Home(home) as again:
         assert not again.journal.findings
         assert len(list(again.refused)) == 1

@@ -23,7 +23,7 @@ from tracklog.segments import chain_path, firsts, segment_path
 from tracklog.stores import Group
 from tracklog.stores.file import FileStore
 from tracklog.testing import Clock
-from tracklog.verify import anchor_of, head, verify
+from tracklog.verify import Fault, anchor_of, head, verify
 
 SCRIPT = Path(__file__).parent.parent / "contracts" / "tracklog_verify.py"
 AT = "2026-05-05T09:00:00.000Z"
@@ -81,6 +81,11 @@ def test_a_sound_journal_verifies(home):
     assert (report.records, report.head.through, report.erased) == (9, 9, [5])
     assert report.head == head(home)
     assert anchor_of(str(report.head)) == report.head
+
+
+def test_a_fault_is_said_with_its_record_where_it_has_one():
+    assert str(Fault(3, "was changed")) == "record 3: was changed"
+    assert str(Fault(0, "the file `format` is missing")) == "the file `format` is missing"
 
 
 def test_an_empty_journal_verifies(tmp_path):
