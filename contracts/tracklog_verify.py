@@ -116,7 +116,19 @@ class Journal:
             fault = self.segment(first, last=at == len(firsts) - 1)
             if fault:
                 return fault
-        return self.erasures() or self.anchored()
+        return self.orphans(firsts) or self.erasures() or self.anchored()
+
+    def orphans(self, firsts):
+        """A segment that is gone though its chain speaks of records."""
+        for name in sorted(os.listdir(self.folder)):
+            base, _, kind = name.partition(".")
+            if kind != "chain" or int(base) in firsts:
+                continue
+            for line, _ in lines_of(os.path.join(self.folder, name)):
+                said = self.exactly(line)
+                if said and said.get("through", 0) >= int(base):
+                    return int(base), "its segment is missing"
+        return None
 
     def begin(self, firsts):
         path = os.path.join(self.folder, "pruned")
@@ -139,6 +151,9 @@ class Journal:
         frames = lines_of(base + ".jsonl")
         sealed = False
         for place, (line, whole) in enumerate(lines_of(base + ".chain")):
+            if not whole and last and place and not sealed:
+                self.notes.append("the last line of the chain is torn: a crash leaves this")
+                break
             said = self.exactly(line) if whole and not sealed else None
             if said is None or ("opened" in said) != (place == 0):
                 return self.through + 1, "a chain line was changed, added or torn"
@@ -155,19 +170,17 @@ class Journal:
 
     def tail(self, frames, mended):
         """What stands behind the chain; a crash may leave half a group at the end of a journal."""
-        seq, left, torn = self.through, 0, False
+        seq = self.through
         for frame, whole in frames:
-            seq, torn = seq + 1, True
+            seq += 1
             found = read_frame(frame) if whole else None
             if not mended or (found and found["seq"] != seq):
                 return self.through + 1, "it has no chain line"
-            if found is None and whole and b"\0" not in frame:
+            ours = found is not None and {"received", "dialect", "run", "event"} <= set(found)
+            if whole and not ours and b"\0" not in frame:
                 return self.through + 1, "a line that was never recorded stands in its place"
-            left = (left or found.get("group", 1)) - 1 if found else -1
-            if left == 0:
-                return self.through + 1, "it has no chain line"
-        if torn:
-            self.notes.append("the last bytes are torn and were never acknowledged")
+        if seq > self.through:
+            self.notes.append(f"what stands behind record {self.through} is not chained yet")
         return None
 
     def exactly(self, line):

@@ -26,7 +26,8 @@ from tracklog.home import Home
 from tracklog.intake import Intake
 from tracklog.journal import Journal
 from tracklog.registry import dialect
-from tracklog.segments import chain_path, segment_path
+from tracklog.resuming import admit_stream
+from tracklog.segments import chain_path, firsts, segment_path
 from tracklog.stores.file import FileStore
 from tracklog.testing import Clock
 from tracklog.verify import verify
@@ -464,3 +465,60 @@ def test_two_processes_race_for_a_key_and_the_batch_is_kept_once_each_time(tmp_p
     with Home(tmp_path, readonly=True, index="sqlite::memory:") as home:
         assert home.journal.last == 3 * rounds
     assert verify(tmp_path).ok
+
+
+def test_after_a_kill_verify_reports_what_is_not_chained_yet_and_no_fault(tmp_path):
+    grown(tmp_path, batches_of(1, 3, 2))
+    links = chain_path(tmp_path / "journal", 1)
+    whole = links.read_bytes().splitlines(keepends=True)
+    for left in (b"".join(whole[:-1]), b"".join(whole)[:-20]):
+        links.write_bytes(left)
+        report = verify(tmp_path)
+        assert report.ok, report.faults
+        assert report.records == 4
+        assert "2 records behind record 4 are not chained" in report.notes[-1]
+        states = {check.name: check.state for check in doctor(tmp_path, 0)}
+        assert states["chain"] == "ok"
+    FileStore(tmp_path, disk=HastyDisk()).close()
+    assert (verify(tmp_path).records, verify(tmp_path).notes) == (6, [])
+
+
+@pytest.mark.parametrize("segments", [1, 2])
+def test_a_segment_that_is_gone_is_a_fault_and_its_numbers_are_not_given_again(tmp_path, segments):
+    size = 1 << 20 if segments == 1 else 900
+    grown(tmp_path, batches_of(2, 3, 1, pad=40), segment_size=size)
+    last = firsts(tmp_path / "journal")[-1]
+    segment_path(tmp_path / "journal", last).unlink()
+    assert {fault.seq for fault in verify(tmp_path).faults} == {last}
+    intake = opened(tmp_path)
+    assert "segment-lost" in [finding.name for finding in intake.journal.findings]
+    assert intake.admit([line(99)], "kahn-ci")[0].seq == 7
+    intake.journal.close()
+    assert not verify(tmp_path).ok, "it stays a fault"
+
+
+def test_a_chain_that_is_gone_is_made_anew_and_that_is_reported(tmp_path):
+    grown(tmp_path, batches_of(2, 3))
+    chain_path(tmp_path / "journal", 1).unlink()
+    assert not verify(tmp_path).ok
+    store = FileStore(tmp_path, disk=HastyDisk())
+    assert "chain-lost" in [finding.name for finding in store.findings]
+    store.close()
+    report = verify(tmp_path)
+    assert report.ok
+    assert "cannot be proven" in report.notes[0]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_a_line_end_that_arrives_later_makes_no_other_line(tmp_path, end):
+    path, home = tmp_path / "run.jsonl", tmp_path / "home"
+    path.write_bytes(line(1) + end + line(2))
+    for _ in range(2):
+        with Home(home) as opened_home, path.open("rb") as file:
+            done = list(admit_stream(opened_home.intake, file, "file", "kahn-ci"))
+        path.write_bytes(line(1) + end + line(2) + end)
+    assert [each.verdict for _, verdicts in done for each in verdicts] == ["duplicate"] * 2
+    path.write_bytes(line(1) + end + line(2) + end + line(3))
+    with Home(home) as opened_home, path.open("rb") as file:
+        done = list(admit_stream(opened_home.intake, file, "file", "kahn-ci"))
+    assert [each.verdict for _, verdicts in done for each in verdicts][-1] == "accepted"

@@ -25,7 +25,7 @@ def admit_stream(
     place = intake.marks.place(source) if source else None
     hashed = _Hashed(stream)
     for group in groups(hashed, intake.cap):
-        known = [line for line in group if place and line.offset + line.size <= place.through]
+        known = [line for line in group if place and _end(line) <= place.through]
         if known:
             yield known, intake.admit_lines(known, dialect, repeated=True)
         new = group[len(known) :]
@@ -50,6 +50,12 @@ def starts_alike(path: Path, place: Place) -> bool:
             made.update(block)
             left -= len(block)
     return not left and made.hexdigest() == place.sha256
+
+
+def _end(line: Line) -> int:
+    """The offset behind a line's own bytes: its line end may have arrived later."""
+    held = len(line.data) + (3 if line.bom else 0)
+    return line.offset + (line.size if line.size > held + 1 else held)
 
 
 def _compare(hashed: "_Hashed", place: Place) -> None:

@@ -16,6 +16,7 @@ from tracklog.segments import (
     firsts,
     last_link,
     lines,
+    orphans,
     pruned,
     quarantine,
     segment_path,
@@ -133,6 +134,8 @@ class _Verifying:
                 self.fault(missing, f"no segment holds records {self.through + 1} to {first - 1}")
                 self.through, self.before = first - 1, None
             self._segment(first, size, chain_size, last=first == max(sizes))
+        for first, through in orphans(self.folder):
+            self.fault(first, f"the segment of records {first} to {through} is missing")
         self._erasures()
         self._aside(home)
         chained = (self.before or chain.ORIGIN).hex()
@@ -174,13 +177,13 @@ class _Verifying:
             return
         try:
             frames = _Frames(segment, size)
-            sealed = self._chain(first, links, chain_size, frames)
+            sealed = self._chain(first, links, chain_size, frames, last=last)
             self._end(frames, sealed, last=last)
         finally:
             os.close(segment)
             os.close(links)
 
-    def _chain(self, first: int, fd: int, size: int, frames: "_Frames") -> bool:
+    def _chain(self, first: int, fd: int, size: int, frames: "_Frames", *, last: bool) -> bool:
         """Walks one chain file beside its frames; whether it is sealed."""
         sealed, end = False, 0
         for offset, line in lines(fd, 0, size):
@@ -196,7 +199,12 @@ class _Verifying:
             else:
                 self._other(line, link, first)
                 sealed = link.kind == "sealed"
-        if end < size:
+        if end < size and last and not sealed:
+            self.report.notes.append(
+                f"the last line of the chain is torn behind record {self.through}: a crash leaves "
+                "this, and the next command that writes to the home mends it"
+            )
+        elif end < size:
             self.fault(self.through + 1, f"the chain of segment {first} is torn")
         return sealed
 
@@ -286,10 +294,10 @@ class _Verifying:
         for group in whole_groups(frames.fd, start, frames.size, through):
             end, through = group.end, group.through
         if through > self.through:
-            self.fault(
-                self.through + 1,
-                f"{through - self.through} records behind record {self.through} have no chain line; "
-                "after a crash, opening the home to write gives them one",
+            self.report.notes.append(
+                f"{through - self.through} records behind record {self.through} are not chained, "
+                "and so not proven, yet: a crash leaves this, and the next command that writes to "
+                "the home chains them"
             )
         seq = through
         for _, line in lines(frames.fd, end, frames.size):
@@ -298,7 +306,7 @@ class _Verifying:
             if (found is None or found.seq != seq) and b"\0" not in line:
                 self.fault(through + 1, "a line that was never recorded stands in its place")
                 return
-        if end < frames.size:
+        if end < frames.size and not self.report.faults:
             self.report.notes.append(
                 f"{frames.size - end} bytes behind record {through} are torn and were never "
                 "acknowledged; opening the journal moves them to quarantine"
@@ -306,10 +314,10 @@ class _Verifying:
 
     def _aside(self, home: Path) -> None:
         for path in quarantine.pieces(home):
-            self.report.notes.append(
-                f"{path.stat().st_size:,} bytes that a crash left are in quarantine/{path.name}; "
-                "`tracklog doctor --accept` ends this notice"
-            )
+            what = f"{path.stat().st_size:,} bytes that a crash left are in quarantine/{path.name}"
+            if path.suffix == ".chain-lost":
+                what = path.read_text(errors="replace").strip()
+            self.report.notes.append(f"{what}; `tracklog doctor --accept` ends this notice")
 
     def _erasures(self) -> None:
         for seq, stone in self.stones.items():

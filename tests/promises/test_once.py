@@ -3,6 +3,7 @@
 import threading
 from hashlib import sha256
 from pathlib import Path
+from uuid import UUID
 
 import orjson
 import pytest
@@ -29,10 +30,10 @@ def sample(dialect: str) -> list[bytes]:
     return path.read_bytes().split(b"\n")[:-1]
 
 
-def of_another_run(line: bytes) -> bytes:
+def of_another_run(line: bytes, run: str = OTHER_RUN) -> bytes:
     body = orjson.loads(line)
     (key,) = {"run_id", "runId", "run"} & body.keys()
-    return orjson.dumps(body | {key: OTHER_RUN})
+    return orjson.dumps(body | {key: run})
 
 
 def other(line: bytes) -> bytes:
@@ -65,7 +66,7 @@ def last(server: Serving) -> int:
 @pytest.mark.promise("An event with an identity (`fishbowl`, `openwop`, `awf`, `tracklog`)")
 @pytest.mark.parametrize("dialect", WITH_IDENTITY)
 def test_an_event_with_an_identity_is_recorded_once(server, dialect):
-    lines = sample(dialect)
+    lines = [of_another_run(line, str(UUID(int=1))) for line in sample(dialect)]
     assert counts(server.post(lines, dialect)) == (len(lines), 0, 0)
     before = last(server)
     assert counts(server.post(lines, dialect)) == (0, len(lines), 0)

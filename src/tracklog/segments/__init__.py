@@ -95,6 +95,20 @@ def firsts(folder: Path) -> list[int]:
     return sorted(int(name[:20]) for name in names if _NAME.fullmatch(name))
 
 
+def orphans(folder: Path) -> list[tuple[int, int]]:
+    """The first and the last record of each segment that is gone though its chain is there."""
+    known, found = set(firsts(folder)), []
+    for path in sorted(folder.glob("*.chain")):
+        if not path.stem.isdigit() or int(path.stem) in known:
+            continue
+        first = int(path.stem)
+        with path.open("rb") as file:
+            link = last_link(file.fileno(), os.fstat(file.fileno()).st_size)
+        if link is not None and link.through >= first:
+            found.append((first, link.through))
+    return found
+
+
 class Pruned(NamedTuple):
     """How far the journal was cut off at its beginning, and what the rest is chained to."""
 

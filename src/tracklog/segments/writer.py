@@ -27,6 +27,7 @@ from tracklog.segments import (
     last_line,
     last_link,
     lines,
+    orphans,
     place,
     pruned,
     runs_path,
@@ -293,7 +294,6 @@ class Writer:
         """A new segment, on disk with its name before anything is written to it."""
         header = chain.opened(first - 1, before)
         links = chain_path(self.folder, first)
-        self._keep_orphan(first, links)
         fd = self.disk.open(links, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             write_all(self.disk, fd, header)
@@ -307,17 +307,16 @@ class Writer:
         self._end, self._chain_end = 0, len(header)
         self.through, self.chain = first - 1, before
 
-    def _keep_orphan(self, first: int, links: Path) -> None:
-        """Puts a chain aside that speaks of records whose segment is gone: it is all that is left."""
-        said = links.read_bytes() if links.exists() else b""
-        told = max((link.through for link in map(chain.read, said.splitlines()) if link), default=0)
-        if told >= first:
-            path = self.quarantine(f"{first:020d}-0.links", said)
-            self._find(
-                "segment-lost",
-                f"the segment of records {first} to {told} is gone, and these numbers are given "
-                f"anew; what its chain said of them is in {path}",
-            )
+    def _go_on_behind(self, first: int) -> None:
+        """Begins the next segment behind one that is gone: its numbers are not given out again."""
+        with chain_path(self.folder, first).open("rb") as file:
+            link = last_link(file.fileno(), os.fstat(file.fileno()).st_size)
+        assert link is not None, "orphans have one"
+        self._find(
+            "segment-lost",
+            f"the segment of records {first} to {link.through} is gone; the numbers go on behind it",
+        )
+        self._create(link.through + 1, link.chain)
 
     def _open(self, first: int) -> None:
         self._let_go()
@@ -359,6 +358,10 @@ class Writer:
         self._let_go()
         cut = pruned(self.folder)
         known = self._finish_pruning(firsts(self.folder), cut.through if cut else 0)
+        lost = [first for first, _ in orphans(self.folder) if first > (known or [0])[-1]]
+        if lost:
+            self._go_on_behind(lost[-1])
+            return
         if not known:
             self._create(cut.through + 1 if cut else 1, cut.chain if cut else chain.ORIGIN)
             return
@@ -423,6 +426,8 @@ class Writer:
                     break
             end -= len(line) + 1
         if not found:
+            if not said and os.fstat(self._segment).st_size:
+                self._note_lost_chain()
             before = chain.Link("opened", self.first - 1, self._before())
             header = chain.opened(before.through, before.chain)
             self.disk.truncate(self._links, 0)
@@ -431,6 +436,15 @@ class Writer:
             said = header
         (last, end), (synced, synced_end) = found[0], found[-1]
         return _Known(last, end, synced, synced_end, said[end:])
+
+    def _note_lost_chain(self) -> None:
+        """A chain is on disk before its segment is made: that it is gone is no crash's doing."""
+        message = (
+            f"the chain of segment {self.first} was gone and was made anew from its records: that "
+            "they are as they were recorded cannot be proven"
+        )
+        self.quarantine(f"{self.first:020d}-0.chain-lost", message.encode() + b"\n")
+        self._find("chain-lost", message)
 
     def _behind(self, through: int, size: int) -> int | None:
         """The offset behind a record of the open segment; None when it is not there."""
