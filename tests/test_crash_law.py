@@ -123,7 +123,9 @@ def test_half_a_group_is_never_adopted_and_its_numbers_are_given_out_again(tmp_p
     path.write_bytes(b"".join(lines[:4]))  # two of the four are there, with their line ends
     links = chain_path(tmp_path / "journal", 1)
     links.write_bytes(b"".join(links.read_bytes().splitlines(keepends=True)[:2]))
-    assert FileStore(tmp_path, readonly=True).last == 2
+    reader = FileStore(tmp_path, readonly=True)
+    assert reader.last == 2
+    reader.close()
     assert not list((tmp_path / "quarantine").iterdir()), "a read-only open moves nothing"
     store = FileStore(tmp_path)
     assert store.last == 2
@@ -221,6 +223,8 @@ def test_a_loss_of_power_at_any_call_loses_nothing_acknowledged(tmp_path, turn):
         except Crash:
             pass
         disk.moment = lambda: None
+        for fd in list(disk.open_files):
+            disk.close(fd)
         after = tmp_path / f"after{at}"
         after.mkdir()
         leave(disk, after, chance)

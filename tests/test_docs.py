@@ -3,7 +3,7 @@
 import contextlib
 import os
 import re
-import select
+import selectors
 import signal
 import subprocess
 import sys
@@ -115,7 +115,9 @@ class Terminal:
         step.write_text(f"{command}\n")
         self.shell.stdin.write(f"{step}\n".encode())
         self.shell.stdin.flush()
-        ready, _, _ = select.select([self.shell.stdout], [], [], 120)
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(self.shell.stdout, selectors.EVENT_READ)
+            ready = waiting.select(120)
         out = step.with_name(f"{step.name}.out")
         assert ready, (command, out.read_text())
         assert self.shell.stdout.readline() == b"done\n", (command, out.read_text())
