@@ -215,6 +215,7 @@ def test_a_loss_of_power_at_any_call_loses_nothing_acknowledged(tmp_path, turn):
 
         disk.moment = moment
         acknowledged = {}
+        intake = None
         try:
             intake = opened(root, disk, segment_size=900)
             for key, lines in batches.items():
@@ -225,6 +226,8 @@ def test_a_loss_of_power_at_any_call_loses_nothing_acknowledged(tmp_path, turn):
         disk.moment = lambda: None
         for fd in list(disk.open_files):
             disk.close(fd)
+        if intake is not None:
+            intake.journal.store.reader.close()
         after = tmp_path / f"after{at}"
         after.mkdir()
         leave(disk, after, chance)

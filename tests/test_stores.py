@@ -218,7 +218,7 @@ class TestRunPlaces:
         whole = path.read_bytes()
         for cut in range(len(whole)):
             path.write_bytes(whole[:cut])
-            self.check(home)
+            self.check(home).close()
             assert path.read_bytes() == whole
 
     def test_flipped_at_every_byte(self, home):
@@ -226,7 +226,7 @@ class TestRunPlaces:
         whole = path.read_bytes()
         for at in range(len(whole)):
             path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
-            self.check(home)
+            self.check(home).close()
 
     def test_of_a_segment_that_was_rewritten(self, home):
         reader = self.check(home)
