@@ -81,7 +81,7 @@ screenshots: setup  ## Write every page of the console, in both themes, to scree
 
 cover: setup  ## Run the Python tests with coverage, but for the test that interrupts: it can hang the tracer.
 	$(PYTEST) --cov --cov-report=term-missing:skip-covered --deselect \
-		tests/test_recorder.py::test_an_interrupt_at_any_moment_leaves_whole_lines_no_gap_and_a_recorder_that_goes_on
+		tests/recording/test_recorder.py::test_an_interrupt_at_any_moment_leaves_whole_lines_no_gap_and_a_recorder_that_goes_on
 
 check: setup  ## Lint, types, architecture, derived files.
 	$(BIN)/ruff check .
@@ -94,10 +94,10 @@ derive: setup  ## Write the derived files anew: schemas and reference pages.
 	$(BIN)/python scripts/derive.py
 
 soak: setup  ## The chaos of the tests, twenty times as long and never the same; about an hour.
-	TRACKLOG_SOAK=20 $(PYTEST) tests/test_anomalies.py tests/test_journal.py tests/test_stores.py \
-		tests/test_verify.py tests/test_intake.py tests/test_recorder.py tests/test_fanout.py tests/test_check.py \
-		tests/test_sink.py tests/test_collector.py tests/test_collector_stream.py \
-		tests/test_collector_guard.py tests/test_collector_chaos.py tests/test_kin.py
+	TRACKLOG_SOAK=20 $(PYTEST) tests/journal/test_anomalies.py tests/journal/test_journal.py tests/journal/test_stores.py \
+		tests/journal/test_verify.py tests/intake/test_intake.py tests/recording/test_recorder.py tests/recording/test_fanout.py tests/dialects/test_check.py \
+		tests/contracts/test_sink.py tests/collector/test_collector.py tests/collector/test_collector_stream.py \
+		tests/collector/test_collector_guard.py tests/collector/test_collector_chaos.py tests/answers/test_kin.py
 
 proof: setup  ## Show which test proves which requirement.
 	$(BIN)/python tests/proof.py

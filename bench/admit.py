@@ -8,10 +8,10 @@ import orjson
 
 from corpus import corpus
 from timing import goal, interleaved
-from tracklog import registry
-from tracklog.intake import Intake
-from tracklog.journal import Journal
-from tracklog.stores.file import FileStore
+from tracklog.home import registry
+from tracklog.intake.intake import Intake
+from tracklog.journal.journal import Journal
+from tracklog.journal.stores.file import FileStore
 
 COUNT = 60_000
 BATCH = 64

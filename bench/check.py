@@ -5,9 +5,9 @@ from jsonschema_rs import Draft202012Validator
 
 from corpus import corpus
 from timing import goal, interleaved
-from tracklog import registry
-from tracklog.check import checker
-from tracklog.schemas import schema_of
+from tracklog.dialects.checking import checker
+from tracklog.dialects.schemas import schema_of
+from tracklog.home import registry
 
 COUNT = 200_000
 

@@ -19,8 +19,8 @@ from pathlib import Path
 import orjson
 
 from timing import goal
-from tracklog.frame import stamp
-from tracklog.home import Home
+from tracklog.home.home import Home
+from tracklog.journal.frame import stamp
 
 ROOT = Path(__file__).parents[1]
 BUILT = ROOT / "src/tracklog/console"

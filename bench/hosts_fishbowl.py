@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import median
 
 from timing import goal
-from tracklog.home import Home
+from tracklog.home.home import Home
 from tracklog.hosts.fishbowl.scenario import Scenario
 from tracklog.hosts.fishbowl.show import conducting
 

@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from timing import goal
-from tracklog.home import Home
+from tracklog.home.home import Home
 
 RUNS, LANES = 200, 16
 ROUNDS = int(os.environ.get("ROUNDS", "5"))

@@ -15,9 +15,9 @@ from tracklog.hosts.workflow.audit import Audit
 from tracklog.hosts.workflow.display import Display
 from tracklog.hosts.workflow.engine import Execution, Ground, read
 from tracklog.hosts.workflow.past import recorded_in
-from tracklog.recorder import NullRecorder, Recorder
-from tracklog.tape import Tape
-from tracklog.transcript import load
+from tracklog.recording.recorder import NullRecorder, Recorder
+from tracklog.recording.tape import Tape
+from tracklog.recording.transcript import load
 
 ROUNDS = 9
 AGENT = """\

@@ -206,8 +206,8 @@ def timed(action: Callable[[], object]) -> float:
 
 def bring(path: Path, home: Path) -> None:
     """Imports one file, in this process; the last line says how much memory it took."""
-    from tracklog.home import Home  # noqa: PLC0415  # only the child needs it
-    from tracklog.importing import Importing  # noqa: PLC0415
+    from tracklog.formats.importing import Importing  # noqa: PLC0415
+    from tracklog.home.home import Home  # noqa: PLC0415  # only the child needs it
 
     start, used = time.perf_counter(), time.process_time()
     with Home(home) as opened:

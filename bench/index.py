@@ -17,12 +17,13 @@ import orjson
 
 from corpus import corpus, long_run
 from timing import goal, peer_python
-from tracklog import answers, registry
-from tracklog.check import checker
+from tracklog.answers import answers
+from tracklog.dialects.checking import checker
 from tracklog.folds import run_of
-from tracklog.home import Home
-from tracklog.index import Indexer
-from tracklog.replay import event_of, told_of
+from tracklog.home import registry
+from tracklog.home.home import Home
+from tracklog.index.indexer import Indexer
+from tracklog.reading.replay import event_of, told_of
 
 COUNT = 1_000_000
 LONG = 30_000  # events of one run among them

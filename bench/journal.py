@@ -13,10 +13,10 @@ import orjson
 
 from corpus import corpus
 from timing import goal, interleaved
-from tracklog.disk import Disk
-from tracklog.journal import Entry, Journal
-from tracklog.stores.file import FileStore
-from tracklog.verify import verify
+from tracklog.journal.disk import Disk
+from tracklog.journal.journal import Entry, Journal
+from tracklog.journal.stores.file import FileStore
+from tracklog.journal.verify import verify
 
 COUNT = 100_000
 MANY = 1_000_000

@@ -29,9 +29,9 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from timing import goal, peer_python
-from tracklog.importers import Teller, run_id
-from tracklog.importers.otlp import MAPPING, WRITER, tell_items, wire
-from tracklog.importers.otlp.memory import Memory
+from tracklog.formats.importers import Teller, run_id
+from tracklog.formats.importers.otlp import MAPPING, WRITER, tell_items, wire
+from tracklog.formats.importers.otlp.memory import Memory
 
 ROUNDS = int(os.environ.get("ROUNDS", "15"))
 SIZES = (10, 100)

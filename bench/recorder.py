@@ -13,7 +13,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 from timing import goal, interleaved, peer_python
-from tracklog.recorder import Recorder
+from tracklog.recording.recorder import Recorder
 
 EVENTS = 6_000
 ROUNDS = 15

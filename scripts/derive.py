@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import reference
-from tracklog import registry
-from tracklog.schemas import published
+from tracklog.dialects.schemas import published
+from tracklog.home import registry
 
 SCHEMAS = Path(__file__).parents[1] / "contracts" / "schemas"
 PINNED = frozenset({"transitions.schema.json"})

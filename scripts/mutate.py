@@ -36,14 +36,11 @@ NOT_COPIED = ("node_modules", "__pycache__", ".hypothesis", ".ready")
 
 ROOMS: dict[str, tuple[str, ...]] = {
     "dialects": ("dialects/*.py", "dialects/*/*.py"),
-    "intake": ("intake.py", "identities.py", "check.py", "lines.py", "detectors.py"),
-    "journal": (
-        "journal.py", "frame.py", "chain.py", "segments/*.py", "stores/*.py", "marks.py",
-        "verify.py", "retention.py", "refused.py", "resuming.py",
-    ),
+    "intake": ("intake/*.py", "model/lines.py"),
+    "journal": ("journal/*.py", "journal/*/*.py"),
     "folds": ("folds/*.py",),
     "hosts": ("hosts/*.py", "hosts/*/*.py"),
-}  # fmt: skip
+}
 
 TESTS: list[tuple[str, tuple[str, ...]]] = [
     ("dialects/fishbowl.py", ("dialects fishbowl", "say round_trips host_fishbowl", "convert")),
@@ -52,23 +49,23 @@ TESTS: list[tuple[str, tuple[str, ...]]] = [
     ("dialects/kahn*", ("dialects kahn", "say round_trips check", "convert emitters")),
     ("dialects/ralph.py", ("dialects kahn", "say round_trips check", "convert emitters")),
     ("dialects/tracklog.py", ("dialects check", "say round_trips importers", "convert parity")),
+    ("dialects/checking.py", ("check dialects", "intake kahn fishbowl cli", "parity collector")),
     ("dialects/*", ("dialects kahn awf fishbowl openwop", "say round_trips check", "convert")),
-    ("check.py", ("check dialects", "intake kahn fishbowl cli", "parity collector")),
-    ("lines.py", ("check intake", "cli_journal follow importing", "collector recorder")),
-    ("detectors.py", ("secrets", "recorder")),
-    ("intake.py", ("intake", "secrets kin cli_journal", "collector importing")),
-    ("identities.py", ("intake", "kin importing cli_journal", "collector otlp")),
+    ("model/lines.py", ("check intake", "cli_journal follow importing", "collector recorder")),
+    ("intake/secrets.py", ("secrets", "recorder")),
+    ("intake/identities.py", ("intake", "kin importing cli_journal", "collector otlp")),
+    ("intake/resuming.py", ("cli_journal", "crash_law")),
+    ("intake/*", ("intake", "secrets kin cli_journal", "collector importing")),
     ("folds/*", ("folds", "kin answers board top tables", "index exporters story why")),
     ("hosts/fishbowl/*", ("host_fishbowl", "host_control tape host_fishbowl_models")),
     ("hosts/workflow/*", ("host_workflow", "host_control tape host_workflow_models")),
     ("hosts/openwop/*", ("host_openwop", "host_openwop_agents", "host_openwop_models tape")),
     ("hosts/*", ("host_control host_fishbowl", "host_openwop host_workflow tape")),
-    ("retention.py", ("retention", "cli_journal")),
-    ("resuming.py", ("cli_journal", "crash_law")),
-    ("verify.py", ("verify", "anomalies cli_journal")),
-    ("stores/*", ("stores", "journal collector")),
-    ("segments/*", ("stores", "crash_law upgrade", "anomalies verify retention")),
-    ("marks.py", ("intake", "crash_law upgrade", "follow cli_journal")),
+    ("journal/retention.py", ("retention", "cli_journal")),
+    ("journal/verify.py", ("verify", "anomalies cli_journal")),
+    ("journal/stores/*", ("stores", "journal collector")),
+    ("journal/segments/*", ("stores", "crash_law upgrade", "anomalies verify retention")),
+    ("journal/offsets.py", ("intake", "crash_law upgrade", "follow cli_journal")),
     ("*", ("journal", "intake verify stores", "anomalies retention cli_journal collector")),
 ]
 """The tests of a module, in stages: a mutant that one stage kills is not tried in the next.
@@ -318,7 +315,13 @@ def mutants_of(modules: Sequence[str]) -> Iterator[Mutant]:
 def stages_of(module: str) -> list[list[str]]:
     """The test files of a module, stage by stage."""
     names = next(stages for pattern, stages in TESTS if fnmatch.fnmatch(module, pattern))
-    return [[f"tests/test_{name}.py" for name in stage.split()] for stage in names]
+    return [[_place_of(name) for name in stage.split()] for stage in names]
+
+
+def _place_of(name: str) -> str:
+    """The file of tests of that name, in the room where it stands."""
+    (found,) = (ROOT / "tests").glob(f"*/test_{name}.py")
+    return str(found.relative_to(ROOT))
 
 
 class Workplace:

@@ -6,14 +6,17 @@ from typing import Any
 
 import click
 
-from tracklog import chain, errors, registry
 from tracklog.cli import tracklog
 from tracklog.cli._groups import grouped
 from tracklog.collector.openapi import ABOUT_HEADER, HEADER, VERSION
 from tracklog.collector.routes import ROUTES
 from tracklog.collector.routing import Param
 from tracklog.dialects import Dialect
-from tracklog.schemas import schema_of
+from tracklog.dialects.schemas import schema_of
+from tracklog.formats import registry as formats
+from tracklog.home import registry
+from tracklog.journal import merkle
+from tracklog.model import errors
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reference"
@@ -58,7 +61,7 @@ def _groups() -> str:
 
 def _format() -> str:
     """The page on the journal's format with what the arithmetic says of itself."""
-    return _filled(FORMAT.read_text(), "chain", f"```text\n{inspect.getdoc(chain)}\n```")
+    return _filled(FORMAT.read_text(), "chain", f"```text\n{inspect.getdoc(merkle)}\n```")
 
 
 def _filled(page: str, name: str, text: str) -> str:
@@ -91,7 +94,7 @@ def _importers() -> str:
         "What `tracklog import` reads; [how](../how-to/import-agent-logs.md).\n",
     ]
     parts += ["| importer | reads | mapping |", "|---|---|---|"]
-    for each in registry.importers():
+    for each in formats.importers():
         parts.append(f"| `{each.name}` | {each.about} | {each.mapping} |")
     return "\n".join(parts) + "\n"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from hypothesis import settings
 
-from closing import closes  # noqa: F401  # a fixture
-from soaking import SOAK
+from support.closing import closes  # noqa: F401  # a fixture
+from support.soaking import SOAK
 
 settings.register_profile(
     "tracklog",

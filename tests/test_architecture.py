@@ -6,45 +6,63 @@ from pathlib import Path
 import pytest
 
 import tracklog
-from tracklog import registry
+from tracklog.home import registry
 
 SOURCE = Path(tracklog.__file__).parent
-VOCABULARY = {"tracklog.event", "tracklog.fact", "tracklog.errors"}
+ROOMS = (
+    "model",
+    "dialects",
+    "journal",
+    "intake",
+    "folds",
+    "reading",
+    "index",
+    "home",
+    "answers",
+    "recording",
+    "formats",
+    "hosts",
+    "demo",
+    "collector",
+    "cli",
+    "testing",
+)
+"""In this order: a room imports rooms that stand before it, and itself."""
+
 SHELLS = ("cli", "collector", "hosts")
 """The rooms that may know processes, sockets, environment and exit codes."""
 
-PLUGS = ("dialects", "folds", "stores", "indexes", "importers", "exporters", "hosts", "providers")
+PLUGS = (
+    "dialects",
+    "folds",
+    "journal.stores",
+    "index.indexes",
+    "formats.importers",
+    "formats.exporters",
+    "formats.providers",
+    "hosts",
+)
+"""Folders of plugs: a plug imports no other plug of its folder."""
+
 CROSSINGS = {
     ("tracklog.dialects.ralph", "tracklog.dialects.kahn_ci"),  # a profile builds on its base
 }
 SPEAKERS = {
-    "tracklog.recorder": "awf",
-    "tracklog.transcript": "awf",
-    "tracklog.fanout": "awf",
-    "tracklog.home": "tracklog",  # an operator's acts, on record
-    "tracklog.importers": "tracklog",
-    "tracklog.importing": "tracklog",
-    "tracklog.importing_lines": "tracklog",
     "tracklog.recording": "awf",
-    "tracklog.testing.exporters": "tracklog",  # facts of a test, as a run
+    "tracklog.formats.exec": "awf",
+    "tracklog.home": "tracklog",  # an operator's acts, on record
+    "tracklog.formats.importers": "tracklog",
+    "tracklog.formats.importing": "tracklog",
+    "tracklog.formats.importing_lines": "tracklog",
+    "tracklog.testing": "tracklog",  # facts of a test, as a run
 }
 """Who may write which dialect, outside the dialect's own file."""
 
-QUESTIONS = {
-    "tracklog.answers",
-    "tracklog.board",
-    "tracklog.causes",
-    "tracklog.kin",
-    "tracklog.twins",
-    "tracklog.diff",
-    "tracklog.fleet",
-    "tracklog.why",
-    "tracklog.export",
-}
-"""What answers from the folds."""
-
 IMPURE = {"os", "sys", "io", "time", "random", "secrets", "uuid", "pathlib", "asyncio", "socket"}
 IMPURE |= {"subprocess", "threading", "tempfile", "shutil", "logging"}
+PURE = ("model", "dialects", "folds", "formats.providers")
+FILES = {"__init__.py", "__main__.py", "names.py", "py.typed"}
+"""What stands beside the rooms."""
 
 
 def name_of(path: Path) -> str:
@@ -56,7 +74,7 @@ MODULES = {name_of(path): path for path in SOURCE.rglob("*.py")}
 
 
 def imports(name: str, *, at_top: bool = False) -> set[str]:
-    """What a module imports, by full name; lazily too, unless only the top is asked for."""
+    """What a module imports, by full name; lazily and for types too, unless only the top counts."""
     tree = ast.parse(MODULES[name].read_text())
     found = set()
     for node in tree.body if at_top else ast.walk(tree):
@@ -75,8 +93,10 @@ def ours(name: str) -> set[str]:
 
 
 def speaks(name: str) -> str:
-    """The dialect that a module, or its room, may write."""
-    return SPEAKERS.get(name) or SPEAKERS.get(".".join(name.split(".")[:2]), "")
+    """The dialect that a module, or what it is part of, may write."""
+    parts = name.split(".")
+    wholes = (".".join(parts[:end]) for end in range(len(parts), 1, -1))
+    return next((SPEAKERS[each] for each in wholes if each in SPEAKERS), "")
 
 
 def room(name: str) -> str:
@@ -84,42 +104,68 @@ def room(name: str) -> str:
     return parts[1] if len(parts) > 1 else ""
 
 
-@pytest.mark.parametrize("name", sorted(VOCABULARY))
-def test_the_vocabulary_imports_nothing_of_ours(name):
-    assert ours(name) == set()
+def plug(name: str) -> tuple[str, str] | None:
+    """The folder of plugs that a module stands in, and the plug that it is or is part of."""
+    for folder in PLUGS:
+        inside = name.removeprefix(f"tracklog.{folder}.")
+        if inside != name and not inside.startswith("_"):
+            first = inside.split(".")[0]
+            return None if folder == "dialects" and first in registry.MACHINERY else (folder, first)
+    return None
+
+
+def within(name: str, folders: tuple[str, ...]) -> bool:
+    return any(f"{name}.".startswith(f"tracklog.{each}.") for each in folders)
+
+
+def test_the_package_holds_the_rooms_and_few_files():
+    built = {"console", "__pycache__"}  # made by the set-up
+    here = {path.name for path in SOURCE.iterdir()} - built
+    assert here == set(ROOMS) | FILES
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_says_in_a_sentence_what_it_holds(room):
+    text = ast.get_docstring(ast.parse((SOURCE / room / "__init__.py").read_text()))
+    assert text
+    assert text.split("\n")[0].endswith(".")
+
+
+@pytest.mark.parametrize("name", sorted(name for name in MODULES if room(name) in ROOMS))
+def test_a_room_imports_only_rooms_before_it(name):
+    before = ROOMS[: ROOMS.index(room(name)) + 1]
+    if room(name) == "hosts":
+        before = ROOMS
+    for other in ours(name):
+        assert room(other) in ("", *before), f"{name} imports {other}"
 
 
 @pytest.mark.parametrize("name", sorted(MODULES))
-def test_imports_point_inward(name):
-    parts = name.split(".")
+def test_no_plug_imports_another_of_its_folder(name):
+    own = plug(name)
     for other in ours(name):
-        target = other.split(".")
-        if room(name) in PLUGS and room(name) != "hosts":
-            own = f"tracklog.{room(name)}"
-            shared = other.startswith(f"{own}._")  # what the folder's plugs have in common
-            inside = shared or (len(parts) > 2 and other.startswith(f"{own}.{parts[2]}"))
-            spoken = SPEAKERS.get(own) == target[-1] and room(other) == "dialects"
+        theirs = plug(other)
+        apart = own is None or theirs is None or own[0] != theirs[0]
+        assert apart or own == theirs or (name, other) in CROSSINGS, f"{name} imports {other}"
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_only_its_speakers_and_questions_import_a_plug(name):
+    """A dialect is imported by who writes it, a fold by the question that it answers."""
+    for other in ours(name):
+        theirs = plug(other)
+        if theirs is None or theirs == plug(name) or (name, other) in CROSSINGS:
+            continue
+        folder, which = theirs
+        allowed = (
+            name == "tracklog.names"  # the models of every dialect, under their public names
+            or room(name) in SHELLS
+            or (folder == "dialects" and speaks(name) == which)
+            or (folder == "folds" and room(name) in ("answers", "formats"))
             # A provider's files are read with the normaliser of its streams.
-            spoken |= room(name) == "importers" and target[1:] == ["providers", *parts[2:3]]
-            allowed = other in VOCABULARY | {own} or (name, other) in CROSSINGS
-            assert allowed or inside or spoken or other in LIBRARY, f"{name} imports {other}"
-        elif name in QUESTIONS and room(other) == "folds":
-            continue  # the questions know their folds
-        elif name == "tracklog.names":
-            continue  # the models of every dialect, under their public names
-        elif room(other) in PLUGS and len(target) > 2:
-            assert speaks(name) == target[2] or room(name) in SHELLS, f"{name} imports {other}"
-        if room(other) in SHELLS:
-            assert room(name) in (*SHELLS, "__main__"), f"{name} imports {other}"
-
-
-LIBRARY = {"tracklog.lines", "tracklog.blobs", "tracklog.disk", "tracklog.frame", "tracklog.chain"}
-LIBRARY |= {"tracklog.segments", "tracklog.segments.reader", "tracklog.segments.writer"}
-LIBRARY |= {"tracklog.segments.upgrade"}
-LIBRARY |= {"tracklog.retention", "tracklog.loss"}
-LIBRARY |= {"tracklog.transcript.healing"}
-LIBRARY |= {"tracklog.providers"}  # streams and files share one normaliser per provider
-"""Plain tools that importers and stores may use: they know no plug."""
+            or (folder == "formats.providers" and plug(name) == ("formats.importers", which))
+        )
+        assert allowed, f"{name} imports {other}"
 
 
 def test_there_are_no_import_cycles():
@@ -140,14 +186,7 @@ def test_there_are_no_import_cycles():
         visit(name, ())
 
 
-@pytest.mark.parametrize(
-    "name",
-    sorted(
-        name
-        for name in MODULES
-        if room(name) in ("event", "fact", "errors", "dialects", "folds", "providers")
-    ),
-)
+@pytest.mark.parametrize("name", sorted(name for name in MODULES if within(name, PURE)))
 def test_the_core_is_pure(name):
     tops = {each.split(".")[0] for each in imports(name)}
     assert not tops & IMPURE

@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 import derive
-from tracklog import registry
+from support.waiting import eventually
 from tracklog.cli import tracklog as group
-from waiting import eventually
+from tracklog.home import registry
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

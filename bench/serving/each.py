@@ -6,8 +6,8 @@ import sys
 
 import uvicorn
 
-from tracklog.frame import seq_of
-from tracklog.home import Home
+from tracklog.home.home import Home
+from tracklog.journal.frame import seq_of
 
 home = Home(sys.argv[1], durability="os")
 queues: set[asyncio.Queue] = set()

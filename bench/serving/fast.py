@@ -8,9 +8,9 @@ import uvicorn
 from fastapi import FastAPI
 from pydantic import Discriminator
 
-from tracklog import registry
-from tracklog.home import Home
-from tracklog.journal import Entry
+from tracklog.home import registry
+from tracklog.home.home import Home
+from tracklog.journal.journal import Entry
 
 app = FastAPI()
 home = Home(sys.argv[1], durability="os")

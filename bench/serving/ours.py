@@ -10,7 +10,7 @@ import time
 
 from tracklog.collector.app import Collector
 from tracklog.collector.server import listen, serve
-from tracklog.home import Home
+from tracklog.home.home import Home
 
 bound = listen("127.0.0.1", 0)
 home = Home(sys.argv[1], durability="os")

@@ -9,8 +9,8 @@ import sys
 import httptools
 import uvloop
 
-from tracklog.frame import seq_of
-from tracklog.home import Home
+from tracklog.home.home import Home
+from tracklog.journal.frame import seq_of
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"

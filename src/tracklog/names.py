@@ -33,8 +33,8 @@ from tracklog.dialects.openwop.shapes import (
 )
 from tracklog.dialects.openwop.shapes import ToolError as ErrorEnvelope
 from tracklog.dialects.ralph import NodeTransition, RunStart
-from tracklog.fanout import FanOut
 from tracklog.folds.outcomes import aggregate_24h
+from tracklog.recording.fanout import FanOut
 
 __all__ = [
     "CORE_EVENT_KINDS",

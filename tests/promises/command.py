@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import orjson
 
-from forking import tracklog
+from support.forking import tracklog
 
 TRACKLOG = str(Path(sys.executable).with_name("tracklog"))
 NDJSON = {"Content-Type": "application/x-ndjson"}

@@ -19,12 +19,12 @@ from pathlib import Path
 import httpx
 import orjson
 import pytest
-
-from collecting import lasting_port
-from soaking import SEED, SOAK
 from test_importing import SESSION, claude
-from tracklog.home import Home
-from tracklog.verify import verify
+
+from support.collecting import lasting_port
+from support.soaking import SEED, SOAK
+from tracklog.home.home import Home
+from tracklog.journal.verify import verify
 
 TRACKLOG = str(Path(sys.executable).with_name("tracklog"))
 CONTRACTS = Path(__file__).parents[2] / "contracts"

@@ -6,8 +6,8 @@ from hashlib import sha256
 import orjson
 import pytest
 
-from collecting import tool
 from promises.command import Serving, lines_of, run
+from support.collecting import tool
 
 VALUES = {
     "spellings of one letter": '"\\u00e9 é e\u0301"'.encode(),

@@ -19,9 +19,9 @@ import orjson
 import pytest
 import zstandard
 
-from collecting import asks, start, tool
 from promises.command import NDJSON, Serving, head, heard, run, status_of
-from waiting import eventually
+from support.collecting import asks, start, tool
+from support.waiting import eventually
 
 TOKEN = "0123456789abcdef"
 MEMBER, FRAME = gzip.compress(b""), zstandard.compress(b"")

@@ -15,10 +15,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from collecting import ends, start, tool
 from promises.command import TRACKLOG, Serving, environment, lines_of, run
 from promises.power import Syncs
-from waiting import eventually
+from support.collecting import ends, start, tool
+from support.waiting import eventually
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/fd").is_dir() or not hasattr(os, "fdatasync"),
@@ -155,7 +155,7 @@ def test_os(tmp_path, syncs):
 RECORDER = """
 import json, sys, uuid
 from pathlib import Path
-from tracklog.recorder import Recorder
+from tracklog.recording.recorder import Recorder
 
 folder, word = sys.argv[1], sys.argv[2:]
 recorder = Recorder.open(str(uuid.uuid4()), folder, **({"durability": word[0]} if word else {}))
@@ -204,8 +204,8 @@ def test_the_same_four_words_are_taken_everywhere(tmp_path):
         assert f"--durability [{words}]".encode() in run(verb, "--help").stdout
     code = """
 import sys, uuid
-from tracklog.home import Home
-from tracklog.recorder import Recorder
+from tracklog.home.home import Home
+from tracklog.recording.recorder import Recorder
 for word in sys.argv[2].split("|"):
     Home(f"{sys.argv[1]}/{word}", durability=word).close()
     Recorder.open(str(uuid.uuid4()), sys.argv[1], durability=word).close()

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from collecting import Collector, collector, lasting_port
-from rude import Rude
-from soaking import SOAK
-from tracklog.home import Home
+from support.collecting import Collector, collector, lasting_port
+from support.rude import Rude
+from support.soaking import SOAK
+from tracklog.home.home import Home
 
 CONTRACTS = Path(__file__).parents[2] / "contracts"
 NOBODY = "http://127.0.0.1:9"

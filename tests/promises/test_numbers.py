@@ -6,8 +6,8 @@ import threading
 import orjson
 import pytest
 
-from collecting import tool
 from promises.command import TRACKLOG, Serving, environment, run
+from support.collecting import tool
 
 LINES, WRITERS = 300, 3
 

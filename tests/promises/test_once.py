@@ -8,9 +8,9 @@ from uuid import UUID
 import orjson
 import pytest
 
-from collecting import start, tool
-from forking import tracklog
 from promises.command import Serving, lines_of, run
+from support.collecting import start, tool
+from support.forking import tracklog
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "dialects"
 WITH_IDENTITY = {

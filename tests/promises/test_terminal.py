@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from forking import on_terminal, tracklog
+from support.forking import on_terminal, tracklog
 from tracklog.dialects import tracklog as native
-from tracklog.fact import (
+from tracklog.model.fact import (
     Asked,
     Began,
     Called,

@@ -18,7 +18,7 @@ import click
 from tracklog import __version__
 from tracklog.cli._groups import grouped
 from tracklog.cli._terminal import Harmless, colour, say_error
-from tracklog.errors import TracklogError
+from tracklog.model.errors import TracklogError
 
 USAGE = 2
 INTERRUPTED = 130
@@ -87,7 +87,7 @@ class Verbs(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError:
-            from difflib import get_close_matches  # noqa: PLC0415  # only when it went wrong
+            from difflib import get_close_matches
 
             near = get_close_matches(args[0], self.list_commands(ctx), n=1)
             hint = f"did you mean `tracklog {near[0]}`?" if near else "see `tracklog --help`"

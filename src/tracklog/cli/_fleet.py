@@ -10,7 +10,7 @@ from tracklog.cli import _table
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
-    from tracklog.fleet import View
+    from tracklog.answers.fleet import View
 
 BEGINNING = 10**9
 """More rows than there are: drawing finds out how many that is."""

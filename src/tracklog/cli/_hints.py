@@ -9,14 +9,14 @@ import click
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
-    from tracklog.intake import Intake
-    from tracklog.recognition import Hints
+    from tracklog.dialects.recognition import Hints
+    from tracklog.intake.intake import Intake
 
 
 def of_lines(dialect: str | None) -> "Hints":
     """The hints for lines that are read as this dialect: none where it was given."""
-    from tracklog import registry  # noqa: PLC0415  # the dialects are slow to import
-    from tracklog.recognition import Hints  # noqa: PLC0415
+    from tracklog.dialects.recognition import Hints
+    from tracklog.home import registry
 
     return Hints([] if dialect else registry.dialects())
 
@@ -31,7 +31,7 @@ def say(hints: "Hints", dialect: str | None, run: str | None) -> str | None:
 
 def look_ahead(intake: "Intake", name: str) -> None:
     """Learns from the later lines of a file what its first lines are."""
-    from tracklog.lines import split  # noqa: PLC0415  # slow to import
+    from tracklog.model.lines import split
 
     if not terminal.is_file(name):
         return

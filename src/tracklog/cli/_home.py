@@ -11,12 +11,12 @@ from click.core import ParameterSource
 
 from tracklog.cli import _terminal as terminal
 from tracklog.cli._progress import progress_bar
-from tracklog.errors import TracklogError
+from tracklog.model.errors import TracklogError
 
 if TYPE_CHECKING:
     from tracklog.cli._table import Names
-    from tracklog.event import Finding
-    from tracklog.home import Home
+    from tracklog.home.home import Home
+    from tracklog.model.event import Finding
 
 DEFAULT = "~/.local/share/tracklog"
 DEMO_HOME = "~/.local/share/tracklog-demo"
@@ -125,8 +125,8 @@ def lost_option(verb: F) -> F:
 
 def reading(home: Path) -> "Home":
     """A home to be read; one that is not there is said to be so."""
-    from tracklog.home import Home  # noqa: PLC0415  # slow to import
-    from tracklog.segments import check_format  # noqa: PLC0415
+    from tracklog.home.home import Home
+    from tracklog.journal.segments import check_format
 
     if not _is_there(home):
         check_format(home)
@@ -156,25 +156,25 @@ def asking(home: Path) -> "Iterator[Home]":
 
 def names(home: "Home") -> "Names":
     """How the runs of a home are called."""
-    from tracklog.cli._table import Names  # noqa: PLC0415  # it needs no home
+    from tracklog.cli._table import Names
 
     return Names(home.runs())
 
 
 def now() -> str:
     """The time, as records are stamped."""
-    import time  # noqa: PLC0415  # not needed by every verb
+    import time
 
-    from tracklog.frame import stamp  # noqa: PLC0415
+    from tracklog.journal.frame import stamp
 
     return stamp(time.time())
 
 
 def ago(seconds: float | None) -> str | None:
     """The time that many seconds ago; None stands for ever."""
-    import time  # noqa: PLC0415  # not needed by every verb
+    import time
 
-    from tracklog.frame import stamp  # noqa: PLC0415
+    from tracklog.journal.frame import stamp
 
     return None if seconds is None else stamp(time.time() - seconds)
 
@@ -188,7 +188,7 @@ def tell(findings: "Iterable[Finding]") -> None:
 
 def writing(home: Path, **options: Any) -> "Home":
     """A home to be written to; what was surprising about opening it is said."""
-    from tracklog.home import Home  # noqa: PLC0415  # slow to import
+    from tracklog.home.home import Home
 
     opened = Home(home, **options)
     tell(opened.store.findings)
@@ -198,7 +198,7 @@ def writing(home: Path, **options: Any) -> "Home":
 
 def warn_of_damage(home: Path) -> None:
     """Says that a journal was changed after it was recorded, if it is small enough to look."""
-    from tracklog.verify import verify  # noqa: PLC0415  # slow to import
+    from tracklog.journal.verify import verify
 
     size = sum(path.stat().st_size for path in (home / "journal").glob("*.jsonl"))
     if not 0 < size <= LOOKED_OVER:
@@ -215,6 +215,6 @@ def redacting(redact: bool) -> dict[str, Any]:
     """What a home is opened with, so that secrets are taken out at its door."""
     if not redact:
         return {}
-    from tracklog import detectors  # noqa: PLC0415  # only if asked for
+    from tracklog.intake import secrets
 
-    return {"redact": detectors.redact}
+    return {"redact": secrets.redact}

@@ -14,13 +14,13 @@ from tracklog.cli import _home
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
-    from tracklog.importers import Report
-    from tracklog.importing import Importing, Summary
+    from tracklog.formats.importers import Report
+    from tracklog.formats.importing import Importing, Summary
 
 
 def meant(importing: "Importing", paths: tuple[Path, ...]) -> list[Path]:
     """The sources given, or everything in the usual places of whoever asks."""
-    from tracklog.importing import sources  # noqa: PLC0415  # slow to import
+    from tracklog.formats.importing import sources
 
     return sources(importing, paths, Path.home(), os.environ)
 
@@ -47,7 +47,7 @@ def follow(
     home: Path, *, redact: bool, once: bool, every: float, as_json: bool, follow_symlinks: bool
 ) -> NoReturn:
     """Imports what agents write, as they write it, until it is interrupted."""
-    from tracklog.importing import Importing, Summary  # noqa: PLC0415  # slow to import
+    from tracklog.formats.importing import Importing, Summary
 
     def tell(path: Path, heard: Summary) -> None:
         if as_json:

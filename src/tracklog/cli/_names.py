@@ -11,7 +11,7 @@ def of(folder: str) -> Completing:
     """The names of a folder's plugs that begin as what was typed does."""
 
     def names(_context: click.Context, _option: click.Parameter, begun: str) -> list[str]:
-        from tracklog import registry  # noqa: PLC0415  # slow to import
+        from tracklog.home import registry
 
         return [each.name for each in getattr(registry, folder)() if each.name.startswith(begun)]
 
@@ -20,6 +20,7 @@ def of(folder: str) -> Completing:
 
 def schemas(_context: click.Context, _option: click.Parameter, begun: str) -> list[str]:
     """The same of the schemas."""
-    from tracklog import registry, schemas  # noqa: PLC0415  # slow to import
+    from tracklog.dialects import schemas
+    from tracklog.home import registry
 
     return sorted(name for name in schemas.named(registry.dialects()) if name.startswith(begun))

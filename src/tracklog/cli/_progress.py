@@ -15,8 +15,8 @@ def progress_bar(word: str, least: int = 0) -> Iterator[Callable[[int, int], Non
 
         def show(done: int, total: int) -> None:
             if not shown and total - done >= least and sys.stderr.isatty():
-                from rich.console import Console  # noqa: PLC0415  # slow to import, seldom needed
-                from rich.progress import Progress  # noqa: PLC0415
+                from rich.console import Console
+                from rich.progress import Progress
 
                 bar = stack.enter_context(
                     Progress(console=Console(file=drawn(sys.stderr)), transient=True)

@@ -8,8 +8,8 @@ import click
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
-    from tracklog.frame import Record
-    from tracklog.home import Home
+    from tracklog.home.home import Home
+    from tracklog.journal.frame import Record
 
 WIDE = 110
 """Columns from which on a row has all its room; a pipe has it always."""
@@ -35,9 +35,9 @@ def _put_line(record: "Record") -> None:
 
 def _object(record: "Record") -> dict[str, Any]:
     """The record as JSON; its line goes in as it is, unless it is no JSON any more."""
-    import orjson  # noqa: PLC0415  # slow to import
+    import orjson
 
-    from tracklog.lines import mended  # noqa: PLC0415  # slow to import
+    from tracklog.model.lines import mended
 
     head = {"seq": record.seq, "received": record.received, "dialect": record.dialect}
     head |= {"family": record.family, "run": record.run}
@@ -67,9 +67,9 @@ def _row(record: "Record", home: "Home", width: int | None, *, one_run: bool) ->
 
 def _words(record: "Record", home: "Home") -> tuple[str, str | None, str, dict[str, Any]]:
     """The kind of a record, its own time, a few words of what it means, how the kind looks."""
-    from tracklog.check import understood  # noqa: PLC0415  # slow to import
-    from tracklog.folds import text_of  # noqa: PLC0415
-    from tracklog.words import words  # noqa: PLC0415
+    from tracklog.answers.phrases import words
+    from tracklog.dialects.checking import understood
+    from tracklog.folds import text_of
 
     if record.erased is not None:
         return "erased", None, record.erased.reason, {"fg": "red"}

@@ -13,8 +13,8 @@ import click
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
-    from tracklog.check import Found, Verdict
-    from tracklog.event import Problem
+    from tracklog.dialects.checking import Found, Verdict
+    from tracklog.model.event import Problem
 
 SPOOL = 8 * 1024 * 1024
 LEVELS = ("info", "warning", "error")
@@ -250,7 +250,7 @@ class Sarif:
         pass
 
     def end(self) -> None:
-        from tracklog import __version__  # noqa: PLC0415  # slow to find out
+        from tracklog import __version__
 
         rules = [{"id": code, "shortDescription": {"text": code}} for code in self.rules]
         driver = {"name": "tracklog", "version": __version__, "rules": rules}

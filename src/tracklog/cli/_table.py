@@ -10,7 +10,7 @@ import click
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
-    from tracklog.frame import Run
+    from tracklog.journal.frame import Run
 
 GAP = 2
 NOTHING = "-"
@@ -261,7 +261,7 @@ def money(value: float | None, mark: str = "") -> str:
     """US dollars, as every verb prints them; nothing is known of None."""
     if value is None:
         return NOTHING
-    from tracklog.words import dollars  # noqa: PLC0415  # slow to import
+    from tracklog.answers.phrases import dollars
 
     return f"{mark}{dollars(value)}"
 

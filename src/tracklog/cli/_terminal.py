@@ -15,7 +15,7 @@ from unicodedata import combining, east_asian_width
 import click
 
 if TYPE_CHECKING:
-    from tracklog.event import Problem
+    from tracklog.model.event import Problem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -86,9 +86,9 @@ def _watched(file: BinaryIO, path: Path) -> AbstractContextManager[BinaryIO]:
     size = os.fstat(file.fileno()).st_size
     if size < BIG or not sys.stderr.isatty() or sys.stdout.isatty():
         return nullcontext(file)
-    from rich.console import Console  # noqa: PLC0415  # slow to import, seldom needed
-    from rich.markup import escape  # noqa: PLC0415
-    from rich.progress import wrap_file  # noqa: PLC0415
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import wrap_file
 
     console = Console(file=drawn(sys.stderr))
     return wrap_file(file, size, description=escape(plain(path.name)), console=console)
@@ -130,7 +130,7 @@ def _escape(found: re.Match[str]) -> str:
 
 def json_line(value: Any) -> bytes:
     """The same as bytes; a file name that is not UTF-8 is spelled with escapes."""
-    import orjson  # noqa: PLC0415  # slow to import, not needed by every verb
+    import orjson
 
     try:
         return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
@@ -227,8 +227,8 @@ def drawn(stream: TextIO) -> TextIO:
 
 def moment(at: str | None, received: str) -> str:
     """When it happened, in UTC to the second: by the emitter's clock, else when it was heard."""
-    from tracklog.folds import moment as milliseconds  # noqa: PLC0415  # slow to import
-    from tracklog.frame import stamp  # noqa: PLC0415
+    from tracklog.folds import moment as milliseconds
+    from tracklog.journal.frame import stamp
 
     known = milliseconds(at)
     return (received if known is None else stamp(known / 1000))[:19].replace("T", " ")

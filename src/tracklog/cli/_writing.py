@@ -11,7 +11,7 @@ import click
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
-    from tracklog.loss import Report
+    from tracklog.formats.loss import Report
 
 SHOWN = 40
 """How many rows of a report are shown to a person."""

@@ -20,8 +20,8 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per row.")
 def command(home: Path, as_json: bool) -> None:
     """List the agents, the busiest first: runs, outcomes, durations, convergence."""
-    from tracklog import answers  # noqa: PLC0415  # slow to import
-    from tracklog.folds import silence  # noqa: PLC0415
+    from tracklog.answers import answers
+    from tracklog.folds import silence
 
     now = _home.now()
     with _home.asking(home) as opened:

@@ -37,9 +37,9 @@ def command(
 
     It goes straight into the record: an agent that waits at a collector of the same home gets it.
     """
-    import orjson  # noqa: PLC0415  # slow to import
+    import orjson
 
-    from tracklog.collector import operator  # noqa: PLC0415
+    from tracklog.collector import operator
 
     if (text is None) == (value is None):
         raise click.UsageError("give TEXT or --value, and not both")

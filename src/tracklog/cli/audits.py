@@ -20,7 +20,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per row.")
 def command(home: Path, window: str, as_json: bool) -> None:
     """List the audit checkpoints, the most flaky first."""
-    from tracklog import answers  # noqa: PLC0415  # slow to import
+    from tracklog.answers import answers
 
     with _home.asking(home) as opened:
         rows = answers.audits(opened.index, window, _home.now())

@@ -20,12 +20,12 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(target: Path, home: Path, as_json: bool) -> None:
     """Copy the home to TARGET as it is at one moment, and prove the copy."""
-    from tracklog.backup import backup  # noqa: PLC0415  # slow to import
+    from tracklog.journal.backup import backup
 
     _home.reading(home).close()
     if sys.stderr.isatty():
-        from rich.console import Console  # noqa: PLC0415
-        from rich.progress import Progress  # noqa: PLC0415
+        from rich.console import Console
+        from rich.progress import Progress
 
         with Progress(console=Console(file=terminal.drawn(sys.stderr))) as bar:
             task = bar.add_task("copying", total=None)

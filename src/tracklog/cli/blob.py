@@ -26,7 +26,7 @@ Exit code: 0 found, 2 not here, or damaged.""",
 )
 def command(sha256: str, home: Path, output: Path | None) -> None:
     """Print the bytes of a blob, the very ones that were lifted out."""
-    from tracklog.blobs import Blobs  # noqa: PLC0415  # slow to import
+    from tracklog.journal.blobs import Blobs
 
     content = Blobs(home).get(sha256)
     _writing.put([content], output)

@@ -12,8 +12,8 @@ from tracklog.cli import _hints, _names, _reports
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
-    from tracklog.check import Found, Verdict
     from tracklog.dialects import Dialect
+    from tracklog.dialects.checking import Found, Verdict
 
 
 @click.command(
@@ -73,10 +73,10 @@ def command(
     Of a file in a folder of transcripts it is also told if its name or its links are amiss.
     A graph.json is checked as a whole: its shape, unknown dependencies, cycles.
     """
-    from tracklog import registry  # noqa: PLC0415  # the dialects are slow to import
-    from tracklog.check import Found  # noqa: PLC0415
-    from tracklog.event import Refusal  # noqa: PLC0415
-    from tracklog.lines import CAP  # noqa: PLC0415
+    from tracklog.dialects.checking import Found
+    from tracklog.home import registry
+    from tracklog.model.event import Refusal
+    from tracklog.model.lines import CAP
 
     dialects = [registry.dialect(dialect)] if dialect else registry.dialects()
     report = _reports.report("json" if as_json else format, verbose=verbose)
@@ -110,12 +110,12 @@ def command(
 
 def _results(name: str, dialects: "Sequence[Dialect]", cap: int) -> "Iterator[Verdict | Found]":
     """What is to be told of an input: of its lines, of all of them together, of it as a file."""
-    from tracklog.check import Found, Verdict, check  # noqa: PLC0415  # slow to import
-    from tracklog.documents import check_document, document_of  # noqa: PLC0415
-    from tracklog.event import Event  # noqa: PLC0415
-    from tracklog.lines import split  # noqa: PLC0415
-    from tracklog.recognition import Recogniser  # noqa: PLC0415
-    from tracklog.transcript.lint import kept  # noqa: PLC0415
+    from tracklog.dialects.checking import Found, Verdict, check
+    from tracklog.dialects.documents import check_document, document_of
+    from tracklog.dialects.recognition import Recogniser
+    from tracklog.model.event import Event
+    from tracklog.model.lines import split
+    from tracklog.recording.transcript.lint import kept
 
     path = Path(name)
     regular = terminal.is_file(name)

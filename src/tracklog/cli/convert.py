@@ -47,10 +47,10 @@ def command(
     What the dialect has no word for rides along in an extension, from which converting back
     restores the original lines. The report goes to standard error unless there is a FILE.
     """
-    from tracklog import registry  # noqa: PLC0415  # slow to import
-    from tracklog.convert import convert  # noqa: PLC0415
-    from tracklog.loss import Report  # noqa: PLC0415
-    from tracklog.replay import standing  # noqa: PLC0415
+    from tracklog.formats.convert import convert
+    from tracklog.formats.loss import Report
+    from tracklog.home import registry
+    from tracklog.reading.replay import standing
 
     dialect, found = registry.dialect(to), Report()
     with _home.reading(home) as opened:

@@ -33,7 +33,10 @@ A model's price may be set in prices.json in the home: see docs/how-to.""",
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per row.")
 def command(home: Path, by: str, as_json: bool) -> None:
     """List tokens and money, the most expensive first."""
-    from tracklog import answers, prices  # noqa: PLC0415  # slow to import
+    from tracklog.answers import (
+        answers,
+        prices,
+    )
 
     with _home.asking(home) as opened:
         known = prices.load(home)

@@ -39,9 +39,9 @@ Examples:
 @click.option("--force", is_flag=True, help="With runs in it that are not the demo's.")
 def command(home: Path, host: str, port: int, once: bool, remove: bool, force: bool) -> None:
     """Play a made-up fleet into a home of its own, and show it, until Ctrl-C."""
-    import time  # noqa: PLC0415  # not needed by every verb
+    import time
 
-    from tracklog import demo  # noqa: PLC0415  # slow to import
+    from tracklog import demo
 
     if remove:
         gone = demo.remove(home, force=force)
@@ -70,14 +70,14 @@ def _option(home: Path) -> str:
 
 
 def _show(home: Path, host: str, port: int) -> None:
-    import threading  # noqa: PLC0415  # not needed by every verb
-    import time  # noqa: PLC0415
+    import threading
+    import time
 
-    from tracklog import demo  # noqa: PLC0415  # slow to import
-    from tracklog.cli import serve  # noqa: PLC0415
-    from tracklog.collector import guard, server  # noqa: PLC0415
-    from tracklog.collector.app import Collector  # noqa: PLC0415
-    from tracklog.home import Home  # noqa: PLC0415
+    from tracklog import demo
+    from tracklog.cli import serve
+    from tracklog.collector import guard, server
+    from tracklog.collector.app import Collector
+    from tracklog.home.home import Home
 
     token = serve.token_for(host)
     stop = threading.Event()

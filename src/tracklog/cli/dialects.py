@@ -14,7 +14,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per dialect.")
 def command(as_json: bool) -> None:
     """List the dialects, what each is for and how open it is."""
-    from tracklog import registry  # noqa: PLC0415  # the dialects are slow to import
+    from tracklog.home import registry
 
     for dialect in registry.dialects():
         kinds, policy = list(dialect.kinds), dialect.policy

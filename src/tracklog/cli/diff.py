@@ -11,7 +11,7 @@ from tracklog.cli import _home, _table
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
-    from tracklog.diff import Diff, Row
+    from tracklog.answers.diff import Diff, Row
 
 SHOWN = 40
 """Differences that are shown, unless all are asked for."""
@@ -44,7 +44,7 @@ def command(run_a: str, run_b: str, home: Path, exact: bool, whole: bool, as_jso
     Ids and times of the two runs are not compared; what each took, in time, tokens and money, is
     told beside the steps.
     """
-    from tracklog import answers  # noqa: PLC0415  # slow to import
+    from tracklog.answers import answers
 
     with _home.asking(home) as opened:
         keys = [":".join(opened.run(run)) for run in (run_a, run_b)]
@@ -136,7 +136,7 @@ def _dollars(amounts: dict[str, Any]) -> dict[str, str]:
 
 
 def _short(value: Any) -> str:
-    from tracklog.folds import short  # noqa: PLC0415  # slow to import
+    from tracklog.folds import short
 
     return "nothing" if value is None else " ".join((short(value, 300) or "").split())
 

@@ -30,7 +30,7 @@ def command(home: Path, as_json: bool, accepting: bool) -> None:
 
     What recovery after a crash set aside is reported here and by `verify` until --accept.
     """
-    from tracklog.doctor import accept, doctor  # noqa: PLC0415  # slow to import
+    from tracklog.answers.doctor import accept, doctor
 
     wrong = False
     if accepting:

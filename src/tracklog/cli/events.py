@@ -38,8 +38,8 @@ def command(run: str, home: Path, after: int, raw: bool, as_json: bool, proof: P
             put(record)
         sys.stdout.buffer.flush()
     if proof is not None:
-        import orjson  # noqa: PLC0415  # slow to import
+        import orjson
 
-        from tracklog.proof import prove  # noqa: PLC0415
+        from tracklog.journal.proof import prove
 
         proof.write_bytes(orjson.dumps(prove(home, found), option=orjson.OPT_APPEND_NEWLINE))

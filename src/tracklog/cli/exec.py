@@ -19,8 +19,8 @@ from tracklog.cli import _child, _home
 from tracklog.cli._terminal import say_error
 
 if TYPE_CHECKING:
-    from tracklog.providers import Status
-    from tracklog.recording import Recording
+    from tracklog.formats.exec import Recording
+    from tracklog.formats.providers import Status
 
 RUN_ENV, PARENT_ENV = "TRACKLOG_RUN_ID", "TRACKLOG_PARENT_RUN_ID"
 UUID4 = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -172,7 +172,7 @@ class _Clerk(threading.Thread):
             )
 
     def _record(self) -> None:
-        from tracklog.recording import Recording  # noqa: PLC0415  # the agent starts first
+        from tracklog.formats.exec import Recording
 
         with Recording(self._home, self._command, **self._options) as recording:
             self._listen(recording)

@@ -13,7 +13,7 @@ class Listing(click.Command):
     """Lists the formats of the folder in its help, when that is asked for."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from tracklog import registry  # noqa: PLC0415  # slow to import
+        from tracklog.formats import registry
 
         with formatter.section("Formats"):
             formatter.write_dl([(each.name, each.about) for each in registry.exporters()])
@@ -68,9 +68,9 @@ def command(
     Exporting twice gives the same bytes. Lines that go to a FILE get their proof beside them:
     contracts/tracklog_verify.py checks it without tracklog.
     """
-    from tracklog import registry  # noqa: PLC0415  # slow to import
-    from tracklog.export import flight_now  # noqa: PLC0415
-    from tracklog.live import live_of  # noqa: PLC0415
+    from tracklog.formats import registry
+    from tracklog.formats.export import flight_now
+    from tracklog.formats.live import live_of
 
     exporter = registry.exporter(format)
     chosen = exporter.chosen(dict(map(_pair, options)))
@@ -101,6 +101,6 @@ def _pair(option: str) -> tuple[str, str]:
 
 
 def _json(value: Any) -> Iterator[bytes]:
-    import orjson  # noqa: PLC0415  # slow to import
+    import orjson
 
     yield orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)

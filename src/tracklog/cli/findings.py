@@ -28,7 +28,7 @@ def command(run: str | None, home: Path, limit: int, lost_after: float, as_json:
     Nothing here was refused: what is found is kept, and this says what it was.
     Of a run that is over or lost, what it left open is told, too.
     """
-    from tracklog import answers  # noqa: PLC0415  # slow to import
+    from tracklog.answers import answers
 
     with _home.asking(home) as opened:
         asked = None if run is None else opened.run(run)

@@ -12,8 +12,8 @@ from tracklog.cli import _hints, _home, _importing, _names
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
-    from tracklog.follow import Heard
-    from tracklog.recognition import Hints
+    from tracklog.dialects.recognition import Hints
+    from tracklog.formats.follow import Heard
 
 
 @click.command(
@@ -80,8 +80,8 @@ def command(
             as_json=as_json,
             follow_symlinks=follow_symlinks,
         )
-    from tracklog import registry  # noqa: PLC0415  # slow to import
-    from tracklog.follow import Follower, Skipped, Unheard  # noqa: PLC0415
+    from tracklog.formats.follow import Follower, Skipped, Unheard
+    from tracklog.home import registry
 
     if dialect:
         registry.dialect(dialect)

@@ -7,12 +7,12 @@ class Hosts(click.Group):
     """The hosts of the folder, each read when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
-        from tracklog.hosts import host_names  # noqa: PLC0415  # slow to import
+        from tracklog.hosts import host_names
 
         return host_names()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        from tracklog.hosts import host  # noqa: PLC0415  # slow to import
+        from tracklog.hosts import host
 
         if cmd_name not in self.list_commands(ctx):
             return None
@@ -22,7 +22,7 @@ class Hosts(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Each host with its own sentence."""
-        from tracklog.hosts import host  # noqa: PLC0415  # slow to import
+        from tracklog.hosts import host
 
         with formatter.section("Hosts"):
             formatter.write_dl([(name, host(name).about) for name in self.list_commands(ctx)])

@@ -45,8 +45,8 @@ def command(
     recognised by its content. What was taken before is not taken again.
     Lines of a dialect are kept as they are, a graph beside them as a note of its run.
     """
-    from tracklog import registry  # noqa: PLC0415  # slow to import
-    from tracklog.importing import Importing, Summary  # noqa: PLC0415
+    from tracklog.formats import registry
+    from tracklog.formats.importing import Importing, Summary
 
     if only:
         registry.importer(only)

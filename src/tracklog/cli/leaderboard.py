@@ -19,7 +19,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per row.")
 def command(home: Path, as_json: bool) -> None:
     """List the contests that were won, the latest first."""
-    from tracklog import answers  # noqa: PLC0415  # slow to import
+    from tracklog.answers import answers
 
     with _home.asking(home) as opened:
         rows = answers.leaderboard(opened.index)

@@ -20,7 +20,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per row.")
 def command(home: Path, at_least: int, as_json: bool) -> None:
     """List the tools that a run called with the same arguments again and again."""
-    from tracklog import answers  # noqa: PLC0415  # slow to import
+    from tracklog.answers import answers
 
     with _home.asking(home) as opened:
         rows = answers.loops(opened.index, at_least)

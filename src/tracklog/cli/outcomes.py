@@ -19,7 +19,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(home: Path, as_json: bool) -> None:
     """Fold the outcomes of the last 24 hours to a pass rate, with flakes and KILN means."""
-    from tracklog import answers  # noqa: PLC0415  # slow to import
+    from tracklog.answers import answers
 
     with _home.asking(home) as opened:
         row = answers.outcomes(opened.index, _home.now())

@@ -33,7 +33,7 @@ def command(sql: str, home: Path, limit: int, seconds: float, as_json: bool) -> 
 
     Only one SELECT is answered: the index is opened so that nothing can be changed.
     """
-    from tracklog import answers  # noqa: PLC0415  # slow to import
+    from tracklog.answers import answers
 
     with _home.asking(home) as opened:
         answer = answers.query(opened.index, sql, limit, seconds)

@@ -14,9 +14,9 @@ from tracklog.cli import _hints, _home, _names
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
-    from tracklog.home import Home
-    from tracklog.intake import Verdict
-    from tracklog.lines import Line
+    from tracklog.home.home import Home
+    from tracklog.intake.intake import Verdict
+    from tracklog.model.lines import Line
 
 
 @click.command(
@@ -68,8 +68,8 @@ def command(
     What is refused is kept aside with its reasons. A file that was recorded before, or whose
     recording was cut short, is continued where it stopped; a pipe is when it has a --key.
     """
-    from tracklog import registry  # noqa: PLC0415  # the dialects are slow to import
-    from tracklog.lines import CAP  # noqa: PLC0415
+    from tracklog.home import registry
+    from tracklog.model.lines import CAP
 
     if dialect:
         registry.dialect(dialect)
@@ -100,7 +100,7 @@ def _kept(
     home: "Home", name: str, dialect: str | None, key: str | None, *, again: bool
 ) -> "Iterator[tuple[Line, Verdict]]":
     """What became of each line of an input, as soon as it is safe."""
-    from tracklog.resuming import admit_stream  # noqa: PLC0415  # slow to import
+    from tracklog.intake.resuming import admit_stream
 
     if dialect is None:
         _hints.look_ahead(home.intake, name)
@@ -117,7 +117,7 @@ def _kept(
 
 def _source(home: "Home", path: Path, dialect: str | None, *, again: bool) -> str:
     """The name under which a file leaves its place: another one when the file is another one."""
-    from tracklog.resuming import starts_alike  # noqa: PLC0415  # slow to import
+    from tracklog.intake.resuming import starts_alike
 
     whole = os.fsencode(path.resolve()).decode("utf-8", "backslashreplace")
     name = f"record:{dialect or ''}:{whole}"

@@ -42,8 +42,8 @@ def command(
 
     Without PATHS these are the sources that were imported before and are still there.
     """
-    from tracklog import registry  # noqa: PLC0415  # slow to import
-    from tracklog.importing import Importing, Summary  # noqa: PLC0415
+    from tracklog.formats import registry
+    from tracklog.formats.importing import Importing, Summary
 
     if only:
         registry.importer(only)

@@ -8,7 +8,7 @@ import click
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
-    from tracklog.transcript.repair import Report
+    from tracklog.recording.transcript.repair import Report
 
 
 @click.command(
@@ -25,7 +25,7 @@ def command(files: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
 
     NUL bytes, glued and torn lines, line breaks inside strings, bad UTF-8, a byte order mark.
     """
-    from tracklog.transcript.repair import examine, repair  # noqa: PLC0415  # slow to import
+    from tracklog.recording.transcript.repair import examine, repair
 
     for name in files:
         with terminal.opened(name):

@@ -39,7 +39,10 @@ def command(
     as_json: bool,
 ) -> None:
     """List the runs, the latest active first: status, outcome, agents, tools, cost."""
-    from tracklog import answers, prices  # noqa: PLC0415  # slow to import
+    from tracklog.answers import (
+        answers,
+        prices,
+    )
 
     with _home.asking(home) as opened:
         most = None if status or agent else limit

@@ -5,7 +5,7 @@ import json
 import click
 
 from tracklog.cli import _names
-from tracklog.errors import UnknownName
+from tracklog.model.errors import UnknownName
 
 
 @click.command(
@@ -17,7 +17,8 @@ Examples:
 @click.argument("name", required=False, shell_complete=_names.schemas)
 def command(name: str | None) -> None:
     """Print the JSON Schema of NAME; without NAME, list the names."""
-    from tracklog import registry, schemas  # noqa: PLC0415  # the dialects are slow to import
+    from tracklog.dialects import schemas
+    from tracklog.home import registry
 
     known = schemas.named(registry.dialects())
     if name is None:

@@ -38,7 +38,7 @@ def command(text: str, home: Path, limit: int, as_json: bool) -> None:
     Tasks, prompts, replies, thoughts, tool arguments and results, errors, reasons, questions and
     answers are searched; of a text that was lifted into a blob, its beginning.
     """
-    from tracklog import answers  # noqa: PLC0415  # slow to import
+    from tracklog.answers import answers
 
     with _home.asking(home) as opened:
         rows = answers.search(opened.index, text, limit)
@@ -52,7 +52,7 @@ def command(text: str, home: Path, limit: int, as_json: bool) -> None:
 
 def _row(row: dict[str, Any], text: str, names: "Names") -> str:
     """A hit on one line, its words marked; on a terminal it does not run over."""
-    from tracklog.spoken import marked, terms  # noqa: PLC0415  # slow to import
+    from tracklog.index.search_text import marked, terms
 
     width = terminal.width()
     moment = terminal.moment(row["at"], row["received"])

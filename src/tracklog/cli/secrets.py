@@ -30,8 +30,8 @@ def command(run: str | None, home: Path, as_json: bool) -> None:
     The secrets themselves are never shown. `tracklog erase` takes the place as it is printed;
     a line that was refused has no run, and goes with `tracklog prune`.
     """
-    from tracklog.detectors import leaks, refused_leaks  # noqa: PLC0415  # slow to import
-    from tracklog.errors import NoSuchBlob  # noqa: PLC0415
+    from tracklog.intake.secrets import leaks, refused_leaks
+    from tracklog.model.errors import NoSuchBlob
 
     found = 0
     with _home.reading(home) as opened:
@@ -60,8 +60,8 @@ def command(run: str | None, home: Path, as_json: bool) -> None:
 
 def _refused(home: Path) -> list[dict[str, Any]]:
     """What the door refused, as far as it is kept; reading it changes nothing."""
-    from tracklog import registry  # noqa: PLC0415  # slow to import
-    from tracklog.refused import Refused  # noqa: PLC0415
+    from tracklog.home import registry
+    from tracklog.journal.refused import Refused
 
     if not (home / "refused").is_dir():
         return []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracklog.cli import _home
-from tracklog.errors import TracklogError
+from tracklog.model.errors import TracklogError
 
 if TYPE_CHECKING:
     import socket
@@ -85,10 +85,10 @@ def command(
     hosts: tuple[str, ...],
 ) -> None:
     """Listen for lines, keep them, show them live and answer questions, until Ctrl-C."""
-    from tracklog.collector import guard, logs, server  # noqa: PLC0415  # slow to import
-    from tracklog.collector.app import Collector  # noqa: PLC0415
-    from tracklog.collector.limits import Limits  # noqa: PLC0415
-    from tracklog.home import Home  # noqa: PLC0415
+    from tracklog.collector import guard, logs, server
+    from tracklog.collector.app import Collector
+    from tracklog.collector.limits import Limits
+    from tracklog.home.home import Home
 
     for name in allow_host:
         if "/" in name:
@@ -119,7 +119,7 @@ def command(
 
 def token_for(host: str) -> str | None:
     """The token to ask for; whoever can be reached from elsewhere must have one."""
-    from tracklog.collector import guard  # noqa: PLC0415  # slow to import
+    from tracklog.collector import guard
 
     token = token_of()
     if token is None and not guard.is_loopback(host):
@@ -132,7 +132,7 @@ def token_for(host: str) -> str | None:
 
 def long_enough(token: str | None, host: str) -> str | None:
     """The token; refused where other machines can guess at it and it is short."""
-    from tracklog.collector import guard  # noqa: PLC0415  # slow to import
+    from tracklog.collector import guard
 
     if token is not None and len(token) < guard.SHORTEST and not guard.is_loopback(host):
         raise TracklogError(
@@ -150,7 +150,7 @@ def url_of(bound: "socket.socket") -> str:
 
 
 def _mount(collector: "Collector", word: str) -> None:
-    from tracklog import hosts  # noqa: PLC0415  # slow to import
+    from tracklog import hosts
 
     name, _, place = word.partition("=")
     path = _home.expanded(Path(place)) if place else None
@@ -185,7 +185,7 @@ _A_TOKEN = "TRACKLOG_TOKEN to a long random word, as `openssl rand -hex 32` make
 
 
 def _token_in(path: Path) -> str:
-    from tracklog.collector import logs  # noqa: PLC0415  # slow to import
+    from tracklog.collector import logs
 
     try:
         token = path.read_text(errors="replace")

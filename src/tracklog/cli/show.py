@@ -30,7 +30,10 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(run: str, home: Path, at: int | None, lost_after: float, as_json: bool) -> None:
     """Tell what is known of RUN: status, outcome, agents, tools, tokens, cost, loops."""
-    from tracklog import answers, prices  # noqa: PLC0415  # slow to import
+    from tracklog.answers import (
+        answers,
+        prices,
+    )
 
     if at is not None:
         with _home.reading(home) as opened:
@@ -59,7 +62,7 @@ def run_name(row: dict[str, Any]) -> str:
 
 def _told(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """What is known of the run, line by line; what is not known has no line."""
-    from tracklog.folds.agents import reads  # noqa: PLC0415  # slow to import
+    from tracklog.folds.agents import reads
 
     for name in ("title", "model", "project", "branch"):
         if row[name]:

@@ -37,7 +37,7 @@ Each record begins with its number and its time (UTC): `tracklog why RUN SEQ` ta
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(run: str, home: Path, after: int, whole: bool, as_json: bool) -> None:
     """Tell RUN as a story: who said what, which tools were called, what came of it."""
-    from tracklog import answers  # noqa: PLC0415  # slow to import
+    from tracklog.answers import answers
 
     with _home.asking(home) as opened:
         records: list[dict[str, Any]] = []
@@ -97,7 +97,7 @@ class _Teller:
 
     def _end_before(self, record: dict[str, Any] | None) -> None:
         """Says that the run ended, before what came later: a trace tells its end first."""
-        from tracklog.folds import moment  # noqa: PLC0415  # slow to import
+        from tracklog.folds import moment
 
         at = moment(record.get("at")) if record else None
         begins = record is not None and any(fact["fact"] == "Began" for fact in record["facts"])
@@ -112,7 +112,7 @@ class _Teller:
         self._end_before(None)
 
     def _put(self, record: dict[str, Any], fact: dict[str, Any], moment: str) -> None:
-        from tracklog import words  # noqa: PLC0415  # slow to import
+        from tracklog.answers import phrases
 
         if fact["fact"] == "Said":
             self._name(fact.get("agent") or record.get("agent") or "", fact["role"], moment)
@@ -130,13 +130,13 @@ class _Teller:
             for value in map(fact.get, ("input", "output", "error")):
                 inner = value.values() if isinstance(value, dict) else ()
                 for each in (value, *inner):
-                    if isinstance(each, str) and len(each) > words.MOST:
+                    if isinstance(each, str) and len(each) > phrases.MOST:
                         self._line(each)
                     self._place(each)
 
     def _place(self, value: Any) -> None:
         """How to get at the rest of a text that was lifted out."""
-        from tracklog.fact import blob_of  # noqa: PLC0415  # slow to import
+        from tracklog.model.fact import blob_of
 
         if self.whole and (blob := blob_of(value)):
             self._line(f"  tracklog blob {blob['sha256']}", dim=True)
@@ -151,7 +151,7 @@ class _Teller:
         click.secho(terminal.plain(f"{who}  {moment}"), fg="green")
 
     def _block(self, block: dict[str, Any]) -> None:
-        from tracklog.folds import unlifted  # noqa: PLC0415  # slow to import
+        from tracklog.folds import unlifted
 
         kind = block.get("type")
         keys = ("text", "thinking", "command", "chunk")

@@ -39,11 +39,11 @@ def command(
     as_json: bool,
 ) -> None:
     """Print the last records, of every run or of those that are asked for."""
-    from collections import deque  # noqa: PLC0415
+    from collections import deque
 
-    from tracklog import registry  # noqa: PLC0415  # slow to import
-    from tracklog.check import understood  # noqa: PLC0415
-    from tracklog.frame import Record  # noqa: PLC0415
+    from tracklog.dialects.checking import understood
+    from tracklog.home import registry
+    from tracklog.journal.frame import Record
 
     if dialect:
         registry.dialect(dialect)

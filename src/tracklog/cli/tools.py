@@ -29,7 +29,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per row.")
 def command(home: Path, window: str, as_json: bool) -> None:
     """List the tools, the most called first; each call counts once, however often it is told."""
-    from tracklog import answers  # noqa: PLC0415  # slow to import
+    from tracklog.answers import answers
 
     with _home.asking(home) as opened:
         rows = answers.tools(opened.index, _home.ago(WINDOWS[window]))

@@ -17,10 +17,10 @@ from tracklog.cli import _fleet, _home, _table
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
+    from tracklog.answers.fleet import View, Watch
     from tracklog.cli._screen import Screen
-    from tracklog.fleet import View, Watch
-    from tracklog.frame import Record, Run
-    from tracklog.home import Home
+    from tracklog.home.home import Home
+    from tracklog.journal.frame import Record, Run
 
 TICK = 1.0
 """Seconds after which ages are told anew, though nothing came."""
@@ -48,8 +48,8 @@ Keys: up and down or j and k choose, enter opens, escape goes back, / filters, a
 @click.option("--json", "as_json", is_flag=True, help="One JSON object: what a frame shows.")
 def command(home: Path, lost_after: float, once: bool, as_json: bool) -> None:
     """Show runs and agents as they are, live: who waits and for what, who failed, who is lost."""
-    from tracklog import answers  # noqa: PLC0415  # slow to import
-    from tracklog.fleet import Watch  # noqa: PLC0415
+    from tracklog.answers import answers
+    from tracklog.answers.fleet import Watch
 
     with _home.asking(home) as opened:
         if _is_screen(once) and not as_json:
@@ -79,7 +79,7 @@ def _once(view: "View", home: "Home") -> None:
 
 
 def _live(home: "Home", watch: "Watch") -> None:
-    from tracklog.cli._screen import Screen  # noqa: PLC0415  # for this verb alone
+    from tracklog.cli._screen import Screen
 
     screen = Screen()
     with _watched(home, screen, watch) as watcher, screen.entered():
@@ -161,8 +161,8 @@ class _Said:
         return max(0, int(state.first_seq) - 1)
 
     def _line(self, record: "Record") -> str:
-        from tracklog.replay import meaning  # noqa: PLC0415  # slow to import
-        from tracklog.words import words  # noqa: PLC0415
+        from tracklog.answers.phrases import words
+        from tracklog.reading.replay import meaning
 
         told = list(meaning(record, self.home.dialects))
         facts = [fact for _, fact in told]

@@ -33,7 +33,7 @@ def command(run: str | None, home: Path, whole: bool, as_json: bool) -> None:
     A run that began no other and has no handoffs is not drawn, unless it is RUN or --all is given;
     --json lists every run.
     """
-    from tracklog import answers  # noqa: PLC0415  # slow to import
+    from tracklog.answers import answers
 
     with _home.asking(home) as opened:
         root = ":".join(opened.run(run)) if run else None

@@ -35,7 +35,7 @@ def command(transcripts: tuple[Path, ...], home: Path, anchor: str | None, as_js
     if transcripts:
         results = [_transcript(path, anchor, as_json) for path in transcripts]
         sys.exit(0 if all(results) else 1)
-    from tracklog.verify import anchor_of, verify  # noqa: PLC0415  # slow to import
+    from tracklog.journal.verify import anchor_of, verify
 
     _home.reading(home).close()
     report = verify(home, anchor_of(anchor) if anchor else None)
@@ -59,7 +59,7 @@ def command(transcripts: tuple[Path, ...], home: Path, anchor: str | None, as_js
 
 
 def _transcript(path: Path, anchor: str | None, as_json: bool) -> bool:
-    from tracklog.transcript.chain import verify_chain  # noqa: PLC0415
+    from tracklog.recording.transcript.chain import verify_chain
 
     proof = verify_chain(path, anchor)
     if as_json:

@@ -10,7 +10,7 @@ from tracklog.cli import _home
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
-    from tracklog.why import Step, Why
+    from tracklog.answers.why import Step, Why
 
 NEAR = 12
 """Steps that are shown at either end of a long way, unless all are asked for."""
@@ -47,7 +47,7 @@ def command(run: str, seq: int, home: Path, whole: bool, as_json: bool) -> None:
     Each step says what ties it to its cause: an id that was named (call, question, message,
     cause), a handoff, a sub-run, or only the order: an agent acts upon what it was told last.
     """
-    from tracklog import answers  # noqa: PLC0415  # slow to import
+    from tracklog.answers import answers
 
     with _home.asking(home) as opened:
         answer = answers.why(opened, ":".join(opened.run(run)), seq)

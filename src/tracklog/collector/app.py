@@ -21,11 +21,11 @@ from tracklog.collector.routing import Call, Route, Router
 from tracklog.collector.stream import Hub
 from tracklog.collector.trouble import ClientGone, Trouble, shortage_of, trouble_of
 from tracklog.demo import is_demo
-from tracklog.errors import TracklogError
 from tracklog.hosts import Answering
+from tracklog.model.errors import TracklogError
 
 if TYPE_CHECKING:
-    from tracklog.home import Home
+    from tracklog.home.home import Home
     from tracklog.hosts import Mounted
 
 _THREADS = 64  # posts that are admitted at once, and so synced together

@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar
 
-from tracklog.board import Board
-from tracklog.errors import TracklogError
+from tracklog.answers.board import Board
+from tracklog.model.errors import TracklogError
 
 if TYPE_CHECKING:
-    from tracklog.home import Home
+    from tracklog.home.home import Home
 
 T = TypeVar("T")
 AS_OF: ContextVar[int | None] = ContextVar("as of", default=None)

@@ -6,24 +6,25 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from starlette.responses import Response, StreamingResponse
 
-from tracklog import proof as proofs
-from tracklog import registry
-from tracklog.check import checker, door_for
 from tracklog.collector import bodies
 from tracklog.collector.ingest import check_lines, cut, numbered
 from tracklog.collector.trouble import Trouble, json_response
-from tracklog.convert import convert as convert_to
-from tracklog.event import Event
-from tracklog.export import flight_now
-from tracklog.frame import Record, Run, stamp
-from tracklog.loss import Report
+from tracklog.dialects.checking import checker, door_for
+from tracklog.formats import registry as formats
+from tracklog.formats.convert import convert as convert_to
+from tracklog.formats.export import flight_now
+from tracklog.formats.loss import Report
+from tracklog.home import registry
+from tracklog.journal import proof as proofs
+from tracklog.journal.frame import Record, Run, stamp
+from tracklog.model.event import Event
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
     from tracklog.collector.routing import Call
     from tracklog.dialects import Dialect
-    from tracklog.exporters import Flight
-    from tracklog.home import Home
+    from tracklog.formats.exporters import Flight
+    from tracklog.home.home import Home
 
 _ALONE = {"Content-Security-Policy": "sandbox; default-src 'none'"}
 """What a run said may hold anything: a browser saves it, and runs nothing of it."""
@@ -33,7 +34,7 @@ async def export(collector: "Collector", call: "Call") -> Response:
     """A run in someone else's format, piece by piece."""
     home, given = collector.home, call.given
     run = (call.names["family"], call.names["run"])
-    exporter = registry.exporter(call.names["format"])
+    exporter = formats.exporter(call.names["format"])
     chosen = exporter.chosen(options_of(call))
 
     def prepare() -> "tuple[Flight, Report | None]":

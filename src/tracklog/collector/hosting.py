@@ -13,7 +13,7 @@ from starlette.responses import Response
 from tracklog import hosts
 from tracklog.collector import bodies
 from tracklog.collector.trouble import Trouble, json_response
-from tracklog.errors import NoSuchRun, NotAppended, TracklogError, UnknownName
+from tracklog.model.errors import NoSuchRun, NotAppended, TracklogError, UnknownName
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from starlette.responses import Response
 
-from tracklog import answers
+from tracklog.answers import answers
 from tracklog.collector import bodies, operator
 from tracklog.collector.trouble import Trouble, json_response
-from tracklog.errors import NoSuchQuestion
-from tracklog.frame import stamp
+from tracklog.journal.frame import stamp
+from tracklog.model.errors import NoSuchQuestion
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector

@@ -10,8 +10,8 @@ import orjson
 from tracklog.collector import bodies
 from tracklog.collector.metrics import WORD
 from tracklog.collector.trouble import Trouble
-from tracklog.lines import BOM
-from tracklog.recognition import Hints
+from tracklog.dialects.recognition import Hints
+from tracklog.model.lines import BOM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tracklog.collector.limits import Limits
     from tracklog.collector.routing import Call
     from tracklog.dialects import Dialect
-    from tracklog.intake import Verdict, Verdicts
+    from tracklog.intake.intake import Verdict, Verdicts
 
 TYPES = frozenset(
     f"application/{name}".encode()

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tracklog.lines import CAP
+from tracklog.model.lines import CAP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

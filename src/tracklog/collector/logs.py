@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from tracklog.frame import stamp
+from tracklog.journal.frame import stamp
 
 
 def say(level: str, what: str, **more: Any) -> None:

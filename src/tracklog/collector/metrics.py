@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tracklog.intake import Verdict
+    from tracklog.intake.intake import Verdict
 
 WORD = itemgetter(0)
 """Of a verdict: accepted, duplicate or refused."""

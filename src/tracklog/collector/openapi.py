@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from tracklog import __version__, registry
+from tracklog import __version__
+from tracklog.formats import registry
 
 if TYPE_CHECKING:
     from tracklog.collector.routing import Param, Route

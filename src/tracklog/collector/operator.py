@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tracklog import answers
+from tracklog.answers import answers
 from tracklog.dialects import tracklog as native
-from tracklog.errors import AlreadyAnswered, AmbiguousQuestion, NoSuchQuestion, TooLate
-from tracklog.fact import Answered
 from tracklog.folds import inbox as inbox_fold
 from tracklog.folds import rows_of
 from tracklog.folds import runs as runs_fold
-from tracklog.frame import stamp
-from tracklog.home import Home
+from tracklog.home.home import Home
+from tracklog.journal.frame import stamp
+from tracklog.model.errors import AlreadyAnswered, AmbiguousQuestion, NoSuchQuestion, TooLate
+from tracklog.model.fact import Answered
 
 Row = dict[str, Any]
 

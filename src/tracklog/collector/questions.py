@@ -6,21 +6,22 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from starlette.responses import Response
 
-from tracklog import answers, frame, prices
-from tracklog.board import Wanted, around
+from tracklog.answers import answers, prices
+from tracklog.answers.board import Wanted, around
+from tracklog.answers.diff import diff as diff_of
+from tracklog.answers.story import story as story_of
+from tracklog.answers.why import why as why_of
 from tracklog.collector.exchange import here
 from tracklog.collector.stream import ALL, wanted
 from tracklog.collector.trouble import Trouble, json_response
-from tracklog.diff import diff as diff_of
-from tracklog.frame import Record, seq_of, stamp
-from tracklog.story import story as story_of
-from tracklog.why import why as why_of
+from tracklog.journal import frame
+from tracklog.journal.frame import Record, seq_of, stamp
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
     from tracklog.collector.routing import Call
-    from tracklog.home import Home
-    from tracklog.index import Indexer
+    from tracklog.home.home import Home
+    from tracklog.index.indexer import Indexer
 
 WINDOWS: dict[str, float | None] = {"24h": 86_400, "7d": 604_800, "all": None}
 """How far back, in seconds."""

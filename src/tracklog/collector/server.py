@@ -25,7 +25,7 @@ from tracklog.collector.app import Collector
 from tracklog.collector.limits import Limits
 from tracklog.collector.openapi import HEADER, VERSION
 from tracklog.collector.protocol import Connection, connections_with
-from tracklog.errors import TracklogError
+from tracklog.model.errors import TracklogError
 
 _BACKLOG = 2048
 _FILES = 128  # of journal, index, blobs and hosts, besides the connections

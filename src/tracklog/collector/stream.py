@@ -15,20 +15,21 @@ from typing import TYPE_CHECKING, NamedTuple
 import orjson
 from starlette.responses import Response
 
-from tracklog import frame, registry
-from tracklog.check import understood
 from tracklog.collector.exchange import here, options_of
 from tracklog.collector.protocol import EXTENSION, Connection
 from tracklog.collector.trouble import Trouble
-from tracklog.errors import NoSuchRun
-from tracklog.frame import Record, Run, seq_of
-from tracklog.live import Live, live_of
+from tracklog.dialects.checking import understood
+from tracklog.formats import registry
+from tracklog.formats.live import Live, live_of
+from tracklog.journal import frame
+from tracklog.journal.frame import Record, Run, seq_of
+from tracklog.model.errors import NoSuchRun
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
     from tracklog.collector.limits import Limits
     from tracklog.collector.routing import Call
-    from tracklog.home import Home
+    from tracklog.home.home import Home
 
 _POLL = 0.025  # seconds between two looks at what another process may have written
 _BLOCK = 1000  # records that are written down together

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import orjson
 from starlette.responses import Response
 
-from tracklog import errors
+from tracklog.model import errors
 
 
 class Trouble(Exception):

@@ -21,10 +21,10 @@ from typing import IO, Any, NamedTuple, Self
 
 import orjson
 
-from tracklog.errors import TracklogError
-from tracklog.fact import Answered
-from tracklog.frame import Run
-from tracklog.home import Home
+from tracklog.home.home import Home
+from tracklog.journal.frame import Run
+from tracklog.model.errors import TracklogError
+from tracklog.model.fact import Answered
 
 MARK = "demo"
 """The file that says of a home that it is a demo; in it the runs that are made up."""

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from tracklog.demo import Line
-from tracklog.frame import stamp
+from tracklog.journal.frame import stamp
 
 _MODEL = "claude-sonnet-4-5"
 _FILES = ("client.py", "retry.py", "limits.py")

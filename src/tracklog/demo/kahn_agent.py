@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from tracklog.demo import Line
-from tracklog.frame import stamp
+from tracklog.journal.frame import stamp
 
 _TASKS = (
     ("coder", "Add a health endpoint to the billing service"),

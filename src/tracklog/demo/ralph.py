@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from tracklog.demo import Line
-from tracklog.frame import stamp
+from tracklog.journal.frame import stamp
 
 _OUTCOMES = ("clean", "clean_with_flake", "partial", "clean", "clean", "stuck", "clean")
 _SEVERITY = {"partial": "moderate", "stuck": "major", "catastrophic": "critical"}

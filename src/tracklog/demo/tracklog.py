@@ -8,7 +8,7 @@ from struct import pack
 from typing import Any
 
 from tracklog.demo import Line
-from tracklog.frame import stamp
+from tracklog.journal.frame import stamp
 
 _WIDE, _HIGH = 320, 180
 

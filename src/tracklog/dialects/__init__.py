@@ -15,8 +15,8 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from tracklog.event import Body, Envelope, Event, Finding
-from tracklog.fact import Fact, Linked, Spent
+from tracklog.model.event import Body, Envelope, Event, Finding
+from tracklog.model.fact import Fact, Linked, Spent
 
 
 class Shape(BaseModel):

@@ -18,8 +18,8 @@ from tracklog.dialects import (
     share,
     text,
 )
-from tracklog.event import Body, Envelope, Event, Finding
-from tracklog.fact import (
+from tracklog.model.event import Body, Envelope, Event, Finding
+from tracklog.model.fact import (
     Answered,
     Asked,
     Began,

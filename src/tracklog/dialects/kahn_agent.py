@@ -21,8 +21,8 @@ from tracklog.dialects import (
     slug,
     text,
 )
-from tracklog.event import Body, Envelope, Event, Finding
-from tracklog.fact import (
+from tracklog.model.event import Body, Envelope, Event, Finding
+from tracklog.model.fact import (
     Answered,
     Asked,
     Began,

@@ -19,8 +19,8 @@ from tracklog.dialects import (
     share,
     slug,
 )
-from tracklog.event import Body, Envelope, Event, Finding
-from tracklog.fact import Began, Ended, Fact, Moved, Noted, Phase, Returned, Said
+from tracklog.model.event import Body, Envelope, Event, Finding
+from tracklog.model.fact import Began, Ended, Fact, Moved, Noted, Phase, Returned, Said
 
 RUN_ID = r"^[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}$"
 NODE_ID = r"^[a-z0-9][a-z0-9-]{0,63}$"

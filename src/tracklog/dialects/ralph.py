@@ -8,8 +8,8 @@ from pydantic import MISSING, Field
 
 from tracklog.dialects import Dialect, Policy, Scene, Shape, Share, number, text
 from tracklog.dialects import kahn_ci as kahn
-from tracklog.event import Body, Event, Finding
-from tracklog.fact import Decided, Ended, Fact, Moved, Noted
+from tracklog.model.event import Body, Event, Finding
+from tracklog.model.fact import Decided, Ended, Fact, Moved, Noted
 
 WORST_LAST = ("clean", "clean_with_flake", "partial", "stuck", "catastrophic")
 SEVERITIES = dict(zip(("none", "minor", "moderate", "major", "critical"), WORST_LAST, strict=True))

@@ -25,8 +25,8 @@ from tracklog.dialects import (
     share,
     text,
 )
-from tracklog.event import Body, Envelope, Event, Finding
-from tracklog.fact import BLOCK_KEYS, FACTS, Fact, Fidelity, LinkKind, Phase, Role, What
+from tracklog.model.event import Body, Envelope, Event, Finding
+from tracklog.model.fact import BLOCK_KEYS, FACTS, Fact, Fidelity, LinkKind, Phase, Role, What
 
 Name = Annotated[str, Field(min_length=1, description="Not empty.")]
 Utc = Annotated[

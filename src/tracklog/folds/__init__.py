@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
 
-from tracklog.fact import Called, Fact, Noted, Returned, Spent, blob_of
+from tracklog.model.fact import Called, Fact, Noted, Returned, Spent, blob_of
 
 S = TypeVar("S")
 

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tracklog.fact import FACTS, Began, Ended, Fact, Moved
 from tracklog.folds import (
     Fold,
     Told,
@@ -20,6 +19,7 @@ from tracklog.folds import (
     whole,
     word,
 )
+from tracklog.model.fact import FACTS, Began, Ended, Fact, Moved
 
 BUCKETS = ("converged", "partial", "escaped", "aborted", "unknown")
 """K8: `unknown` is a reader's bucket: no end was heard, or an outcome that is none of the four."""

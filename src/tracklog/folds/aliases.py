@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tracklog.fact import Linked
 from tracklog.folds import MARK, Fold, Sums, Told, row_key, text_of
+from tracklog.model.fact import Linked
 
 
 @dataclass(slots=True)

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tracklog.errors import UnknownName
-from tracklog.fact import Decided
 from tracklog.folds import Fold, Told, moment, row_key, text_of, when, word
+from tracklog.model.errors import UnknownName
+from tracklog.model.fact import Decided
 
 WINDOWS = {"24h": 24 * 3_600_000, "7d": 7 * 24 * 3_600_000, "all": None}
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tracklog.fact import Called, Returned
 from tracklog.folds import (
     UNHEARD,
     Fold,
@@ -18,6 +17,7 @@ from tracklog.folds import (
     whole,
     word,
 )
+from tracklog.model.fact import Called, Returned
 
 FIDELITIES = ("observed", "reported", "reconstructed", "inferred")
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from tracklog.fact import Said
 from tracklog.folds import Fold, Told, row_key, said_in, short, text_of, when, word
+from tracklog.model.fact import Said
 
 MOST_PARTS = 200
 PART = ("seq", "role", "characters", "mark")

@@ -4,8 +4,6 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.errors import UnknownName
-from tracklog.fact import Spent
 from tracklog.folds import (
     DOLLAR,
     MOST,
@@ -23,6 +21,8 @@ from tracklog.folds import (
     whole,
     word,
 )
+from tracklog.model.errors import UnknownName
+from tracklog.model.fact import Spent
 
 
 @dataclass(slots=True)

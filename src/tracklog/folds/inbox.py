@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.fact import Answered, Asked
 from tracklog.folds import Fold, Told, moment, row_key, short, text_of, when, word
+from tracklog.model.fact import Answered, Asked
 
 
 @dataclass(slots=True)

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.fact import Began, Ended, Fact, Noted
 from tracklog.folds import Fold, Told, run_key, short, whole, word
+from tracklog.model.fact import Began, Ended, Fact, Noted
 
 
 @dataclass(slots=True)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from tracklog.fact import Called
 from tracklog.folds import Fold, Sums, Told, call_name, row_key, text_of, word
+from tracklog.model.fact import Called
 
 MOST_NAMES = 1000
 """Past this many names of calls, a copy is no longer told from a call."""

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.fact import Began, Decided, Ended, Fact
 from tracklog.folds import Fold, Told, moment, number, run_key, short, text_of
+from tracklog.model.fact import Began, Decided, Ended, Fact
 
 PASSES = {
     "clean": True,

@@ -7,20 +7,6 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
-from tracklog.fact import (
-    FACTS,
-    Answered,
-    Asked,
-    Began,
-    Called,
-    Ended,
-    Fact,
-    Moved,
-    Noted,
-    Returned,
-    Said,
-    Spent,
-)
 from tracklog.folds import (
     DOLLAR,
     NO_SIGN,
@@ -42,6 +28,20 @@ from tracklog.folds import (
     text_of,
     when,
     word,
+)
+from tracklog.model.fact import (
+    FACTS,
+    Answered,
+    Asked,
+    Began,
+    Called,
+    Ended,
+    Fact,
+    Moved,
+    Noted,
+    Returned,
+    Said,
+    Spent,
 )
 
 LOST_AFTER = 900.0

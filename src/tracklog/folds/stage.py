@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.fact import Began, Decided, Fact, Noted, Said
 from tracklog.folds import Fold, Told, run_key, said_in, short, text_of, word
+from tracklog.model.fact import Began, Decided, Fact, Noted, Said
 
 NOTES, VERDICTS, VISITORS = 8, 5, 5
 SPARE = 2

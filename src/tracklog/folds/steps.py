@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.fact import Began, Ended, Fact, Moved
 from tracklog.folds import Fold, Told, add, number, run_key, short, text_of, when, whole, word
+from tracklog.model.fact import Began, Ended, Fact, Moved
 
 BLOCKED = "blocked"
 """The word for a step that was never tried because another one failed."""

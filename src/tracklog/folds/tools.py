@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from math import log2
 from typing import Any
 
-from tracklog.fact import Called, Returned
 from tracklog.folds import MARK, Call, Fold, Sums, Told, join_call, moment, run_key, summed
+from tracklog.model.fact import Called, Returned
 
 HOUR = 3_600_000
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.fact import Began, Ended, Fact, Linked, Moved, Said
 from tracklog.folds import Fold, Sums, Told, run_key, run_of, short, text_of, word
+from tracklog.model.fact import Began, Ended, Fact, Linked, Moved, Said
 
 DESCENT = ("sub-run", "fork", "resume", "branch")
 """The links that lead from a parent to a child."""

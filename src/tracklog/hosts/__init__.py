@@ -16,22 +16,21 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from tracklog import plugs
-from tracklog.errors import TracklogError
+from tracklog.home.plugs import Registry
+from tracklog.model.errors import TracklogError
 
 if TYPE_CHECKING:
     import click
     from starlette.types import Receive, Scope, Send
 
     from tracklog.collector.guard import Guard
-    from tracklog.frame import Run
-    from tracklog.home import Home
-    from tracklog.tape import By, OnMiss
+    from tracklog.home.home import Home
+    from tracklog.journal.frame import Run
+    from tracklog.recording.tape import By, OnMiss
 
 
 class RunOver(TracklogError):
@@ -120,15 +119,8 @@ class Host:
     """Says something on the stage of a run, under a label: the number of the record."""
 
 
-def host_names() -> list[str]:
-    """Every host that can be asked for, without reading any of them."""
-    return plugs.names(__name__)
-
-
-@cache
-def host(name: str) -> Host:
-    """The host of that name."""
-    return plugs.plug(__name__, Host, name)
+_hosts: Registry[Host] = Registry(__name__, Host)
+host, host_names = _hosts.get, _hosts.names
 
 
 class _Table:

@@ -13,8 +13,8 @@ from tracklog.collector import logs
 from tracklog.hosts import NotBegun
 
 if TYPE_CHECKING:
-    from tracklog.frame import Run
-    from tracklog.home import Home
+    from tracklog.home.home import Home
+    from tracklog.journal.frame import Run
 
 BEGIN = 60.0
 """Seconds until the first record of a run must be kept."""

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tracklog.errors import TracklogError
-from tracklog.providers import Normaliser
+from tracklog.formats.providers import Normaliser
+from tracklog.model.errors import TracklogError
 
 PROVIDER = "openai_compatible"
 PATIENCE = 60.0

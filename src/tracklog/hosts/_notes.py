@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tracklog.dialects import tracklog as native
-from tracklog.errors import NotAppended
-from tracklog.fact import Noted
-from tracklog.frame import Run, stamp
+from tracklog.journal.frame import Run, stamp
+from tracklog.model.errors import NotAppended
+from tracklog.model.fact import Noted
 
 if TYPE_CHECKING:
-    from tracklog.home import Home
+    from tracklog.home.home import Home
 
 
 def note(home: "Home", run: Run, label: str, said: Mapping[str, Any]) -> bytes:

@@ -27,14 +27,15 @@ from random import Random
 import orjson
 import pytest
 
-from tracklog import frame, registry
-from tracklog.check import checker
-from tracklog.errors import BadQuery, IndexUnusable
-from tracklog.event import Event, Finding
-from tracklog.importers import Importer, Place, Reading, Report
-from tracklog.indexes import Found, Index, Words
-from tracklog.journal import Entry, Journal
-from tracklog.stores import Group, Make, Store
+from tracklog.dialects.checking import checker
+from tracklog.formats.importers import Importer, Place, Reading, Report
+from tracklog.home import registry
+from tracklog.index.indexes import Found, Index, Words
+from tracklog.journal import frame
+from tracklog.journal.journal import Entry, Journal
+from tracklog.journal.stores import Group, Make, Store
+from tracklog.model.errors import BadQuery, IndexUnusable
+from tracklog.model.event import Event, Finding
 from tracklog.testing.exporters import ExporterSuite
 
 __all__ = [

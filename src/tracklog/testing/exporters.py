@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from tracklog import registry
 from tracklog.dialects import tracklog as native
-from tracklog.errors import UnknownName
-from tracklog.export import flight
-from tracklog.exporters import Exporter, Flight, Heard
-from tracklog.fact import (
+from tracklog.formats.export import flight
+from tracklog.formats.exporters import Exporter, Flight, Heard
+from tracklog.home import registry
+from tracklog.journal.frame import Erased, Record
+from tracklog.model.errors import UnknownName
+from tracklog.model.fact import (
     FACTS,
     Answered,
     Asked,
@@ -28,7 +29,6 @@ from tracklog.fact import (
     Said,
     Spent,
 )
-from tracklog.frame import Erased, Record
 
 
 class ExporterSuite:

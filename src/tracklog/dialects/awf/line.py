@@ -7,9 +7,9 @@ from typing import Any
 
 from tracklog.dialects import text
 from tracklog.dialects.awf.shapes import KINDS
-from tracklog.errors import InvalidEvent
-from tracklog.event import Body
-from tracklog.fact import BLOCK_KEYS
+from tracklog.model.errors import InvalidEvent
+from tracklog.model.event import Body
+from tracklog.model.fact import BLOCK_KEYS
 
 ENVELOPE = (
     "seq", "run_id", "parent_run_id", "child_run_id", "type", "path", "iteration", "timestamp",

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from tracklog.dialects import number, text
 from tracklog.dialects.awf.tolerance import STAND_IN
-from tracklog.event import Body, Event
-from tracklog.fact import (
+from tracklog.model.event import Body, Event
+from tracklog.model.fact import (
     Began,
     Block,
     Called,

@@ -9,8 +9,8 @@ from tracklog.dialects import text
 from tracklog.dialects.awf.line import ENVELOPE, PAYLOADS
 from tracklog.dialects.awf.meaning import go_case
 from tracklog.dialects.awf.shapes import KINDS
-from tracklog.event import Event, Finding
-from tracklog.fact import BLOCK_KEYS, Block
+from tracklog.model.event import Event, Finding
+from tracklog.model.fact import BLOCK_KEYS, Block
 
 EXTRAS: dict[str, set[str]] = {
     "envelope": {

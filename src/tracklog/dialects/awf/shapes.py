@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import MISSING, AfterValidator, Field
 
 from tracklog.dialects import Count, Shape, on_the_calendar
-from tracklog.fact import BLOCK_KEYS
+from tracklog.model.fact import BLOCK_KEYS
 
 BLOCK_TYPES = tuple(BLOCK_KEYS)
 

@@ -8,8 +8,8 @@ from tracklog.dialects import Scene, text
 from tracklog.dialects.awf.line import arranged_block, ordered
 from tracklog.dialects.awf.rules import UUID4
 from tracklog.dialects.awf.tolerance import read_block
-from tracklog.event import Body, Finding
-from tracklog.fact import (
+from tracklog.model.event import Body, Finding
+from tracklog.model.fact import (
     BLOCK_KEYS,
     Began,
     Block,

@@ -6,8 +6,8 @@ from typing import Any
 
 from tracklog.dialects import text
 from tracklog.dialects.awf.shapes import KINDS
-from tracklog.event import Body, Finding
-from tracklog.fact import BLOCK_KEYS
+from tracklog.model.event import Body, Finding
+from tracklog.model.fact import BLOCK_KEYS
 
 STAND_IN: Body = {"name": "", "kind": ""}
 """A run event's payload where the original left it null: nothing is known."""

@@ -24,8 +24,8 @@ from tracklog.dialects.openwop.spelling import (
     slots,
     turn_of,
 )
-from tracklog.event import Body, Envelope, Event, Finding
-from tracklog.fact import (
+from tracklog.model.event import Body, Envelope, Event, Finding
+from tracklog.model.fact import (
     Answered,
     Asked,
     Began,

@@ -31,7 +31,7 @@ from tracklog.dialects.openwop.spelling import (
     slots,
     turn_of,
 )
-from tracklog.event import Body, Event, Finding, Level
+from tracklog.model.event import Body, Event, Finding, Level
 
 THRESHOLD = 0.7
 TOKENS = 512

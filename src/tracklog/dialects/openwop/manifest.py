@@ -8,7 +8,7 @@ from tracklog.dialects import Share
 from tracklog.dialects.openwop.catalog import MANIFEST_ID
 from tracklog.dialects.openwop.findings import finding
 from tracklog.dialects.openwop.shapes import Closed, Flag, ModelClass, Name, Object, distinct
-from tracklog.event import Body, Finding
+from tracklog.model.event import Body, Finding
 
 
 class MemoryShape(Closed):

@@ -9,8 +9,8 @@ from tracklog.dialects import Scene, millis
 from tracklog.dialects.openwop.catalog import HOST_ID, MANIFEST_ID, SUPPRESSED, TYPES
 from tracklog.dialects.openwop.findings import SECRET, THRESHOLD
 from tracklog.dialects.openwop.shapes import KINDS
-from tracklog.event import Body, Event
-from tracklog.fact import (
+from tracklog.model.event import Body, Event
+from tracklog.model.fact import (
     Answered,
     Asked,
     Began,

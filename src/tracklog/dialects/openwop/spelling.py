@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tracklog.event import Body
+from tracklog.model.event import Body
 
 TURNS = {
     "conversation.opened": "initialTurn",

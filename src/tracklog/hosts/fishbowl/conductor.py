@@ -14,12 +14,9 @@ from typing import Any
 
 import orjson
 
-from tracklog.check import understood
+from tracklog.dialects.checking import understood
 from tracklog.dialects.fishbowl import Frame, dialect
-from tracklog.errors import TapeMiss, TracklogError
-from tracklog.event import Body
-from tracklog.frame import Record, stamp
-from tracklog.home import Home
+from tracklog.home.home import Home
 from tracklog.hosts.fishbowl import finale, judge
 from tracklog.hosts.fishbowl.agents import take_turn
 from tracklog.hosts.fishbowl.governor import BudgetExceeded
@@ -29,6 +26,9 @@ from tracklog.hosts.fishbowl.models import Model, ModelFailed, Prompt
 from tracklog.hosts.fishbowl.scenario import Scenario
 from tracklog.hosts.fishbowl.state import SKIPPED, State
 from tracklog.hosts.fishbowl.taping import Show
+from tracklog.journal.frame import Record, stamp
+from tracklog.model.errors import TapeMiss, TracklogError
+from tracklog.model.event import Body
 
 CONDUCTOR = "conductor"
 _NAP = 0.1

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from tracklog.errors import TracklogError
-from tracklog.event import Body
 from tracklog.hosts.fishbowl.manifest import Manifest
 from tracklog.hosts.fishbowl.memory import Remark
+from tracklog.model.errors import TracklogError
+from tracklog.model.event import Body
 
 OFFLINE = "offline:"
 """What the endpoint of a player begins with that needs no server."""

@@ -10,16 +10,16 @@ import orjson
 
 from tracklog.collector import logs
 from tracklog.dialects.fishbowl import dialect
-from tracklog.disk import Disk, write_file
-from tracklog.errors import TracklogError, UnknownName
 from tracklog.hosts import Leases, NotBegun, Program, Wanted
 from tracklog.hosts._children import Children
 from tracklog.hosts.fishbowl import show
 from tracklog.hosts.fishbowl.models import OFFLINE
 from tracklog.hosts.fishbowl.scenario import BadScenario, Scenario, load
+from tracklog.journal.disk import Disk, write_file
+from tracklog.model.errors import TracklogError, UnknownName
 
 if TYPE_CHECKING:
-    from tracklog.home import Home
+    from tracklog.home.home import Home
 
 
 class Stage:

@@ -11,7 +11,6 @@ import orjson
 import yaml
 from pydantic import Field, ValidationError
 
-from tracklog.errors import TracklogError
 from tracklog.hosts.fishbowl.governor import Limits
 from tracklog.hosts.fishbowl.manifest import (
     ENGINE_ACTORS,
@@ -24,6 +23,7 @@ from tracklog.hosts.fishbowl.manifest import (
     Positive,
     Strict,
 )
+from tracklog.model.errors import TracklogError
 
 SPY = "spy"
 """The label that means the hidden side where none is named."""

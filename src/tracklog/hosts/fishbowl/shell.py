@@ -17,7 +17,7 @@ from tracklog.cli import _home
 from tracklog.cli import _terminal as terminal
 from tracklog.cli._tapes import say_report, tape_options
 from tracklog.cli._verbs import Verbs
-from tracklog.event import Body
+from tracklog.model.event import Body
 
 if TYPE_CHECKING:
     from tracklog.hosts.fishbowl.scenario import Scenario
@@ -80,14 +80,14 @@ def play(
     on_miss: Any,
 ) -> None:
     """Play SCENARIO; Ctrl-C ends the run, and says so on record."""
-    from tracklog import tape as tapes  # noqa: PLC0415  # slow to import
     from tracklog.dialects.fishbowl import dialect  # noqa: PLC0415
-    from tracklog.errors import TapeMiss  # noqa: PLC0415
     from tracklog.hosts._notes import put  # noqa: PLC0415
     from tracklog.hosts.fishbowl import show  # noqa: PLC0415
     from tracklog.hosts.fishbowl.governor import BudgetExceeded  # noqa: PLC0415
     from tracklog.hosts.fishbowl.scenario import load  # noqa: PLC0415
     from tracklog.hosts.fishbowl.taping import Show  # noqa: PLC0415
+    from tracklog.model.errors import TapeMiss  # noqa: PLC0415
+    from tracklog.recording import tape as tapes  # noqa: PLC0415  # slow to import
 
     piece = load(scenario)
     _say_unheeded(piece)

@@ -7,12 +7,9 @@ from contextlib import contextmanager
 
 import orjson
 
-from tracklog.check import understood
+from tracklog.dialects.checking import understood
 from tracklog.dialects.fishbowl import dialect
-from tracklog.errors import NoSuchRun, TracklogError
-from tracklog.event import Body
-from tracklog.frame import stamp
-from tracklog.home import Home
+from tracklog.home.home import Home
 from tracklog.hosts import Leases, RunOver
 from tracklog.hosts._endpoint import is_endpoint
 from tracklog.hosts.fishbowl.conductor import Conductor, Pen
@@ -21,6 +18,9 @@ from tracklog.hosts.fishbowl.offline import Offline
 from tracklog.hosts.fishbowl.scenario import BadScenario, Fault, Scenario
 from tracklog.hosts.fishbowl.state import STOP
 from tracklog.hosts.fishbowl.taping import Show
+from tracklog.journal.frame import stamp
+from tracklog.model.errors import NoSuchRun, TracklogError
+from tracklog.model.event import Body
 
 TOGETHER = 128
 """How many events of an offline cast are kept at once when nobody wants to watch."""

@@ -4,11 +4,11 @@ from datetime import datetime
 from typing import Any
 
 from tracklog.dialects import number
-from tracklog.event import Body
 from tracklog.hosts.fishbowl.governor import Governor
 from tracklog.hosts.fishbowl.manifest import REFLECTION, VERDICT
 from tracklog.hosts.fishbowl.memory import Mind, Remark
 from tracklog.hosts.fishbowl.scenario import Scenario
+from tracklog.model.event import Body
 
 SKIPPED = "turn.skipped"
 """The conductor's word for a turn that came to nothing: the player failed, or overstepped."""

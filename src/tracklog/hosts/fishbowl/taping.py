@@ -7,17 +7,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tracklog.check import understood
+from tracklog.dialects.checking import understood
 from tracklog.dialects.fishbowl import dialect
-from tracklog.errors import TapeMiss
-from tracklog.event import Body
-from tracklog.home import Home
+from tracklog.home.home import Home
 from tracklog.hosts.fishbowl.manifest import REFLECTION
 from tracklog.hosts.fishbowl.memory import Remark
 from tracklog.hosts.fishbowl.models import Model, ModelFailed, Prompt, Reply
 from tracklog.hosts.fishbowl.scenario import Scenario
 from tracklog.hosts.fishbowl.state import SKIPPED, State
-from tracklog.tape import By, OnMiss, Recorded, Tape, anybodys, recorded_in
+from tracklog.model.errors import TapeMiss
+from tracklog.model.event import Body
+from tracklog.recording.tape import By, OnMiss, Recorded, Tape, anybodys, recorded_in
 
 VISITOR = "visitor"
 METERS = ("_tokens", "_cost_usd", "_calls")

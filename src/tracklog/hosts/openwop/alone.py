@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracklog import tape as tapes
 from tracklog.cli import _terminal as terminal
-from tracklog.errors import TracklogError
-from tracklog.event import Body
 from tracklog.folds import short
 from tracklog.hosts import Wanted
+from tracklog.model.errors import TracklogError
+from tracklog.model.event import Body
+from tracklog.recording import tape as tapes
 
 if TYPE_CHECKING:
     from tracklog.hosts.openwop.engine import Engine

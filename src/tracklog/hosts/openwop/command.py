@@ -13,11 +13,11 @@ import click
 from tracklog.cli import _home
 from tracklog.cli._tapes import say_report, tape_options
 from tracklog.cli._verbs import Verbs, given
-from tracklog.errors import TracklogError
+from tracklog.model.errors import TracklogError
 
 if TYPE_CHECKING:
     from tracklog.collector.guard import Guard
-    from tracklog.home import Home
+    from tracklog.home.home import Home
     from tracklog.hosts.openwop.http import App
     from tracklog.hosts.openwop.settings import Settings
 
@@ -143,7 +143,7 @@ def serve(
     from tracklog.cli.serve import long_enough, token_of  # noqa: PLC0415  # slow to import
     from tracklog.collector import guard, logs, server  # noqa: PLC0415
     from tracklog.collector.app import Collector  # noqa: PLC0415
-    from tracklog.home import Home  # noqa: PLC0415
+    from tracklog.home.home import Home  # noqa: PLC0415
 
     token = long_enough(token_of(), host)
     made = token is None and secrets.token_urlsafe(24)

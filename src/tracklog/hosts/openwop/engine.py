@@ -10,9 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tracklog.collector import logs
-from tracklog.errors import Overtaken, TracklogError
-from tracklog.frame import stamp
-from tracklog.home import Home
+from tracklog.home.home import Home
 from tracklog.hosts import Leases
 from tracklog.hosts._notes import note
 from tracklog.hosts.openwop.agents import Agents
@@ -31,7 +29,9 @@ from tracklog.hosts.openwop.settings import ENGINE, Settings
 from tracklog.hosts.openwop.taping import tape_for
 from tracklog.hosts.openwop.tools import Hooks
 from tracklog.hosts.openwop.workflows import Workflows
-from tracklog.tape import Tape
+from tracklog.journal.frame import stamp
+from tracklog.model.errors import Overtaken, TracklogError
+from tracklog.recording.tape import Tape
 
 KEPT = 2000
 """Runs whose events are held in memory, at most, those that somebody needs aside."""

@@ -5,7 +5,6 @@ from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tracklog.event import Body
 from tracklog.hosts.openwop.definitions import Definition, Node
 from tracklog.hosts.openwop.ends import (
     Again,
@@ -18,7 +17,8 @@ from tracklog.hosts.openwop.ends import (
 )
 from tracklog.hosts.openwop.runlog import TERMINAL, RunLog, line_of
 from tracklog.hosts.openwop.telling import DIVERGED, Telling
-from tracklog.tape import LABEL, Tape, report
+from tracklog.model.event import Body
+from tracklog.recording.tape import LABEL, Tape, report
 
 if TYPE_CHECKING:
     from tracklog.hosts.openwop.engine import Engine

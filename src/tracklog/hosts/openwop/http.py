@@ -17,7 +17,6 @@ from tracklog.collector import bodies, logs
 from tracklog.collector.guard import Guard
 from tracklog.collector.limits import Limits
 from tracklog.collector.trouble import ClientGone, Trouble
-from tracklog.errors import NotAppended, TracklogError, UnknownName
 from tracklog.hosts import NotBegun, Program, Wanted
 from tracklog.hosts.openwop.definitions import Refused
 from tracklog.hosts.openwop.ends import BadAnswer
@@ -34,6 +33,7 @@ from tracklog.hosts.openwop.seams import toolhooks
 from tracklog.hosts.openwop.settings import VERBOSITIES, Key, digest, discovery, etag
 from tracklog.hosts.openwop.streams import MODES, Stream
 from tracklog.hosts.openwop.surface import ROUTES, openapi
+from tracklog.model.errors import NotAppended, TracklogError, UnknownName
 
 STATUS = {
     "validation_error": 400,

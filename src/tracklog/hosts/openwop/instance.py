@@ -5,7 +5,7 @@ import time
 import uuid
 from pathlib import Path
 
-from tracklog.errors import TracklogError
+from tracklog.model.errors import TracklogError
 
 
 def instance_of(home: Path) -> str:

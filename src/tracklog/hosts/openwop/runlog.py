@@ -8,21 +8,21 @@ from typing import Any
 
 import orjson
 
-from tracklog.check import understand
 from tracklog.dialects import tracklog as native
+from tracklog.dialects.checking import understand
 from tracklog.dialects.openwop import dialect as openwop
-from tracklog.errors import NoSuchRun
-from tracklog.event import Body
-from tracklog.fact import Asked
-from tracklog.frame import Run
-from tracklog.home import Home
+from tracklog.home.home import Home
 from tracklog.hosts import RunOver
 from tracklog.hosts._notes import put
 from tracklog.hosts.openwop.agents import narrow
 from tracklog.hosts.openwop.settings import LOG_VERSION, SYSTEM
-from tracklog.journal import Journal
-from tracklog.lines import mended
-from tracklog.replay import facts_of
+from tracklog.journal.frame import Run
+from tracklog.journal.journal import Journal
+from tracklog.model.errors import NoSuchRun
+from tracklog.model.event import Body
+from tracklog.model.fact import Asked
+from tracklog.model.lines import mended
+from tracklog.reading.replay import facts_of
 
 FAMILY = "openwop"
 TERMINAL = {"run.completed": "completed", "run.failed": "failed", "run.cancelled": "cancelled"}

@@ -10,7 +10,7 @@ import orjson
 import yaml
 
 from tracklog import __version__
-from tracklog.errors import TracklogError
+from tracklog.model.errors import TracklogError
 
 PROTOCOL = "1.0"
 ENGINE = 1

@@ -4,8 +4,6 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tracklog.errors import TapeMiss
-from tracklog.event import Body
 from tracklog.hosts.openwop.agents import Ref, context_key
 from tracklog.hosts.openwop.checking import faults_of
 from tracklog.hosts.openwop.definitions import PROMPT, Node
@@ -22,7 +20,9 @@ from tracklog.hosts.openwop.tools import (
     invoke,
     unknown_end,
 )
-from tracklog.tape import Recorded
+from tracklog.model.errors import TapeMiss
+from tracklog.model.event import Body
+from tracklog.recording.tape import Recorded
 
 DEEPEST = 16
 """Runs inside runs."""

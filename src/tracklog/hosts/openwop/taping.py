@@ -7,14 +7,14 @@ from typing import Any
 
 import orjson
 
-from tracklog.errors import TapeMiss
-from tracklog.event import Body
-from tracklog.home import Home
+from tracklog.home.home import Home
 from tracklog.hosts.openwop.definitions import PROMPT, SUPERVISOR, TOOL
 from tracklog.hosts.openwop.models import Reply
 from tracklog.hosts.openwop.runlog import RunLog
-from tracklog.tape import Recorded, Tape, anybodys
-from tracklog.tape import recorded_in as recorded_in_any
+from tracklog.model.errors import TapeMiss
+from tracklog.model.event import Body
+from tracklog.recording.tape import Recorded, Tape, anybodys
+from tracklog.recording.tape import recorded_in as recorded_in_any
 
 PERSON, CHILD = "person", "call"
 MODEL_FAILED = "model_failed"

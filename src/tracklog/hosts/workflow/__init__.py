@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import click
 
     from tracklog.collector.guard import Guard
-    from tracklog.home import Home
+    from tracklog.home.home import Home
     from tracklog.hosts import Mounted
 
 

@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from tracklog.hosts.workflow import processes, values
-from tracklog.hosts.workflow.flow import Agent
-from tracklog.providers import (
+from tracklog.formats.providers import (
     Normaliser,
     Provider,
     Status,
@@ -20,9 +18,11 @@ from tracklog.providers import (
     provider_of,
     provider_that_opens,
 )
-from tracklog.recorder import NullRecorder
-from tracklog.recorder.scopes import Scope
-from tracklog.tape import Recorded, Tape
+from tracklog.hosts.workflow import processes, values
+from tracklog.hosts.workflow.flow import Agent
+from tracklog.recording.recorder import NullRecorder
+from tracklog.recording.recorder.scopes import Scope
+from tracklog.recording.tape import Recorded, Tape
 
 KEPT = 1 << 20
 """Bytes of plain output that are kept at its beginning, and as many at its end."""

@@ -14,13 +14,13 @@ import click
 from tracklog.cli import _home
 from tracklog.cli._tapes import say_report, tape_options
 from tracklog.cli._verbs import Verbs, given
-from tracklog.errors import TracklogError
+from tracklog.model.errors import TracklogError
 
 if TYPE_CHECKING:
     from tracklog.hosts.workflow.engine import Outcome
     from tracklog.hosts.workflow.flow import Loaded
     from tracklog.hosts.workflow.past import Past
-    from tracklog.tape import Tape
+    from tracklog.recording.tape import Tape
 
 CODES = {"ok": 0, "failed": 1, "timeout": 124, "cancelled": 130}
 
@@ -130,9 +130,9 @@ class _Host:
 
     def report(self, source: str) -> dict[str, Any]:
         """How the tape came out; it is noted beside the run, too."""
-        from tracklog import tape as tapes  # noqa: PLC0415  # slow to import
         from tracklog.dialects import awf  # noqa: PLC0415
         from tracklog.hosts._notes import put  # noqa: PLC0415
+        from tracklog.recording import tape as tapes  # noqa: PLC0415  # slow to import
 
         told = tapes.report(self.tapes)
         if self._record:
@@ -146,7 +146,7 @@ class _Host:
         from tracklog.hosts.workflow.engine import Outcome  # noqa: PLC0415  # slow to import
         from tracklog.hosts.workflow.past import Past  # noqa: PLC0415
         from tracklog.hosts.workflow.processes import end_leftovers, guarded  # noqa: PLC0415
-        from tracklog.recorder import NullRecorder, Recorder  # noqa: PLC0415
+        from tracklog.recording.recorder import NullRecorder, Recorder  # noqa: PLC0415
 
         if not self._keeper.take(self._run_id):
             raise TracklogError(f"{self._run_id} is being run by another host", "wait for its end")

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tracklog.errors import TracklogError
 from tracklog.hosts.workflow import processes, router, values
 from tracklog.hosts.workflow.agents import Answer, Asking, CommandAgent, Kept, Question
 from tracklog.hosts.workflow.audit import Audit
@@ -42,9 +41,10 @@ from tracklog.hosts.workflow.flow import (
 from tracklog.hosts.workflow.past import Address, Past, address, lane
 from tracklog.hosts.workflow.router import Router
 from tracklog.hosts.workflow.served import ServedAgent
-from tracklog.recorder import NullRecorder, Recorder
-from tracklog.recorder.scopes import CallWorkflow, Scope, Status, Step
-from tracklog.tape import Tape
+from tracklog.model.errors import TracklogError
+from tracklog.recording.recorder import NullRecorder, Recorder
+from tracklog.recording.recorder.scopes import CallWorkflow, Scope, Status, Step
+from tracklog.recording.tape import Tape
 
 DEEPEST = 16
 """Flows that may call each other in a row."""

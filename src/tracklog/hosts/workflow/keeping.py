@@ -9,19 +9,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tracklog.check import understood
 from tracklog.dialects import awf
 from tracklog.dialects import tracklog as native
-from tracklog.errors import NoSuchRun, TracklogError
-from tracklog.frame import Record
-from tracklog.home import Home
+from tracklog.dialects.checking import understood
+from tracklog.formats.exec import admit
+from tracklog.home.home import Home
 from tracklog.hosts import Leases, RunOver
 from tracklog.hosts._notes import put
 from tracklog.hosts.workflow import processes
 from tracklog.hosts.workflow.audit import Audit
 from tracklog.hosts.workflow.past import Past
-from tracklog.recorder import Recorder
-from tracklog.recording import admit
+from tracklog.journal.frame import Record
+from tracklog.model.errors import NoSuchRun, TracklogError
+from tracklog.recording.recorder import Recorder
 
 log = logging.getLogger("tracklog")
 

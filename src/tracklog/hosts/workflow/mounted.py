@@ -8,14 +8,14 @@ import orjson
 
 from tracklog.collector import logs
 from tracklog.dialects import awf
-from tracklog.errors import TracklogError, UnknownName
 from tracklog.hosts import NotBegun, Program, Wanted
 from tracklog.hosts._children import Children
 from tracklog.hosts.workflow.engine import read
 from tracklog.hosts.workflow.flow import Loaded, given
+from tracklog.model.errors import TracklogError, UnknownName
 
 if TYPE_CHECKING:
-    from tracklog.home import Home
+    from tracklog.home.home import Home
 
 
 class Runner:

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tracklog.recorder import Recorder
-from tracklog.tape import Recorded
-from tracklog.transcript.views import Run, Step, load
+from tracklog.recording.recorder import Recorder
+from tracklog.recording.tape import Recorded
+from tracklog.recording.transcript.views import Run, Step, load
 
 Address = tuple[str, tuple[Any, ...]]
 """Which step it is: its path, and where it is in the loops and branches around it."""

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator
 
 from tracklog.dialects import awf
-from tracklog.frame import Run as Named
-from tracklog.home import Home
+from tracklog.home.home import Home
 from tracklog.hosts.workflow.past import address, lane, recorded_in
-from tracklog.tape import By, OnMiss, Recorded, Tape, anybodys
-from tracklog.tape import recorded_in as recorded_in_any
-from tracklog.transcript.reader import Reader, Reading
-from tracklog.transcript.views import Run
+from tracklog.journal.frame import Run as Named
+from tracklog.recording.tape import By, OnMiss, Recorded, Tape, anybodys
+from tracklog.recording.tape import recorded_in as recorded_in_any
+from tracklog.recording.transcript.reader import Reader, Reading
+from tracklog.recording.transcript.views import Run
 
 TapeOf = Callable[[str], Tape | None]
 

@@ -15,9 +15,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from tracklog.errors import TracklogError
-from tracklog.recorder.scopes import Scope
-from tracklog.tape import Tape
+from tracklog.model.errors import TracklogError
+from tracklog.recording.recorder.scopes import Scope
+from tracklog.recording.tape import Tape
 
 Function = Callable[..., Any]
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tracklog.formats.providers import Status, provider
 from tracklog.hosts import _endpoint
 from tracklog.hosts.workflow.agents import (
     Answer,
@@ -22,10 +23,9 @@ from tracklog.hosts.workflow.agents import (
 )
 from tracklog.hosts.workflow.flow import Agent
 from tracklog.hosts.workflow.router import Router, ToolFailed
-from tracklog.providers import Status, provider
-from tracklog.recorder import NullRecorder
-from tracklog.recorder.scopes import Scope
-from tracklog.tape import Tape
+from tracklog.recording.recorder import NullRecorder
+from tracklog.recording.recorder.scopes import Scope
+from tracklog.recording.tape import Tape
 
 MOST_ROUNDS = 32
 """Answers in a row that want a tool called."""

@@ -1,0 +1,497 @@
+"""What ties the records of one run together: what caused each of them, as far as is told.
+
+Causes are read from facts: ids of causes, of tool calls and of questions, handoffs, sub-runs; where
+nothing says it, an agent acts upon what it was told last, and that is said to be by order only.
+"""
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from tracklog.dialects import Dialect
+from tracklog.folds import Told, call_name, said_in, text_of, word
+from tracklog.folds import tree as tree_fold
+from tracklog.home.home import Home
+from tracklog.journal.frame import Record, Run
+from tracklog.journal.journal import Journal
+from tracklog.model.event import Event
+from tracklog.model.fact import (
+    Answered,
+    Asked,
+    Began,
+    Called,
+    Decided,
+    Ended,
+    Fact,
+    Linked,
+    Noted,
+    Returned,
+    Said,
+)
+from tracklog.reading.replay import Counting, event_of, facts_of, names_of, told_of
+
+How = Literal[
+    "call", "question", "message", "parent-call", "cause", "about", "handoff", "sub-run", "order"
+]
+"""What ties an effect to its cause; `order` is a guess, the rest was told."""
+
+RANKS: Mapping[How, int] = {
+    "call": 0, "question": 1, "message": 2, "parent-call": 3, "cause": 4, "about": 5,
+    "handoff": 6, "sub-run": 7, "order": 8,
+}  # fmt: skip  # one row
+LAST_RESORT = 9
+MOST_KEPT = 60_000
+"""Records of stories that are kept to be read on: two kilobytes each."""
+MOST_HEARD = 32
+"""What an agent was told at once, at most: of more, the last are taken for the causes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """A cause that was named and is not kept here."""
+
+    seq: int
+    """The record that names it."""
+    message: str
+
+
+class Tie(NamedTuple):
+    """One end of a tie between two records: the other end, and its kind."""
+
+    seq: int
+    how: How
+
+
+@dataclass(slots=True)
+class Node:
+    """What is remembered of a record."""
+
+    told: Told
+    agent: str | None
+    prompt: bool = False
+    """A person asked for something, or a task was given."""
+    entry: bool = False
+    """The run, or a part of it, began here: what caused it may stand in another run."""
+    start: bool = False
+    """Something began with it: a cause of all that is in it, and the nearest of nothing."""
+    ties: list[Tie] = field(default_factory=list)
+    names: list[tuple[How, str]] = field(default_factory=list)
+    """Causes by name, to be looked up when they are asked for."""
+    called: list[str] = field(default_factory=list)
+    """What it goes by itself."""
+
+
+class _Resolved(NamedTuple):
+    """What a record's causes came to."""
+
+    ties: list[Tie]
+    missing: list[tuple[How, str]]
+
+
+@dataclass(slots=True)
+class _Thread:
+    """What one agent, or one step where nobody is named, was told and has done."""
+
+    fresh: deque[Tie] = field(default_factory=lambda: deque(maxlen=MOST_HEARD))
+    """What it was told since it last acted."""
+    because: list[Tie] = field(default_factory=list)
+    """What it acts upon until it is told something new: its own words, or what it was told."""
+    acted: int = 0
+    asked: int = 0
+
+
+class Story:
+    """The records of one run and what ties them together."""
+
+    def __init__(self, dialects: Mapping[str, Dialect], over: Collection[int] = ()) -> None:
+        """The records that are `over` count no more."""
+        self.over = over
+        self.nodes: dict[int, Node] = {}
+        self.called: dict[str, list[int]] = {}
+        """The records that tell of a call, by every id of it."""
+        self.children: dict[str, int] = {}
+        """The record that began each sub-run."""
+        self._voiced: set[int] = set()
+        self._by: dict[str, str] = {}
+        self._asked: dict[str, int] = {}
+        self._askers: dict[str, str] = {}
+        self._named: dict[str, list[int]] = {}
+        self._threads: dict[str, _Thread] = {}
+        self._common: deque[Tie] = deque(maxlen=MOST_HEARD)
+        self._spoke: dict[str, int] = {}
+        self._last = 0
+        self._began = 0
+        self._steps: set[str] = set()
+        self.unseen: dict[int, list[Unseen]] = {}
+        self._dialects = dialects
+        self._counting = Counting()
+        self._erasures = 0
+        self._settled: dict[int, _Resolved] = {}
+        self._loose: dict[int, _Resolved] = {}
+        """Of those that name a cause: what comes later may be what they name."""
+
+    def hear(self, records: Iterable[Record]) -> bool:
+        """Takes the next records in; whether what was told before still stands.
+
+        If not, something was erased, or other records count no more: it is to be told anew.
+        """
+        known, erasures = bool(self.nodes), self._erasures
+        for record in records:
+            self._hear(record)
+        self._loose.clear()
+        if self.nodes:
+            self.nodes[next(iter(self.nodes))].entry = True
+        erased = known and self._erasures > erasures
+        return not erased and self._counting.standing().over == set(self.over)
+
+    def told_anew(self, records: Iterable[Record]) -> "Story":
+        """The same run, once more from its first record, without those that count no more."""
+        story = Story(self._dialects, self._counting.standing().over)
+        story.hear(records)
+        return story
+
+    def ties(self, seq: int) -> list[Tie]:
+        """What caused a record, as far as this run tells, the most telling first."""
+        return self._resolved(seq).ties
+
+    def missing(self, seq: int) -> list[tuple[How, str]]:
+        """Causes that a record names and that are not in this run."""
+        return self._resolved(seq).missing
+
+    def call(self, id: str) -> int | None:
+        """The record of a call, by its id."""
+        return self.place("call", f"={id}", 0)
+
+    def _hear(self, record: Record) -> None:
+        event = event_of(record, self._dialects)
+        if not isinstance(event, Event):
+            kind = "erased" if record.erased is not None else "not understood"
+            told = Told(*record[:2], *record[3:5], None, kind, None, None, record.dialect)
+            self.nodes[record.seq] = Node(told, None)
+            return
+        dialect = self._dialects[record.dialect]
+        facts = facts_of(dialect, event)[0]
+        told = told_of(record, event)
+        agent = next((each.agent for each in facts if each.agent is not None), event.actor)
+        node = self.nodes[record.seq] = Node(told, word(agent))
+        self._counting.hear(record.seq, dialect, event)
+        if record.seq in self.over:
+            said = "it counts no more: it was told again later, or taken back"
+            self.unseen[record.seq] = [Unseen(record.seq, said)]
+            return
+        node.called = names_of(dialect, event)
+        for name in node.called:
+            self._named.setdefault(name, []).append(record.seq)
+        if event.cause is not None:
+            node.names.append(("cause", event.cause))
+        own = {name for each in facts if type(each) is Called for name in _ids(told, each)}
+        for fact in facts:
+            self._tie(record.seq, node, fact, own)
+        for fact in facts:
+            self._tell(record.seq, told, fact, own)
+
+    def _thread(self, told: Told, fact: Fact) -> _Thread:
+        return self._thread_of(self._name(told, fact))
+
+    def _thread_of(self, name: str) -> "_Thread":
+        thread = self._threads.get(name)
+        if thread is None:
+            thread = self._threads[name] = _Thread()
+        return thread
+
+    def _name(self, told: Told, fact: Fact) -> str:
+        """Whose thread a fact belongs to: the agent's, else that of the call or question, else
+        that of a step which was heard to begin: others are turns of one conversation.
+        """
+        if fact.agent is not None:
+            return f"agent {text_of(fact.agent)}"
+        by: str | None = None
+        if isinstance(fact, Returned):
+            by = self._by.get(call_name(told, fact))
+        elif isinstance(fact, Answered):
+            by = self._askers.get(text_of(fact.question_id))
+        if by is not None:
+            return by
+        step = None if fact.step is None else text_of(fact.step)
+        return f"step {step}" if step in self._steps else ""
+
+    def _tie(self, seq: int, node: Node, fact: Fact, own: set[str]) -> None:
+        """What caused this record, as far as this fact of it says."""
+        match fact:
+            case Said(role="user" | "system" | "world"):
+                if fact.role == "user" and fact.injected is not True and said_in(fact.blocks):
+                    node.prompt = node.entry = True
+                elif fact.role != "user" or fact.injected is True:
+                    self._follow(seq, node, fact)
+            case Said() | Decided():
+                self._act(node, fact, own)
+                if isinstance(fact, Decided) and fact.about is not None:
+                    node.names.append(("about", text_of(fact.about)))
+            case Called():
+                self._act(node, fact, own)
+                node.names += [("message", name) for name in _ids(node.told, fact)]
+                if fact.parent_call_id is not None:
+                    node.names.append(("parent-call", f"={text_of(fact.parent_call_id)}"))
+            case Returned():
+                if (name := call_name(node.told, fact)) not in own:
+                    node.names.append(("call", name))
+            case Asked():
+                self._act(node, fact, own)
+                if fact.call_id is not None:
+                    node.names.append(("call", f"={text_of(fact.call_id)}"))
+            case Answered():
+                self._answer(node, fact)
+            case Linked():
+                if fact.call_id is not None:
+                    node.names.append(("call", f"={text_of(fact.call_id)}"))
+                if fact.kind in ("handoff", "message"):
+                    self._act(node, fact, own)
+                else:
+                    self._follow(seq, node, fact)
+            case Began():
+                if fact.what == "step" and fact.step is not None:
+                    self._steps.add(text_of(fact.step))
+                node.start = True
+                node.prompt = node.prompt or (fact.what != "step" and bool(fact.task))
+                if fact.what == "run":
+                    node.entry = True
+                else:
+                    self._begin(seq, node, fact)
+            case Ended():
+                self._end(seq, node, fact)
+            case Noted(label="erasure"):
+                self._erasures += 1
+                self._follow(seq, node, fact)
+            case _:
+                self._follow(seq, node, fact)
+
+    def _act(self, node: Node, fact: Fact, own: set[str]) -> None:
+        """An agent acts upon what it was told since it acted last, else as it did before."""
+        thread = self._thread(node.told, fact)
+        heard = [tie for tie in self._heard(thread) if not self._is_own(tie, own)]
+        node.ties += heard or self._others(thread, node.told, fact) or thread.because
+        if not node.ties and self._began:
+            node.ties.append(Tie(self._began, "order"))
+
+    def _heard(self, thread: _Thread) -> list[Tie]:
+        if self._common and self._common[-1].seq > thread.acted:
+            common = (tie for tie in self._common if tie.seq > thread.acted)
+            return sorted({*thread.fresh, *common})
+        return sorted(set(thread.fresh)) if len(thread.fresh) > 1 else list(thread.fresh)
+
+    def _is_own(self, tie: Tie, own: set[str]) -> bool:
+        """A message that is told after the calls it made was not caused by what they returned."""
+        names = (name for how, name in self.nodes[tie.seq].names if how == "call")
+        return bool(own) and any(name in own for name in names)
+
+    def _others(self, thread: _Thread, told: Told, fact: Fact) -> list[Tie]:
+        """What others said since it acted last, where nothing was said to it."""
+        me = self._name(told, fact)
+        said = [seq for name, seq in self._spoke.items() if name != me and seq > thread.acted]
+        return [Tie(max(said), "order")] if said and me.startswith("agent ") else []
+
+    def _follow(self, seq: int, node: Node, fact: Fact) -> None:
+        """What changes nothing by itself comes of what came before it in its thread."""
+        if node.ties:
+            return
+        thread = self._thread(node.told, fact)
+        before = self._heard(thread)[-1:] or thread.because[-1:]
+        place = before[0].seq if before else self._began
+        if place and place != seq:
+            node.ties.append(Tie(place, "order"))
+
+    def _begin(self, seq: int, node: Node, fact: Began) -> None:
+        """An agent or a step begins because it was handed over to, or because its run did."""
+        thread = self._thread(node.told, fact)
+        handed = [tie for tie in thread.fresh if tie.how == "handoff"]
+        heard = handed or list(self._common)[-1:]
+        place = self._began
+        node.ties += heard or ([Tie(place, "order")] if place and place != seq else [])
+
+    def _end(self, seq: int, node: Node, fact: Ended) -> None:
+        if fact.what == "run":
+            if self._last:
+                node.ties.append(Tie(self._last, "order"))
+        else:
+            self._follow(seq, node, fact)
+
+    def _answer(self, node: Node, fact: Answered) -> None:
+        question = text_of(fact.question_id)
+        asked = self._asked.get(question)
+        if asked is None and (thread := self._thread(node.told, fact)).asked:
+            # An agent may say only that it was answered, and not what.
+            node.ties.append(Tie(thread.asked, "question"))
+        else:
+            node.names.append(("question", question))
+
+    def _tell(self, seq: int, told: Told, fact: Fact, own: set[str]) -> None:
+        """What the agents of this run know after the fact."""
+        thread = self._thread(told, fact)
+        tie = Tie(seq, "order")
+        match fact:
+            case Said(role="user" | "system" | "world"):
+                if fact.to is not None:
+                    self._thread_of(f"agent {fact.to}").fresh.append(tie)
+                elif fact.role == "world" or self._name(told, fact) == "":
+                    self._common.append(tie)
+                else:
+                    thread.fresh.append(tie)
+            case Said():
+                self._voiced.add(seq)
+                returned = [each for each in thread.fresh if self._is_own(each, own)]
+                self._did(thread, seq, [tie])
+                thread.fresh.extend(returned)
+                if fact.to is not None:
+                    self._thread_of(f"agent {fact.to}").fresh.append(tie)
+                elif fact.role == "assistant":
+                    self._spoke[self._name(told, fact)] = seq
+            case Called():
+                for name in _ids(told, fact):
+                    self._by.setdefault(name, self._name(told, fact))
+                    self.called.setdefault(name, []).append(seq)
+                if thread.acted != seq:
+                    self._did(thread, seq, list(self.nodes[seq].ties))
+            case Decided():
+                self._did(thread, seq, [tie])
+            case Asked():
+                question = text_of(fact.question_id)
+                self._asked[question] = thread.asked = seq
+                self._askers[question] = self._name(told, fact)
+                self._did(thread, seq, [tie])
+            case Returned() | Answered():
+                thread.fresh.append(tie)
+            case Linked(kind="handoff" | "message") if fact.to is not None:
+                taker = self._thread_of(f"agent {fact.to}")
+                taker.fresh.append(Tie(seq, "handoff"))
+            case Linked():
+                self._link(seq, told, fact)
+            case Began():
+                if fact.what == "run":
+                    self._began = self._began or seq
+                    self._common.append(tie)
+                else:  # a new life: what it was told in another one is over
+                    thread.fresh = deque([tie], MOST_HEARD)
+                    thread.because = []
+        if isinstance(fact, Said | Called | Returned | Ended | Decided) or not self._last:
+            self._last = seq
+
+    @staticmethod
+    def _did(thread: _Thread, seq: int, because: list[Tie]) -> None:
+        thread.because = because or thread.because
+        thread.acted = seq
+        thread.fresh.clear()
+
+    def _link(self, seq: int, told: Told, fact: Linked) -> None:
+        child = tree_fold.key_of(fact.child, told.family)
+        if child is not None and fact.kind == "sub-run":
+            self.children.setdefault(child, seq)
+
+    def _resolved(self, seq: int) -> "_Resolved":
+        known = self._settled.get(seq) or self._loose.get(seq)
+        if known is None:
+            node = self.nodes[seq]
+            known = self._resolve(seq, node)
+            (self._loose if node.names else self._settled)[seq] = known
+        return known
+
+    def _resolve(self, seq: int, node: Node) -> "_Resolved":
+        """Names become places; what was named and not seen is noted."""
+        if node.prompt and not node.start:
+            return _Resolved([], [])  # a person began something new here
+        ties, missing = list(node.ties), []
+        for how, name in node.names:
+            place = self.place(how, name, seq)
+            if place is not None and place != seq:
+                ties.append(Tie(place, how))
+            elif place is None and how not in ("message", "about"):
+                missing.append((how, name))
+        return _Resolved(self._ranked(seq, ties), missing)
+
+    def place(self, how: How, name: str, seq: int) -> int | None:
+        """The record of this run that another names, by its kind of tie."""
+        match how:
+            case "call" | "parent-call":
+                return _before(self.called.get(name), seq)
+            case "message":
+                return self._message(name, seq)
+            case "question":
+                return self._asked.get(name)
+            case "about":
+                found = _before(self._named.get(name), seq)
+                return _before(self.called.get(f"={name}"), seq) if found is None else found
+            case _:
+                return _before(self._named.get(name), seq)
+
+    def _message(self, name: str, seq: int) -> int | None:
+        """The message that made a call, where the call is told once more by itself."""
+        if seq in self._voiced:
+            return None
+        told = self.called.get(name, [])
+        voiced = (each for each in told if each in self._voiced)
+        return next(voiced, told[0] if told and told[0] < seq else None)
+
+    def _ranked(self, seq: int, ties: list[Tie]) -> list[Tie]:
+        """The ties without copies, the most telling first.
+
+        Where something happened is no nearer a cause than what was said there meanwhile.
+        """
+        if len(ties) < 2:
+            return [tie for tie in ties if tie.seq != seq]
+        best: dict[int, How] = {}
+        for place, how in ties:
+            if place != seq and (place not in best or RANKS[how] < RANKS[best[place]]):
+                best[place] = how
+        latest = max(best, default=0)
+
+        def rank(tie: Tie) -> tuple[int, int]:
+            start = self.nodes[tie.seq].start and tie.seq < latest
+            return (LAST_RESORT if start else RANKS[tie.how], -tie.seq)
+
+        return sorted((Tie(*each) for each in best.items()), key=rank)
+
+
+def _before(places: list[int] | None, seq: int = 0) -> int | None:
+    """Of some places the last before a record; the first, where none is."""
+    if not places:
+        return None
+    return max((place for place in places if place < seq), default=places[0])
+
+
+def _ids(told: Told, fact: Called) -> Iterator[str]:
+    yield call_name(told, fact)
+    if fact.provider_call_id is not None:
+        yield f"={text_of(fact.provider_call_id)}"
+
+
+class Stories:
+    """The runs that were asked about last, read on from where they were; `lock` is held meanwhile."""
+
+    def __init__(self, journal: Journal, dialects: Mapping[str, Dialect]) -> None:
+        self._journal, self._dialects = journal, dialects
+        self._kept: OrderedDict[Run, Story] = OrderedDict()
+        self.lock = threading.Lock()
+
+    def tell(self, run: Run) -> Story:
+        """A run up to its last record."""
+        story = self._kept.pop(run, None)
+        if story is None or next(iter(story.nodes)) < self._journal.first:
+            story = Story(self._dialects)
+        after = next(reversed(story.nodes), 0)
+        if not story.hear(self._journal.records(after, run)):
+            story = story.told_anew(self._journal.records(run=run))
+        if 0 < len(story.nodes) <= MOST_KEPT:
+            self._kept[run] = story
+            while sum(len(each.nodes) for each in self._kept.values()) > MOST_KEPT:
+                self._kept.popitem(last=False)
+        return story
+
+
+def stories(home: Home) -> Stories:
+    """The stories of a home, shared by everybody who asks it."""
+    return home.cache(_stories)
+
+
+def _stories(home: Home) -> Stories:
+    return Stories(home.journal, home.dialects)

@@ -1,0 +1,157 @@
+"""Looks over a home: what is wrong, and the command that mends it."""
+
+import getpass
+import os
+import platform
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from shlex import quote
+from typing import Literal, NamedTuple
+
+from tracklog import __version__
+from tracklog.home.home import Home
+from tracklog.journal.frame import stamp
+from tracklog.journal.segments import check_format, quarantine
+from tracklog.journal.verify import verify
+from tracklog.model.errors import TracklogError
+
+LOW = 1 << 30
+"""Free bytes below which a disk is called nearly full."""
+
+
+class Check(NamedTuple):
+    """One thing that was looked at."""
+
+    name: str
+    state: Literal["ok", "warning", "error"]
+    message: str
+    mend: str = ""
+    """The command that mends it, or what to do."""
+
+
+def doctor(home: Path, now: float) -> Iterator[Check]:
+    """Every check, in order; a home that is not there is no error."""
+    yield Check("version", "ok", f"tracklog {__version__}, Python {platform.python_version()}")
+    here = _home(home)
+    yield here
+    if here.state != "ok":
+        return
+    yield _permissions(home)
+    yield _space(home)
+    try:
+        report = verify(home)
+    except TracklogError as error:
+        yield Check("chain", "error", error.message, error.hint)
+        return
+    except OSError as error:
+        message = f"{error.filename} cannot be read: {error.strerror}"
+        yield Check("chain", "error", message, f"chmod -R u+rwX {quote(str(home))}")
+        return
+    if report.ok:
+        records = "1 record" if report.records == 1 else f"{report.records:,} records"
+        yield Check("chain", "ok", f"{records} proven")
+        yield from (Check("note", "ok", note) for note in report.notes)
+    else:
+        yield Check("chain", "error", str(report.faults[0]), _mend_chain(home))
+    yield from _inside(home, now)
+
+
+def accept(home: Path, now: float) -> list[Path]:
+    """Accepts what recovery has set aside, on record in the home; the files that were new."""
+    found = quarantine.pieces(home)
+    if found:
+        quarantine.accept(home, found, by=getpass.getuser(), at=stamp(now))
+    return found
+
+
+def _mend_chain(home: Path) -> str:
+    """What to do about records that were changed: nothing can compute them back."""
+    there = quote(str(home))
+    return (
+        f"`tracklog verify --home {there}` names every bad record; copy the folder "
+        f"{quote(str(home / 'journal'))} back from a backup (`tracklog backup` makes one), or, "
+        f"without a backup, `mv {there} {quote(f'{home}.damaged')}` and begin a new record"
+    )
+
+
+def _home(home: Path) -> Check:
+    try:
+        if check_format(home):
+            return Check("home", "ok", str(home))
+    except TracklogError as error:
+        return Check("home", "error", error.message, error.hint)
+    if any((home / "journal").glob("*.jsonl")):
+        mend = f"tracklog record --home {quote(str(home))} </dev/null"
+        return Check("home", "error", f"{home / 'format'} is missing", mend)
+    return Check("home", "warning", f"nothing is recorded at {home} yet", "tracklog import")
+
+
+def _permissions(home: Path) -> Check:
+    loose, closed = [], []
+    for path in (home, *home.rglob("*")):
+        try:
+            mode = path.lstat().st_mode
+        except FileNotFoundError:
+            continue  # others write meanwhile
+        except PermissionError:
+            mode = 0
+        if not stat.S_ISLNK(mode) and stat.S_IMODE(mode) & 0o077:
+            loose.append(path)
+        if not os.access(path, os.R_OK | os.W_OK):
+            closed.append(path)
+    if closed:
+        message = f"{_paths(closed)} cannot be read and written by you"
+        return Check("permissions", "error", message, f"chmod -R u+rwX {quote(str(home))}")
+    if not loose:
+        return Check("permissions", "ok", "for the owner alone")
+    message = f"{_paths(loose)} can be read by others"
+    return Check("permissions", "warning", message, f"chmod -R go-rwx {quote(str(home))}")
+
+
+def _paths(paths: list[Path]) -> str:
+    return str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1:,} more"
+
+
+def _space(home: Path) -> Check:
+    free = shutil.disk_usage(home).free
+    if free > LOW:
+        return Check("space", "ok", f"{free / (1 << 30):,.1f} GiB free")
+    message = f"the disk is nearly full: {free / (1 << 20):,.1f} MiB free"
+    mend = f"make room, or `tracklog prune --older-than 30d --home {quote(str(home))}`"
+    return Check("space", "warning", message, mend)
+
+
+def _inside(home: Path, now: float) -> Iterator[Check]:
+    if torn := quarantine.pieces(home):
+        message = (
+            "a piece was set aside" if len(torn) == 1 else f"{len(torn)} pieces were set aside"
+        )
+        there = quote(str(home))
+        mend = f"`ls -l {there}/quarantine` to look, then `tracklog doctor --accept --home {there}`"
+        yield Check("quarantine", "warning", message, mend)
+    else:
+        yield Check("quarantine", "ok", "nothing was set aside that was not accepted")
+    with Home(home, readonly=True) as opened:
+        last = opened.journal.read(opened.journal.last - 1, 1)
+        yield _index(opened)
+    ahead = bool(last) and last[0].received > stamp(now + 60)
+    if ahead:
+        message = f"the last record was received at {last[0].received}, which is in the future"
+        yield Check("clock", "error", message, "`date -u` shows this machine's clock; set it")
+    else:
+        yield Check("clock", "ok", "not behind the last record")
+
+
+def _index(home: Home) -> Check:
+    there = quote(str(home.path))
+    if not (home.path / "index.db").exists():
+        return Check("index", "ok", "not built yet: the first question builds it")
+    try:
+        cursor, last = home.index.index.cursor, home.journal.last
+    except TracklogError as error:
+        return Check("index", "warning", error.message, f"tracklog rebuild --home {there}")
+    if cursor == last:
+        return Check("index", "ok", f"up to the last record, {last:,}")
+    return Check("index", "ok", f"up to record {cursor:,} of {last:,}: it catches up when asked")

@@ -1,0 +1,144 @@
+"""List prices by model and day, for spends whose source reports no cost; a home may have its own.
+
+What is computed here is an estimate and is always said to be one: contracts, batches and tiers
+differ. A model that is not in the table has no price, and a day before its first one neither.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from tracklog.model.errors import TracklogError
+
+MILLION = 10**6
+OWN = "prices.json"
+"""The file in a home whose prices come before ours."""
+HINT = (
+    'it holds {"models": {"a-model": [{"from": "2026-01-31", "input": 3, "output": 15, '
+    '"cache_read": 0.3, "cache_write": 3.75, "cache_write_1h": 6}]}}, in dollars per million tokens'
+)
+
+_FOUND = 10_000  # prices by model and day that are held at most
+_DATE = re.compile(r"-(?:20[0-9]{2}-?[01][0-9]-?[0-3][0-9]|latest)$")
+
+
+class Price(NamedTuple):
+    """What a model costs from a day on, in billionths of a dollar per token."""
+
+    day: str
+    input: int
+    output: int
+    cache_read: int | None
+    cache_write: int | None
+    cache_write_1h: int | None = None
+    """Of what is kept for an hour; where it has no price of its own, it is written like the rest."""
+    above: "tuple[int, Price] | None" = None
+    """From so many input tokens on, another price."""
+
+
+class Cost(NamedTuple):
+    """What a spend costs by the list, in billionths of a dollar."""
+
+    amount: int
+    complete: bool
+    """Else it is a lower bound: something was spent whose price is not known."""
+
+
+class Prices:
+    """The prices that are known, ours and those of a home."""
+
+    def __init__(self, models: Mapping[str, list[Price]], as_of: str) -> None:
+        self._models = models
+        self._found: dict[tuple[str | None, str], Price | None] = {}
+        self.as_of = as_of
+        """The day on which the list was read."""
+
+    def cost(self, model: str | None, amounts: Mapping[str, int], day: str) -> Cost | None:
+        """What a spend comes to; None where the model has no price on that day."""
+        found = self._found
+        if (model, day) not in found:
+            if len(found) >= _FOUND:
+                found = self._found = {}
+            found[model, day] = self._price(model, day)
+        price = found[model, day]
+        given, output = amounts.get("input_tokens"), amounts.get("output_tokens")
+        if price is None or (given is None and output is None):
+            return None
+        if price.above and (given or 0) > price.above[0]:
+            price = price.above[1]
+        read, written = amounts.get("cached_tokens", 0), amounts.get("cache_write_tokens", 0)
+        complete = given is not None and output is not None
+        total = (output or 0) * price.output
+        if price.cache_write is None:
+            written = 0  # billed as what it is: input
+        else:
+            longer = min(written, amounts.get("cache_write_1h_tokens", 0))
+            each = price.cache_write if price.cache_write_1h is None else price.cache_write_1h
+            total += (written - longer) * price.cache_write + longer * each
+        if price.cache_read is not None:
+            total += read * price.cache_read
+        complete = complete and not (read and price.cache_read is None)
+        total += max(0, (given or 0) - read - written) * price.input
+        return Cost(total, complete)
+
+    def _price(self, model: str | None, day: str) -> Price | None:
+        known = next((self._models[name] for name in names(model) if name in self._models), [])
+        held = [price for price in known if price.day <= day]
+        return held[-1] if held else None
+
+
+def names(model: str | None) -> list[str]:
+    """The names under which a model may stand in the list, the most exact first."""
+    if not model:
+        return []
+    last = model.lower().partition("?")[0].rpartition("/")[2]
+    plain = _DATE.sub("", last)
+    return list(dict.fromkeys((last, plain, last.replace(".", "-"), plain.replace(".", "-"))))
+
+
+def load(home: Path | None = None) -> Prices:
+    """Our list, and a home's own before it; the same object as long as both lists are the same."""
+    path = home / OWN if home else None
+    return _load(path, path.read_bytes() if path is not None and path.exists() else None)
+
+
+@lru_cache(maxsize=16)
+def _load(path: Path | None, content: bytes | None) -> Prices:
+    ours = orjson.loads(files("tracklog").joinpath(OWN).read_bytes())
+    models = {name: _listed(rows) for name, rows in ours["models"].items()}
+    as_of = ours["as_of"]
+    if content is not None:
+        try:
+            own = orjson.loads(content)
+            models |= {name.lower(): _listed(rows) for name, rows in own["models"].items()}
+            as_of = own.get("as_of") or as_of
+        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise TracklogError(f"{path} is no list of prices: {error!r}", HINT) from None
+    return Prices(models, as_of)
+
+
+def _listed(rows: list[dict[str, Any]]) -> list[Price]:
+    return sorted((_price(row, str(row["from"])) for row in rows), key=lambda price: price.day)
+
+
+def _price(row: dict[str, Any], day: str) -> Price:
+    above = row.get("above")
+    return Price(
+        day,
+        _nano(row["input"]),
+        _nano(row["output"]),
+        None if row.get("cache_read") is None else _nano(row["cache_read"]),
+        None if row.get("cache_write") is None else _nano(row["cache_write"]),
+        None if row.get("cache_write_1h") is None else _nano(row["cache_write_1h"]),
+        None if above is None else (int(above["tokens"]), _price(above, day)),
+    )
+
+
+def _nano(dollars: float) -> int:
+    """Dollars per million tokens in billionths of a dollar per token."""
+    return round(dollars * 10**9 / MILLION)

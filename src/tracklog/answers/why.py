@@ -1,0 +1,305 @@
+"""Why something happened: from an event back to the prompt that caused it, and on to what it caused.
+
+Causes are read from facts: ids of causes, of tool calls and of questions, handoffs, sub-runs; where
+nothing says it, an agent acts upon what it was told last, and that is said to be by order only.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from tracklog.answers.causality import How, Node, Story, Tie, Unseen, stories
+from tracklog.answers.phrases import words
+from tracklog.answers.related import kin
+from tracklog.folds import run_of, short
+from tracklog.folds import tree as tree_fold
+from tracklog.home.home import Home
+from tracklog.index.gc_paused import gc_paused
+from tracklog.model.errors import NoSuchRecord
+from tracklog.reading.replay import meaning, picked
+
+MOST_RUNS = 64
+"""Runs that are tied to one, and in which a cause is looked for that it does not hold itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A record on the way, in words."""
+
+    seq: int
+    family: str
+    run: str
+    at: str | None
+    received: str
+    kind: str
+    agent: str | None
+    words: str
+    prompt: bool
+    how: How | None = None
+    """What ties it to `of`; None for the record that was asked about."""
+    of: int | None = None
+    """On the way back the record that it caused; on the way on the record that caused it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """The answer: where it came from, and what came of it."""
+
+    record: Step
+    back: list[Step]
+    """From the cause of the record to the prompt, the nearest first."""
+    ends: Literal["prompt", "start", "unseen"]
+    """Whether the way back ends with a prompt, with something that nothing caused, or at a cause
+    that was not seen."""
+    unseen: list[Unseen]
+    forward: list[Step]
+    """All that it caused, in the order of the journal, sub-runs included."""
+    left_out: dict[str, int]
+    """How many steps in the middle of a way, `back` or `forward`, were left out as asked."""
+
+
+def why(home: Home, key: str, seq: int, most: int | None = None) -> Why:
+    """From a record of a run back to the prompt that caused it, and on to what it caused.
+
+    Of a way with more than `most` steps its two ends are told.
+    """
+    with stories(home).lock, gc_paused():
+        return _why(_Web(home), key, seq, most)
+
+
+def _why(web: "_Web", key: str, seq: int, most: int | None) -> Why:
+    story = web.story(key)
+    if seq not in story.nodes:
+        family, run = run_of(key)
+        hint = f"`tracklog events {run}` shows its records"
+        raise NoSuchRecord(f"record {seq} is not of run {run!r} ({family})", hint)
+    path, ends = web.back(seq)
+    unseen = [note for each in (seq, *(cause for cause, _, _ in path)) for note in web.unseen(each)]
+    onward = sorted(web.forward(seq))
+    left_out = {"back": _cut(path, most), "forward": _cut(onward, most)}
+    said = web.words({seq, *(each[0] for each in path), *(each[0] for each in onward)})
+    return Why(
+        record=web.step(seq, said),
+        back=[web.step(cause, said, how, of) for cause, how, of in path],
+        ends="unseen" if unseen and ends == "start" else ends,
+        unseen=unseen,
+        forward=[web.step(effect, said, how, of) for effect, how, of in onward],
+        left_out=left_out,
+    )
+
+
+def _cut(way: "list[_Way]", most: int | None) -> int:
+    """Takes the middle out of a way that is too long; how many steps these were."""
+    if most is None or len(way) <= most:
+        return 0
+    begin, end = (most + 1) // 2, len(way) - most // 2
+    del way[begin:end]
+    return end - begin
+
+
+_Way = tuple[int, How, int]
+"""A record, what ties it to another, and that other."""
+
+
+class _Web:
+    """The runs that are looked at, each read once and when it is needed."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self._stories: dict[str, Story] = {}
+        self._of: dict[int, str] = {}
+        self._states: dict[str, tree_fold.State] = {}
+        self._tied: set[str] = set()
+        self._nearby: dict[str, list[str]] = {}
+        self._places: dict[tuple[str, str], int | None] = {}
+        self._found: dict[int, list[tuple[Tie, str]]] = {}
+
+    def story(self, key: str) -> Story:
+        if key not in self._stories:
+            story = stories(self.home).tell(run_of(key))
+            self._stories[key] = story
+            self._of.update(dict.fromkeys(story.nodes, key))
+        return self._stories[key]
+
+    def _node(self, seq: int) -> Node:
+        return self._stories[self._of[seq]].nodes[seq]
+
+    def words(self, seqs: Iterable[int]) -> dict[int, str]:
+        """What some records say."""
+        by_run: dict[str, list[int]] = {}
+        for seq in sorted(seqs):
+            by_run.setdefault(self._of[seq], []).append(seq)
+        said: dict[int, str] = {}
+        for key, wanted in by_run.items():
+            for record in picked(self.home.journal, run_of(key), set(wanted)):
+                facts = [fact for _, fact in meaning(record, self.home.dialects)]
+                kind = "" if facts else self._node(record.seq).told.kind
+                said[record.seq] = short(words(facts)) or kind
+        return said
+
+    def step(
+        self, seq: int, said: dict[int, str], how: How | None = None, of: int | None = None
+    ) -> Step:
+        node = self._node(seq)
+        told = node.told
+        return Step(
+            seq, told.family, told.run, told.at, told.received, told.kind, node.agent,
+            said.get(seq, ""), node.prompt, how, of,
+        )  # fmt: skip  # in the order of the fields
+
+    def unseen(self, seq: int) -> list[Unseen]:
+        """What this record names as a cause and is not kept, in its run or in those tied to it."""
+        key = self._of[seq]
+        story = self._stories[key]
+        found = list(story.unseen.get(seq, ()))
+        elsewhere = {(tie.how, name) for tie, name in self._elsewhere(seq)}
+        for how, name in story.missing(seq):
+            if (how, name) not in elsewhere:
+                found.append(Unseen(seq, f"its {how} {name.lstrip('=#')!r} was not seen"))
+        parent = self._parent(key) if story.nodes[seq].entry else None
+        if parent is not None and not self.story(parent).nodes:
+            found.append(Unseen(seq, f"nothing was heard of its parent run {parent}"))
+        return found
+
+    def causes(self, seq: int) -> list[Tie]:
+        """What caused a record, the most telling first; in another run, if its own began there."""
+        key = self._of[seq]
+        story = self._stories[key]
+        ties = [*(tie for tie, _ in self._elsewhere(seq)), *story.ties(seq)]
+        if story.nodes[seq].entry and (parent := self._parent(key)) is not None:
+            place = self._place_in(parent, key)
+            if place is not None:
+                ties.append(Tie(place, "sub-run"))
+        return ties
+
+    def back(self, seq: int) -> tuple[list[_Way], Literal["prompt", "start"]]:
+        """The way to a prompt along the most telling ties; else as far as they lead."""
+        seen, way = {seq}, [seq]
+        ties: list[_Way] = []
+        left = [iter(self.causes(seq))]
+        longest: list[_Way] | None = None
+        while left:
+            tie = next((each for each in left[-1] if each.seq not in seen), None)
+            if tie is None:
+                if longest is None:
+                    longest = list(ties)
+                if self._node(way[-1]).prompt and not self.causes(way[-1]):
+                    return ties, "prompt"
+                left.pop()
+                way.pop()
+                if ties:
+                    ties.pop()
+                continue
+            seen.add(tie.seq)
+            ties.append((tie.seq, tie.how, way[-1]))
+            way.append(tie.seq)
+            left.append(iter(self.causes(tie.seq)))
+        return longest or [], "start"
+
+    def forward(self, seq: int) -> list[_Way]:
+        """All that a record caused, each with what ties it to a cause on the way."""
+        effects: dict[int, list[Tie]] = {}
+        looked = set[str]()
+        found: dict[int, _Way] = {}
+        ahead = deque([seq])
+        reached = set[str]()
+        while ahead:
+            cause = ahead.popleft()
+            if (key := self._of[cause]) not in reached:
+                reached.add(key)
+                for near in [key, *self._near(key)]:
+                    if near not in looked:
+                        looked.add(near)
+                        self._invert(near, effects)
+            for far in self._caused(cause) - looked:
+                looked.add(far)
+                self._invert(far, effects)
+            for effect, how in effects.get(cause, ()):
+                if effect not in found and effect != seq:
+                    found[effect] = (effect, how, cause)
+                    ahead.append(effect)
+        return list(found.values())
+
+    def _invert(self, key: str, effects: dict[int, list[Tie]]) -> None:
+        for seq in self.story(key).nodes:
+            for place, how in self.causes(seq):
+                effects.setdefault(place, []).append(Tie(seq, how))
+
+    def _caused(self, seq: int) -> set[str]:
+        """The runs that name a record as a cause, whether or not anything ties them to its run."""
+        names = self._node(seq).called
+        return {":".join(run) for name in names for run in self.home.index.caused_by(name)}
+
+    def _elsewhere(self, seq: int) -> list[tuple[Tie, str]]:
+        """Causes that are named here and stand in another run: one that is tied to this one, or the
+        only one that has an event of that name.
+        """
+        if seq not in self._found:
+            key = self._of[seq]
+            missing = self._stories[key].missing(seq)
+            ways = ((how, name, self._far_place(key, how, name, seq)) for how, name in missing)
+            self._found[seq] = [(Tie(at, how), name) for how, name, at in ways if at is not None]
+        return self._found[seq]
+
+    def _far_place(self, key: str, how: How, name: str, seq: int) -> int | None:
+        for run in self._near(key):
+            if (place := self.story(run).place(how, name, seq)) is not None:
+                return place
+        policy = self.home.dialects[self._node(seq).told.dialect].policy
+        if how != "cause" or policy.identity != "refuse":  # it names something of its own run
+            return None
+        far = (":".join(run) for run in self.home.index.called(name))
+        places = {self.story(run).place(how, name, seq) for run in far} - {None}
+        return places.pop() if len(places) == 1 else None  # of several it is nobody's to choose
+
+    def _links(self, key: str) -> tuple[tree_fold.Links, tree_fold.Links]:
+        if key not in self._tied:
+            self._states |= kin(self.home.index, [key])
+            self._tied |= {key, *self._states}
+            self._resolve = tree_fold.resolver(self._states)
+            self._tree = tree_fold.links(self._states)
+        return self._tree
+
+    def _parent(self, key: str) -> str | None:
+        """The run that began this one as its sub-run; itself is none, however it is told."""
+        parents = self._links(key)[1].get(key, {})
+        return next(
+            (run for run, kind in parents.items() if kind == "sub-run" and run != key), None
+        )
+
+    def _near(self, key: str) -> list[str]:
+        """The runs that are tied to one, whichever end told it: its parent before the rest."""
+        children, parents = self._links(key)
+        if key in self._nearby:
+            return self._nearby[key]
+        near = [*parents.get(key, {}), *children.get(key, {})]
+        for other, state in self._states.items():
+            near += [other] if any(self._resolve(link[2]) == key for link in state.links) else []
+        own = self._states.get(key)
+        near += [self._resolve(link[2]) for link in own.links] if own else []
+        self._nearby[key] = [run for run in dict.fromkeys(near) if run != key][:MOST_RUNS]
+        return self._nearby[key]
+
+    def _place_in(self, parent: str, child: str) -> int | None:
+        if (parent, child) not in self._places:
+            self._places[parent, child] = self._find_place(parent, child)
+        return self._places[parent, child]
+
+    def _find_place(self, parent: str, child: str) -> int | None:
+        """The record of the parent that began the child: as it says, as the child says, else the
+        last that was heard of it before.
+        """
+        story = self.story(parent)
+        self._links(child)
+        for named, seq in story.children.items():
+            if self._resolve(named) == child:
+                return seq
+        state = self._states.get(child)
+        for _, end, other, _, call in state.links if state else ():
+            if end == "parent" and call is not None and self._resolve(other) == parent:
+                place = story.call(call)
+                if place is not None:
+                    return place
+        first = next(iter(self.story(child).nodes), 0)
+        return max((seq for seq in story.nodes if seq < first), default=None)

@@ -1,0 +1,348 @@
+"""The check at the door: from bytes to an event, or to every reason why not."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from itertools import repeat
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import orjson
+from jsonschema_rs import Draft202012Validator
+
+from tracklog.dialects import Dialect, Shape
+from tracklog.dialects.recognition import Recogniser
+from tracklog.dialects.rules import Lint
+from tracklog.dialects.schemas import schema_of
+from tracklog.model import problems
+from tracklog.model.event import Body, Event, Finding, Passed, Problem, Refusal
+from tracklog.model.lines import CAP, Line, mended
+
+Check = Callable[[bytes], Event | Refusal]
+
+
+class CheckAll(Protocol):
+    """Judges many lines; of those whose body is at hand, that is judged and not read again."""
+
+    def __call__(
+        self, lines: Sequence[bytes], bodies: Sequence[Body | None] | None = None, /
+    ) -> list[Passed | Refusal]: ...
+
+
+Judge = Callable[[Body], bool]
+JudgeAll = Callable[[list[Body]], bool]
+_J = TypeVar("_J", Judge, JudgeAll)
+
+
+class Verdict(NamedTuple):
+    """What became of one line of a source."""
+
+    line: int
+    result: Event | Refusal
+
+
+class Found(NamedTuple):
+    """A finding, and the line at which it showed; None when it showed at the end."""
+
+    line: int | None
+    finding: Finding
+    dialect: str | None = None
+    run: str | None = None
+
+
+def check(
+    lines: Iterable[Line],
+    dialects: Iterable[Dialect],
+    cap: int = CAP,
+    recogniser: Recogniser | None = None,
+) -> Iterator[Verdict | Found]:
+    """A verdict for every line, each judged alone, and what is surprising across them.
+
+    Given one dialect, every line is read as that; given several, each line is recognised.
+    """
+    dialects = list(dialects)
+    door, lint = door_for(dialects, recogniser), Lint(dialects)
+    for line in lines:
+        if line.bom:
+            yield Found(line.number, Finding("bom", "a byte order mark was dropped", "info"))
+        too_long = line.size > cap
+        result = Refusal((problems.too_long(line.size, cap),)) if too_long else door(line.data)
+        yield Verdict(line.number, result)
+        if isinstance(result, Event):
+            for finding in lint.hear(result):
+                yield Found(line.number, finding, result.dialect, result.run)
+        elif not line.whole:
+            yield Found(line.number, Finding("torn", "the last line has no line end", "warning"))
+    for dialect, run, finding in lint.rest():
+        yield Found(None, finding, dialect, run)
+
+
+def door_for(dialects: Iterable[Dialect], recogniser: Recogniser | None = None) -> Check:
+    """The check for lines that may be of any of these dialects."""
+    dialects = list(dialects)
+    checks = {dialect.name: checker(dialect) for dialect in dialects}
+    if len(checks) == 1:
+        return next(iter(checks.values()))
+    recogniser = recogniser or Recogniser(dialects)
+
+    def check_any(line: bytes) -> Event | Refusal:
+        parsed = parse(line)
+        if isinstance(parsed, Refusal):
+            return parsed
+        dialect = recogniser.of(parsed[0])
+        if isinstance(dialect, Refusal):
+            return dialect
+        result = checks[dialect.name](line)
+        base = checks.get(dialect.profile_of)
+        if isinstance(result, Event) or base is None or dialect.shows(parsed[0]):
+            return result
+        # K24: what does not meet the profile may still be a good line of its base.
+        other = base(line)
+        return other if isinstance(other, Event) else result
+
+    return check_any
+
+
+def recognising_checker(dialects: Iterable[Dialect], recogniser: Recogniser) -> CheckAll:
+    """The check for many lines of one source, of which the later ones may explain the earlier."""
+    check_line = door_for(dialects, recogniser)
+
+    def check_lines(
+        lines: Sequence[bytes], _bodies: Sequence[Body | None] | None = None, /
+    ) -> list[Passed | Refusal]:
+        recogniser.look_ahead(lines)
+        return [passed(check_line(line)) for line in lines]
+
+    return check_lines
+
+
+def checker(dialect: Dialect) -> Check:
+    """The check for lines of one dialect: parsed once, judged alone."""
+    validators = _Validators(dialect)
+    name, family, read = dialect.name, dialect.family, dialect.read
+    loads, judge_of, new = orjson.loads, validators.judge_of, tuple.__new__
+    judges: dict[str, Judge] = {}
+
+    def check_line(line: bytes) -> Event | Refusal:
+        # The hot path: what is spelled oddly here (13 for CR, tuple.__new__) was measured.
+        try:
+            body = loads(line)
+            run, kind, at, id, actor, cause, other = read(body)
+            valid = judges.get(kind) or judge_of(kind, judges, _judge)
+            if valid(body) and 13 not in line:
+                said = (name, other or family, run, kind, at, id, actor, cause, body, line, ())
+                return new(Event, said)
+        except (orjson.JSONDecodeError, AttributeError, TypeError):
+            pass  # whatever is wrong with it, the slow path says it in words
+        return _explain(dialect, validators, line)
+
+    return check_line
+
+
+def passed(result: Event | Refusal) -> Passed | Refusal:
+    """What is kept in mind of a line that was judged."""
+    if isinstance(result, Refusal):
+        return result
+    dialect, family, run, kind, _, id, *_, line, _ = result
+    return Passed(dialect, family, run, kind, id, line)
+
+
+_NEAR = 1 << 15  # bytes of lines that are judged at one go
+
+
+def batch_checker(dialect: Dialect) -> CheckAll:
+    """The same for many lines: many at one go while they are good, else each alone."""
+    validators, check_line = _Validators(dialect), checker(dialect)
+    name, family, read = dialect.name, dialect.family, dialect.read
+    loads, new = orjson.loads, tuple.__new__
+    judges: dict[str, JudgeAll] = {}
+
+    def all_valid(kinds: Iterable[str], bodies: Iterable[Body]) -> bool:
+        alike: dict[str, list[Body]] = defaultdict(list)
+        for kind, body in zip(kinds, bodies, strict=True):
+            alike[kind].append(body)
+        return all(
+            (judges.get(kind) or validators.judge_of(kind, judges, _judge_all))(them)
+            for kind, them in alike.items()
+        )
+
+    def check_some(
+        lines: Sequence[bytes], written: Sequence[Body | None] | None
+    ) -> list[Passed | Refusal]:
+        # No loop of our own reads a line here, and each kind is judged at one go: an eighth of
+        # the whole way in.
+        try:
+            if written is None:
+                bodies = list(map(loads, lines))
+            else:
+                pairs = zip(written, lines, strict=True)
+                bodies = [loads(line) if body is None else body for body, line in pairs]
+            runs, kinds, _, ids, _, _, others = zip(*map(read, bodies), strict=True)
+            if all_valid(kinds, bodies) and 13 not in b"".join(lines):
+                families = [other or family for other in others] if any(others) else repeat(family)
+                said = zip(repeat(name), families, runs, kinds, ids, lines)
+                return list(map(new, repeat(Passed), said))
+        except (orjson.JSONDecodeError, AttributeError, TypeError, LookupError, ValueError):
+            pass  # one of them is odd
+        return [passed(check_line(line)) for line in lines]
+
+    def check_lines(
+        lines: Sequence[bytes], written: Sequence[Body | None] | None = None
+    ) -> list[Passed | Refusal]:
+        if written is None and len(lines) == 1:
+            return [passed(check_line(lines[0]))]
+        # What lines are parsed into is many times their size, and is let go while it is near the
+        # processor: all that a request of 180 kB says at once is judged more slowly by a third.
+        step = max(1, _NEAR * len(lines) // (sum(map(len, lines)) or 1))
+        found: list[Passed | Refusal] = []
+        for at in range(0, len(lines), step):
+            some = slice(at, at + step)
+            found += check_some(lines[some], written and written[some])
+        return found
+
+    return check_lines
+
+
+def parse(line: bytes, *, halves: bool = True) -> tuple[Body, tuple[Finding, ...]] | Refusal:
+    """The object on a line, and what is odd about its text, where half a character may be."""
+    try:
+        body, odd = _loads(line) if halves else (orjson.loads(line), ())
+    except orjson.JSONDecodeError as error:
+        return Refusal((problems.unreadable(line, error),))
+    if not isinstance(body, dict):
+        return Refusal((problems.not_object(body),))
+    if 13 in line:  # CR
+        return Refusal((problems.CARRIAGE_RETURN,))
+    return body, odd
+
+
+def _loads(line: bytes) -> tuple[Any, tuple[Finding, ...]]:
+    try:
+        return orjson.loads(line), ()
+    except orjson.JSONDecodeError:
+        whole = mended(line)
+        if whole == line:
+            raise
+        return orjson.loads(whole), (HALVES,)
+
+
+HALVES = Finding("surrogate", "half a character stands here, read as U+FFFD", "info")
+
+
+def _explain(dialect: Dialect, validators: "_Validators", line: bytes) -> Event | Refusal:
+    """The slow path: old versions are lifted, tolerances tried, and every fault is named."""
+    parsed = parse(line, halves=dialect.policy.halves)
+    if isinstance(parsed, Refusal):
+        return parsed._replace(dialect=dialect.name)
+    lifted = upcast(dialect, parsed[0])
+    if isinstance(lifted, Problem):
+        return Refusal((lifted,), dialect.name)
+    body, odd = dialect.tolerate(lifted)
+    run, kind, at, id, actor, cause, other = dialect.read(body)
+    faults = validators.faults(kind, body)
+    if faults and dialect.excused:
+        excused = dialect.excused.get(_word(kind) or "", frozenset())
+        absent = {problems.pointer([key]) for key in excused if key not in body}
+        faults = tuple(each for each in faults if each.pointer not in absent)
+    if faults:
+        return Refusal(faults, dialect.name, _word(kind), _word(run))
+    family, found = other or dialect.family, (*parsed[1], *odd)
+    return Event(dialect.name, family, run, kind, at, id, actor, cause, body, line, found)
+
+
+def understand(dialect: Dialect, line: bytes) -> Event:
+    """A line that passed the door before, read again without being judged again."""
+    parsed, halves = _loads(line)
+    lifted = upcast(dialect, parsed)
+    assert not isinstance(lifted, Problem), "the door lets no newer version in"
+    body, odd = dialect.tolerate(lifted)
+    run, kind, at, id, actor, cause, other = dialect.read(body)
+    family, found = other or dialect.family, (*halves, *odd)
+    return Event(dialect.name, family, run, kind, at, id, actor, cause, body, line, found)
+
+
+def understood(dialect: Dialect, line: bytes) -> Event | None:
+    """The same of a line that may have been damaged since; None when it makes no sense any more."""
+    try:
+        return understand(dialect, line)
+    except Exception:  # noqa: BLE001  # a dialect may stumble anywhere over what it never let in
+        return None
+
+
+def _word(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def upcast(dialect: Dialect, body: Body) -> Body | Problem:
+    """The body as the current version has it; the line itself is never rewritten."""
+    key = dialect.version_key
+    if key is None:
+        return body
+    version = body.get(key)
+    if not isinstance(version, int) or isinstance(version, bool):
+        return body
+    if version > dialect.current:
+        return Problem(
+            problems.pointer([key]),
+            f"version {version} is newer than {dialect.current}, the newest known here",
+            "update tracklog to read it",
+        )
+    while version < dialect.current and version in dialect.upcasts:
+        body = dialect.upcasts[version](body)
+        version += 1
+    return body
+
+
+KINDS_KEPT = 4096
+"""How many kinds of an open vocabulary are remembered."""
+
+
+@cache
+def _compiled(shape: type[Shape]) -> tuple[Draft202012Validator, dict[str, Any]]:
+    """The validator of a shape, compiled when it is first heard, and its schema."""
+    schema = schema_of(shape)
+    return Draft202012Validator(schema, validate_formats=True), schema
+
+
+def _judge(shape: type[Shape]) -> Judge:
+    return _compiled(shape)[0].is_valid
+
+
+@cache
+def _judge_all(shape: type[Shape]) -> JudgeAll:
+    """The same for a list of bodies: one way into the engine for all of them."""
+    schema = dict(_compiled(shape)[1])
+    shared = {"$defs": schema.pop("$defs", {})}
+    return Draft202012Validator({"items": schema} | shared, validate_formats=True).is_valid
+
+
+def _never(_: object) -> bool:
+    return False
+
+
+class _Validators:
+    """What judges the kinds of one dialect."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.open = dialect.policy.kinds == "open"
+
+    def judge_of(
+        self, kind: Any, judges: dict[str, _J], compiled: Callable[[type[Shape]], _J]
+    ) -> _J:
+        """What says whether bodies of that kind are valid; remembered among the judges."""
+        if not self.open and kind not in self.dialect.kinds:
+            return _never
+        judge = compiled(self.dialect.kinds.get(kind, self.dialect.frame))
+        if len(judges) < KINDS_KEPT:
+            judges[kind] = judge
+        return judge
+
+    def faults(self, kind: Any, body: Body) -> tuple[Problem, ...]:
+        """Every fault of a body."""
+        known = isinstance(kind, str) and kind in self.dialect.kinds
+        validator, schema = _compiled(self.dialect.kinds[kind] if known else self.dialect.frame)
+        found = problems.of(validator.iter_errors(body), schema, body)
+        if known or self.open:
+            return found
+        unknown = problems.unknown_kind(self.dialect.kind_key, body, list(self.dialect.kinds))
+        return (unknown, *(each for each in found if each.pointer != unknown.pointer))

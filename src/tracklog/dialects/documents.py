@@ -1,0 +1,67 @@
+"""Checks documents that a dialect publishes beside its lines, such as the graph of a kahn run."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+import orjson
+from jsonschema_rs import Draft202012Validator
+
+from tracklog.dialects import Dialect
+from tracklog.dialects.checking import Found, Verdict
+from tracklog.dialects.schemas import schema_of
+from tracklog.model import problems
+from tracklog.model.event import Event, Problem, Refusal
+from tracklog.model.lines import BOM
+
+
+class Document(NamedTuple):
+    """A document of a dialect, by its name."""
+
+    dialect: Dialect
+    name: str
+
+
+def document_of(path: str, data: bytes, dialects: Iterable[Dialect]) -> Document | None:
+    """The document that a file holds: it is called like it, or has its keys at the top."""
+    known = [Document(each, name) for each in dialects for name in each.document_rules]
+    for document in known:
+        if PurePath(path).name == f"{document.name}.json":
+            return document
+    try:
+        body = orjson.loads(data.removeprefix(BOM))
+    except orjson.JSONDecodeError:
+        return None
+    for document in known:
+        keys = _schema(document).get("required", ())
+        if isinstance(body, dict) and keys and {*keys} <= body.keys():
+            return document
+    return None
+
+
+def check_document(document: Document, data: bytes) -> Iterator[Verdict | Found]:
+    """A verdict on a document as a whole, and what is wrong across its parts."""
+    dialect, name = document
+    try:
+        body: Any = orjson.loads(data.removeprefix(BOM))
+    except orjson.JSONDecodeError as error:
+        message = f"not JSON: {error.msg}, line {error.lineno} column {error.colno}"
+        fault = Problem("", message, f"a {name} is one JSON object in a file of its own")
+        yield Verdict(error.lineno, Refusal((fault,), dialect.name, name))
+        return
+    schema = _schema(document)
+    faults: tuple[Problem, ...] = (problems.not_object(body),)
+    if isinstance(body, dict):
+        validator = Draft202012Validator(schema, validate_formats=True)
+        faults = problems.of(validator.iter_errors(body), schema, body)
+    if faults:
+        yield Verdict(1, Refusal(faults, dialect.name, name))
+        return
+    event = Event(dialect.name, dialect.family, "", name, None, None, None, None, body, data)
+    yield Verdict(1, event)
+    for finding in dialect.document_rules[name](body):
+        yield Found(None, finding, dialect.name)
+
+
+def _schema(document: Document) -> dict[str, Any]:
+    return schema_of(document.dialect.documents[document.name])

@@ -1,0 +1,119 @@
+"""Which dialect a line is in, where nobody said it; and what to say where that is not certain."""
+
+from collections.abc import Iterable, Mapping
+
+import orjson
+
+from tracklog.dialects import Dialect
+from tracklog.model.event import Body, Problem, Refusal
+
+REMEMBERED = 100_000
+"""How many runs of profiles are remembered."""
+
+
+def recognise(body: Body, dialects: Iterable[Dialect]) -> Dialect | Refusal:
+    """The one dialect that a body is in; two that fit equally well are said, never guessed."""
+    claims = sorted(((d.claim(body), d.name, d) for d in dialects), reverse=True)
+    best = claims[0][0] if claims else 0
+    fitting = [dialect for claim, _, dialect in claims if claim == best]
+    if best < 0.5:
+        message = "no dialect is recognised in this object"
+        hint = "say which one it is with --dialect; `tracklog dialects` lists them"
+    elif len(fitting) > 1:
+        names = sorted(dialect.name for dialect in fitting)
+        message = f"ambiguous: this could be {' or '.join(names)}"
+        hint = f"say which one with --dialect {names[0]}"
+    else:
+        return fitting[0]
+    return Refusal((Problem("", message, hint),))
+
+
+class Recogniser:
+    """Recognises bodies one by one, and remembers which runs are in a profile.
+
+    A line of a profile may have none of the keys that only the profile has. It is then read as
+    the other lines of its run are, as soon as one of them has shown what it is.
+    """
+
+    def __init__(self, dialects: Iterable[Dialect]) -> None:
+        dialects = list(dialects)
+        self._known = [dialect for dialect in dialects if dialect.guessed]
+        self._profiles = [dialect for dialect in dialects if dialect.profile_of]
+        self._keys = [b'"%s"' % key.encode() for each in self._profiles for key in each.own_keys]
+        self._runs: dict[tuple[str, str], Dialect] = {}
+
+    def of(self, body: Body) -> Dialect | Refusal:
+        """The dialect of a body, by itself or by what its run has shown before."""
+        shown = self.note(body)
+        if shown is not None:
+            return shown
+        dialect = recognise(body, self._known)
+        if isinstance(dialect, Refusal) or not self._runs:
+            return dialect
+        return self._runs.get((dialect.name, str(dialect.read(body)[0])), dialect)
+
+    def note(self, body: Body) -> Dialect | None:
+        """The profile that a body shows by keys of its own; its run is remembered."""
+        for profile in self._profiles:
+            if profile.shows(body):
+                if len(self._runs) >= REMEMBERED:
+                    self._runs.pop(next(iter(self._runs)), None)
+                self._runs[profile.profile_of, str(profile.read(body)[0])] = profile
+                return profile
+        return None
+
+    def look_ahead(self, lines: Iterable[bytes]) -> None:
+        """Remembers the runs that show a profile anywhere in these lines."""
+        for line in lines:
+            if not any(key in line for key in self._keys):
+                continue
+            try:
+                body = orjson.loads(line)
+            except orjson.JSONDecodeError:
+                continue
+            if isinstance(body, dict):
+                self.note(body)
+
+
+class Hints:
+    """What is to be said, once each, of lines whose dialect was recognised and is not certain."""
+
+    def __init__(self, dialects: Iterable[Dialect], say: str = "--dialect {}") -> None:
+        self._profiles: Mapping[str, str] = {
+            dialect.profile_of: dialect.name for dialect in dialects if dialect.profile_of
+        }
+        self._names = {*self._profiles, *self._profiles.values()}
+        self._say = say
+        self._told: set[str] = set()
+        self._runs: dict[str, str] = {}
+
+    def of(self, dialect: str | None, run: str | None) -> str | None:
+        """The hint that is due now that a line was read as that dialect; None where none is."""
+        if dialect not in self._names:
+            return None
+        before = self._runs.get(run or "", dialect)
+        if len(self._runs) < REMEMBERED:
+            self._runs[run or ""] = dialect
+        if before != dialect:
+            profile = self._profiles.get(dialect, dialect)
+            flag = self._say.format(profile)
+            return self._once(
+                f"mixed {run}",
+                f"lines of the run {run} were read as {before} and now as {dialect}; "
+                f"if all are {profile}, say so: {flag}",
+            )
+        profile = self._profiles.get(dialect, "")
+        if not profile:
+            return None
+        flag = self._say.format(profile)
+        return self._once(
+            dialect,
+            f"read as {dialect}: no key tells these lines from {profile}; "
+            f"if they are {profile}, say so: {flag}",
+        )
+
+    def _once(self, name: str, hint: str) -> str | None:
+        if name in self._told or len(self._told) > 20:
+            return None
+        self._told.add(name)
+        return hint

@@ -1,0 +1,404 @@
+"""A run written in someone else's format, from its records alone.
+
+The records are read as often as a format needs, so a long run is never held in memory whole.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from tracklog.answers.related import elsewhere, kin, put_spent
+from tracklog.dialects import Dialect
+from tracklog.folds import DOLLAR, Told, run_of, spend_name
+from tracklog.folds import costs as costs_fold
+from tracklog.folds import runs as runs_fold
+from tracklog.folds import tree as tree_fold
+from tracklog.formats import registry
+from tracklog.formats.coverage import Untold
+from tracklog.formats.exporters import Flight, Heard, Spend, span_of
+from tracklog.formats.loss import Report
+from tracklog.home.home import Home
+from tracklog.journal import proof as proofs
+from tracklog.journal.frame import Record, Run
+from tracklog.journal.verify import head
+from tracklog.model.errors import NotProven
+from tracklog.model.event import Event, Finding
+from tracklog.model.fact import Asked, Began, Decided, Fact, Spent
+from tracklog.reading.replay import (
+    ALL_COUNT,
+    Counting,
+    Standing,
+    event_of,
+    facts_of,
+    failure,
+    told_of,
+)
+
+Records = Callable[[Run], Iterable[Record]]
+"""The records of a run from the first on, as often as they are asked for."""
+Tree = Mapping[str, tree_fold.State]
+"""What is known of how runs belong together, by run."""
+Elsewhere = Callable[[str], Iterable[costs_fold.State]]
+"""What other runs tell of the spends of a run, by its key."""
+
+
+def export(
+    flight: Flight, format: str, options: Mapping[str, str] | None = None
+) -> Iterator[bytes]:
+    """The flight in that format, piece by piece; the same bytes whenever it is asked for."""
+    exporter = registry.exporter(format)
+    return exporter.write(flight, exporter.chosen(options))
+
+
+def losses(flight: Flight, format: str, options: Mapping[str, str] | None = None) -> Report:
+    """What becomes of each field of the flight in that format."""
+    exporter = registry.exporter(format)
+    return exporter.losses(flight, exporter.chosen(options))
+
+
+def flight_now(home: Home, run: Run, *, prove: bool = False) -> Flight:
+    """The run as it is now, with its proof if asked; what is appended meanwhile is not in it."""
+    now = head(home.path)
+    found = flight_of(home, run, through=now.through)
+    if not prove:
+        return found
+    proof = proofs.prove(home.path, run, now)
+    records = home.journal.records(run=run, through=now.through)
+    faults = proofs.check_proof(proof, (record.line for record in records if record.line))
+    if faults:
+        raise NotProven(
+            f"this run cannot be proven: {faults[0]}",
+            "`tracklog verify` says more; `export --no-proof` writes it all the same",
+        )
+    return replace(found, proof=proof)
+
+
+def flight_of(home: Home, run: Run, through: int | None = None) -> Flight:
+    """A run of a home with the runs below it; its index has to have caught up."""
+    states = kin(home.index, [":".join(run)])
+    return flight(
+        run,
+        lambda each: home.journal.records(run=each, through=through),
+        home.dialects,
+        states,
+        lambda key: elsewhere(home.index, key, through),
+    )
+
+
+def flight(
+    run: Run,
+    records: Records,
+    dialects: Mapping[str, Dialect],
+    tree: Tree | None = None,
+    others: Elsewhere = lambda _key: (),
+) -> Flight:
+    """A run and the runs below it, as far as the tree knows them.
+
+    What was spent is that of the run which told it first: `others` says what they tell.
+    """
+    states = tree or {}
+    children, parents = (_sub_runs(links, states) for links in tree_fold.links(states))
+    root = _root(":".join(run), parents)
+    family = _Family(records, dialects, states, children, parents, others)
+    return _flight(run, root, family, {":".join(run)})
+
+
+class _Family(NamedTuple):
+    """What is known of a run and of those around it."""
+
+    records: Records
+    dialects: Mapping[str, Dialect]
+    states: Tree
+    children: tree_fold.Links
+    parents: tree_fold.Links
+    others: Elsewhere
+
+
+def _sub_runs(links: tree_fold.Links, heard: Tree) -> tree_fold.Links:
+    """The links between runs that were heard, one of which is part of the other."""
+    return {
+        key: {other: kind for other, kind in ends.items() if kind == "sub-run" and other in heard}
+        for key, ends in links.items()
+        if key in heard
+    }
+
+
+def root_of(run: Run, states: Tree) -> Run:
+    """The run at the top of the tree that a run stands in."""
+    return _root(":".join(run), _sub_runs(tree_fold.links(states)[1], states))
+
+
+def conversation_of(run: Run, root: Run, states: Tree) -> str | None:
+    """What the run is a part of elsewhere, or the run at the top is, by the strongest name that an importer has for it."""
+    for key in dict.fromkeys((":".join(run), ":".join(root))):
+        known = dict(reversed(states[key].aliases)) if key in states else {}
+        for importer in registry.importers() if known else ():
+            for system in importer.conversations:
+                if known.get(system):
+                    return str(known[system])
+    return None
+
+
+def _root(key: str, parents: tree_fold.Links) -> Run:
+    seen = {key}
+    while above := [parent for parent in parents.get(key, {}) if parent not in seen]:
+        key = above[0]
+        seen.add(key)
+    return run_of(key)
+
+
+def _flight(run: Run, root: Run, family: _Family, seen: set[str]) -> Flight:
+    records, dialects, states, children, parents, others = family
+    key = ":".join(run)
+    below = []
+    for child in children.get(key, {}):
+        if child not in seen:
+            seen.add(child)
+            one = _flight(run_of(child), root, family, seen)
+            below.append(replace(one, parent=run, call=_call(states, key, child)))
+    above = next(iter(parents.get(key, {})), None)
+    survey = surveyed(run, lambda: records(run), dialects)
+    survey.elsewhere = list(others(key))
+    counted = survey.counted()
+    return Flight(
+        family=run[0],
+        run=run[1],
+        root=root,
+        conversation=conversation_of(run, root, states),
+        heard=lambda: hear(records(run), dialects, counted, survey.found()),
+        untold=_untold(dialects),
+        summary=survey.summary(),
+        opening=survey.opening,
+        spends=tuple(spend for spend in counted.values() if spend.counts),
+        findings=tuple(survey.rest()),
+        stepped=survey.stepped,
+        asks=survey.asks,
+        judged=frozenset(survey.judged),
+        trace=survey.trace,
+        own=survey.own,
+        parent=run_of(above) if above else None,
+        call=_call(states, above, key) if above else None,
+        below=tuple(below),
+    )
+
+
+def _untold(dialects: Mapping[str, Dialect]) -> Callable[[Event], Iterator[str]]:
+    known: dict[str, Untold] = {}
+
+    def untold(event: Event) -> Iterator[str]:
+        if event.dialect not in known:
+            known[event.dialect] = Untold(dialects[event.dialect])
+        return known[event.dialect](event)
+
+    return untold
+
+
+def _call(states: Tree, parent: str, child: str) -> str | None:
+    """The call with which a run began another, whichever of the two told it."""
+    resolve = tree_fold.resolver(states)
+    for key, end, other in ((parent, "child", child), (child, "parent", parent)):
+        for _, told, named, _, call in states[key].links if key in states else ():
+            if call and told == end and resolve(named) == other:
+                return str(call)
+    return None
+
+
+def hear(
+    records: Iterable[Record],
+    dialects: Mapping[str, Dialect],
+    counted: Mapping[str, Spend],
+    standing: Standing,
+) -> Iterator[Heard]:
+    """The records, understood one after the other; what cannot be is there all the same.
+
+    A superseded record has its line and event, and no facts: those of the newer mapping count.
+    """
+    rules = _Rules(dialects)
+    for record in records:
+        event = event_of(record, dialects)
+        if not isinstance(event, Event):
+            found = (event,) if event is not None else ()
+            yield Heard(record, None, findings=found, identity=str(record.seq))
+            continue
+        dialect = dialects[record.dialect]
+        unique = dialect.policy.identity == "refuse" and event.id
+        identity = str(event.id) if unique else str(record.seq)
+        names = dialect.names(event)
+        if record.seq in standing.superseded:
+            yield Heard(record, event, identity=identity, names=names, superseded=True)
+            continue
+        facts, trouble = facts_of(dialect, event)
+        findings = [*event.odd, *rules.hear(dialect, event), *([trouble] if trouble else [])]
+        yield Heard(
+            record,
+            event,
+            tuple(facts),
+            tuple(findings),
+            identity,
+            names,
+            _spent_here(told_of(record, event), facts, counted),
+        )
+
+
+def _spent_here(told: Told, facts: list[Fact], counted: Mapping[str, Spend]) -> dict[int, Spend]:
+    """Which of the facts are spends that count, and are heard here for the first time."""
+    found = {}
+    for place, fact in enumerate(facts):
+        if isinstance(fact, Spent) and fact.copied is not True:
+            spend = counted.get(_spot(told.seq, spend_name(told, fact)))
+            if spend is not None:
+                found[place] = spend
+    return found
+
+
+def _spot(seq: int, name: str) -> str:
+    return f"{seq} {name}"
+
+
+class _Rules:
+    """Each dialect's state of the run."""
+
+    def __init__(self, dialects: Mapping[str, Dialect]) -> None:
+        self.dialects = dialects
+        self.states: dict[str, Any] = {}
+
+    def hear(self, dialect: Dialect, event: Event) -> list[Finding]:
+        try:
+            self.states[dialect.name], found = dialect.rules(self.states.get(dialect.name), event)
+            return list(found)
+        except Exception as error:  # noqa: BLE001  # one record must not stop the others
+            return [failure(f"the dialect {dialect.name}", error)]
+
+    def rest(self) -> Iterator[Finding]:
+        for name, state in self.states.items():
+            yield from self.dialects[name].rest(state)
+
+
+def surveyed(
+    run: Run, records: Callable[[], Iterable[Record]], dialects: Mapping[str, Dialect]
+) -> "Survey":
+    """A survey of all records of a run; they are read again where some turn out not to count."""
+    survey = Survey(run, dialects)
+    for record in records():
+        survey.hear(record)
+    if survey.is_stale:
+        survey = Survey(run, dialects, survey.found())
+        for record in records():
+            survey.hear(record)
+        survey.settle()
+    return survey
+
+
+class Survey:
+    """What has to be known of a run before its first line is written."""
+
+    def __init__(
+        self, run: Run, dialects: Mapping[str, Dialect], standing: Standing = ALL_COUNT
+    ) -> None:
+        self.standing, self.counts = standing, True
+        """Which records do not count, as far as was known before; whether the last one does."""
+        self._counting = Counting()
+        self.dialects, self.rules = dialects, _Rules(dialects)
+        self.state = runs_fold.State(family=run[0], run=run[1])
+        self.spends: dict[str, costs_fold.State] = {}
+        self.elsewhere: Sequence[costs_fold.State] = ()
+        """What other runs tell of the same spends: the run that told one first has spent it."""
+        self.opening: dict[str, Any] = {}
+        self.trace: str | None = None
+        self.own: tuple[str, str, str | None] | None = None
+        self.asks = self.stepped = False
+        self.judged: set[str] = set()
+
+    def hear(self, record: Record) -> None:
+        event, self.counts = event_of(record, self.dialects), True
+        if not isinstance(event, Event):
+            return
+        dialect = self.dialects[record.dialect]
+        self.counts = self._counting.hear(record.seq, dialect, event)
+        told = self.standing.place(told_of(record, event)) if self.counts else None
+        if told is None:
+            return
+        self.rules.hear(dialect, event)
+        span = span_of(dialect.names(event))
+        if self.trace is None and span is not None:
+            self.trace = span[0]
+        for fact in facts_of(dialect, event)[0]:
+            self.state = runs_fold.step(self.state, told, fact)
+            self.asks = self.asks or isinstance(fact, Asked)
+            if isinstance(fact, Decided) and fact.about is not None:
+                self.judged.add(fact.about)
+            if isinstance(fact, Spent):
+                self._spend(told, fact)
+            elif isinstance(fact, Began):
+                self._open(fact)
+                if fact.what == "run" and span is not None and self.own is None:
+                    above = span_of((event.cause,)) if event.cause else None
+                    self.own = (*span, above[1] if above else None)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether a record that was counted does not count any more."""
+        return self._counting.changed
+
+    def settle(self) -> None:
+        """Notes that all records were read with it known which of them count."""
+        self._counting.changed = False
+
+    def found(self) -> Standing:
+        """Which of the records that were read do not count."""
+        return self._counting.standing()
+
+    def _spend(self, told: Told, fact: Spent) -> None:
+        key = costs_fold.key(told, fact)
+        if key is not None:
+            known = self.spends.get(key) or costs_fold.State()
+            self.spends[key] = costs_fold.step(known, told, fact)
+
+    def _open(self, fact: Began) -> None:
+        if fact.what == "step":
+            self.stepped = True
+            return
+        for name in ("agent", "task", "model", "software", "host", "cwd", "git"):
+            value = getattr(fact, name)
+            if value is not None:
+                self.opening.setdefault(name, value)
+
+    def counted(self) -> dict[str, Spend]:
+        """The spends by their place; those that others stand for are there, and take nothing."""
+        run = (self.state.family, self.state.run)
+        known = costs_fold.counted([*self.spends.values(), *self.elsewhere])
+        counted = [each for each in known if (each.family, each.run) == run]
+        found = {_spot(each.seq, each.key): _spend(each) for each in counted}
+        keys = {each.key for each in counted}
+        for each in self.spends.values():
+            if each.key not in keys:
+                spend = _spend(each)
+                found[_spot(each.seq, each.key)] = spend._replace(
+                    calls=0, amounts=dict.fromkeys(spend.amounts, 0), cost_usd=None, counts=False
+                )
+        return found
+
+    @property
+    def ended(self) -> bool:
+        return runs_fold.is_over(self.state)
+
+    def summary(self) -> dict[str, Any]:
+        row = runs_fold.row(self.state, self.state.last_received)
+        if self.elsewhere:
+            key = f"{row['family']}:{row['run']}"
+            put_spent([row], [*self.spends.values(), *self.elsewhere], {key})
+        return row
+
+    def rest(self) -> Iterator[Finding]:
+        return self.rules.rest()
+
+
+def _spend(each: costs_fold.State) -> Spend:
+    return Spend(
+        each.agent,
+        each.provider,
+        each.model,
+        each.calls,
+        {name: amount for name, amount in each.amounts.items() if name != "cost"},
+        each.amounts["cost"] / DOLLAR if "cost" in each.amounts else None,
+    )

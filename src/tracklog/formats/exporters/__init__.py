@@ -1,0 +1,371 @@
+"""One foreign format per file, written from a run.
+
+To write another: a file here that ends with `exporter = Exporter(...)`.
+Its `write` is a pure function of a flight: exporting twice gives the same bytes.
+Its `fates` say what becomes of each field of each fact; a test holds them to it.
+What it has no words for rides along, as `carried` tells a fact, for its importer to tell again.
+The folder is the registry; an outside package offers its `Exporter` under `tracklog.exporters`.
+What several formats need to agree on stands here, and in the files that begin with an underscore.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, Protocol
+
+import orjson
+
+from tracklog.formats.loss import Fate, Report
+from tracklog.journal.frame import Record, Run
+from tracklog.model.errors import UnknownName
+from tracklog.model.event import Event, Finding
+from tracklog.model.fact import (
+    FACTS,
+    Answered,
+    Block,
+    Called,
+    Decided,
+    Fact,
+    Moved,
+    Returned,
+    Spent,
+    blob_of,
+)
+
+MAPPING = "1"
+"""The version of our mappings, stamped into what is written."""
+
+
+class Spend(NamedTuple):
+    """A spend at the place where it was heard first; it takes nothing where others stand for it."""
+
+    agent: str | None
+    provider: str | None
+    model: str | None
+    calls: int | None
+    amounts: Mapping[str, int]
+    """Tokens by kind; what is not known is absent."""
+    cost_usd: float | None
+    counts: bool = True
+
+
+class Heard(NamedTuple):
+    """A record, understood."""
+
+    record: Record
+    event: Event | None
+    """None when it was erased or damaged, or its dialect is not here."""
+    facts: tuple[Fact, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    identity: str = ""
+    """The event's own identity where its dialect keeps one unique, else the journal's number."""
+    names: tuple[str, ...] = ()
+    """What other events may call it; among them its key at a foreign source."""
+    spends: Mapping[int, Spend] = {}
+    """The spends that are heard here first, by the place of their fact."""
+    superseded: bool = False
+    """A newer mapping of its source counts instead: it has no facts, only its line."""
+
+    @property
+    def seq(self) -> int:
+        return self.record.seq
+
+    @property
+    def at(self) -> str:
+        """When it happened, in UTC: by the emitter's clock, else when it was received."""
+        return utc(self.event.at if self.event else None) or self.record.received
+
+    @property
+    def kind(self) -> str:
+        return self.event.kind if self.event else "erased" if self.record.erased else "damaged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flight:
+    """A run that is to be written, with the runs below it."""
+
+    family: str
+    run: str
+    root: Run
+    """The run at the top of its tree; itself where no parent is known."""
+    conversation: str | None = None
+    """What the run, or the one at the top, is a part of elsewhere, as its source names that."""
+    heard: Callable[[], Iterator[Heard]]
+    """Its records from the first on; may be asked for more than once."""
+    summary: Mapping[str, Any]
+    """What the fold over its records says: status, outcome, agents, tokens, cost, seconds."""
+    opening: Mapping[str, Any] = field(default_factory=dict)
+    """What its beginning told: agent, task, model, software, host."""
+    spends: tuple[Spend, ...] = ()
+    """What it spent itself, sub-runs not included."""
+    findings: tuple[Finding, ...] = ()
+    """What is still amiss at its end."""
+    stepped: bool = False
+    """Whether it is made of steps that begin and end."""
+    judged: frozenset[str] = frozenset()
+    """What decisions in it are about, by the names they have for it."""
+    asks: bool = False
+    """Whether a person is asked in it."""
+    untold: Callable[[Event], Iterable[str]] = lambda _event: ()
+    """The places of an event that none of its facts tells."""
+    trace: str | None = None
+    """Its trace id where it came in with one."""
+    own: tuple[str, str, str | None] | None = None
+    """The trace, the span and the span above, where its beginning came in with them."""
+    call: str | None = None
+    """The call of its parent that began it."""
+    parent: Run | None = None
+    below: tuple["Flight", ...] = ()
+    proof: Mapping[str, Any] | None = None
+    """The head of the chain that its records were proven against, where they were."""
+
+    def __iter__(self) -> Iterator["Flight"]:
+        """The flight and all below it, parents first."""
+        yield self
+        for child in self.below:
+            yield from child
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """Something that a user may choose about a format."""
+
+    about: str
+    choices: tuple[str, ...] = ()
+    """What it may be; anything where nothing is listed."""
+    usual: str = ""
+
+
+Options = Mapping[str, str]
+
+
+class Follower(Protocol):
+    """Writes a run that goes on, as server-sent events."""
+
+    def hear(self, heard: Heard, *, ended: bool) -> bytes:
+        """What a record says; `ended` where the run seems to have ended with it."""
+
+    def join(self, cursor: int) -> bytes:
+        """What one who comes late has to know of what was heard up to here."""
+
+    def gap(self, after: int, next: int) -> bytes:
+        """That what lies between is not kept any more."""
+
+    def end(self, cursor: int) -> bytes:
+        """What is left to be said once the run has ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exporter:
+    """The shape of an exporter."""
+
+    name: str
+    about: str
+    media_type: str
+    suffix: str
+    """What the name of a file in this format ends with."""
+    write: Callable[[Flight, Options], Iterator[bytes]]
+    fates: Callable[[Options], Mapping[str, Fate]]
+    """What becomes of each field, as `Fact.field`, of the `at`, `id`, `cause` and `family` of an
+    event, and of the `rest` that no fact tells; what is not listed is dropped."""
+    cut: Callable[[Heard, Options], bool] = lambda _heard, _options: False
+    """Whether a record does not fit, so that only its place is told."""
+    synthesised: Callable[[Flight, Options], Iterable[str]] = lambda _flight, _options: ()
+    """What the format asks for and the flight does not say, so that something stands in for it."""
+    proof: Literal["none", "beside", "inside"] = "none"
+    """Whether the run is proven first: for a proof beside what is written, or to say so in it."""
+    follow: Callable[[Callable[[], Flight], Options], Follower] | None = None
+    """How it is written while it goes on, from what is known of the flight at each moment."""
+    options: Mapping[str, Option] = field(default_factory=dict)
+    media_types: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Other media types, by the option and the choice that ask for them."""
+
+    def chosen(self, given: Mapping[str, str] | None = None) -> Options:
+        """The options with what was not given filled in; refuses what cannot be chosen."""
+        for name, value in (given or {}).items():
+            if name not in self.options:
+                known = ", ".join(self.options) or "none"
+                raise UnknownName(f"{self.name} has no option {name!r}", f"it has: {known}")
+            choices = self.options[name].choices
+            if choices and value not in choices:
+                raise UnknownName(
+                    f"{name} of {self.name} cannot be {value!r}", f"choose {' or '.join(choices)}"
+                )
+        return {name: option.usual for name, option in self.options.items()} | dict(given or {})
+
+    def type_of(self, options: Options) -> str:
+        """The media type of what is written with these options."""
+        chosen = (self.media_types.get(choice) for choice in options.items())
+        return next(filter(None, chosen), self.media_type)
+
+    def losses(self, flight: Flight, options: Options) -> Report:
+        """What becomes of each field of the flight in this format."""
+        report, fates = Report(), self.fates(options)
+        for each in flight if fates.get("sub-run") == "kept" else (flight,):
+            for heard in each.heard():
+                if heard.superseded:
+                    continue
+                if heard.event is None and heard.record.line:
+                    report.add(heard.kind, "line", fates.get("unreadable", "dropped"))
+                cut = self.cut(heard, options)
+                for name, fate in _fates(each, heard, fates):
+                    report.add(heard.kind, name, "dropped" if cut else fate)
+            for name in self.synthesised(each, options):
+                report.add(each.family, name, "synthesised")
+        return report
+
+
+def _fates(flight: Flight, heard: Heard, fates: Mapping[str, Fate]) -> Iterator[tuple[str, Fate]]:
+    """What becomes of each field of an event, by what becomes of its kind."""
+    for fact in heard.facts:
+        kind, said = type(fact).__name__, plain(fact)
+        told = carried(heard, fact) if fates.get(f"{kind}.copied") == "carried" else {}
+        for name in said:
+            fate = fates.get(f"{kind}.{name}", "dropped")
+            is_new = name == "call_id" and told.get(name, said[name]) != said[name]
+            yield f"{kind}.{name}", "synthesised" if is_new else fate
+        for name in told.keys() - said.keys() - {"fact", "at"}:
+            if told[name] is not None:
+                yield f"{kind}.{name}", "synthesised"
+    if (event := heard.event) is None:
+        return
+    said = {"at": event.at, "id": event.id, "cause": event.cause}
+    said["family"] = event.family if event.family != event.dialect else None
+    for name, value in said.items():
+        if value is not None:
+            yield name, fates.get(name, "dropped")
+    for pointer in flight.untold(event):
+        yield pointer, fates.get("rest", "dropped")
+
+
+def every(fate: Fate, facts: tuple[type[Fact], ...]) -> dict[str, Fate]:
+    """One fate for every field of these facts."""
+    return {
+        f"{fact.__name__}.{item.name.rstrip('_')}": fate for fact in facts for item in fields(fact)
+    }
+
+
+def whole_lines(fate: Fate) -> dict[str, Fate]:
+    """One fate for all that the lines of a run say, and for those that nobody can read."""
+    names = ("at", "id", "cause", "family", "rest", "unreadable")
+    return every(fate, FACTS) | dict.fromkeys(names, fate)
+
+
+def some(fate: Fate, fact: type[Fact], names: str) -> dict[str, Fate]:
+    """One fate for some fields of a fact, their names in one text."""
+    return {f"{fact.__name__}.{name}": fate for name in names.split()}
+
+
+def plain(fact: Fact) -> dict[str, Any]:
+    """What a fact says, and nothing that it does not, under the names that its line has."""
+    said = {}
+    for item in fields(fact):
+        value = getattr(fact, item.name)
+        if value is not None and (item.default is MISSING or value != item.default):
+            said[item.name.rstrip("_")] = value
+    return said
+
+
+def carried(heard: Heard, fact: Fact) -> dict[str, Any]:
+    """A fact as it rides through a format: all that it says and when, as on a native line."""
+    at = utc(heard.event.at) if heard.event else None
+    told = {"fact": type(fact).__name__} | ({"at": at} if at else {}) | plain(fact)
+    # What a line must have, and a fact may lack.
+    match fact:
+        case Called(synthetic_id=True) | Returned(synthetic_id=True):
+            told["call_id"] = call_name(heard, fact)
+            del told["synthetic_id"]
+        case Spent(key=None):
+            told["key"] = heard.identity
+        case Moved(from_=None):
+            told["from"] = "unknown"
+        case Answered():
+            told.setdefault("answer", None)
+        case Decided(score=None):
+            told.setdefault("verdict", None)
+    return told
+
+
+def call_name(heard: Heard, fact: Called | Returned) -> str:
+    """The call's own id; one that was made up means something in its record only."""
+    return f"{fact.call_id}#{heard.seq}" if fact.synthetic_id is True else str(fact.call_id)
+
+
+def dumps(value: Any) -> bytes:
+    """Any JSON value as bytes, however deep it is and however great its numbers."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def text_of(value: Any) -> str:
+    """A string as it is, anything else as JSON."""
+    return value if isinstance(value, str) else dumps(value).decode()
+
+
+def words_of(block: Block) -> str:
+    """What a block says in words; where they were lifted out, what is left of them."""
+    for key in ("text", "thinking", "command", "chunk"):
+        if key in block:
+            value = block[key]
+            lifted = blob_of(value)
+            return str(lifted.get("preview") or "") if lifted else text_of(value)
+    return "" if "opaque" in block else text_of(dict(block))
+
+
+def blob_path(blob: Mapping[str, Any]) -> str:
+    """Where a blob stands below a home; a hash that is none leads nowhere."""
+    name = str(blob["sha256"])
+    kept = name if re.fullmatch("[0-9a-f]{64}", name) else "unknown"
+    return f"blobs/sha256/{kept[:2]}/{kept}"
+
+
+_MOMENT = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]+))?"
+    r"(Z|z|[+-][0-9]{2}:[0-9]{2})"
+)
+
+
+@lru_cache(maxsize=4096)
+def utc(at: str | None) -> str | None:
+    """A time in UTC, as fine as it was given to nine digits; None where there is none."""
+    found = _MOMENT.fullmatch(at or "")
+    if found is None:
+        return None
+    day, clock, fraction, zone = found.groups()
+    if zone not in ("Z", "z", "+00:00", "-00:00"):
+        try:
+            moved = datetime.fromisoformat(f"{day}T{clock}{zone}")
+            there = (moved - (moved.utcoffset() or moved - moved)).isoformat()
+        except (ValueError, OverflowError):
+            return None
+        day, clock = there[:10], there[11:19]
+    return f"{day}T{clock}" + (f".{fraction[:9]}" if fraction else "") + "Z"
+
+
+@lru_cache(maxsize=4096)
+def nanoseconds(at: str) -> int:
+    """A time of `utc` in nanoseconds since 1970; 0 before that."""
+    whole, _, fraction = at.removesuffix("Z").partition(".")
+    try:
+        # The seconds are added by hand: the last minute of a day may have 61.
+        minute = datetime.fromisoformat(f"{whole[:16]}:00+00:00")
+    except ValueError:
+        return 0
+    seconds = int(minute.timestamp()) + int(whole[17:19])
+    return max(seconds * 10**9 + int(f"{fraction:0<9}"[:9]), 0)
+
+
+_SPAN = re.compile(r"(?!0{32})[0-9a-f]{32}/(?!0{16})[0-9a-f]{16}")
+
+
+def span_of(names: tuple[str, ...]) -> tuple[str, str] | None:
+    """The trace and the span that a record came in with, where it did."""
+    for name in names:
+        if _SPAN.fullmatch(name):
+            return name[:32], name[33:]
+    return None

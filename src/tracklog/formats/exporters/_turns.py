@@ -1,0 +1,155 @@
+"""What belongs together in a run: the copies of a call, and what a model did in one go."""
+
+from dataclasses import dataclass, field
+
+from tracklog.formats.exporters import Heard, Spend, call_name, span_of
+from tracklog.model.fact import Called, Fact, Returned, Said, Spent
+
+
+class Calls:
+    """Knows the copies of a call: the first telling of it, and of its return, is written.
+
+    Which calls are one is decided as `join_call` of the folds decides it.
+    """
+
+    def __init__(self) -> None:
+        self._originals: dict[str, str] = {}
+        """By the name of a copy, the name of its original."""
+        self._written: dict[str, str] = {}
+        """By the name of an original, the name under which it was written."""
+        self._returned: set[str] = set()
+
+    def called(self, heard: Heard, fact: Called) -> str | None:
+        """The name of a call that is heard for the first time; None for a copy."""
+        name = call_name(heard, fact)
+        original, copy = self._original(name), fact.provider_call_id
+        known = self._written.get(original)
+        if copy and copy != original and copy not in self._originals:
+            self._originals[copy] = original
+            known = known or self._written.pop(copy, None)
+            if copy in self._returned:
+                self._returned.add(original)
+        self._written[original] = known or name
+        return None if known else name
+
+    def returned(self, heard: Heard, fact: Returned) -> str | None:
+        """The name of a call that returns for the first time; None for a copy."""
+        original = self._original(call_name(heard, fact))
+        if original in self._returned:
+            return None
+        self._returned.add(original)
+        return self._written.get(original, original)
+
+    def _original(self, name: str) -> str:
+        while name in self._originals:
+            name = self._originals[name]
+        return name
+
+
+@dataclass(slots=True)
+class Turn:
+    """What a model did in one go: what it thought and said, the calls it made, what it took."""
+
+    first: Heard
+    last: Heard
+    agent: str | None
+    step: str | None
+    message_id: str | None = None
+    said: list[Said] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
+    spends: list[Spend] = field(default_factory=list)
+    over: bool = False
+    """Something came back to the model, so what follows is another turn."""
+
+    @property
+    def spoke(self) -> bool:
+        """A model was heard, not only its calls."""
+        return bool(self.said or self.spends)
+
+
+VOICES = ("assistant", "thought", "belief")
+"""The roles in which a model speaks."""
+OPEN_TURNS = 256
+"""How many turns may be open at once, one per agent and step."""
+
+
+class Turns:
+    """Gathers the turns of a run's models from its facts."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str | None, str | None], Turn] = {}
+        self._over: list[Turn] = []
+
+    def said(self, heard: Heard, fact: Said) -> Turn:
+        """The turn in which a model said this."""
+        now = self._now(fact)
+        if now is None or not self._joins(now, heard, fact.message_id):
+            now = self._begin(heard, fact)
+        now.message_id = now.message_id or fact.message_id
+        now.said.append(fact)
+        now.last = heard
+        return now
+
+    def called(self, heard: Heard, fact: Called, name: str) -> Turn:
+        """The turn in which a model made this call."""
+        now = self._now(fact)
+        if now is None or (now.over and not self._together(now, heard)):
+            now = self._begin(heard, fact)
+        now.calls.append(name)
+        now.last = heard
+        return now
+
+    def spent(self, heard: Heard, fact: Spent, spend: Spend) -> Turn:
+        """The turn that took this."""
+        now = self._now(fact)
+        if now is None or not self._takes(now, heard, fact):
+            now = self._begin(heard, fact)
+        now.spends.append(spend)
+        now.last = heard
+        return now
+
+    def interrupted(self, fact: Fact) -> None:
+        """Something came back, or somebody else spoke."""
+        now = self._now(fact)
+        if now is not None:
+            now.over = True
+
+    def finished(self, *, all: bool = False) -> list[Turn]:
+        """The turns to which nothing can be added any more, each told once."""
+        done, self._over = self._over, []
+        if all:
+            done += self._open.values()
+            self._open = {}
+        return done
+
+    def _now(self, fact: Fact) -> Turn | None:
+        return self._open.get((fact.agent, fact.step))
+
+    def _begin(self, heard: Heard, fact: Fact) -> Turn:
+        key = (fact.agent, fact.step)
+        if key in self._open or len(self._open) >= OPEN_TURNS:
+            self._over.append(self._open.pop(key if key in self._open else next(iter(self._open))))
+        self._open[key] = Turn(heard, heard, fact.agent, fact.step)
+        return self._open[key]
+
+    def _together(self, now: Turn, heard: Heard) -> bool:
+        """One record tells of one turn, and so do the spans that bear one name."""
+        return now.last.seq == heard.seq or bool(_foreign(now.first) & _foreign(heard))
+
+    def _joins(self, now: Turn, heard: Heard, message: str | None) -> bool:
+        if self._together(now, heard):
+            return True
+        if message is not None and now.message_id is not None:
+            return message == now.message_id
+        # A thought goes with what is said next.
+        return not now.over and not now.spends and all(s.role == "thought" for s in now.said)
+
+    def _takes(self, now: Turn, heard: Heard, fact: Spent) -> bool:
+        if self._together(now, heard) or (fact.key is not None and fact.key == now.message_id):
+            return True
+        models = {said.model for said in now.said if said.model} | {fact.model or ""} - {""}
+        return now.spoke and not now.spends and len(models) < 2
+
+
+def _foreign(heard: Heard) -> set[str]:
+    return {name for name in heard.names if span_of((name,))}

@@ -1,0 +1,91 @@
+"""agui: the run as an AG-UI event stream (SSE), in the order that its clients insist on."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from tracklog.formats.exporters import (
+    Exporter,
+    Flight,
+    Heard,
+    Option,
+    Options,
+    dumps,
+    every,
+    some,
+)
+from tracklog.formats.exporters.agui.stream import Event, Stream
+from tracklog.formats.loss import Fate
+from tracklog.model.fact import FACTS, Began, Called, Returned, Said
+
+
+def write(flight: Flight, options: Options) -> Iterator[bytes]:
+    stream, last = _stream(lambda: flight, options, keeps=flight.asks), 0
+    for heard in flight.heard():
+        for event in stream.hear(heard):
+            yield b"id: %d\ndata: %b\n\n" % (heard.seq, dumps(event))
+        last = heard.seq
+    if flight.summary.get("ended"):
+        for event in stream.end():
+            yield b"id: %d\ndata: %b\n\n" % (last, dumps(event))
+
+
+class Followed:
+    """A run that goes on, as server-sent events; an id says that all up to it was told."""
+
+    def __init__(self, now: Callable[[], Flight], options: Options) -> None:
+        self._stream = _stream(now, options, keeps=True)
+
+    def hear(self, heard: Heard, *, ended: bool) -> bytes:
+        """What a record says; the number of one that may be the last comes with the end."""
+        events = list(self._stream.hear(heard))
+        return _frames(events, None if ended and self._stream.open else heard.seq)
+
+    def join(self, cursor: int) -> bytes:
+        """What was up to here, for one who comes late."""
+        return _frames(self._stream.join(), cursor)
+
+    def gap(self, after: int, next: int) -> bytes:
+        """That what lies between is not kept any more."""
+        return _frames(self._stream.miss({"after": after, "next": next}), next - 1)
+
+    def end(self, cursor: int) -> bytes:
+        """What is left to be said once the run has ended."""
+        return _frames(self._stream.end(), cursor)
+
+
+def _stream(now: Callable[[], Flight], options: Options, *, keeps: bool) -> Stream:
+    return Stream(now, raw=options["raw"] == "yes", keeps=keeps)
+
+
+def _frames(events: Iterable[Event], number: int | None) -> bytes:
+    """The number stands at the last: who is cut off before it hears all of them again."""
+    frames = [b"data: %b\n\n" % dumps(event) for event in events]
+    if frames and number is not None:
+        frames[-1] = b"id: %d\n%b" % (number, frames[-1])
+    return b"".join(frames)
+
+
+def fates(options: Options) -> dict[str, Fate]:
+    """An event carries the fact that it was made of; what the format has words for is kept."""
+    raw: Fate = "carried" if options["raw"] == "yes" else "dropped"
+    told = every("carried", FACTS) | (
+        some("kept", Began, "what step")
+        | some("kept", Returned, "call_id output")
+        | some("kept", Called, "tool call_id input")
+        | some("kept", Said, "role blocks agent")
+        | {"at": "kept", "unreadable": raw}
+    )
+    return {name: fate for name, fate in told.items() if not name.endswith(".synthetic_id")}
+
+
+exporter = Exporter(
+    name="agui",
+    about="AG-UI: the run as the event stream that agent user interfaces read.",
+    media_type="text/event-stream",
+    suffix=".sse",
+    write=write,
+    follow=Followed,
+    fates=fates,
+    options={
+        "raw": Option("Each line as it is, before its translation.", ("no", "yes"), "no"),
+    },
+)

@@ -1,0 +1,330 @@
+"""The events of a run, one after the other, with what is open and what was said so far."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from tracklog.formats.exporters import (
+    MAPPING,
+    Flight,
+    Heard,
+    carried,
+    nanoseconds,
+    plain,
+    text_of,
+)
+from tracklog.formats.exporters import words_of as words
+from tracklog.formats.exporters._turns import VOICES, Calls
+from tracklog.formats.exporters.agui.messages import Messages
+from tracklog.model.fact import Answered, Asked, Began, Called, Ended, Fact, Moved, Returned, Said
+
+Event = dict[str, Any]
+SPEAKERS = {"user": "user", "system": "system", "world": "developer", "note": "developer"}
+"""The roles of a message that no model speaks."""
+MORE = {"tracklog": "more"}
+"""Beside an event that tells nothing new: it is part of something told before, or made way for it."""
+WITHIN = ("_CONTENT", "_ARGS", "_END")
+"""Events that belong to the one that began something."""
+TOKENS = {
+    "input_tokens": "inputTokens",
+    "output_tokens": "outputTokens",
+    "total_tokens": "totalTokens",
+    "reasoning_tokens": "reasoningTokens",
+    "cached_tokens": "cachedInputTokens",
+}
+EXACT = 2**53 - 1
+"""The greatest number that a client in JavaScript takes for a whole one."""
+
+
+class Stream:
+    """What is open, so that nothing is closed twice or left open behind the end."""
+
+    def __init__(self, now: Callable[[], Flight], *, raw: bool, keeps: bool) -> None:
+        """`now` tells the flight as far as it was heard; messages are kept for snapshots of them."""
+        flight = now()
+        self.now, self.raw = now, raw
+        self.names = {"threadId": flight.conversation or flight.root[1], "runId": flight.run}
+        self.begun = self.open = self.ended = False
+        self.closed: Event | None = None
+        """With what the run was closed last."""
+        self.steps: list[str] = []
+        self.asked: dict[str, Event] = {}
+        """The questions that nobody answered yet, as they were told."""
+        self.calls = Calls()
+        self.messages = Messages(keeps=keeps)
+        self.state: dict[str, Any] = {}
+        self.speaking: str | None = None
+        """The model's message in the record at hand, which its calls are part of."""
+        self.stamp = 0
+
+    def hear(self, heard: Heard) -> Iterator[Event]:
+        self.stamp, self.speaking = nanoseconds(heard.at) // 10**6, None
+        if self.raw and heard.record.line:
+            yield from self._begin()
+            line = orjson.Fragment(heard.record.line)
+            event = line if heard.event else heard.record.line.decode("utf-8", "replace")
+            yield self._event("RAW", event=event, source=heard.record.dialect)
+        for place, fact in enumerate(heard.facts):
+            name = heard.identity if place == 0 else f"{heard.identity}.{place}"
+            yield from _marked(self._tell(heard, fact, name), carried(heard, fact))
+
+    def join(self) -> Iterator[Event]:
+        """What one who comes late has to know before it hears what comes."""
+        if not self.begun:
+            return
+        yield self._started()
+        yield self._event("MESSAGES_SNAPSHOT", messages=self.messages.snapshot())
+        yield self._event("STATE_SNAPSHOT", snapshot=dict(self.state))
+        if self.open:
+            yield from self._go_on()
+        elif self.closed is not None:
+            yield self.closed
+
+    def miss(self, gap: Mapping[str, int]) -> Iterator[Event]:
+        """Tells of what is not kept any more."""
+        yield from self._begin()
+        yield self._event("CUSTOM", name="tracklog.gap", value=dict(gap))
+
+    def end(self) -> Iterator[Event]:
+        """A run whose agents have all ended has ended, too; one of which more came, once more."""
+        if self.open:
+            yield from _marked(self._finish(self.now().summary))
+
+    def _event(self, type: str, **said: Any) -> Event:
+        return {"type": type, "timestamp": self.stamp, **_known(said)}
+
+    def _started(self, **more: Any) -> Event:
+        mapping = {"tracklog": {"mapping": MAPPING}}
+        return self._event("RUN_STARTED", **self.names, metadata=mapping, **more)
+
+    def _begin(self) -> Iterator[Event]:
+        if not self.open:
+            self.begun = self.open = True
+            yield self._started()
+            yield from self._go_on()
+
+    def _go_on(self) -> Iterator[Event]:
+        """The steps that are open, told again where a run begins in the midst of them."""
+        for step in self.steps:
+            yield self._event("STEP_STARTED", stepName=step)
+
+    def _pause(self) -> Iterator[Event]:
+        """What is open cannot stay so while the run is closed."""
+        for step in reversed(self.steps):
+            yield self._event("STEP_FINISHED", stepName=step)
+
+    def _close(self, event: Event) -> Event:
+        self.open, self.closed = False, event
+        return event
+
+    def _tell(self, heard: Heard, fact: Fact, name: str) -> Iterator[Event]:
+        # What is told again of another run's history neither begins nor ends this one.
+        own = fact.copied is not True
+        if isinstance(fact, Answered) and own and self._awaits(fact):
+            yield from self._resume(fact)
+            return
+        is_open = self.open
+        yield from self._begin()
+        if isinstance(fact, Began) and own and fact.what == "run" and not is_open:
+            return
+        match fact:
+            case Said():
+                yield from self._say(fact, name)
+            case Called():
+                yield from self._call(heard, fact, name)
+            case Returned():
+                yield from self._return(heard, fact, name)
+            case Began(what="step", step=str(step)) if own and step not in self.steps:
+                self.steps.append(step)
+                yield self._event("STEP_STARTED", stepName=step)
+            case Ended(what="step", step=str(step)) if own and step in self.steps:
+                self.steps.remove(step)
+                yield self._event("STEP_FINISHED", stepName=step)
+            case Ended(what="run") if own:
+                yield from self._finish({**plain(fact), "passed": fact.passed})
+            case Asked() if own:
+                yield from self._ask(fact)
+            case _:
+                yield from self._custom(fact)
+
+    def _custom(self, fact: Fact) -> Iterator[Event]:
+        """What has no event of its own."""
+        name = f"tracklog.{type(fact).__name__.lower()}"
+        yield self._event("CUSTOM", name=name, value=plain(fact))
+        if isinstance(fact, Moved):
+            self.state[fact.agent or fact.step or "run"] = fact.to
+
+    def _say(self, fact: Said, name: str) -> Iterator[Event]:
+        thought = fact.role == "thought"
+        spoken = "\n\n".join(
+            said for block in fact.blocks if (said := words(block)) and _aloud(block, thought)
+        )
+        thoughts = "\n\n".join(
+            said for block in fact.blocks if (said := words(block)) and not _aloud(block, thought)
+        )
+        role = "assistant" if fact.role in VOICES else SPEAKERS[fact.role]
+        entity = name
+        if thoughts:
+            entity = f"{name}.reasoning"
+            yield from self._reason(entity, thoughts)
+        if spoken:
+            yield self._event("TEXT_MESSAGE_START", messageId=name, role=role, name=fact.agent)
+            yield self._event("TEXT_MESSAGE_CONTENT", messageId=name, delta=spoken)
+            yield self._event("TEXT_MESSAGE_END", messageId=name)
+            self.messages.said(name, role, spoken, fact.agent)
+        self.speaking = name if spoken and role == "assistant" else None
+        opaque = [text_of(block["opaque"]) for block in fact.blocks if "opaque" in block]
+        for sealed in opaque:
+            yield self._event(
+                "REASONING_ENCRYPTED_VALUE",
+                subtype="message",
+                entityId=entity,
+                encryptedValue=sealed,
+            )
+            self.messages.sealed(entity, sealed)
+        if not (thoughts or spoken or opaque):  # it says nothing that there are words for
+            yield from self._custom(fact)
+
+    def _reason(self, name: str, thoughts: str) -> Iterator[Event]:
+        yield self._event("REASONING_START", messageId=name)
+        yield self._event("REASONING_MESSAGE_START", messageId=name, role="reasoning")
+        yield self._event("REASONING_MESSAGE_CONTENT", messageId=name, delta=thoughts)
+        yield self._event("REASONING_MESSAGE_END", messageId=name)
+        yield self._event("REASONING_END", messageId=name)
+        self.messages.said(name, "reasoning", thoughts)
+
+    def _call(self, heard: Heard, fact: Called, name: str) -> Iterator[Event]:
+        call = self.calls.called(heard, fact)
+        if call is None:
+            yield from self._custom(fact)  # a copy: shown, not counted
+            return
+        given = "" if fact.input is None else text_of(fact.input)
+        self.speaking = self.speaking or name
+        yield self._event(
+            "TOOL_CALL_START",
+            toolCallId=call,
+            toolCallName=fact.tool,
+            parentMessageId=self.speaking,
+        )
+        if given:
+            yield self._event("TOOL_CALL_ARGS", toolCallId=call, delta=given)
+        yield self._event("TOOL_CALL_END", toolCallId=call)
+        self.messages.called(self.speaking, call, fact.tool, given)
+
+    def _return(self, heard: Heard, fact: Returned, name: str) -> Iterator[Event]:
+        call = self.calls.returned(heard, fact)
+        if call is None:
+            yield from self._custom(fact)  # a copy
+            return
+        content = "" if fact.output is None else text_of(fact.output)
+        content = content or ("" if fact.error is None else text_of(fact.error))
+        yield self._event(
+            "TOOL_CALL_RESULT", messageId=name, toolCallId=call, content=content, role="tool"
+        )
+        self.speaking = None
+        self.messages.returned(name, call, content)
+
+    def _ask(self, fact: Asked) -> Iterator[Event]:
+        """A question ends the run for now: its client sends the answer with the next one."""
+        interrupt = {
+            "id": fact.question_id,
+            "reason": fact.what or "question",
+            "message": fact.text,
+            "toolCallId": fact.call_id,
+            "responseSchema": fact.schema if isinstance(fact.schema, Mapping) else None,
+            "expiresAt": fact.expires,
+        }
+        self.asked[fact.question_id] = _known(interrupt)
+        yield from self._pause()
+        yield self._event("STATE_SNAPSHOT", snapshot=dict(self.state))
+        yield self._event("MESSAGES_SNAPSHOT", messages=self.messages.snapshot())
+        outcome = {"type": "interrupt", "interrupts": [*self.asked.values()]}
+        yield self._close(self._event("RUN_FINISHED", **self.names, outcome=outcome))
+
+    def _awaits(self, fact: Answered) -> bool:
+        return fact.question_id in self.asked or (self.begun and not self.open)
+
+    def _resume(self, fact: Answered) -> Iterator[Event]:
+        """An answer begins the next run, though others may have gone on while it was waited for."""
+        self.asked.pop(fact.question_id, None)
+        if self.open:
+            yield from self._pause()
+            yield self._close(self._event("RUN_FINISHED", **self.names))
+        answer = {
+            "interruptId": fact.question_id,
+            "status": "resolved",
+            "payload": fact.answer,
+        }
+        given = {
+            **self.names,
+            "state": dict(self.state),
+            "messages": self.messages.snapshot(),
+            "tools": [],
+            "context": [],
+            "forwardedProps": {},
+            "resume": [_known(answer)],
+        }
+        self.open = True
+        yield self._started(input=given)
+        yield from self._go_on()
+
+    def _finish(self, ended: Mapping[str, Any]) -> Iterator[Event]:
+        yield from self._pause()
+        self.steps.clear()
+        self.asked.clear()
+        usage = [] if self.ended else list(self._usage())
+        self.ended = True
+        told = {"usage": usage or None}
+        if ended.get("passed") is False:
+            error = ended.get("error")
+            outcome = text_of(ended.get("outcome") or "failed")
+            message = text_of(error) if error is not None else ended.get("reason") or outcome
+            yield self._close(
+                self._event("RUN_ERROR", message=text_of(message), code=outcome, **told)
+            )
+            return
+        keys = ("outcome", "passed", "score", "reason", "exit_code", "seconds", "winner")
+        result = {key: ended[key] for key in keys if ended.get(key) is not None}
+        success = {"type": "success"} if ended.get("passed") is True else None
+        yield self._close(
+            self._event(
+                "RUN_FINISHED", **self.names, result=result or None, outcome=success, **told
+            )
+        )
+
+    def _usage(self) -> Iterator[Event]:
+        """What the run took, by provider and model."""
+        sums: dict[tuple[str | None, str | None], dict[str, int]] = {}
+        for spend in self.now().spends:
+            known = sums.setdefault((spend.provider, spend.model), {})
+            for name, amount in spend.amounts.items():
+                known[name] = known.get(name, 0) + amount
+        for (provider, model), known in sums.items():
+            amounts = {
+                theirs: known[ours]
+                for ours, theirs in TOKENS.items()
+                if 0 <= known.get(ours, -1) <= EXACT
+            }
+            if amounts:
+                yield _known({"provider": provider or None, "model": model or None}) | amounts
+
+
+def _known(said: Event) -> Event:
+    """What is not known is left out: a client takes no null for it."""
+    return {key: value for key, value in said.items() if value is not None}
+
+
+def _marked(events: Iterator[Event], fact: Mapping[str, Any] | None = None) -> Iterator[Event]:
+    """The events of a fact: the first of them carries it whole, the others say they are more of it."""
+    for event in events:
+        if not event["type"].endswith(WITHIN):
+            mapping = event.get("metadata", MORE)["tracklog"]
+            told = fact if mapping == "more" or fact is None else {**mapping, **fact}
+            event["metadata"] = MORE if told is None else {"tracklog": told}
+            fact = None
+        yield event
+
+
+def _aloud(block: Mapping[str, Any], thought: bool) -> bool:
+    return not thought and block.get("type") != "thinking"

@@ -1,0 +1,335 @@
+"""atif: the run as an agent trajectory, ATIF v1.7, with its sub-runs inside."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tracklog.formats.exporters import (
+    MAPPING,
+    Exporter,
+    Flight,
+    Heard,
+    Options,
+    Spend,
+    blob_path,
+    carried,
+    dumps,
+    every,
+    plain,
+    some,
+    text_of,
+    words_of,
+)
+from tracklog.formats.exporters._turns import VOICES, Calls, Turn, Turns
+from tracklog.formats.loss import Fate
+from tracklog.model.fact import (
+    FACTS,
+    Block,
+    Called,
+    Fact,
+    Linked,
+    Noted,
+    Returned,
+    Said,
+    Spent,
+    blob_of,
+)
+
+VERSION = "ATIF-v1.7"
+IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+Step = dict[str, Any]
+
+
+def write(flight: Flight, _options: Options) -> Iterator[bytes]:
+    # A result stands in the step of its call, however late it came: the document is made whole.
+    yield dumps(_trajectory(flight)) + b"\n"
+
+
+def _trajectory(flight: Flight) -> dict[str, Any]:
+    steps = _Steps(flight)
+    for heard in flight.heard():
+        for place, fact in enumerate(heard.facts):
+            borne = steps.tell(heard, place, fact)["extra"]["tracklog"]["facts"]
+            borne.append(carried(heard, fact))
+    below = [_trajectory(child) for child in flight.below]
+    opening = flight.opening
+    software = opening.get("software") or {}
+    agents = list(flight.summary.get("agents") or ())
+    name = opening.get("agent") or software.get("name") or (agents[0] if agents else flight.family)
+    agent: dict[str, Any] = {
+        "name": str(name),
+        "version": str(software.get("version") or "unknown"),
+    }
+    if opening.get("model"):
+        agent["model_name"] = str(opening["model"])
+    own = _metrics(flight.spends)
+    told: dict[str, Any] = {
+        "schema_version": VERSION,
+        "session_id": flight.root[1],
+        "trajectory_id": flight.run,
+        "agent": agent,
+        "steps": steps.numbered(),
+        "final_metrics": _totals(own, below, max(1, len(steps.steps))),
+        "extra": {"tracklog": {"mapping": MAPPING, "family": flight.family, **_outcome(flight)}},
+    }
+    return told | ({"subagent_trajectories": below} if below else {})
+
+
+def _outcome(flight: Flight) -> dict[str, Any]:
+    keys = ("status", "outcome", "passed", "score", "seconds", "title")
+    return {key: flight.summary[key] for key in keys if flight.summary.get(key) is not None}
+
+
+def _totals(own: dict[str, Any], below: list[dict[str, Any]], steps: int) -> dict[str, Any]:
+    """What the run and all below it took; the split stands beside it."""
+    names = {
+        "prompt_tokens": "total_prompt_tokens",
+        "completion_tokens": "total_completion_tokens",
+        "cached_tokens": "total_cached_tokens",
+        "cost_usd": "total_cost_usd",
+    }
+    totals: dict[str, Any] = {}
+    split: dict[str, Any] = {}
+    for ours, theirs in names.items():
+        inner = [each["final_metrics"][theirs] for each in below if theirs in each["final_metrics"]]
+        if ours in own or inner:
+            totals[theirs] = own.get(ours, 0) + sum(inner)
+            if below:
+                split |= {f"root_{ours}": own.get(ours, 0), f"subagent_{ours}": sum(inner)}
+    totals["total_steps"] = steps
+    return totals | ({"extra": split} if split else {})
+
+
+def _metrics(spends: tuple[Spend, ...] | list[Spend]) -> dict[str, Any]:
+    names = {
+        "input_tokens": "prompt_tokens",
+        "output_tokens": "completion_tokens",
+        "cached_tokens": "cached_tokens",
+    }
+    found: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
+    for spend in spends:
+        for name, amount in spend.amounts.items():
+            place, key = (found, names[name]) if name in names else (extra, name)
+            place[key] = place.get(key, 0) + amount
+        if spend.cost_usd is not None:
+            found["cost_usd"] = found.get("cost_usd", 0.0) + spend.cost_usd
+        if spend.provider:
+            extra["provider"] = spend.provider
+    return found | ({"extra": {"tracklog": extra}} if extra else {})
+
+
+class _Steps:
+    """The steps of one trajectory, in the order in which each began."""
+
+    def __init__(self, flight: Flight) -> None:
+        self.flight = flight
+        self.steps: list[Step] = []
+        self.calls, self.turns = Calls(), Turns()
+        self.turned: dict[int, tuple[Turn, Step]] = {}
+        self.owner: dict[str, Step] = {}
+        """The step that made a call."""
+        self.children = {child.call: child for child in flight.below if child.call}
+
+    def tell(self, heard: Heard, place: int, fact: Fact) -> Step:
+        """Makes of a fact what it is there; the step that bears it."""
+        match fact:
+            case Said(role=role) if role in VOICES:
+                return self._say(heard, fact)
+            case Said():
+                self.turns.interrupted(fact)
+                return self._hear(heard, fact)
+            case Called():
+                return self._call(heard, fact)
+            case Returned():
+                return self._return(heard, fact)
+            case Spent() if place in heard.spends:
+                return self._spend(heard, fact, heard.spends[place])
+            case Spent():
+                return self._beside(heard)  # told before, or counted elsewhere
+        return self._system(heard, fact)
+
+    def numbered(self) -> list[Step]:
+        """The steps with their numbers; a trajectory has at least one."""
+        empty = {"source": "system", "message": "", "extra": {"tracklog": {"facts": []}}}
+        return [{"step_id": n, **step} for n, step in enumerate(self.steps or [empty], 1)]
+
+    def _new(self, heard: Heard, source: str) -> Step:
+        told = {"seq": heard.seq, "dialect": heard.record.dialect, "facts": []}
+        step: Step = {"source": source, "message": "", "extra": {"tracklog": told}}
+        if heard.event is not None and heard.event.at is not None:
+            step = {"timestamp": heard.at, **step}
+        self.steps.append(step)
+        return step
+
+    def _beside(self, heard: Heard) -> Step:
+        """The step that bears what is told again, and is not shown again."""
+        return self.steps[-1] if self.steps else self._new(heard, "system")
+
+    def _of(self, heard: Heard, turn: Turn) -> Step:
+        """The step of a model's turn."""
+        if id(turn) not in self.turned:
+            step = self._new(heard, "agent")
+            self.turned[id(turn)] = turn, step
+        return self.turned[id(turn)][1]
+
+    def _say(self, heard: Heard, fact: Said) -> Step:
+        step = self._of(heard, self.turns.said(heard, fact))
+        for block in fact.blocks:
+            thought = fact.role == "thought" or block.get("type") == "thinking"
+            words = words_of(block)
+            if thought:
+                step["reasoning_content"] = _joined(step.get("reasoning_content", ""), words)
+            elif (image := _image(block)) is not None:
+                parts = step["message"] or []
+                if isinstance(parts, str):
+                    parts = [{"type": "text", "text": parts}]
+                step["message"] = [*parts, image]
+            elif isinstance(step["message"], list):
+                step["message"].append({"type": "text", "text": words})
+            else:
+                step["message"] = _joined(step["message"], words)
+        if fact.model:
+            step["model_name"] = str(fact.model)
+        if fact.copied:
+            step["is_copied_context"] = True
+        return step
+
+    def _hear(self, heard: Heard, fact: Said) -> Step:
+        step = self._new(heard, "user" if fact.role == "user" else "system")
+        images = [image for block in fact.blocks if (image := _image(block)) is not None]
+        words = [words_of(block) for block in fact.blocks if _image(block) is None]
+        step["message"] = "\n\n".join(filter(None, words))
+        if images:
+            step["message"] = [{"type": "text", "text": each} for each in words if each] + images
+        if fact.copied:
+            step["is_copied_context"] = True
+        return step
+
+    def _call(self, heard: Heard, fact: Called) -> Step:
+        name = self.calls.called(heard, fact)
+        if name is None:
+            return self._beside(heard)
+        step = self._of(heard, self.turns.called(heard, fact, name))
+        call: Step = {"tool_call_id": name, "function_name": str(fact.tool)}
+        if isinstance(fact.input, Mapping):
+            call["arguments"] = dict(fact.input)
+        elif fact.input is None:
+            call |= {"arguments": {}, "extra": {"arguments_form": "none"}}
+        else:
+            call |= {"arguments": {"value": fact.input}, "extra": {"arguments_form": "value"}}
+        step.setdefault("tool_calls", []).append(call)
+        self.owner[name] = step
+        return step
+
+    def _return(self, heard: Heard, fact: Returned) -> Step:
+        self.turns.interrupted(fact)
+        name = self.calls.returned(heard, fact)
+        if name is None:
+            return self._beside(heard)
+        content = "" if fact.output is None else text_of(fact.output)
+        if lifted := blob_of(fact.output):
+            content = str(lifted.get("preview") or "")
+        result: Step = {"content": content or ("" if fact.error is None else text_of(fact.error))}
+        step = self.owner.get(name)
+        if step is None:
+            step = self._new(heard, "system")
+        else:
+            result = {"source_call_id": name, **result}
+            if child := self.children.get(fact.call_id):
+                ref = {"trajectory_id": child.run, "session_id": child.root[1]}
+                result["subagent_trajectory_ref"] = [ref]
+        step.setdefault("observation", {"results": []})["results"].append(result)
+        return step
+
+    def _spend(self, heard: Heard, fact: Spent, spend: Spend) -> Step:
+        if not (spend.model or spend.amounts.keys() & {"input_tokens", "output_tokens"}):
+            return self._system(heard, fact)
+        turn = self.turns.spent(heard, fact, spend)
+        step = self._of(heard, turn)
+        step["metrics"] = _metrics(turn.spends)
+        calls = [each.calls if each.calls is not None else 1 for each in turn.spends]
+        if sum(calls):
+            step["llm_call_count"] = sum(calls)
+        if spend.model:
+            step.setdefault("model_name", str(spend.model))
+        return step
+
+    def _system(self, heard: Heard, fact: Fact) -> Step:
+        """What is neither said nor called, as a step of its own."""
+        step = self._new(heard, "system")
+        step["message"] = _sentence(fact)
+        if isinstance(fact, Noted) and fact.label == "compaction":
+            change = fact.data if isinstance(fact.data, Mapping) else {}
+            step["extra"]["context_management"] = {
+                "type": change.get("type") if change.get("type") in CHANGES else "compaction",
+                "boundary": change.get("boundary") or "replace",
+            }
+        if isinstance(fact, Linked) and fact.kind == "sub-run" and fact.child is not None:
+            self._refer(step, fact)
+        return step
+
+    def _refer(self, step: Step, fact: Linked) -> None:
+        """A sub-run that no call began is referred to where it was linked."""
+        named = fact.child.get("run") if isinstance(fact.child, Mapping) else fact.child
+        for child in self.flight.below:
+            if child.run == named and not child.call:
+                ref = {"trajectory_id": child.run, "session_id": child.root[1]}
+                result = {"content": "", "subagent_trajectory_ref": [ref]}
+                step["observation"] = {"results": [result]}
+
+
+def _sentence(fact: Fact) -> str:
+    """What happened, in a few words of the source where it has any."""
+    told = plain(fact)
+    subject = told.get("step") or told.get("agent") or told.get("what")
+    keys = ("task", "text", "to", "outcome", "verdict", "answer", "reason", "label", "kind")
+    words = next((told[key] for key in keys if told.get(key) is not None), None)
+    head = " ".join(filter(None, (subject, type(fact).__name__.lower())))
+    return head if words is None else f"{head}: {text_of(words)}"
+
+
+CHANGES = ("compaction", "pruning", "injection")
+
+
+def _joined(before: str, words: str) -> str:
+    return f"{before}\n\n{words}" if before and words else before or words
+
+
+def _image(block: Block) -> dict[str, Any] | None:
+    """An image that was lifted out, as a part that names its file; never its bytes."""
+    lifted = blob_of(block.get("chunk"))
+    if lifted is None or lifted.get("media_type") not in IMAGES:
+        return None
+    source = {"media_type": lifted["media_type"], "path": blob_path(lifted)}
+    return {"type": "image", "source": source}
+
+
+def fates(_options: Options) -> dict[str, Fate]:
+    """Each step carries the facts that it was made of; what the format has words for is kept."""
+    told = every("carried", FACTS) | (
+        some("kept", Called, "tool call_id input")
+        | some("kept", Returned, "call_id output")
+        | some("kept", Said, "role blocks model copied")
+        | some("kept", Spent, "model usage cost_usd calls")
+        | {"at": "kept", "sub-run": "kept"}
+    )
+    return {name: fate for name, fate in told.items() if not name.endswith(".synthetic_id")}
+
+
+def synthesised(flight: Flight, _options: Options) -> Iterator[str]:
+    software = flight.opening.get("software") or {}
+    if not software.get("version"):
+        yield "agent.version"
+    if not (flight.opening.get("agent") or software.get("name") or flight.summary.get("agents")):
+        yield "agent.name"
+
+
+exporter = Exporter(
+    name="atif",
+    about="ATIF v1.7: the run as an agent trajectory, with its sub-runs inside.",
+    media_type="application/json",
+    suffix=".atif.json",
+    write=write,
+    fates=fates,
+    synthesised=synthesised,
+)

@@ -1,0 +1,131 @@
+"""cloudevents: one CloudEvent 1.0 per record, with the line itself as its data."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+
+from tracklog.formats.exporters import (
+    MAPPING,
+    Exporter,
+    Flight,
+    Heard,
+    Option,
+    Options,
+    dumps,
+    span_of,
+    utc,
+    whole_lines,
+)
+from tracklog.formats.loss import Fate
+
+FORWARDED = 65536
+"""The bytes of an event that every intermediary forwards for sure."""
+PREFIX = "dev.tracklog"
+SCHEMAS = "tag:tracklog.dev,2026:schemas"
+"""Where the schema of a dialect is named; a name, not a place."""
+
+
+def write(flight: Flight, options: Options) -> Iterator[bytes]:
+    if options["mode"] == "structured":
+        for heard in flight.heard():
+            yield _event(heard, options) + b"\n"
+        return
+    opening = b"["
+    for heard in flight.heard():
+        yield opening + _event(heard, options)
+        opening = b",\n"
+    yield b"[]\n" if opening == b"[" else b"]\n"
+
+
+def _event(heard: Heard, options: Options) -> bytes:
+    event, line = _attributes(heard, options), heard.record.line
+    if not line:
+        return dumps(event)  # erased: null would be another thing than nothing
+    if heard.event is None:
+        return dumps({**event, "datacontenttype": "application/octet-stream"} | _opaque(line))
+    if not cut(heard, options):
+        return dumps({**event, "data": orjson.Fragment(line)})
+    run = f"{quote(heard.record.family, safe='')}/{quote(heard.record.run, safe='')}"
+    return dumps({**event, "dataref": f"{options['base']}/api/runs/{run}?at={heard.seq}"})
+
+
+def cut(heard: Heard, options: Options) -> bool:
+    """Whether a line is too big to be forwarded, so that the event only says where it stands."""
+    line = heard.record.line
+    if options["whole"] == "yes" or len(line) < FORWARDED // 2:
+        return False
+    return len(dumps(_attributes(heard, options))) + len(line) + len(',"data":') > FORWARDED
+
+
+def _opaque(line: bytes) -> dict[str, str]:
+    import base64  # noqa: PLC0415  # only for what is damaged
+
+    return {"data_base64": base64.b64encode(line).decode()}
+
+
+def _attributes(heard: Heard, options: Options) -> dict[str, Any]:
+    record = heard.record
+    parts = (options["collector"], record.dialect, record.run)
+    event: dict[str, Any] = {
+        "specversion": "1.0",
+        "id": _text(heard.identity) or str(record.seq),
+        "source": "/tracklog/" + "/".join(quote(part, safe="") for part in parts),
+        "type": f"{PREFIX}.{record.dialect}.{_text(heard.kind) or 'unknown'}",
+    }
+    run = _text(record.run)
+    if run:
+        event |= {"subject": run, "correlationid": run, "partitionkey": run}
+    at = utc(heard.event.at) if heard.event else None
+    if at:
+        event["time"] = at
+    event |= {
+        "datacontenttype": "application/json",
+        "dataschema": f"{SCHEMAS}/{quote(record.dialect, safe='')}",
+        # An Integer has 32 bits there, and these must sort as text.
+        "sequence": f"{record.seq:020d}",
+        "recordedtime": record.received,
+        "tracklogmapping": MAPPING,
+    }
+    if heard.event is not None and (cause := _text(heard.event.cause or "")):
+        event["causationid"] = cause
+    if record.family != record.dialect:
+        event["tracklogfamily"] = record.family
+    if heard.superseded:
+        event["tracklogsuperseded"] = True
+    if span := span_of(heard.names):
+        event["traceparent"] = f"00-{span[0]}-{span[1]}-01"
+    if worst := {finding.level for finding in heard.findings}:
+        number, word = (17, "ERROR") if "error" in worst else (13, "WARN")
+        if worst != {"info"}:
+            event |= {"severitynumber": number, "severitytext": word}
+    return event
+
+
+def _text(value: str) -> str:
+    """A String there has no control characters and no surrogates."""
+    return re.sub("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]", " ", value).strip()
+
+
+def fates(_options: Options) -> dict[str, Fate]:
+    return whole_lines("kept")
+
+
+exporter = Exporter(
+    name="cloudevents",
+    about="CloudEvents 1.0: one per record, with the line itself as its data.",
+    media_type="application/cloudevents-batch+json",
+    media_types={("mode", "structured"): "application/x-ndjson"},
+    suffix=".cloudevents.json",
+    write=write,
+    fates=fates,
+    cut=cut,
+    options={
+        "mode": Option("One JSON array, or one event per line.", ("batch", "structured"), "batch"),
+        "collector": Option("The name of the collector, in each source.", usual="local"),
+        "base": Option("The collector's URL, where lines too big to be forwarded stand."),
+        "whole": Option("Lines that make an event of more than 64 KiB, too.", ("no", "yes"), "no"),
+    },
+)

@@ -1,0 +1,173 @@
+"""html: the run as one page that needs nothing else, to be read, printed, sent and kept."""
+
+from base64 import b64encode
+from collections.abc import Iterator
+from hashlib import sha256
+
+from tracklog.formats.exporters import Exporter, Flight, Option, Options, every, utc, whole_lines
+from tracklog.formats.exporters.html.inert import class_of, duration, text
+from tracklog.formats.exporters.html.style import CSS
+from tracklog.formats.exporters.html.transcript import Transcript
+from tracklog.formats.loss import Fate
+from tracklog.model.fact import Decided, Ended, Linked
+
+
+def write(flight: Flight, options: Options) -> Iterator[bytes]:
+    for part in _page(flight, lines=options["lines"] == "yes"):
+        yield part.encode("utf-8", "replace")
+
+
+def _page(flight: Flight, *, lines: bool) -> Iterator[str]:
+    digest = b64encode(sha256(CSS.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    title = text(_title(flight))
+    yield (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        f"<title>{title} · tracklog</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
+    )
+    yield f"<header>\n{_head(flight, 'h1')}</header>\n<main>\n"
+    found: list[tuple[int | None, str, str, str]] = []
+    for number, each in enumerate(flight):
+        if number:
+            yield f'<section class="below" id="r{number}">\n{_head(each, "h2")}'
+        else:
+            yield _contents(flight)
+        yield from _transcript(each, found, lines=lines)
+        yield "</section>\n" if number else ""
+    yield from _findings(found)
+    yield "</main>\n<footer><p>"
+    yield f"Written by tracklog from the records of {text(flight.family)}:{text(flight.run)}."
+    yield " Every event can be linked to as <code>#e</code> and its number.</p></footer>\n"
+    yield "</body>\n</html>\n"
+
+
+def _title(flight: Flight) -> str:
+    return str(flight.summary.get("title") or flight.run)
+
+
+def _head(flight: Flight, tag: str) -> str:
+    row = flight.summary
+    status = str(row.get("status") or "working")
+    software = flight.opening.get("software") or {}
+    names = [software.get("name"), software.get("version")]
+    names = [" ".join(str(each) for each in names if each), *(row.get("dialects") or ())]
+    said = " · ".join(["flight record", *filter(None, names)])
+    parts = [f'<p class="over">{text(said)}</p>\n']
+    parts.append(f"<{tag}>{text(_title(flight))}</{tag}>\n")
+    if _title(flight) != flight.run:
+        parts.append(f'<p class="run mono">{text(flight.run)}</p>\n')
+    parts.append("<dl>\n")
+    pill = f'<span class="pill {class_of(status)}">{text(status)}</span>'
+    parts.append(_stat("status", pill))
+    for name, value in _stats(flight):
+        parts.append(_stat(name, text(value)))
+    parts.append("</dl>\n")
+    if flight.proof:
+        head = flight.proof.get("head") or {}
+        place = f"{head.get('through')}:{head.get('chain')}"
+        said = f"Proven against the journal's chain, head <code>{text(place)}</code>."
+        parts.append(f'<p class="proof"><span class="ok">✓</span> {said}</p>\n')
+    elif tag == "h1":
+        parts.append('<p class="proof">Not proven: the page was written without a proof.</p>\n')
+    return "".join(parts)
+
+
+def _stat(name: str, value: str) -> str:
+    return f"<div><dt>{name}</dt><dd>{value}</dd></div>\n"
+
+
+def _stats(flight: Flight) -> Iterator[tuple[str, str]]:
+    row = flight.summary
+    if row.get("outcome") is not None:
+        yield "outcome", str(row["outcome"])
+    if row.get("score") is not None:
+        yield "score", f"{row['score']:g}"
+    if row.get("seconds") is not None:
+        yield "duration", duration(float(row["seconds"]))
+    if row.get("cost_usd") is not None:
+        yield "cost", f"${row['cost_usd']:,.4f}".rstrip("0").rstrip(".")
+    if row.get("tokens") is not None:
+        yield "tokens", f"{row['tokens']:,}"
+    if row.get("tool_calls"):
+        failed = f", {row['tool_failures']:,} failed" if row.get("tool_failures") else ""
+        yield "tool calls", f"{row['tool_calls']:,}{failed}"
+    if row.get("agents"):
+        yield "agents", ", ".join(map(str, row["agents"]))
+    if row.get("first_seq"):
+        yield "records", f"{row['first_seq']} – {row['last_seq']}"
+    if row.get("first_at") or row.get("first_received"):
+        began = utc(row.get("first_at")) or str(row.get("first_received"))
+        yield "began", f"{began[:10]} {began[11:19]} UTC"
+
+
+def _contents(flight: Flight) -> str:
+    """The runs below, each with a link to it."""
+    rows = [
+        f'<li><a href="#r{number}">{text(_title(each))}</a> '
+        f'<span class="soft">{text(each.summary.get("status") or "")}</span></li>\n'
+        for number, each in enumerate(flight)
+        if number
+    ]
+    return (
+        f'<h2>Runs below</h2>\n<ul class="list">{"".join(rows)}</ul>\n'
+        if rows
+        else "<h2>Records</h2>\n"
+    )
+
+
+def _transcript(
+    flight: Flight, found: list[tuple[int | None, str, str, str]], *, lines: bool
+) -> Iterator[str]:
+    page = Transcript(_title(flight))
+    for heard in page.ahead(flight.heard()):
+        found += [(heard.seq, *finding) for finding in heard.findings]
+        yield page.article(heard, lines=lines)
+    found += [(None, *finding) for finding in flight.findings]
+
+
+def _findings(found: list[tuple[int | None, str, str, str]]) -> Iterator[str]:
+    if not found:
+        return
+    yield '<h2 id="findings">Findings</h2>\n<ul class="list">\n'
+    for seq, name, message, level in found:
+        where = f'<a href="#e{seq}">#{seq}</a> ' if seq else ""
+        yield f'<li><b class="{class_of(level)}">{text(name)}</b> {where}{text(message)}</li>\n'
+    yield "</ul>\n"
+
+
+def fates(options: Options) -> dict[str, Fate]:
+    carried: Fate = "carried" if options["lines"] == "yes" else "dropped"
+    shown = {
+        "Said": "role blocks agent model to stop_reason",
+        "Called": "tool input agent",
+        "Returned": "output error tool exit_code",
+        "Moved": "from to agent step reason",
+        "Began": "what task agent step model software host cwd git counts",
+        "Asked": "question_id text what options schema expires agent",
+        "Answered": "question_id answer by agent",
+        "Noted": "label kind text data agent step",
+        "Spent": "usage cost_usd model provider agent step",
+    }
+    kept: dict[str, Fate] = {
+        f"{fact}.{name}": "kept" for fact, names in shown.items() for name in names.split()
+    }
+    kept |= every("kept", (Ended, Decided, Linked))
+    kept |= dict.fromkeys(("Ended.fidelity", "Decided.fidelity", "Linked.fidelity"), carried)
+    return whole_lines(carried) | kept | {"at": "kept", "sub-run": "kept"}
+
+
+exporter = Exporter(
+    name="html",
+    about="One self-contained page, to be read, printed, sent and kept.",
+    media_type="text/html; charset=utf-8",
+    suffix=".html",
+    write=write,
+    fates=fates,
+    proof="inside",
+    options={
+        "lines": Option("Each line as it is, folded below its event.", ("yes", "no"), "yes"),
+    },
+)

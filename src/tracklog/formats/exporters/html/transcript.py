@@ -1,0 +1,177 @@
+"""The records of a run, each as an article of the page."""
+
+from collections import deque
+from collections.abc import Iterator
+
+from tracklog.formats.exporters import Heard, nanoseconds
+from tracklog.formats.exporters._turns import Calls
+from tracklog.formats.exporters.html.cards import (
+    aside,
+    asked,
+    card,
+    decided,
+    edge,
+    listed,
+    noted,
+    rest_of,
+    result_of,
+    speech,
+    spend,
+    verdict_of,
+)
+from tracklog.formats.exporters.html.inert import class_of, pill_of, pretty, text
+from tracklog.model.fact import (
+    Answered,
+    Asked,
+    Began,
+    Called,
+    Decided,
+    Ended,
+    Fact,
+    Moved,
+    Noted,
+    Returned,
+    Said,
+    Spent,
+)
+
+AHEAD = 500
+"""How many records further a call's result is looked for, to be shown beside it."""
+
+
+class Transcript:
+    """The records of one run, each call beside its result where that is near enough."""
+
+    def __init__(self, title: str) -> None:
+        self.title, self.called = title, Calls()
+        self.results: dict[str, tuple[Heard, Returned]] = {}
+        self.names: dict[tuple[int, int], str | None] = {}
+        """The name of the call that a fact tells of, by its record and place; None for a copy."""
+        self.begun: dict[str, int] = {}
+        """Where each call was made."""
+        self.shown: set[str] = set()
+        self.start: int | None = None
+
+    def ahead(self, heards: Iterator[Heard]) -> Iterator[Heard]:
+        """The records in order, each when those that follow it closely are known."""
+        waiting: deque[Heard] = deque()
+        for heard in heards:
+            self._look(heard)
+            waiting.append(heard)
+            if len(waiting) > AHEAD:
+                yield waiting.popleft()
+        yield from waiting
+
+    def _look(self, heard: Heard) -> None:
+        for place, fact in enumerate(heard.facts):
+            if isinstance(fact, Called):
+                self.names[heard.seq, place] = self.called.called(heard, fact)
+            elif isinstance(fact, Returned):
+                name = self.called.returned(heard, fact)
+                self.names[heard.seq, place] = name
+                if name is not None:
+                    self.results[name] = heard, fact
+
+    def article(self, heard: Heard, *, lines: bool) -> str:
+        moment = nanoseconds(heard.at)
+        self.start = moment if self.start is None else self.start
+        since = (moment - self.start) / 1e9
+        here = f'<a href="#e{heard.seq}">#{heard.seq}</a>'
+        at = text(heard.at)
+        time = f'<time datetime="{at}" title="{at}">{_since(since)}</time>'
+        opening = f'<article id="e{heard.seq}">\n<div class="when">{here}{time}</div>\n<div>'
+        parts = [opening]
+        if heard.event is None:
+            parts.append(self._unread(heard))
+        if heard.superseded:
+            parts.append('<p class="small">superseded: a later record says the same anew</p>')
+        for place, fact in enumerate(heard.facts):
+            parts.append(self._fact(heard, place, fact))
+        for name, message, level in heard.findings:
+            said = f"<b>{text(name)}</b> {text(message)}"
+            parts.append(f'<p class="found {class_of(level)}">{said}</p>')
+        if lines and heard.record.line:
+            line = heard.record.line.decode("utf-8", "replace")
+            kind = text(f"{heard.record.dialect} {heard.kind}")
+            parts.append(
+                f'<details class="raw"><summary>{kind}</summary><pre>{text(line)}</pre></details>'
+            )
+        return "".join(parts) + "</div>\n</article>\n"
+
+    def _unread(self, heard: Heard) -> str:
+        stone = heard.record.erased
+        if stone is None:
+            return '<p class="small bad">This record cannot be read any more.</p>'
+        said = f"Erased by {text(stone.by)} on {text(stone.at)}: {text(stone.reason)}"
+        return f'<p class="small bad">{said}</p>'
+
+    def _fact(self, heard: Heard, place: int, fact: Fact) -> str:
+        match fact:
+            case Said():
+                return speech(fact)
+            case Called():
+                return self._call(heard, place, fact)
+            case Returned():
+                return self._return(heard, place, fact)
+            case Spent():
+                return spend(heard, place, fact)
+            case Began() | Ended():
+                return edge(fact, self.title)
+            case Moved():
+                way = f"{text(fact.from_ or '?')} → <b>{text(fact.to)}</b>"
+                return aside(fact, way, fact.reason)
+            case Decided():
+                return decided(fact)
+            case Asked():
+                return asked(fact)
+            case Answered():
+                by = f"is answered by {text(fact.by)}" if fact.by else "is answered"
+                return card("ask", by, fact, None, {"answer": fact.answer})
+            case Noted():
+                return noted(fact)
+        return aside(fact, f"<b>{type(fact).__name__.lower()}</b>", listed(rest_of(fact)))
+
+    def _call(self, heard: Heard, place: int, fact: Called) -> str:
+        name = self.names.pop((heard.seq, place), None)
+        if name is None:
+            return aside(fact, f"the same call of <b>{text(fact.tool)}</b>, told again", None)
+        self.begun[name] = heard.seq
+        result = self.results.pop(name, None)
+        state, told = pill_of("open", "waiting"), ""
+        if result is not None:
+            self.shown.add(name)
+            elsewhere = result[0].seq if result[0].seq != heard.seq else None
+            state, told = verdict_of(result[1]), result_of(result[1], elsewhere)
+        elif name not in self.shown:
+            told = '<p class="small">no result so far</p>'
+        who = f" <small>{text(fact.agent)}</small>" if fact.agent else ""
+        given = "" if fact.input is None else f"<pre>{text(pretty(fact.input))}</pre>"
+        head = f'<span class="name mono">{text(fact.tool)}</span>{who} {state}'
+        return f'<div class="fact card tool"><div class="who">{head}</div>{given}{told}</div>'
+
+    def _return(self, heard: Heard, place: int, fact: Returned) -> str:
+        name = self.names.pop((heard.seq, place), None)
+        if name is None:
+            return aside(fact, "the same result, told again", None)
+        call = self.begun.pop(name, None)
+        if name in self.shown:
+            self.shown.discard(name)
+            if call == heard.seq:
+                return ""
+            way = f'<a href="#e{call}">#{call}</a>'
+            return aside(fact, f"result of {text(fact.tool or fact.call_id)}, shown at {way}", None)
+        self.results.pop(name, None)
+        back = f' <a href="#e{call}">called at #{call}</a>' if call else ""
+        head = (
+            f'<span class="name mono">{text(fact.tool or fact.call_id)}</span> {verdict_of(fact)}'
+        )
+        told = result_of(fact, None)
+        return f'<div class="fact card tool"><div class="who">{head}{back}</div>{told}</div>'
+
+
+def _since(seconds: float) -> str:
+    sign, seconds = ("−" if seconds < 0 else "+"), abs(seconds)
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    whole = f"{hours}:{minutes:02}" if hours else f"{minutes}"
+    return f"{sign}{whole}:{rest:04.1f}"

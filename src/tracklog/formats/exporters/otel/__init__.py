@@ -1,0 +1,110 @@
+"""otel: the run as OpenTelemetry spans with the GenAI conventions, as an OTLP request.
+
+Ids are derived from the run, so exporting twice overwrites; what came in by OTLP keeps its own.
+"""
+
+from collections.abc import Iterator
+
+from tracklog.formats.exporters import Exporter, Flight, Option, Options, every, some
+from tracklog.formats.exporters.otel.encoding import Encoding, Json, Protobuf
+from tracklog.formats.exporters.otel.spans import Span, Values, span_id, trace_id
+from tracklog.formats.exporters.otel.tree import CONTENT, SpansOf
+from tracklog.formats.loss import Fate
+from tracklog.model.fact import FACTS, Began, Called, Ended, Returned, Said, Spent
+
+SCHEMA_URLS = {
+    "1.41": "https://opentelemetry.io/schemas/1.41.0",
+    "1.42": "https://opentelemetry.io/schemas/gen-ai/1.42.0",
+}
+BATCH = 100
+"""Spans that are written in one piece."""
+
+
+def write(flight: Flight, options: Options) -> Iterator[bytes]:
+    encode = Protobuf if options["encoding"] == "protobuf" else Json
+    encoding = encode(SCHEMA_URLS[options["generation"]])
+    trace = flight.trace or trace_id(*flight.root)
+    yield from encoding.begin()
+    yield from _written(flight, trace, _above(flight), encoding, options)
+    yield from encoding.end()
+
+
+def _above(flight: Flight) -> str | None:
+    """The span that a run hangs below when its parent is known and not written here."""
+    if flight.parent is None:
+        return None
+    role = "run" if flight.call is None else "tool"
+    return span_id(*flight.parent, role, flight.call or "")
+
+
+def _written(
+    flight: Flight, trace: str, above: str | None, encoding: Encoding, options: Options
+) -> Iterator[bytes]:
+    run = SpansOf(flight, trace, above, options)
+    yield from encoding.open(_resource(flight))
+    batch: list[Span] = []
+    for span in run.spans():
+        batch.append(span)
+        if len(batch) == BATCH:
+            yield from encoding.spans(batch)
+            batch = []
+    yield from encoding.spans(batch)
+    yield from encoding.close()
+    for child in flight.below:
+        hangs = run.tools.get(child.call or "", run.id)
+        yield from _written(child, child.trace or trace, hangs, encoding, options)
+
+
+def _resource(flight: Flight) -> Values:
+    agents = list(flight.summary.get("agents") or ())
+    software = flight.opening.get("software") or {}
+    name = software.get("name") or flight.family
+    if len(agents) == 1:
+        name = agents[0]
+    values: Values = {"service.name": str(name)}
+    if flight.opening.get("host"):
+        values["service.instance.id"] = str(flight.opening["host"])
+    return values
+
+
+def fates(options: Options) -> dict[str, Fate]:
+    """Each span carries the facts that it was made of; what the conventions have words for is kept."""
+    told = every("carried", FACTS) | (
+        some("kept", Began, "what agent step")
+        | some("kept", Ended, "what agent step passed")
+        | some("kept", Called, "tool call_id input")
+        | some("kept", Returned, "call_id ok output")
+        | some("kept", Said, "role blocks agent model stop_reason")
+        | some("kept", Spent, "agent provider model usage")
+        | {"at": "kept", "sub-run": "kept"}
+    )
+    hidden = set() if options["content"] == "yes" else CONTENT
+    return {
+        name: fate
+        for name, fate in told.items()
+        if name.partition(".")[2] not in {"synthetic_id", *hidden}
+    }
+
+
+def synthesised(flight: Flight, options: Options) -> Iterator[str]:
+    run = SpansOf(flight, "", None, options)
+    for _ in run.spans():
+        pass
+    yield from sorted(run.made_up)
+
+
+exporter = Exporter(
+    name="otel",
+    about="OpenTelemetry spans with the GenAI conventions, as an OTLP request.",
+    media_type="application/json",
+    media_types={("encoding", "protobuf"): "application/x-protobuf"},
+    suffix=".otlp.json",
+    write=write,
+    fates=fates,
+    synthesised=synthesised,
+    options={
+        "generation": Option("The version of the GenAI conventions.", ("1.41", "1.42"), "1.41"),
+        "content": Option("What was said, and what tools got and gave.", ("no", "yes"), "no"),
+        "encoding": Option("How the request is encoded.", ("json", "protobuf"), "json"),
+    },
+)

@@ -1,0 +1,190 @@
+"""Spans as the bytes of an OTLP request, in JSON or in protobuf."""
+
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tracklog.formats.exporters import MAPPING, dumps, nanoseconds
+from tracklog.formats.exporters.otel.spans import Span, Values
+
+
+class Encoding(ABC):
+    """How spans become bytes."""
+
+    def __init__(self, schema_url: str) -> None:
+        self.schema_url = schema_url
+
+    def begin(self) -> Iterator[bytes]:
+        yield from ()
+
+    def open(self, resource: Values) -> Iterator[bytes]:
+        self.resource = resource
+        yield from ()
+
+    @abstractmethod
+    def spans(self, spans: list[Span]) -> Iterator[bytes]: ...
+
+    def close(self) -> Iterator[bytes]:
+        yield from ()
+
+    def end(self) -> Iterator[bytes]:
+        yield from ()
+
+
+SCOPE = {"tracklog.export.mapping": MAPPING}
+
+
+class Json(Encoding):
+    """OTLP as JSON: ids in hex, 64-bit integers as text."""
+
+    begun = False
+
+    def begin(self) -> Iterator[bytes]:
+        yield b'{"resourceSpans":['
+
+    def open(self, resource: Values) -> Iterator[bytes]:
+        scope = {"name": "tracklog", "attributes": _pairs(SCOPE)}
+        told = dumps({"attributes": _pairs(resource)})
+        yield b'%b{"resource":%b,"schemaUrl":%b,"scopeSpans":[{"scope":%b,"schemaUrl":%b,"spans":[' % (
+            b"," if self.begun else b"", told, dumps(self.schema_url), dumps(scope),
+            dumps(self.schema_url),
+        )  # fmt: skip  # one template and what fills it
+        self.begun, self.between = True, b""
+
+    def spans(self, spans: list[Span]) -> Iterator[bytes]:
+        for span in spans:
+            yield self.between + dumps(_told(span))
+            self.between = b","
+
+    def close(self) -> Iterator[bytes]:
+        yield b"]}]}"
+
+    def end(self) -> Iterator[bytes]:
+        yield b"]}\n"
+
+
+def _told(span: Span) -> dict[str, Any]:
+    told: dict[str, Any] = {"traceId": span.trace, "spanId": span.id}
+    if span.parent and span.parent != span.id:
+        told["parentSpanId"] = span.parent
+    told |= {
+        "name": span.name,
+        "kind": span.kind,
+        "startTimeUnixNano": str(nanoseconds(span.first.at)),
+        "endTimeUnixNano": str(nanoseconds(span.last.at)),
+        "attributes": _pairs(span.values),
+    }
+    if span.events:
+        told["events"] = [
+            {"timeUnixNano": str(moment), "name": name, "attributes": _pairs(values)}
+            for moment, name, values in span.events
+        ]
+    if span.links:
+        told["links"] = [{"traceId": trace, "spanId": other} for trace, other in span.links]
+    message = {"message": span.message} if span.message else {}
+    return told | ({"status": {**message, "code": span.code}} if span.code else {})
+
+
+def _pairs(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"key": key, "value": _value(value)} for key, value in values.items()]
+
+
+def _value(value: Any) -> dict[str, Any]:
+    match value:
+        case bool():
+            return {"boolValue": value}
+        case int() if -(2**63) <= value < 2**63:
+            return {"intValue": str(value)}
+        case float() | int():
+            return {"doubleValue": float(value)}
+        case list() | tuple():
+            return {"arrayValue": {"values": [_value(each) for each in value]}}
+        case Mapping():
+            return {"kvlistValue": {"values": _pairs(value)}}
+        case None:
+            return {}
+    return {"stringValue": str(value)}
+
+
+class Protobuf(Encoding):
+    """OTLP as protobuf: what is repeated may come in pieces, so each piece is whole."""
+
+    def spans(self, spans: list[Span]) -> Iterator[bytes]:
+        if not spans:
+            return
+        resource = _field(1, _attributes(1, self.resource))
+        scope = _field(1, _string(1, "tracklog") + _attributes(3, SCOPE))
+        url = _string(3, self.schema_url)
+        inner = scope + b"".join(_field(2, _encoded(span)) for span in spans) + url
+        yield _field(1, resource + _field(2, inner) + url)
+
+
+def _varint(number: int) -> bytes:
+    number &= 2**64 - 1
+    found = bytearray()
+    while number > 127:
+        found.append(number & 127 | 128)
+        number >>= 7
+    found.append(number)
+    return bytes(found)
+
+
+def _field(number: int, value: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(value)) + value
+
+
+def _string(number: int, value: str) -> bytes:
+    return _field(number, value.encode("utf-8", "replace"))
+
+
+def _number(number: int, value: int) -> bytes:
+    return _varint(number << 3) + _varint(value)
+
+
+def _fixed(number: int, value: int) -> bytes:
+    return _varint(number << 3 | 1) + struct.pack("<Q", value)
+
+
+def _attributes(number: int, values: Mapping[str, Any]) -> bytes:
+    return b"".join(
+        _field(number, _string(1, key) + _field(2, _any(value))) for key, value in values.items()
+    )
+
+
+def _any(value: Any) -> bytes:
+    match value:
+        case bool():
+            return _number(2, value)
+        case int() if -(2**63) <= value < 2**63:
+            return _number(3, value)
+        case float() | int():
+            return _varint(4 << 3 | 1) + struct.pack("<d", float(value))
+        case list() | tuple():
+            return _field(5, b"".join(_field(1, _any(each)) for each in value))
+        case Mapping():
+            return _field(6, _attributes(1, value))
+        case None:
+            return b""
+    return _string(1, str(value))
+
+
+def _encoded(span: Span) -> bytes:
+    parts = [_field(1, bytes.fromhex(span.trace)), _field(2, bytes.fromhex(span.id))]
+    if span.parent and span.parent != span.id:
+        parts.append(_field(4, bytes.fromhex(span.parent)))
+    parts += [
+        _string(5, span.name),
+        _number(6, span.kind),
+        _fixed(7, nanoseconds(span.first.at)),
+        _fixed(8, nanoseconds(span.last.at)),
+        _attributes(9, span.values),
+    ]
+    for moment, name, values in span.events:
+        parts.append(_field(11, _fixed(1, moment) + _string(2, name) + _attributes(3, values)))
+    for trace, other in span.links:
+        parts.append(_field(13, _field(1, bytes.fromhex(trace)) + _field(2, bytes.fromhex(other))))
+    if span.code:
+        message = _string(2, span.message) if span.message else b""
+        parts.append(_field(15, message + _number(3, span.code)))
+    return b"".join(parts)

@@ -1,0 +1,55 @@
+"""A span, until it is written, and the ids that it is known by."""
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from tracklog.formats.exporters import Heard, span_of
+
+INTERNAL, CLIENT = 1, 3
+OK, ERROR = 1, 2
+Values = dict[str, Any]
+Facts = list[dict[str, Any]]
+
+
+@dataclass(slots=True)
+class Span:
+    """A span, until it is written."""
+
+    id: str
+    name: str
+    kind: int
+    parent: str | None
+    trace: str
+    first: Heard
+    last: Heard
+    values: Values = field(default_factory=dict)
+    facts: Facts = field(default_factory=list)
+    """What it was made of, to be told again by whoever reads it back."""
+    events: list[tuple[int, str, Values]] = field(default_factory=list)
+    links: list[tuple[str, str]] = field(default_factory=list)
+    code: int = 0
+    message: str | None = None
+
+
+def trace_id(family: str, root: str) -> str:
+    """The trace of a run: that of the run at the top of its tree."""
+    return _id(16, family, root)
+
+
+def span_id(family: str, run: str, role: str, key: str = "") -> str:
+    """The span of a run, a step, a model's turn or a tool's call."""
+    return _id(8, family, run, role, key)
+
+
+def _id(size: int, *parts: str) -> str:
+    digest = sha256("\n".join(parts).encode("utf-8", "surrogatepass")).digest()[:size]
+    # All zero would be invalid there.
+    return (digest if any(digest) else digest[:-1] + b"\1").hex()
+
+
+def parent_of(heard: Heard) -> str | None:
+    """The span that a record's cause names."""
+    cause = heard.event.cause if heard.event else None
+    found = span_of((cause,)) if cause else None
+    return found[1] if found else None

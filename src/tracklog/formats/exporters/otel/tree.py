@@ -1,0 +1,392 @@
+"""The tree of a run's spans: itself, its agents and steps, its tools' calls; its turns hang in it."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+from tracklog.formats.exporters import (
+    Flight,
+    Heard,
+    Options,
+    call_name,
+    carried,
+    nanoseconds,
+    plain,
+    span_of,
+    text_of,
+)
+from tracklog.formats.exporters._turns import VOICES, Calls
+from tracklog.formats.exporters.otel.spans import (
+    ERROR,
+    INTERNAL,
+    OK,
+    Facts,
+    Span,
+    Values,
+    parent_of,
+    span_id,
+)
+from tracklog.formats.exporters.otel.turns import Chats, is_priced
+from tracklog.model.fact import Began, Called, Decided, Ended, Fact, Returned, Said, Spent
+
+UNSET_OUTCOMES = ("partial", "escaped")
+"""Outcomes that are neither a success nor a failure."""
+CONTENT = {"data", "answer", "evidence", "context", "input", "output", "blocks", "task"}
+"""Fields that hold what was said or done, not that it was."""
+EMPTIED: dict[str, Any] = {"blocks": [], "answer": None}
+"""What stands for those of them that a fact must have."""
+_CALL, _RESPONSE = "gen_ai.tool.call.id", "gen_ai.response.id"
+
+
+class Bearer(Protocol):
+    """A span, or what will be one: it bears the facts that it is made of."""
+
+    facts: Facts
+
+
+class SpansOf:
+    """The spans of one run, each given away as soon as it has ended."""
+
+    def __init__(self, flight: Flight, trace: str, above: str | None, options: Options) -> None:
+        self.flight, self.trace, self.above = flight, trace, above
+        self.content = options["content"] == "yes"
+        self.newer = options["generation"] == "1.42"
+        self.id = flight.own[1] if flight.own else span_id(flight.family, flight.run, "run")
+        self.agents = tuple(flight.summary.get("agents") or ())
+        self.wanted = {child.call for child in flight.below if child.call}
+        self.tools: dict[str, str] = {}
+        """The spans of the calls that began a sub-run."""
+        self.root: Span | None = None
+        self.ended = False
+        self.steps: dict[tuple[str | None, str], Span] = {}
+        self.counts: dict[str, int] = {}
+        self.calls = Calls()
+        self.open: dict[str, Span] = {}
+        self.taken = {self.id}
+        self.chats = Chats(flight, options, self.taken)
+        self.judged: dict[str, Span] = {}
+        """Spans that a decision is about, by what it calls them."""
+        self.held: list[Span] = []
+        """Those spans, held back until the end, to bear what was decided."""
+        self.verdicts: list[tuple[str, tuple[int, str, Values]]] = []
+        """What was decided about what."""
+        self.done: list[Span] = []
+
+    @property
+    def made_up(self) -> set[str]:
+        """What the conventions ask for and nobody said."""
+        return self.chats.made_up
+
+    def spans(self) -> Iterator[Span]:
+        for heard in self.flight.heard():
+            if heard.superseded:
+                continue
+            if self.root is None:
+                self._begin(heard)
+            root = self._whole()
+            root.last = heard
+            for place, fact in enumerate(heard.facts):
+                self._tell(heard, place, fact).facts.append(self._carried(heard, fact))
+            self.done += self.chats.over(root.trace)
+            yield from self._taken()
+        if self.root is not None:
+            self._end()
+            yield from self._taken()
+            for about, verdict in self.verdicts:
+                self.judged.get(about, self.root).events.append(verdict)
+            yield from map(self._sealed, self.held)
+            yield self._sealed(self.root)
+
+    def _begin(self, heard: Heard) -> None:
+        """The run's own span; where it came in by OTLP, its beginning knows the id."""
+        flight, agent = self.flight, self.flight.opening.get("agent")
+        if agent is None and len(self.agents) == 1:
+            agent = self.agents[0]
+        task = str(flight.opening.get("task") or "")
+        acts = agent is not None or (self.agents and not flight.stepped)
+        operation = "invoke_agent" if acts else "invoke_workflow"
+        values: Values = {"gen_ai.operation.name": operation}
+        name = agent if acts else task if re.fullmatch(r"[\w.:/-]{1,64}", task) else None
+        if name:
+            values["gen_ai.agent.name" if acts else "gen_ai.workflow.name"] = name
+        providers = {spend.provider for spend in flight.spends if spend.provider}
+        software = flight.opening.get("software") or {}
+        if acts and not self.newer:
+            values["gen_ai.provider.name"] = self.chats.known(
+                "gen_ai.provider.name", sorted(providers)
+            )
+            if software.get("version"):
+                values["gen_ai.agent.version"] = str(software["version"])
+        values["gen_ai.conversation.id"] = flight.root[1]
+        keys = ("model", "software", "cwd", "git")
+        for key in (*keys, *(("task",) if self.content else ())):
+            if flight.opening.get(key) is not None:
+                values[f"tracklog.{key}"] = text_of(flight.opening[key])
+        title = f"{operation} {name}" if name else operation
+        trace = flight.own[0] if flight.own else self.trace
+        above = self.above or (flight.own[2] if flight.own else None)
+        self.root = Span(self.id, title, INTERNAL, above, trace, heard, heard, values)
+        if self.above is not None and flight.parent is not None:
+            self.root.links.append((self.trace, self.above))
+
+    def _tell(self, heard: Heard, place: int, fact: Fact) -> Bearer:
+        """Makes of a fact what it is there; what bears it."""
+        match fact:
+            case Began() if self._is_whole(fact):
+                return self._whole()  # it is there since the first record
+            case Began():
+                return self._begin_step(heard, fact)
+            case Ended() if self._is_whole(fact):
+                self.ended = True
+                return self._judge(self._whole(), fact)
+            case Ended():
+                return self._end_step(heard, fact)
+            case Called():
+                return self._call(heard, fact)
+            case Returned():
+                return self._return(heard, fact)
+            case Said(role=role) if role in VOICES:
+                return self.chats.said(heard, fact, self._above(fact))
+            case Said():
+                self.chats.hear(fact)
+                return self._enclosing(fact)
+            case Spent() if is_priced(heard, place, fact):
+                return self.chats.spent(heard, place, fact, self._above(fact))
+        return self._note(heard, fact)
+
+    def _carried(self, heard: Heard, fact: Fact) -> dict[str, Any]:
+        told = carried(heard, fact)
+        if self.content:
+            return told
+        # That something was said or answered is told, too; what it was is not.
+        emptied = {key: empty for key, empty in EMPTIED.items() if key in told}
+        return {key: value for key, value in told.items() if key not in CONTENT} | emptied
+
+    def _whole(self) -> Span:
+        assert self.root is not None
+        return self.root
+
+    def _is_whole(self, fact: Began | Ended) -> bool:
+        """Whether it is the run itself that began or ended: a lone agent's life is the run's."""
+        return fact.what == "run" or (fact.what == "agent" and len(self.agents) < 2)
+
+    def _own(self, heard: Heard) -> tuple[str, str] | None:
+        """The ids that a record came in with, unless another span has them already."""
+        own = span_of(heard.names)
+        if own is None or own[1] in self.taken:
+            return None
+        self.taken.add(own[1])
+        return own
+
+    def _above(self, fact: Fact) -> str:
+        """The id of the innermost open span that something belongs to."""
+        return self._enclosing(fact).id
+
+    def _enclosing(self, fact: Fact) -> Span:
+        inner, step = None, fact.step
+        while step and inner is None:  # a path names what it is in
+            inner = self.steps.get((None, step))
+            step = step[: max(step.rfind("."), step.rfind("/"), 0)]
+        outer = self.steps.get((fact.agent, "")) if fact.agent is not None else None
+        return inner or outer or self._whole()
+
+    def _begin_step(self, heard: Heard, fact: Began) -> Span:
+        agent = fact.agent if fact.what == "agent" else None
+        path = f"agent/{agent}" if agent is not None else fact.step or fact.agent or ""
+        place = (agent, "") if agent is not None else (None, path)
+        if place in self.steps:
+            self._close(self.steps.pop(place), heard)
+        self.counts[path] = self.counts.get(path, 0) + 1
+        key = path if self.counts[path] == 1 else f"{path}#{self.counts[path]}"
+        title = f"invoke_agent {agent}" if agent is not None else path or "step"
+        above = self._above(fact) if agent is None else self.id
+        if (own := self._own(heard)) is not None:
+            span = Span(own[1], title, INTERNAL, parent_of(heard), own[0], heard, heard)
+        else:
+            made = span_id(self.flight.family, self.flight.run, "step", key)
+            span = Span(made, title, INTERNAL, above, self._whole().trace, heard, heard)
+        if agent is not None:
+            span.values |= {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": agent}
+        span.values |= _texts(self._values(fact, "what"))
+        self.steps[place] = span
+        return span
+
+    def _end_step(self, heard: Heard, fact: Ended) -> Span:
+        agent = fact.agent if fact.what == "agent" else None
+        place = (agent, "") if agent is not None else (None, fact.step or fact.agent or "")
+        span = self.steps.pop(place, None)
+        if span is None:
+            return self._note(heard, fact)
+        self._close(self._judge(span, fact), heard)
+        return span
+
+    def _judge(self, span: Span, fact: Ended | Returned) -> Span:
+        passed = fact.ok if isinstance(fact, Returned) else fact.passed
+        outcome = None if isinstance(fact, Returned) else fact.outcome
+        if passed is False and outcome not in UNSET_OUTCOMES:
+            reason = None if isinstance(fact, Returned) else fact.reason
+            span.code = ERROR
+            span.message = text_of(fact.error) if fact.error is not None else reason or outcome
+            span.values["error.type"] = str(_type_of(fact.error) or outcome or "_OTHER")
+        elif passed is True:
+            span.code = OK
+        span.values |= _texts(self._values(fact, "what call_id output"))
+        return span
+
+    def _values(self, fact: Fact, told: str = "") -> Values:
+        """What a fact says, in our own namespace; content only where it is wanted."""
+        hidden = set(told.split()) | (set() if self.content else CONTENT)
+        said = plain(fact).items()
+        return {f"tracklog.{name}": value for name, value in said if name not in hidden}
+
+    def _call(self, heard: Heard, fact: Called) -> Span:
+        name = self.calls.called(heard, fact)
+        if name is None:
+            return self._adopt_call(heard, fact)
+        self.chats.called(heard, fact, name, self._above(fact))
+        above = self.open.get(fact.parent_call_id or "")
+        hangs = above.id if above else self._above(fact)
+        made = span_id(self.flight.family, self.flight.run, "tool", name)
+        inside = any(isinstance(each, Said | Spent) for each in heard.facts)
+        own = None if inside or self._in_a_turn(heard) else self._own(heard)
+        span = Span(
+            own[1] if own else made,
+            f"execute_tool {fact.tool}",
+            INTERNAL,
+            parent_of(heard) if own else hangs,
+            own[0] if own else self._whole().trace,
+            heard,
+            heard,
+            {
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": str(fact.tool),
+                _CALL: name,
+            },
+        )
+        span.values |= _texts(self._values(fact, "tool call_id input"))
+        if self.content and fact.input is not None:
+            span.values["gen_ai.tool.call.arguments"] = text_of(fact.input)
+        self.open[name] = span
+        if fact.call_id in self.wanted:
+            self.tools[fact.call_id] = span.id
+        return span
+
+    def _in_a_turn(self, heard: Heard) -> bool:
+        """Whether a model's message tells of a call, which then has a span of its own elsewhere."""
+        own = span_of(heard.names)
+        return own is not None and own[1] in self.taken
+
+    def _adopt_call(self, heard: Heard, fact: Called) -> Span:
+        """A copy of a call; it may know the ids of its span."""
+        span = self.open.get(call_name(heard, fact))
+        if span is None:
+            return self._enclosing(fact)
+        if (own := self._own(heard)) is not None:
+            span.trace, span.id = own
+            span.parent = parent_of(heard) or span.parent
+            span.first = heard
+            if fact.call_id in self.wanted:
+                self.tools[fact.call_id] = span.id
+        return span
+
+    def _return(self, heard: Heard, fact: Returned) -> Span:
+        name = self.calls.returned(heard, fact)
+        self.chats.returned(fact, name)
+        span = None if name is None else self.open.pop(name, None)
+        if span is None:
+            return self._note(heard, fact)
+        self._judge(span, fact)
+        if self.content and fact.output is not None:
+            span.values["gen_ai.tool.call.result"] = text_of(fact.output)
+        self._close(span, heard)
+        return span
+
+    def _note(self, heard: Heard, fact: Fact) -> Span:
+        """What has no span of its own is an event on the one that it happened in."""
+        span = self._enclosing(fact)
+        moment = nanoseconds(heard.at)
+        if not isinstance(fact, Decided) or fact.confidence is not None:
+            name = f"tracklog.{type(fact).__name__.lower()}"
+            span.events.append((moment, name, self._values(fact) | {"tracklog.seq": heard.seq}))
+            return span
+        values: Values = {"gen_ai.evaluation.name": fact.name or "verdict"}
+        if fact.score is not None:
+            values["gen_ai.evaluation.score.value"] = float(fact.score)
+        if fact.verdict is not None:
+            values["gen_ai.evaluation.score.label"] = text_of(fact.verdict)
+        if fact.reason is not None:
+            values["gen_ai.evaluation.explanation"] = str(fact.reason)
+        values |= self._values(fact, "name score verdict reason")
+        values["tracklog.seq"] = heard.seq
+        verdict = (moment, "gen_ai.evaluation.result", values)
+        if fact.about is None:
+            span.events.append(verdict)
+        else:
+            self.verdicts.append((fact.about, verdict))
+        return span
+
+    def _close(self, span: Span, heard: Heard) -> None:
+        span.last = heard
+        self.done.append(span)
+
+    def _taken(self) -> Iterator[Span]:
+        """The spans that have ended, but for those that are judged."""
+        done, self.done = self.done, []
+        for span in done:
+            names = {*span.first.names, *map(span.values.get, (_CALL, _RESPONSE))}
+            about = [str(name) for name in names if name in self.flight.judged]
+            if about:
+                self.judged |= dict.fromkeys(about, span)
+                self.held.append(span)
+            else:
+                yield self._sealed(span)
+
+    def _sealed(self, span: Span) -> Span:
+        """The span with what every span has."""
+        first, last = span.first, span.last
+        span.values |= {
+            "tracklog.run.id": self.flight.run,
+            "tracklog.dialect": first.record.dialect,
+            "tracklog.seq": [first.seq, last.seq],
+        }
+        span.values.setdefault("tracklog.fidelity", _fidelity(first))
+        if nanoseconds(last.at) < nanoseconds(first.at):
+            span.values["tracklog.received"] = [first.record.received, last.record.received]
+        if first.event is not None and first.event.at is None:
+            span.values["tracklog.clock"] = "received"
+        span.values["tracklog.facts"] = list(map(text_of, span.facts))
+        return span
+
+    def _end(self) -> None:
+        root = self._whole()
+        last = root.last
+        self.done += self.chats.over(root.trace, all=True)
+        # What nobody answered was said to the run all the same.
+        root.values |= self.chats.given(self.chats.heard)
+        for span in [*self.open.values(), *self.steps.values()]:
+            if span.name.startswith("execute_tool"):
+                span.values["tracklog.dangling"] = True
+            else:
+                span.values["tracklog.unfinished"] = True
+            self._close(span, last)
+        if not (self.ended or self.flight.summary.get("ended")):
+            root.values["tracklog.unfinished"] = True
+        for finding in self.flight.findings:
+            values = {"tracklog.label": finding.name, "tracklog.text": finding.message}
+            root.events.append((nanoseconds(last.at), "tracklog.finding", values))
+
+
+def _texts(values: Values) -> Values:
+    """On a span what is no mere word is JSON in a text; on an event it is as it is."""
+    return {
+        name: text_of(value) if isinstance(value, Mapping | list | tuple) else value
+        for name, value in values.items()
+    }
+
+
+def _fidelity(heard: Heard) -> str:
+    return next((str(fact.fidelity) for fact in heard.facts), "observed")
+
+
+def _type_of(error: Any) -> Any:
+    return error.get("code") or error.get("type") if isinstance(error, Mapping) else None

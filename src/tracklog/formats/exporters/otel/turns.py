@@ -1,0 +1,219 @@
+"""The turns of a run's models, each a `chat` span: what it was given, what it said, what it took."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracklog.formats.exporters import (
+    Flight,
+    Heard,
+    Options,
+    blob_path,
+    span_of,
+    text_of,
+)
+from tracklog.formats.exporters._turns import Turn, Turns
+from tracklog.formats.exporters.otel.spans import CLIENT, Facts, Span, Values, parent_of, span_id
+from tracklog.model.fact import Block, Called, Fact, Returned, Said, Spent, blob_of
+
+TOKENS = {
+    "input_tokens": "gen_ai.usage.input_tokens",
+    "output_tokens": "gen_ai.usage.output_tokens",
+    "cached_tokens": "gen_ai.usage.cache_read.input_tokens",
+    "cache_write_tokens": "gen_ai.usage.cache_creation.input_tokens",
+    "reasoning_tokens": "gen_ai.usage.reasoning.output_tokens",
+    "total_tokens": "tracklog.usage.total_tokens",
+}
+NEWER = {"cache_write_tokens": "gen_ai.usage.cache_write.input_tokens"}
+"""What the newer generation calls otherwise."""
+Message = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Open:
+    """What is known of a turn beside what its model did."""
+
+    above: str
+    inputs: list[Message] = field(default_factory=list)
+    calls: list[Message] = field(default_factory=list)
+    facts: Facts = field(default_factory=list)
+
+
+class Chats:
+    """Gathers the turns, and makes a span of each that is over."""
+
+    def __init__(self, flight: Flight, options: Options, taken: set[str]) -> None:
+        self.flight = flight
+        self.content = options["content"] == "yes"
+        self.newer = options["generation"] == "1.42"
+        self.taken = taken
+        """The ids of the spans that came in with some."""
+        self.turns = Turns()
+        self.open: dict[int, Open] = {}
+        self.heard: list[Message] = []
+        """What a model heard since its last turn."""
+        self.made_up: set[str] = set()
+        """What the conventions ask for and nobody said."""
+
+    def hear(self, fact: Said) -> None:
+        """Somebody said something to a model."""
+        self.turns.interrupted(fact)
+        self._hear(fact.role, [_part(block) for block in fact.blocks])
+
+    def returned(self, fact: Returned, name: str | None) -> None:
+        """A call came back to the model, for the first time if it has a name."""
+        self.turns.interrupted(fact)
+        if name is not None and fact.output is not None:
+            answer = {"type": "tool_call_response", "id": name, "response": fact.output}
+            self._hear("tool", [answer])
+
+    def said(self, heard: Heard, fact: Said, above: str) -> Open:
+        return self._now(self.turns.said(heard, fact), above)
+
+    def spent(self, heard: Heard, place: int, fact: Spent, above: str) -> Open:
+        return self._now(self.turns.spent(heard, fact, heard.spends[place]), above)
+
+    def called(self, heard: Heard, fact: Called, name: str, above: str) -> None:
+        now = self._now(self.turns.called(heard, fact, name), above)
+        if self.content:
+            part: Message = {"type": "tool_call", "id": name, "name": str(fact.tool)}
+            given = {} if fact.input is None else {"arguments": fact.input}
+            now.calls.append(part | given)
+
+    def over(self, trace: str, *, all: bool = False) -> Iterator[Span]:
+        """The turns to which nothing can be added any more."""
+        for turn in self.turns.finished(all=all):
+            now = self.open.pop(id(turn))
+            if turn.spoke:
+                yield self._span(turn, now, trace)
+            else:
+                self.heard[:0] = now.inputs
+
+    def known(self, name: str, said: list[str]) -> str:
+        """The first that was said, or a word that says that nobody did."""
+        if not said:
+            self.made_up.add(name)
+        return said[0] if said else "unknown"
+
+    def given(self, messages: list[Message]) -> Values:
+        """What a model was given, in the words of the conventions."""
+        system = [part for each in messages if each["role"] == "system" for part in each["parts"]]
+        others = [each for each in messages if each["role"] != "system"]
+        values: Values = {}
+        if system:
+            values["gen_ai.system_instructions"] = text_of(system)
+        if others:
+            values["gen_ai.input.messages"] = text_of(others)
+        return values
+
+    def _hear(self, role: str, parts: list[Message]) -> None:
+        if self.content:
+            self.heard.append({"role": role, "parts": parts})
+
+    def _now(self, turn: Turn, above: str) -> Open:
+        """What a model heard belongs to the turn that follows."""
+        now = self.open.setdefault(id(turn), Open(above))
+        now.inputs += self.heard
+        self.heard = []
+        if turn.spoke and (own := span_of(turn.first.names)):
+            self.taken.add(own[1])
+        return now
+
+    def _span(self, turn: Turn, now: Open, trace: str) -> Span:
+        models = [said.model for said in turn.said] + [spend.model for spend in turn.spends]
+        model = next(filter(None, models), None)
+        asked = model or self.flight.opening.get("model")
+        providers = [spend.provider for spend in turn.spends if spend.provider]
+        own = span_of(turn.first.names)
+        made = span_id(self.flight.family, self.flight.run, "model", str(turn.first.seq))
+        values: Values = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": self.known("gen_ai.provider.name", providers),
+            "gen_ai.conversation.id": self.flight.root[1],
+        }
+        if asked:
+            values["gen_ai.request.model"] = str(asked)
+        if model:
+            values["gen_ai.response.model"] = str(model)
+        if turn.message_id and turn.first.event and turn.message_id != turn.first.event.id:
+            values["gen_ai.response.id"] = turn.message_id
+        reasons = [str(said.stop_reason) for said in turn.said if said.stop_reason]
+        if reasons:
+            values["gen_ai.response.finish_reasons"] = reasons[-1:]
+        if turn.agent:
+            values["gen_ai.agent.name"] = turn.agent
+        if turn.step:
+            values["tracklog.step"] = turn.step
+        values |= self._usage(turn)
+        if self.content:
+            values |= self.given(now.inputs) | self._answer(turn, now, reasons)
+        return Span(
+            own[1] if own else made,
+            f"chat {asked}" if asked else "chat",
+            CLIENT,
+            parent_of(turn.first) if own else now.above,
+            own[0] if own else trace,
+            turn.first,
+            turn.last,
+            values,
+            now.facts,
+        )
+
+    def _usage(self, turn: Turn) -> Values:
+        names = TOKENS | NEWER if self.newer else TOKENS
+        values: Values = {}
+        for spend in turn.spends:
+            for ours, theirs in names.items():
+                if ours in spend.amounts:
+                    values[theirs] = values.get(theirs, 0) + spend.amounts[ours]
+            if spend.cost_usd is not None:
+                values["tracklog.cost_usd"] = values.get("tracklog.cost_usd", 0.0) + spend.cost_usd
+            if spend.calls is not None:
+                values["tracklog.calls"] = values.get("tracklog.calls", 0) + spend.calls
+        return values
+
+    def _answer(self, turn: Turn, now: Open, reasons: list[str]) -> Values:
+        """What a model said and called is one message: several would be several choices."""
+        parts = [_part(block, said.role) for said in turn.said for block in said.blocks]
+        parts += now.calls
+        if not parts:
+            return {}
+        message: Message = {"role": "assistant", "parts": parts}
+        if not self.newer:
+            message["finish_reason"] = self.known("finish_reason", reasons[-1:])
+        return {"gen_ai.output.messages": text_of([message])}
+
+
+def is_priced(heard: Heard, place: int, fact: Fact) -> bool:
+    """Whether a spend counts, and is a model's: a run's total alone is not."""
+    if not isinstance(fact, Spent) or place not in heard.spends:
+        return False
+    spend = heard.spends[place]
+    return bool(spend.model or spend.amounts.keys() & {"input_tokens", "output_tokens"})
+
+
+def _part(block: Block, role: str = "") -> Message:
+    """A content block as a part of a message; what was lifted out is named, never inlined."""
+    for key in ("text", "thinking", "chunk", "command"):
+        lifted = blob_of(block.get(key))
+        if lifted is not None:
+            kind = str(lifted.get("media_type") or "")
+            modality = kind.partition("/")[0]
+            part = {
+                "type": "uri",
+                "modality": modality if modality in ("image", "audio", "video") else "document",
+                "uri": blob_path(lifted),
+            }
+            return part | ({"mime_type": kind} if kind else {})
+    match block.get("type"):
+        case "thinking":
+            return _words("reasoning", "thinking", block)
+        case "text":
+            return _words("reasoning" if role == "thought" else "text", "text", block)
+    return dict(block)
+
+
+def _words(kind: str, key: str, block: Block) -> Message:
+    """A part with the words, and whatever else the block has: a signature stays as it is."""
+    rest = {name: each for name, each in block.items() if name not in ("type", key)}
+    return {"type": kind, "content": text_of(block.get(key, "")), **rest}

@@ -1,0 +1,41 @@
+"""What one of our own exports carried: a fact, to be told again as it was."""
+
+from typing import Any, NamedTuple
+
+import orjson
+
+from tracklog.dialects import tracklog as native
+from tracklog.formats.importers._telling import Teller, moment
+from tracklog.model.event import Body
+from tracklog.model.fact import Fidelity
+
+
+class Carried(NamedTuple):
+    """A fact as its line has it, when it was, and how it was known."""
+
+    body: Body
+    at: str | None
+    fidelity: Fidelity
+
+    def tell(self, tell: Teller, *, run: str | None = None) -> None:
+        tell.tell(self.body, at=self.at, fidelity=self.fidelity, run=run)
+
+
+def carried(told: Any) -> Carried | None:
+    """The fact that this is; None for what is none, or would make no line.
+
+    A file may say anything, and claim to be ours.
+    """
+    name = told.get("fact") if isinstance(told, dict) else None
+    if not isinstance(name, str) or name not in native.FIELDS:
+        return None
+    _, known = native.FIELDS[name]
+    fidelity = told.get("fidelity", "observed")
+    body = {"fact": name} | {key: value for key, value in told.items() if key in known}
+    origin = {"writer": "import", "fidelity": fidelity}
+    try:
+        line = orjson.dumps({"id": "1", "run": "1", "origin": origin, **body})
+        native.KINDS[name].model_validate_json(line)
+    except (TypeError, ValueError):
+        return None
+    return Carried(body, moment(told.get("at")), fidelity)

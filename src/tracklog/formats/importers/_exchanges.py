@@ -1,0 +1,333 @@
+"""Bodies of an API: requests, responses, both together, and the events of streamed responses.
+
+A request repeats the whole conversation: only what is new in it is told.
+The run is the conversation that the API names, else the first response of the chain.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tracklog.formats.importers import HEAD, Raw, Reader, moment, remember, word
+from tracklog.formats.importers._spoken import spoken
+from tracklog.formats.providers import Reply, provider
+from tracklog.model.fact import Began, Fact, Linked, Noted, Said, Spent
+
+Body = dict[str, Any]
+CHAINS = 64
+"""How many conversations of one file are remembered."""
+HEARD = 1 << 12
+"""How many messages of a conversation are remembered, of which each response names the one before."""
+UNFINISHED = 1_000_000
+"""Places of what is told of a stream that may still go on; told whole, it has others."""
+
+
+class Chain:
+    """One conversation, as it is remembered: the hashes of the messages that were told."""
+
+    def __init__(self, kept: Body) -> None:
+        self.kept = kept
+        self.run: str = kept["run"]
+        self.heard: list[str] = kept["heard"]
+
+
+def obj(value: Any) -> Body:
+    """An object; anything else is an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: Any) -> list[Any]:
+    """A list; anything else is an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def fingerprint(*parts: Any) -> str:
+    """A short hash of what a message says."""
+    return sha256(orjson.dumps(parts, default=str)).hexdigest()[:16]
+
+
+def reply_of(name: str, bodies: Iterable[Body]) -> Reply:
+    """What a provider's own reading makes of some objects."""
+    found = provider(name)
+    assert found is not None
+    reply = Reply()
+    reading = found.read(reply)
+    for body in bodies:
+        if not reading.hear(body):
+            reply.unknown(body)
+    reading.end()
+    return reply
+
+
+def response_facts(reply: Reply, id: str | None, **common: Any) -> list[Fact]:
+    """What a response tells: words, calls and results, failures, what it cost."""
+    facts: list[Fact] = list(
+        spoken(
+            reply.blocks,
+            message_id=id,
+            model=word(reply.meta.get("model")),
+            stop_reason=word(reply.meta.get("stop_reason")),
+            **common,
+        )
+    )
+    facts += [Noted(label="error", text=each) for each in reply.errors]
+    return facts
+
+
+def spent_fact(reply: Reply, key: str, name: str) -> Spent | None:
+    """What a response cost; None where it does not say."""
+    usage = reply.meta.get("usage")
+    if not usage:
+        return None
+    return Spent(key=key, provider=name, model=word(reply.meta.get("model")), usage=usage, calls=1)
+
+
+class Chains:
+    """The conversations of one source, kept as JSON."""
+
+    def __init__(self, state: Body) -> None:
+        self.kept: list[Body] = state.setdefault("chains", [])
+        self.runs: Body = state.setdefault("responses", {})
+        """By response id: the run it belongs to."""
+
+    def of_prefix(self, prints: list[str]) -> Chain | None:
+        """The conversation that a request goes on with: the longest that it repeats."""
+        best = max(
+            (each for each in self.kept if each["heard"] == prints[: len(each["heard"])]),
+            key=lambda each: len(each["heard"]),
+            default=None,
+        )
+        return Chain(best) if best is not None and best["heard"] else None
+
+    def of_run(self, run: str) -> Chain:
+        """The conversation of a run, begun if need be."""
+        for each in self.kept:
+            if each["run"] == run:
+                return Chain(each)
+        kept = {"run": run, "heard": []}
+        self.kept.append(kept)
+        del self.kept[:-CHAINS]
+        return Chain(kept)
+
+    def answered(self, id: str, run: str) -> None:
+        """A response belongs to a run."""
+        remember(self.runs, id, run, 100 * CHAINS)
+
+
+class ExchangeReader(Reader):
+    """Reads exchanges, and streams of events, of any number of conversations.
+
+    An API's own file says what its requests and responses look like.
+    """
+
+    name: str
+    """Of the importer."""
+    speaks: str
+    """The provider whose reading knows the API."""
+
+    @abstractmethod
+    def run_of(self, response: Body) -> str | None:
+        """The run that a response belongs to; None where it does not tell."""
+
+    @abstractmethod
+    def bodies(self, body: Body) -> tuple[Body, Body]:
+        """The request and the response that an object is, or holds; empty where there is none."""
+
+    @abstractmethod
+    def messages(self, request: Body) -> list[Any]:
+        """The messages of a request, in order."""
+
+    @abstractmethod
+    def print_of(self, message: Any) -> str:
+        """What makes two tellings of a message the same."""
+
+    @abstractmethod
+    def said(self, message: Any) -> list[Fact]:
+        """What a message of a request tells."""
+
+    @abstractmethod
+    def echo(self, bodies: list[Body], reply: Reply) -> list[Any]:
+        """A response, as a later request repeats it."""
+
+    def names(self, response: Body) -> list[str | None]:
+        """The API's own names of a conversation that begins with a response."""
+        return [word(response.get("id"))]
+
+    def identify(self, raw: Raw) -> str | None:
+        for value in raw.value if isinstance(raw.value, list) else [raw.value]:
+            body = obj(value)
+            response = obj(body.get("response")) or obj(body.get("message")) or body
+            if run := self.run_of(response):
+                return run
+        return None
+
+    def finish(self) -> None:
+        self.flush(whole=False)
+
+    @property
+    def chains(self) -> Chains:
+        return Chains(self.state)
+
+    def take(self, raw: Raw, body: Body) -> None:
+        """Tells of a request, a response, or both."""
+        self.flush()
+        request, response = self.bodies(body)
+        failed = body.get("type") == "error"  # an event of a stream whose beginning is not here
+        error = body.get("error") or response.get("error") or (body if failed else None)
+        if not request and not response and not error:
+            bare = not (body.get("id") or body.get("created_at") or body.get("timestamp"))
+            kind = word(body.get("type")) or word(body.get("object")) or "record"
+            self.tell.unknown(kind, self.tell.about(raw, bare=bare))
+            return
+        self.tell.report.mapped["exchange" if request and response else "body"] += 1
+        at = time_of(response.get("created_at"), response.get("created"), body.get("timestamp"))
+        id = word(response.get("id"))
+        prints = [self.print_of(each) for each in self.messages(request)]
+        known = None if named(response) else self.chains.of_prefix(prints)
+        chain = known or self.chains.of_run(self.run_of(response) or self.tell.run)
+        value = self.tell.about(raw, key=id, bare=not id and not at)
+        request, response = self.bodies(obj(value))
+        model = word(response.get("model")) or word(request.get("model"))
+        clock = "response" if at else None
+        for fact in [*self._opening(chain, model, response), *self._asked(chain, request)]:
+            self.tell.tell(fact, run=chain.run, at=at, clock=clock)
+        if response:
+            self._answered(chain, [response], id, at, previous(response))
+        elif error:
+            text = word(obj(error).get("message")) or word(obj(error).get("type")) or word(error)
+            told = obj(value)
+            noted = Noted(
+                label="error", text=text, data=told.get("error", told if failed else None)
+            )
+            self.tell.tell(noted, run=chain.run, at=at)
+
+    def gather(
+        self, raw: Raw, kind: str, id: str | None, *, fresh: bool = False, last: bool = False
+    ) -> None:
+        """One event of a stream: held until its response is whole."""
+        group = self.state.get("group")
+        if group and (fresh or (id and group["id"] and group["id"] != id)):
+            self.flush()
+            group = None
+        value = self.tell.about(raw, key=id)
+        if group is None:
+            group = self.state["group"] = {"id": id, "events": [], "mark": self.tell.mark()}
+        group["id"] = group["id"] or id
+        group["events"].append(value)
+        self.tell.report.mapped[kind] += 1
+        if last:
+            self.flush()
+
+    def flush(self, *, whole: bool = True) -> None:
+        """Tells of the response whose events were held."""
+        group = self.state.pop("group", None)
+        if not group:
+            return
+        events, id = group["events"], group["id"]
+        self.tell.again(group["mark"])
+        inner = [obj(each.get("response")) or obj(each.get("message")) for each in events]
+        response = {**next((each for each in reversed(inner) if each), events[-1]), "id": id}
+        at = time_of(response.get("created_at"), events[0].get("created"))
+        chain = self.chains.of_run(self.run_of(response) or self.tell.run)
+        # A stream that may go on is told under places of its own.
+        n = None if whole else UNFINISHED + 1000 * len(events)
+        opening = self._opening(chain, word(response.get("model")), response)
+        if word(response.get("instructions")):
+            opening += self.said({"role": "system", "content": response["instructions"]})
+        for fact in opening:
+            self.tell.tell(fact, run=chain.run, at=at, n=n)
+            n = None
+        self._answered(chain, events, id, at, previous(response), n)
+
+    def _opening(self, chain: Chain, model: str | None, response: Body) -> list[Fact]:
+        if chain.kept.get("begun"):
+            return []
+        chain.kept["begun"] = True
+        names = dict.fromkeys(name for name in self.names(response) if name)
+        links = [Linked(kind="alias", system=self.name, alias=name) for name in names]
+        return [Began(what="run", model=model), *links]
+
+    def _asked(self, chain: Chain, request: Body) -> list[Fact]:
+        """What a request says that its conversation did not say before."""
+        told = self.messages(request)
+        prints = [self.print_of(each) for each in told]
+        same = 0
+        while same < min(len(prints), len(chain.heard)) and prints[same] == chain.heard[same]:
+            same += 1
+        linked = previous(request) is not None
+        facts = [
+            fact
+            for print_, message in zip(prints[same:], told[same:], strict=True)
+            if linked or print_ not in chain.heard[same:]
+            for fact in self.said(message)
+        ]
+        if told:
+            chain.heard[:] = (chain.heard + prints)[-HEARD:] if linked else prints
+        return facts
+
+    def _answered(
+        self,
+        chain: Chain,
+        bodies: list[Body],
+        id: str | None,
+        at: str | None,
+        cause: str | None,
+        n: int | None = None,
+    ) -> None:
+        reply = reply_of(self.speaks, bodies)
+        report = self.tell.report
+        report.unknown.update(reply.report.unrecognised)
+        if opaque := sum("opaque" in each for each in reply.blocks):
+            report.opaque["reasoning"] += opaque
+        facts = response_facts(reply, id)
+        if not facts:
+            facts = [Said(role="assistant", blocks=(), message_id=id)]
+        if id and (spent := spent_fact(reply, id, self.name)):
+            facts.append(spent)
+        for fact in facts:
+            self.tell.tell(fact, run=chain.run, at=at, cause=cause, n=n)
+            n = None
+        chain.heard += [self.print_of(each) for each in self.echo(bodies, reply)]
+        if cause:  # no request repeats what was said before it
+            del chain.heard[:-HEARD]
+        if id:
+            self.chains.answered(id, chain.run)
+
+
+def previous(body: Body) -> str | None:
+    """The response that a request or a response goes on from."""
+    return word(body.get("previous_response_id"))
+
+
+def named(response: Body) -> bool:
+    """Whether a response says itself where it belongs."""
+    return bool(response.get("conversation") or previous(response))
+
+
+def form_of(path: Path, head: bytes) -> Any:
+    """How a file of bodies is cut: as SSE, at line ends, or not at all."""
+    text = head.lstrip()
+    if text.startswith((b"data:", b"event:", b": ", b":\n", b"id:", b"retry:")):
+        return "sse"
+    if path.suffix in (".jsonl", ".ndjson"):
+        return "lines"
+    first, _, rest = text.partition(b"\n")
+    try:
+        whole = isinstance(orjson.loads(first), dict)
+    except orjson.JSONDecodeError:
+        whole = False
+    return "lines" if whole and rest.strip() and len(first) < HEAD else "document"
+
+
+def part_of(raw: Raw, value: Any) -> Raw:
+    """A piece of a larger record, as a record of its own."""
+    return raw._replace(value=value, exact=True, flaws=())
+
+
+def time_of(*values: Any) -> str | None:
+    """The first that is a time; 0 was scrubbed."""
+    return next((at for value in values if value and (at := moment(value))), None)

@@ -1,0 +1,309 @@
+"""Reads one source from a place on: the lines it tells, and the place it got to."""
+
+import os
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+import orjson
+
+from tracklog.formats.importers._lifting import Put, Redact, hashed
+from tracklog.formats.importers._records import DAMAGED, Raw, document, events, records, text
+from tracklog.formats.importers._report import Report
+from tracklog.formats.importers._telling import Teller
+
+if TYPE_CHECKING:
+    from tracklog.formats.importers import Importer, Others, Reader
+
+HEAD = 64 << 10
+"""Bytes of a file that importers see to recognise it."""
+KIB = 1024
+STEP = 1 << 20
+"""Bytes of lines that are handed over at a time."""
+HELD = 256
+"""How many records are held until one tells which conversation it is."""
+
+
+@dataclass(slots=True)
+class Place:
+    """How far a source was read; a cache: without it the source is read again, to no effect."""
+
+    importer: str = ""
+    mapping: str = ""
+    device: int = 0
+    inode: int = 0
+    size: int = 0
+    modified: int = 0
+    """In nanoseconds."""
+    offset: int = 0
+    head: str = ""
+    """The SHA-256 of the first KiB, or of what there was of it."""
+    head_size: int = 0
+    tail: str = ""
+    """The SHA-256 of the last KiB before the offset."""
+    run: str = ""
+    state: dict[str, Any] = field(default_factory=dict)
+    """What the reader remembers."""
+    kept: dict[str, Any] = field(default_factory=dict)
+    """What the teller remembers."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Its parts as they are: what the reader and the teller remember is not copied."""
+        return {each: getattr(self, each) for each in self.__slots__}
+
+    def copy(self) -> "Place":
+        """One that stays as it is while the reading goes on."""
+        return Place(**orjson.loads(orjson.dumps(self.as_json())))
+
+
+class Batch(NamedTuple):
+    """Some lines of a source, and its place behind them."""
+
+    lines: list[bytes]
+    place: Place
+    """That of the reading itself, which goes on: to keep it, copy it."""
+    through: int
+    """Bytes of the source that were read so far."""
+    bodies: Sequence[dict[str, Any] | None] = ()
+    """For each line what it was written from, where that can be judged in its place."""
+    quoted: Sequence[tuple[str, bytes]] = ()
+    """Lines that the source carries in a dialect of their own, each with its name."""
+
+
+class Reading:
+    """One source being read; `lines` may be asked again when it has grown."""
+
+    def __init__(
+        self,
+        importer: "Importer",
+        path: Path,
+        *,
+        others: "Others | None" = None,
+        put: Put = hashed,
+        redact: Redact | None = None,
+        told_path: str | None = None,
+    ) -> None:
+        self.importer = importer
+        self.path = path
+        self.report = Report()
+        self.again = ""
+        """Why it is read from its start, though it was read before."""
+        self.runs: Mapping[str, int] = {}
+        """The runs that were told of, and how many lines."""
+        self.timeless: Collection[str] = ()
+        """The runs of which nothing was told with a time."""
+        self.completed: int | None = None
+        """Where a record stands that was torn before, is whole now, and says nothing."""
+        self._others = others
+        self._put, self._redact = put, redact
+        self._told_path = told_path or _spelled(path)
+
+    def lines(self, after: Place | None = None, *, final: bool = True) -> Iterator[Batch]:
+        """What the source tells from a place on.
+
+        With `final` nothing more is expected: what was waiting is told, yet the place stays where
+        reading can go on if more comes after all.
+        """
+        found = self.path.stat()
+        with opened(self.path) as file:
+            head = file.read(HEAD)
+            form = self.importer.form(plain(self.path), head)
+            place = self._place(file, after, found, form)
+            yield from self._told(file, place, found, head, form, final)
+
+    def _place(
+        self, file: BinaryIO, after: Place | None, found: os.stat_result, form: str
+    ) -> Place:
+        """Where to go on, or the start when it is another file, a shorter one or another mapping."""
+        fresh = Place(
+            importer=self.importer.name,
+            mapping=self.importer.mapping,
+            device=found.st_dev,
+            inode=found.st_ino,
+        )
+        if after is None:
+            return fresh
+        self.again = _difference(file, after, fresh)
+        if self.again or form in ("document", "text"):
+            return fresh
+        return replace(after.copy(), device=found.st_dev, inode=found.st_ino)
+
+    def _told(
+        self,
+        file: BinaryIO,
+        place: Place,
+        found: os.stat_result,
+        head: bytes,
+        form: str,
+        final: bool,
+    ) -> Iterator[Batch]:
+        from tracklog.formats.importers import NoOthers, Source  # noqa: PLC0415  # the folder imports us
+
+        tell = Teller(
+            self.importer.name,
+            self.importer.mapping,
+            self._told_path,
+            put=self._put,
+            redact=self._redact,
+            report=self.report,
+            kept=place.kept,
+        )
+        tell.run, self.runs = place.run, tell.runs
+        torn = place.kept.pop("torn", None)
+        source = Source(plain(self.path), head, self._others or NoOthers())
+        reader = self.importer.reader(source, tell, place.state)
+        held: list[Raw] = []
+        seen, record = place.offset, reader.record
+        for raw in self._records(file, place.offset, form, final):
+            if raw.through > seen:
+                seen = raw.through
+            lines = len(tell.lines)
+            if not tell.run:
+                held.append(raw)
+                if not self._identified(reader, held):
+                    continue
+                for each in held:
+                    _read(reader, each)
+                held = []
+            elif raw.flaws or raw.value is DAMAGED:
+                _read(reader, raw)
+            else:
+                record(raw)
+            if torn is not None and raw.offset >= torn and raw.value is not DAMAGED:
+                torn = None
+                if len(tell.lines) == lines:  # no line says so
+                    self.completed = raw.offset
+            place.offset, place.run = raw.through, tell.run
+            if tell.size >= STEP:
+                settled = self._settled(file, place, found)
+                bodies = tell.bodies
+                yield Batch(tell.take(), settled, seen, bodies, tell.take_quoted())
+        if torn is not None:
+            place.kept.setdefault("torn", torn)
+        self._settled(file, place, found)
+        # What is told from here on is told again, under the same ids, if more comes.
+        kept = place.copy()
+        if final:
+            if held and not tell.run:
+                tell.run = reader.unidentified()
+                for each in held:
+                    _read(reader, each)
+            if tell.run:
+                reader.finish()
+        self.timeless = tell.timeless - tell.timed
+        bodies = tell.bodies
+        yield Batch(tell.take(), kept, seen, bodies, tell.take_quoted())
+
+    def _identified(self, reader: "Reader", held: list[Raw]) -> bool:
+        """Whether the last record that is held tells the run, or there were enough to give up."""
+        run = None if held[-1].value is DAMAGED else reader.identify(held[-1])
+        if run is None and len(held) >= HELD:
+            run = reader.unidentified()
+        reader.tell.run = run or ""
+        return bool(run)
+
+    def _records(self, file: BinaryIO, offset: int, form: str, final: bool) -> Iterator[Raw]:
+        if form == "document":
+            return document(file, final=final)
+        if form == "text":
+            return text(file)
+        if form == "sse":
+            return events(file, offset, self.importer.fits, final=final)
+        return records(file, offset, self.importer.fits, final=final)
+
+    def _settled(self, file: BinaryIO, place: Place, found: os.stat_result) -> Place:
+        """The place with all that is needed to know the file again."""
+        place.size, place.modified = found.st_size, found.st_mtime_ns
+        there = file.tell()
+        place.head_size = min(KIB, place.offset)
+        place.head = _hash_of(file, 0, place.head_size)
+        place.tail = _hash_of(file, max(0, place.offset - KIB), min(KIB, place.offset))
+        file.seek(there)
+        return place
+
+
+def _read(reader: "Reader", raw: Raw) -> None:
+    if raw.flaws:
+        reader.tell.about(raw, lift=False)
+        reader.tell.flaws(raw)
+    if raw.value is not DAMAGED:
+        reader.record(raw)
+
+
+def _difference(file: BinaryIO, after: Place, fresh: Place) -> str:
+    if (after.importer, after.mapping) != (fresh.importer, fresh.mapping):
+        return "mapping"
+    if file.seek(0, os.SEEK_END) < after.offset:
+        return "truncated"
+    if _hash_of(file, 0, after.head_size) != after.head:
+        return "replaced"
+    if _hash_of(file, max(0, after.offset - KIB), min(KIB, after.offset)) != after.tail:
+        return "rewritten"
+    return ""
+
+
+def _hash_of(file: BinaryIO, start: int, size: int) -> str:
+    file.seek(start)
+    return sha256(file.read(size)).hexdigest()
+
+
+def _spelled(path: Path) -> str:
+    return os.fsencode(path.absolute()).decode("utf-8", "backslashreplace")
+
+
+def head_of(path: Path) -> bytes:
+    """The beginning of a file, unpacked where it is packed."""
+    with path.open("rb") as file:
+        return next(_unpacked(file, path.suffix), b"") if path.suffix in PACKED else file.read(HEAD)
+
+
+def opened(path: Path) -> BinaryIO:
+    """A file to be read, unpacked where it is packed."""
+    file = path.open("rb")
+    if path.suffix not in PACKED:
+        return file
+    unpacked = tempfile.TemporaryFile()  # noqa: SIM115  # closed by whoever reads
+    with file:
+        unpacked.writelines(_unpacked(file, path.suffix))
+    unpacked.seek(0)
+    return unpacked
+
+
+PACKED = (".zst", ".gz")
+
+
+def plain(path: Path) -> Path:
+    """What a file is called when it is not packed."""
+    return path.with_suffix("") if path.suffix in PACKED else path
+
+
+def _unpacked(file: BinaryIO, suffix: str) -> Iterator[bytes]:
+    """What could be unpacked of a file; the last record of a damaged one is torn."""
+    import zlib  # noqa: PLC0415  # seldom needed
+
+    import zstandard  # noqa: PLC0415
+
+    try:
+        if suffix == ".gz":
+            yield from _inflated(file)
+        else:
+            stream = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+            yield from iter(lambda: stream.read(HEAD), b"")
+    except (zstandard.ZstdError, zlib.error):
+        return
+
+
+def _inflated(file: BinaryIO) -> Iterator[bytes]:
+    """What gzip holds, to the last byte before the file ends or is damaged."""
+    import zlib  # noqa: PLC0415
+
+    member = zlib.decompressobj(wbits=31)
+    while piece := file.read(HEAD):
+        while piece:
+            yield member.decompress(piece)
+            piece = member.unused_data
+            if member.eof:
+                member = zlib.decompressobj(wbits=31)

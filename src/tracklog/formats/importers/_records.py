@@ -1,0 +1,349 @@
+"""Cuts a foreign file into records, whatever happened to it: nothing raises, nothing is lost.
+
+The classes of damage: a torn tail, NUL bytes, bad UTF-8, lone surrogates, a whole record behind a
+torn one, a record over several lines, a line too long to hold, what is no JSON at all.
+"""
+
+import json
+import re
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any, BinaryIO, Final, NamedTuple
+
+import orjson
+
+from tracklog.model.event import Body
+from tracklog.model.lines import Line, groups
+
+CAP = 64 << 20
+"""The longest record that is held, in bytes."""
+DOCUMENT = 512 << 20
+"""The longest document that is held, in bytes."""
+JOINED = 100
+"""How many lines may be one record whose strings have line ends in them."""
+JOINED_BYTES = 1 << 20
+
+
+class _Damaged:
+    def __repr__(self) -> str:
+        return "DAMAGED"
+
+
+DAMAGED: Final = _Damaged()
+"""The value of a record that cannot be read; its bytes are kept aside."""
+
+
+class Raw(NamedTuple):
+    """One record of a source, as it was read."""
+
+    offset: int
+    """Of its first byte in the file."""
+    data: bytes
+    """Its bytes, without the line end; of a record too long to hold, only the beginning."""
+    value: Any
+    """Any JSON value, or DAMAGED."""
+    flaws: tuple[tuple[str, str], ...] = ()
+    """What was amiss: class and words."""
+    exact: bool = True
+    """Whether the value is what the bytes say, with nothing mended."""
+    through: int = 0
+    """Where the file goes on behind it."""
+
+
+Fits = Callable[[Body], bool]
+
+
+def records(
+    file: BinaryIO, offset: int, fits: Fits, *, final: bool, cap: int = CAP
+) -> Iterator[Raw]:
+    """The records from an offset on, one per line; a last line without its end is waited for.
+
+    With `final` there is nothing to wait for: a whole object is taken, anything else is torn, and
+    its place in the file stays before it.
+    """
+    file.seek(offset)
+    ahead: deque[Line] = deque()
+    coming = chain.from_iterable(groups(file, cap))
+    loads, new = orjson.loads, tuple.__new__
+
+    def peek(n: int) -> Line | None:
+        while len(ahead) <= n and (line := next(coming, None)) is not None:
+            ahead.append(line)
+        return ahead[n] if n < len(ahead) else None
+
+    while (line := ahead.popleft() if ahead else next(coming, None)) is not None:
+        place = offset + line.offset
+        through = place + (size := line.size) + line.whole
+        if size > cap:
+            flaw = ("oversized", f"{size} bytes in one line, of which the beginning is held")
+            yield Raw(place, line.data, DAMAGED, (flaw,), exact=False, through=through)
+            continue
+        try:
+            value = loads(line.data)
+        except orjson.JSONDecodeError:
+            pass
+        else:
+            if line.whole and not line.bom:
+                yield new(Raw, (place, line.data, value, (), True, through))
+            elif line.whole or (final and isinstance(value, dict)):
+                yield Raw(place, line.data, value, _BOM if line.bom else (), True, through)
+            elif final:
+                yield _torn(place, line.data)
+            continue
+        if not line.whole and not final:
+            return
+        joined = _joined(line, peek) if line.whole else None
+        if joined is not None:
+            value, data, more = joined
+            for _ in range(more):
+                line = ahead.popleft()
+            through = offset + line.offset + line.size + line.whole
+            flaw = ("newline-in-string", f"one record over {more + 1} lines")
+            yield Raw(place, data, value, (flaw,), exact=False, through=through)
+            continue
+        yield from _mended(place, through, line, fits, final=final)
+
+
+_BOM = (("bom", "a byte order mark in front"),)
+
+
+def _torn(place: int, data: bytes) -> Raw:
+    flaw = ("torn-tail", f"{len(data)} bytes without a line end at the end of the file")
+    return Raw(place, data, DAMAGED, (flaw,), exact=False, through=place)
+
+
+def _mended(place: int, through: int, line: Line, fits: Fits, *, final: bool) -> Iterator[Raw]:
+    """What can be read of a damaged line, at least the bytes themselves."""
+    from tracklog.recording.transcript.healing import Habit, parse  # noqa: PLC0415  # seldom needed
+
+    text = line.data
+    flaws: list[tuple[str, str]] = []
+    if stripped := len(text) - len(text.rstrip(b"\0")):
+        text = text.rstrip(b"\0")
+        flaws.append(("nul-tail", f"{stripped} NUL bytes behind the record"))
+        if not text.strip(b"\0 \t\r"):
+            yield Raw(place, b"", DAMAGED, tuple(flaws), exact=False, through=through)
+            return
+    parsed = parse(text, Habit(_OBJECT, lambda body: isinstance(body, dict) and fits(body)))
+    named = [(_NAMES.get(name, name), words) for name, words in parsed.flaws]
+    if not parsed.parts:
+        value = _scalar(text)
+        if value is not DAMAGED:
+            yield Raw(place, line.data, value, tuple(flaws), exact=False, through=through)
+        elif not line.whole and final:
+            yield _torn(place, line.data)
+        else:
+            flaws += named or [("irreparable", "no JSON")]
+            yield Raw(place, line.data, DAMAGED, tuple(flaws), exact=False, through=through)
+        return
+    flaws += named or [("surrogate", "half a character, read as U+FFFD")]
+    if not line.whole and _is_cut(text, parsed.parts[-1].healed or text):
+        # A whole record with a torn one behind it: the torn one may still be written on.
+        flaws.append(("torn-tail", "the last record has no end"))
+    last = len(parsed.parts) - 1
+    if any(name == "glued" for name, _ in flaws):
+        # What was torn off in front is kept with the whole line.
+        yield Raw(place, line.data, DAMAGED, tuple(flaws), exact=False, through=place)
+        flaws = []
+    for n, part in enumerate(parsed.parts):
+        data = line.data if flaws else part.healed or line.data
+        # A place between two records of one line, or behind a line that may grow, is before it.
+        behind = through if n == last and line.whole else place
+        yield Raw(place, data, plain(part.body), tuple(flaws), exact=False, through=behind)
+
+
+_OBJECT = re.compile(r'\{\s*"')
+_NAMES = {"nul": "nul-inside", "nul_fill": "nul-tail", "syntax": "irreparable", "glued": "glued"}
+_NAMES |= {"utf8": "bad-utf8", "dup_key": "key-twice"}
+
+
+def _is_cut(text: bytes, last: bytes) -> bool:
+    return not text.rstrip().endswith(last.rstrip())
+
+
+def _scalar(text: bytes) -> Any:
+    """A value that is no object and only the slow way can read."""
+    try:
+        value = json.loads(text.replace(b"\0", rb"\u0000").decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return DAMAGED
+    return DAMAGED if isinstance(value, dict) else plain(value)
+
+
+def _joined(line: Line, peek: Callable[[int], Line | None]) -> tuple[Any, bytes, int] | None:
+    """A record whose strings have raw line ends in them, and how many more lines it took."""
+    if not _is_open(line.data):
+        return None
+    data, more = line.data, 0
+    while more < JOINED and len(data) < JOINED_BYTES:
+        following = peek(more)
+        if following is None or not following.whole or _is_json(following.data):
+            return None
+        more += 1
+        data += rb"\n" + following.data
+        try:
+            value = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            continue
+        return (value, data, more) if isinstance(value, dict) else None
+    return None
+
+
+def _is_open(data: bytes) -> bool:
+    """Whether a line ends inside a string."""
+    try:
+        json.loads(data.decode("utf-8", "replace"))
+    except json.JSONDecodeError as error:
+        return error.msg.startswith("Unterminated string")
+    except RecursionError:
+        return False
+    return False
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+def plain(value: Any) -> Any:
+    """A value that can be written: half characters and integers beyond 64 bits are replaced."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {plain(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        return float(value) if abs(value) < 10**300 else str(value)
+    return value
+
+
+def document(file: BinaryIO, *, final: bool, cap: int = DOCUMENT) -> Iterator[Raw]:
+    """A file that is one JSON value; one that is still being written is waited for."""
+    file.seek(0)
+    data = file.read(cap + 1)
+    if len(data) > cap:
+        flaw = ("oversized", f"more than {cap} bytes in one document")
+        yield Raw(0, data[: 64 << 10], DAMAGED, (flaw,), exact=False)
+        return
+    text = data.removeprefix(b"\xef\xbb\xbf").strip(b"\0 \t\r\n")
+    if not text:
+        return
+    try:
+        yield Raw(0, text, orjson.loads(text), through=len(data))
+    except orjson.JSONDecodeError:
+        value = _slowly(text)
+        if value is not DAMAGED:
+            flaw = ("mended", "read with what was damaged in it replaced")
+            yield Raw(0, text, value, (flaw,), exact=False, through=len(data))
+        elif final:
+            yield _torn(0, text)
+            value = _beginning_of(text)
+            if value is not DAMAGED:
+                yield Raw(0, text, value, exact=False)
+
+
+def text(file: BinaryIO, *, cap: int = CAP) -> Iterator[Raw]:
+    """A file that is one text; nothing of an empty one."""
+    file.seek(0)
+    data = file.read(cap + 1)
+    if len(data) > cap:
+        flaw = ("oversized", f"more than {cap} bytes in one text, of which the beginning is held")
+        yield Raw(0, data[: 64 << 10], DAMAGED, (flaw,), exact=False)
+    elif data:
+        yield Raw(0, data, data.decode("utf-8", "replace"), exact=False, through=len(data))
+
+
+def _beginning_of(text: bytes) -> Any:
+    """A document as far as it can be read: whole elements only, then all that is open is closed."""
+    said = text.replace(b"\0", rb"\u0000").decode("utf-8", "replace")
+    try:
+        json.loads(said, strict=False)
+    except json.JSONDecodeError as error:
+        wrong = error.pos
+    except RecursionError:
+        return DAMAGED
+    else:
+        return DAMAGED
+    stack: list[str] = []
+    ends: list[int] = []
+    """Where the last whole element of each open array or object ended."""
+    for token in _TOKEN.finditer(said, 0, wrong):
+        mark = token[0]
+        if mark in "[{":
+            stack.append(mark)
+            ends.append(token.end())
+        elif mark in "]}" and stack:
+            stack.pop()
+            ends.pop()
+            ends[-1:] = [token.end()] if ends else []
+        elif mark == "," and ends:
+            ends[-1] = token.start()
+    # Of the outermost list only whole elements count: half a record is none.
+    depth = stack.index("[") + 1 if "[" in stack else len(stack)
+    if not depth:
+        return DAMAGED
+    closed = "".join("]" if mark == "[" else "}" for mark in reversed(stack[:depth]))
+    try:
+        return plain(json.loads(said[: ends[depth - 1]] + closed, strict=False))
+    except (ValueError, RecursionError):
+        return DAMAGED
+
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
+
+
+def _slowly(text: bytes) -> Any:
+    try:
+        said = text.replace(b"\0", rb"\u0000").decode("utf-8", "replace")
+        return plain(json.loads(said, strict=False))
+    except (ValueError, RecursionError):
+        return DAMAGED
+
+
+def events(file: BinaryIO, offset: int, fits: Fits, *, final: bool) -> Iterator[Raw]:
+    """The `data:` of a stream of server-sent events; `[DONE]`, names and comments tell nothing."""
+    file.seek(offset)
+    for line in (line for group in groups(file, CAP) for line in group):
+        if not line.whole and not final:
+            return
+        data = line.data.strip()
+        if not data.startswith(b"data:"):
+            if not data.startswith((b":", b"event:", b"id:", b"retry:")):
+                yield from _sole(offset, line, data, fits)
+            continue
+        data = data[5:].strip()
+        if data and data != b"[DONE]":
+            yield from _sole(offset, line, data, fits)
+
+
+def _sole(offset: int, line: Line, data: bytes, fits: Fits) -> Iterator[Raw]:
+    through = offset + line.offset + line.size + line.whole
+    place = offset + line.offset
+    try:
+        yield Raw(place, data, orjson.loads(data), through=through)
+    except orjson.JSONDecodeError:
+        yield from _mended(place, through, line._replace(data=data), fits, final=True)
+
+
+def opening(head: bytes, most: int = 50) -> list[Any]:
+    """The values of the first whole lines of a file, by which it can be recognised."""
+    found = []
+    for line in head.split(b"\n")[:most]:
+        try:
+            found.append(orjson.loads(line))
+        except orjson.JSONDecodeError:
+            continue
+    return found
+
+
+def unquoted(head: bytes) -> bytes:
+    """The beginning of a file without the JSON that its texts quote, which is not what it is."""
+    return _ESCAPED.sub(b"", head)
+
+
+_ESCAPED = re.compile(rb"\\.", re.DOTALL)

@@ -1,0 +1,107 @@
+"""The facts that a log tells by the million, spelled as on their lines at once.
+
+They say what `Said(...)`, `Called(...)`, `Returned(...)` and `Spent(...)` would say, in a third of
+the time; what is None or False is not said.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tracklog.model.event import Body
+
+
+def said(
+    role: str,
+    blocks: Sequence[dict[str, Any]],
+    message_id: str | None = None,
+    model: str | None = None,
+    stop_reason: str | None = None,
+    injected: bool = False,
+) -> Body:
+    fact: Body = {"fact": "Said", "role": role, "blocks": blocks}
+    if message_id is not None:
+        fact["message_id"] = message_id
+    if model is not None:
+        fact["model"] = model
+    if stop_reason is not None:
+        fact["stop_reason"] = stop_reason
+    if injected:
+        fact["injected"] = True
+    return fact
+
+
+def called(
+    tool: str,
+    call_id: str,
+    input: Any = None,
+    tool_server: str | None = None,
+    by_provider: bool = False,
+    synthetic_id: bool = False,
+) -> Body:
+    fact: Body = {"fact": "Called", "tool": tool, "call_id": call_id}
+    if input is not None:
+        fact["input"] = input
+    if tool_server is not None:
+        fact["tool_server"] = tool_server
+    if by_provider:
+        fact["by_provider"] = True
+    if synthetic_id:
+        fact["synthetic_id"] = True
+    return fact
+
+
+def returned(
+    call_id: str,
+    tool: str | None = None,
+    ok: bool | None = None,
+    output: Any = None,
+    error: Any = None,
+    status: str | None = None,
+    exit_code: int | None = None,
+    seconds: float | None = None,
+    synthetic_id: bool = False,
+) -> Body:
+    fact: Body = {"fact": "Returned", "call_id": call_id}
+    if tool is not None:
+        fact["tool"] = tool
+    if ok is not None:
+        fact["ok"] = ok
+    if output is not None:
+        fact["output"] = output
+    if error is not None:
+        fact["error"] = error
+    if status is not None:
+        fact["status"] = status
+    if exit_code is not None:
+        fact["exit_code"] = exit_code
+    if seconds is not None:
+        fact["seconds"] = seconds
+    if synthetic_id:
+        fact["synthetic_id"] = True
+    return fact
+
+
+def spent(
+    key: str,
+    usage: Body,
+    provider: str | None = None,
+    model: str | None = None,
+    group: str | None = None,
+    whole: bool = False,
+    bound: str | None = None,
+) -> Body:
+    """One call of a model."""
+    fact: Body = {"fact": "Spent", "key": key}
+    if provider is not None:
+        fact["provider"] = provider
+    if model is not None:
+        fact["model"] = model
+    fact["usage"] = usage
+    fact["calls"] = 1
+    if group is not None:
+        fact["group"] = group
+    if whole:
+        fact["whole"] = True
+    if bound is not None:
+        fact["bound"] = bound
+    return fact

@@ -1,0 +1,306 @@
+"""Writes what a source tells as native lines, each with its origin and an id that stays."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from tracklog.dialects import tracklog as native
+from tracklog.formats.importers._lifting import MEDIA, Lift, Put, Redact, hashed
+from tracklog.formats.importers._memory import remember
+from tracklog.formats.importers._records import DAMAGED, Raw
+from tracklog.formats.importers._report import Report
+from tracklog.model.event import Body
+from tracklog.model.fact import Fact, Fidelity, Noted
+
+ROOM = 1 << 20
+"""Bytes of a line, from which on its largest part is lifted out."""
+EQUALS = 1 << 16
+"""How many different records without time and key are remembered."""
+
+SORTED = orjson.OPT_SORT_KEYS
+_BIG = ("data", "output", "input", "extra", "error", "context", "evidence", "answer", "usage")
+"""Fields that may be any JSON, and so may be lifted out whole."""
+
+
+class Teller:
+    """Tells facts of one source; the lines wait in `lines` until they are taken."""
+
+    def __init__(
+        self,
+        writer: str,
+        mapping: str,
+        path: str,
+        *,
+        put: Put = hashed,
+        redact: Redact | None = None,
+        report: Report | None = None,
+        kept: dict[str, Any] | None = None,
+    ) -> None:
+        self.writer = writer
+        self.mapping = mapping
+        self.path = path
+        self.report = report if report is not None else Report()
+        self.lift = Lift(put, self._count_lifted, redact)
+        self.lines: list[bytes] = []
+        self.bodies: list[Body | None] = []
+        """What those lines were written from, where it is nothing but what JSON has."""
+        self.quoted: list[tuple[str, bytes]] = []
+        """Lines that the source carries in a dialect of their own, each with its name."""
+        self.size = 0
+        """Bytes of the lines that wait."""
+        self.run = ""
+        """The run that is told of."""
+        self.agent: str | None = None
+        """Whoever is told of, where a fact does not say."""
+        self.timeless: set[str] = set()
+        """The runs of which something was told without a time, and with one."""
+        self.timed: set[str] = set()
+        self.copied = False
+        """Whether what is told is another run's history, told again."""
+        kept = self.kept = kept if kept is not None else {}
+        self.equals: dict[str, int] = kept.setdefault("equals", {})
+        """How many records without time and key were equal, by the beginning of their hash.
+
+        An equal one is known again if fewer than half of `EQUALS` different ones stood between.
+        """
+        self.keys: dict[str, str] = kept.setdefault("keys", {})
+        """What others may find this source by, and the run it stands for."""
+        self.runs: dict[str, int] = kept.setdefault("runs", {})
+        """The runs that were told of, and how many lines."""
+        self._raw: Raw | None = None
+        self._n = 0
+        self._hashed = b""
+        """The hash of the record and how many equal ones stood before it, as ids have them."""
+        self._data, self._data_hash = b"", sha256().hexdigest()
+        self._named, self._head = "", b""
+        self._common: dict[str, Any] = {
+            "writer": writer,
+            "fidelity": "reconstructed",
+            "mapping": mapping,
+            "path": path,
+        }
+        self._origin: dict[str, Any] = {}
+
+    def _count_lifted(self, media_type: str) -> None:
+        self.report.lifted[media_type] += 1
+
+    def about(self, raw: Raw, *, key: Any = None, bare: bool = False, lift: bool = True) -> Any:
+        """Begins to tell of a record; its value, with everything long in it lifted out.
+
+        `key` is the record's own at its source. A `bare` record has neither time nor key, so equal
+        ones are told apart by how many stood before.
+        """
+        if raw is self._raw:  # what was amiss with it is told already
+            self._origin |= {"record": key} if key else {}
+            return raw.value if not lift or len(raw.data) <= MEDIA else self.lift.value(raw.value)
+        self._raw, self._n, before = raw, 0, 0
+        data = raw.data
+        canonical = orjson.dumps(raw.value, None, SORTED) if raw.exact else data
+        found = sha256(canonical).hexdigest()
+        if bare:
+            before = self.equals.get(found[:16], 0)
+            remember(self.equals, found[:16], before + 1, EQUALS)
+        self._hashed = b"%b\n%d\n" % (found.encode(), before)
+        self._origin = origin = self._common.copy()
+        origin["offset"] = raw.offset
+        if data is not self._data:  # pieces of one record have its bytes
+            self._data, self._data_hash = data, sha256(data).hexdigest()
+        origin["raw"] = self._data_hash
+        if key is not None and key != "":
+            origin["record"] = key
+        if not lift or len(data) <= MEDIA:
+            return raw.value
+        return self.lift.value(raw.value)
+
+    def mark(self) -> dict[str, Any]:
+        """The record that is told of, as JSON, to tell more of it later."""
+        hash, k, _ = self._hashed.decode().split("\n")
+        return {"hash": hash, "k": k, "n": self._n, "origin": self._origin}
+
+    def again(self, mark: Mapping[str, Any]) -> None:
+        """Goes on telling of a record that was marked."""
+        self._raw, self._n = None, mark["n"]
+        self._hashed = f"{mark['hash']}\n{mark['k']}\n".encode()
+        self._origin = dict(mark["origin"])
+
+    def about_hash(self, found: str, origin: Mapping[str, Any], before: int = 0) -> None:
+        """Begins to tell of a record by its hash alone; `before`: how many equal ones there were."""
+        self._raw, self._hashed, self._n = None, f"{found}\n{before}\n".encode(), 0
+        self._origin = dict(origin)
+
+    def tell(
+        self,
+        fact: Fact | Body,
+        at: str | None = None,
+        cause: str | None = None,
+        extra: Mapping[str, Any] | None = None,
+        run: str | None = None,
+        step: str | None = None,
+        fidelity: Fidelity | None = None,
+        clock: str | None = None,
+        n: int | None = None,
+    ) -> str:
+        """Tells one fact of the record; its line's id. `n` is its place, if not the next one.
+
+        `clock` says whose time it is, where the record has none of its own.
+        A fact that was spelled already, as on its line, is told as it is.
+        """
+        run = run or self.run
+        place = self._n if n is None else n
+        self._n = place + 1
+        if run is not self._named:
+            self._named = run
+            head = f"{self.writer}\n{self.mapping}\n{run}\n"
+            self._head = head.encode("utf-8", "replace")
+        id = sha256(b"%b%b%d" % (self._head, self._hashed, place)).hexdigest()[:32]
+        body: Body = {"id": id, "run": run} if at is None else {"id": id, "run": run, "at": at}
+        spelled = type(fact) is dict
+        body |= fact if spelled else native.body_of(fact)  # type: ignore[arg-type]  # as it says
+        if self.agent is not None and "agent" not in body:
+            body["agent"] = self.agent
+        if step is not None and "step" not in body:
+            body["step"] = step
+        if self.copied:
+            body["copied"] = True
+        if cause:
+            body["cause"] = cause
+        if extra:
+            body["extra"] = extra
+        origin = self._origin
+        if fidelity is not None:
+            origin = {**origin, "fidelity": fidelity}
+        if clock is not None:
+            origin = {**origin, "clock": clock}
+        body["origin"] = origin
+        line = orjson.dumps(body, str)
+        if len(line) > ROOM:
+            line, spelled = orjson.dumps(self._lighter(body), str), False
+        self.runs[run] = self.runs.get(run, 0) + 1
+        (self.timeless if at is None else self.timed).add(run)
+        self.lines.append(line)
+        self.bodies.append(body if spelled else None)
+        self.size += len(line)
+        return id
+
+    def flaws(self, raw: Raw) -> None:
+        """Tells what was amiss with a record, and keeps the bytes of one that cannot be read."""
+        for name, words in raw.flaws:
+            self.report.repaired[name] += 1
+            if name == "torn-tail":
+                self.kept["torn"] = raw.offset
+            size = max(raw.through - raw.offset, len(raw.data))
+            found: dict[str, Any] = {"name": name, "bytes": size}
+            if raw.data and (raw.value is DAMAGED or name == "bad-utf8"):
+                found["kept"] = self.lift.blob(
+                    raw.data,
+                    "application/octet-stream",
+                    raw.data[:100].decode("utf-8", "replace"),
+                )
+            self.tell(Noted(label="finding", kind=name, text=words, data=found))
+
+    def unknown(self, kind: str, value: Any, **more: Any) -> None:
+        """Keeps a record of a type that the mapping does not know, whole."""
+        self.report.unknown[kind] += 1
+        self.tell(Noted(label=kind or "record", kind=kind, data=value), **more)
+
+    def quote(self, dialect: str, line: bytes) -> None:
+        """A line that the source carries in a dialect of its own, to be kept as it is."""
+        self.quoted.append((dialect, line))
+        self.size += len(line)
+
+    def take_quoted(self) -> list[tuple[str, bytes]]:
+        """The lines that were quoted; they wait no longer."""
+        quoted, self.quoted = self.quoted, []
+        return quoted
+
+    def take(self) -> list[bytes]:
+        """The lines that wait; they wait no longer."""
+        lines, self.lines, self.size, self.bodies = self.lines, [], 0, []
+        return lines
+
+    def _lighter(self, body: Body) -> Body:
+        """A line whose largest parts are lifted out, until the rest has room."""
+        body = dict(body)
+        for size, key in sorted(
+            ((len(_dumped(body[k])), k) for k in _BIG if k in body), reverse=True
+        ):
+            if size > ROOM // 8:
+                body[key] = self.lift.whole(body[key])
+            if len(_dumped(body)) <= ROOM:
+                return body
+        for key in ("text", "task", "reason"):
+            if isinstance(body.get(key), str) and len(body[key]) > ROOM // 8:
+                lifted = self.lift.text(body[key])
+                body["extra"] = {**body.get("extra", {}), key: lifted}
+                body[key] = f"{body[key][:500]}…"
+        if isinstance(blocks := body.get("blocks"), list | tuple) and len(_dumped(blocks)) > ROOM:
+            body["blocks"] = [
+                {"type": "stream", "provider_type": "blocks", "chunk": self.lift.whole(blocks)}
+            ]
+        return body
+
+
+def _dumped(value: Any) -> bytes:
+    return orjson.dumps(value, default=str)
+
+
+def seconds(value: Any, per: float = 1) -> float | None:
+    """A duration in seconds, given in units of which `per` make one; None for anything else."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:
+        return None
+    return value / per
+
+
+_UTC = re.compile(
+    r"([0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01]))"
+    r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?Z"
+)
+
+
+def moment(value: Any) -> str | None:
+    """A time as lines have it: UTC, as fine as it was given; None for what is no time.
+
+    Numbers are seconds since 1970, or milliseconds where they would be far in the future.
+    """
+    if isinstance(value, str):
+        found = _UTC.fullmatch(value)
+        if found and _is_day(found[1]):
+            return value
+        return _converted(value)
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e14:
+        scaled = value / 1000 if value > 1e11 else value
+        return _spelled(datetime.fromtimestamp(scaled, UTC))
+    return None
+
+
+@lru_cache(64)
+def _is_day(day: str) -> bool:
+    try:
+        datetime.fromisoformat(day)
+    except ValueError:
+        return False
+    return True
+
+
+def _converted(text: str) -> str | None:
+    try:
+        found = datetime.fromisoformat(text)
+        found = found if found.tzinfo else found.replace(tzinfo=UTC)
+        return _spelled(found.astimezone(UTC))
+    except (ValueError, OverflowError):
+        return None
+
+
+def _spelled(time: datetime) -> str:
+    said = time.isoformat(timespec="microseconds")[:26].rstrip("0").rstrip(".")
+    return f"{said}Z"

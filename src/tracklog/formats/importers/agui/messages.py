@@ -1,0 +1,75 @@
+"""Whole messages, as a snapshot or a run's input has them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from tracklog.formats.importers import word
+from tracklog.formats.providers import input_of
+from tracklog.model.fact import Called, Fact, Noted, Returned, Role, Said
+
+ROLES: dict[str, Role] = {"developer": "system", "system": "system", "user": "user"}
+"""Whoever else speaks is a model."""
+ACTIVITY = "ACTIVITY_SNAPSHOT"
+KNOWN = (
+    "id", "role", "content", "name", "toolCalls", "toolCallId", "error", "encryptedValue",
+)  # fmt: skip  # one row
+
+
+def facts_of(message: dict[str, Any], place: int) -> Iterator[Fact]:
+    """What a message says, and the calls in it; its place names a call that has no name."""
+    id, role, content = word(message.get("id")), word(message.get("role")), message.get("content")
+    if role == "tool":
+        call = word(message.get("toolCallId")) or "unknown"
+        yield Returned(call_id=call, output=content, error=message.get("error"))
+        return
+    if role == "activity":
+        text = word(message.get("activityType"))
+        yield Noted(label=ACTIVITY, kind=ACTIVITY, text=text, data=message)
+        return
+    blocks = [_block(each, role == "reasoning") for each in _contents(content)]
+    if opaque := word(message.get("encryptedValue")):
+        blocks.append({"type": "thinking", "opaque": opaque})
+    calls = [each for each in listed(message.get("toolCalls")) if isinstance(each, dict)]
+    if blocks or not calls:
+        yield Said(
+            role=ROLES.get(role or "user", "assistant"),
+            blocks=tuple(blocks),
+            message_id=id,
+            agent=word(message.get("name")),
+        )
+    for n, each in enumerate(calls):
+        yield _called(each, f"{id or place}/{n}")
+
+
+def rest_of(message: dict[str, Any]) -> dict[str, Any]:
+    """What a message says that no fact has a field for."""
+    if message.get("role") == "activity":
+        return {}
+    return {key: value for key, value in message.items() if key not in KNOWN}
+
+
+def listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _called(call: dict[str, Any], synthetic: str) -> Called:
+    asked, id = call.get("function"), word(call.get("id"))
+    function: dict[str, Any] = asked if isinstance(asked, dict) else {}
+    return Called(
+        tool=word(function.get("name")) or "unknown",
+        call_id=id or synthetic,
+        input=input_of(function.get("arguments")),
+        synthetic_id=id is None,
+    )
+
+
+def _contents(content: Any) -> list[Any]:
+    return content if isinstance(content, list) else [content] if content else []
+
+
+def _block(part: Any, thought: bool) -> dict[str, Any]:
+    text = part if isinstance(part, str) else part.get("text") if isinstance(part, dict) else None
+    if not isinstance(text, str):
+        kind = (word(part.get("type")) if isinstance(part, dict) else None) or "part"
+        return {"type": "stream", "provider_type": kind, "chunk": part}
+    return {"type": "thinking", "thinking": text} if thought else {"type": "text", "text": text}

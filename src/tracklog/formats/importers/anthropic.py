@@ -1,0 +1,118 @@
+"""Anthropic: bodies and streams of the Messages API."""
+
+from pathlib import Path
+from typing import Any
+
+from tracklog.formats.importers import Importer, Raw, run_id, unquoted, word
+from tracklog.formats.importers._exchanges import (
+    Body,
+    ExchangeReader,
+    fingerprint,
+    form_of,
+    items,
+    obj,
+    part_of,
+    reply_of,
+)
+from tracklog.formats.importers._spoken import spoken
+from tracklog.formats.providers import Reply
+from tracklog.model.fact import Fact
+
+NAME = "anthropic"
+EVENTS = (
+    "message_start", "content_block_start", "content_block_delta", "content_block_stop",
+    "message_delta", "message_stop", "ping", "error",
+)  # fmt: skip  # one row
+CONVENIENCES = ("text", "thinking", "signature", "input_json", "citation")
+
+
+class AnthropicReader(ExchangeReader):
+    """Reads bodies, and the events of streams."""
+
+    name, speaks = NAME, "claude"
+
+    def record(self, raw: Raw) -> None:
+        value = raw.value
+        if isinstance(value, list):
+            for each in value:
+                self.record(part_of(raw, each))
+            return
+        body = obj(value)
+        kind = word(body.get("type")) or ""
+        if kind in CONVENIENCES and "id" not in body and "role" not in body:
+            # An SDK's own events beside those of the wire: copies of what those tell.
+            self.tell.report.ignored[f"{kind}: a copy, by the SDK"] += 1
+        elif kind in EVENTS and not (kind == "error" and "group" not in self.state):
+            id = word(obj(body.get("message")).get("id"))
+            fresh, last = kind == "message_start", kind == "message_stop"
+            self.gather(raw, kind, id, fresh=fresh, last=last)
+        else:
+            self.take(raw, body)
+
+    def run_of(self, response: Body) -> str | None:
+        id = word(response.get("id"))
+        return str(self.chains.runs.get(id) or run_id(NAME, id)) if id else None
+
+    def bodies(self, body: Body) -> tuple[Body, Body]:
+        request, response = obj(body.get("request")), obj(body.get("response"))
+        if not request and isinstance(body.get("messages"), list):
+            request = body
+        if not response and body.get("type") == "message":
+            response = body
+        return request, {} if response.get("type") == "error" else response
+
+    def messages(self, request: Body) -> list[Any]:
+        system = request.get("system")
+        first = [{"role": "system", "content": system}] if system else []
+        return [*first, *items(request.get("messages"))]
+
+    def print_of(self, message: Any) -> str:
+        return _print(message)
+
+    def said(self, message: Any) -> list[Fact]:
+        told = obj(message)
+        role, content = told.get("role"), told.get("content")
+        blocks = reply_of(self.speaks, [{"type": "message", "content": content}]).blocks
+        if role in ("assistant", None):
+            return list(spoken(blocks))
+        return list(spoken(blocks, role="system" if role == "system" else "user"))
+
+    def echo(self, bodies: list[Body], reply: Reply) -> list[Any]:  # noqa: ARG002  # the shape
+        content = [
+            {"type": each["type"], "text": each.get("text"), "id": each.get("tool_id")}
+            for each in reply.blocks
+        ]
+        return [{"role": "assistant", "content": content}]
+
+
+def _print(message: Any) -> str:
+    told = obj(message)
+    content = told.get("content")
+    parts = [content] if isinstance(content, str) else items(content)
+    said = [
+        (obj(p).get("text") or obj(p).get("id") or obj(p).get("tool_use_id") or obj(p).get("type"))
+        if isinstance(p, dict)
+        else p
+        for p in parts
+    ]
+    return fingerprint(told.get("role"), said)
+
+
+def recognise(path: Path, head: bytes) -> float:  # noqa: ARG001  # the shape
+    head = unquoted(head)
+    if b'"message_start"' in head and b'"content_block_' in head and b'"sessionId"' not in head:
+        return 0.9
+    if b'"type":"message"' in head.replace(b" ", b"") and b'"stop_reason"' in head:
+        return 0.0 if b'"sessionId"' in head else 0.8
+    return 0.5 if b'"anthropic' in head and b'"messages"' in head else 0.0
+
+
+importer = Importer(
+    name=NAME,
+    about="Anthropic: the Messages API, as bodies, JSON lines and SSE.",
+    mapping="1",
+    reader=AnthropicReader,
+    recognise=recognise,
+    form=form_of,
+    fits=lambda body: not body.keys().isdisjoint({"type", "request", "messages"}),
+)

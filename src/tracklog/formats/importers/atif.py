@@ -1,0 +1,344 @@
+"""ATIF: trajectories of agents, v1.x."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from tracklog.formats.importers import (
+    Form,
+    Importer,
+    Raw,
+    Reader,
+    count,
+    moment,
+    run_id,
+    unquoted,
+    word,
+)
+from tracklog.formats.importers._carried import Carried, carried
+from tracklog.model.fact import Began, Called, Fact, Linked, Noted, Returned, Role, Said, Spent
+
+NAME = "atif"
+ROLES: dict[str, Role] = {"user": "user", "agent": "assistant", "system": "system"}
+TRAJECTORY = (
+    "schema_version", "session_id", "trajectory_id", "agent", "steps", "final_metrics",
+    "continued_trajectory_ref", "subagent_trajectories",
+)  # fmt: skip  # one row
+STEP = (
+    "step_id", "source", "message", "timestamp", "observation", "is_copied_context",
+    "llm_call_count", "model_name", "reasoning_content", "tool_calls", "metrics",
+)  # fmt: skip  # one row
+CALL = ("tool_call_id", "function_name", "arguments")
+RESULT = ("source_call_id", "content", "subagent_trajectory_ref")
+TOTALS = {
+    "total_prompt_tokens": "input_tokens",
+    "total_completion_tokens": "output_tokens",
+    "total_cached_tokens": "cached_tokens",
+}
+
+
+class _Sum(NamedTuple):
+    """What the steps of a trajectory spent."""
+
+    own: dict[str, int]
+    whole: dict[str, int]
+    """With its sub-agents."""
+
+
+class AtifReader(Reader):
+    """Reads trajectories, each with those that are embedded in it."""
+
+    def identify(self, raw: Raw) -> str | None:
+        for value in raw.value if isinstance(raw.value, list) else [raw.value]:
+            if isinstance(value, dict) and (native := _native(value)):
+                return run_id(NAME, native)
+        return None
+
+    def record(self, raw: Raw) -> None:
+        for value in raw.value if isinstance(raw.value, list) else [raw.value]:
+            if isinstance(value, dict) and isinstance(value.get("steps"), list):
+                native = _native(value)
+                self._trajectory(raw, value, run_id(NAME, native) if native else self.tell.run)
+            else:
+                part = _part(raw, value)
+                self.tell.unknown("record", self.tell.about(part, bare=True))
+
+    def _trajectory(self, raw: Raw, value: dict[str, Any], run: str, parent: str = "") -> _Sum:
+        self.tell.report.mapped["trajectory"] += 1
+        native = _native(value) or run
+        head = {key: each for key, each in value.items() if key not in ("steps", "final_metrics")}
+        head.pop("subagent_trajectories", None)
+        told = self.tell.about(_part(raw, head), key=native)
+        steps = value["steps"]
+        times = [moment(step.get("timestamp")) for step in steps if isinstance(step, dict)]
+        first = next((at for at in times if at), None)
+        ours = "mapping" in _ours(value)
+        self._open(told, run, parent, first, ours=ours)
+        spent: dict[str, int] = {}
+        at: str | None = None
+        for place, step in enumerate(steps):
+            at = self._step(_part(raw, step), run, native, place, at, spent) or at
+        whole = dict(spent)
+        for each in _listed(value.get("subagent_trajectories")):
+            if isinstance(each, dict) and isinstance(each.get("steps"), list):
+                child = _native(each)
+                below = self._trajectory(raw, each, run_id(NAME, child) if child else run, run)
+                whole = {k: whole.get(k, 0) + below.whole.get(k, 0) for k in whole | below.whole}
+        if not ours:  # what its steps carry says what it took, and more exactly
+            self._totals(raw, value.get("final_metrics"), run, _Sum(spent, whole), at)
+        return _Sum(spent, whole)
+
+    def _open(
+        self, told: dict[str, Any], run: str, parent: str, at: str | None, *, ours: bool
+    ) -> None:
+        """Tells how it began, and what it is called; one of ours tells its beginning in a step."""
+        agent = told.get("agent")
+        agent = agent if isinstance(agent, dict) else {}
+        name, version = word(agent.get("name")), word(agent.get("version"))
+        software = {"name": name} | ({"version": version} if version else {}) if name else None
+        extra = {key: each for key, each in told.items() if key not in TRAJECTORY}
+        known = ("name", "version", "model_name")
+        if rest := {key: each for key, each in agent.items() if key not in known}:
+            extra["agent"] = rest
+        began = Began(
+            what="run", agent=name, software=software, model=word(agent.get("model_name"))
+        )
+        clock = "first step" if at else None
+
+        def tell(fact: Fact, extra: dict[str, Any] | None = None) -> None:
+            self.tell.tell(fact, run=run, at=at, extra=extra, clock=clock)
+
+        if not ours:
+            tell(began, extra or None)
+        for key in ("trajectory_id", "session_id"):
+            # A session's name is that of its root, though its sub-agents repeat it.
+            if (alias := word(told.get(key))) and not (parent and key == "session_id"):
+                tell(Linked(kind="alias", system=NAME, alias=alias))
+        if parent and not ours:
+            tell(Linked(kind="sub-run", parent=parent))
+        if ref := told.get("continued_trajectory_ref"):
+            inner = ref.get("trajectory_id") if isinstance(ref, dict) else ref
+            other = inner if isinstance(inner, str) else orjson.dumps(ref, default=str).decode()
+            tell(Linked(kind="resume", child=other))
+
+    def _step(
+        self,
+        raw: Raw,
+        run: str,
+        native: str,
+        place: int,
+        before: str | None,
+        spent: dict[str, int],
+    ) -> str | None:
+        if not isinstance(raw.value, dict):
+            self.tell.unknown("step", self.tell.about(raw, bare=True), run=run)
+            return None
+        step_id = raw.value.get("step_id", place + 1)
+        step = self.tell.about(raw, key=f"{native}/{step_id}")
+        self.tell.report.mapped["step"] += 1
+        own = moment(step.get("timestamp"))
+        if (ours := _carried(step)) is not None:
+            for each in ours:
+                each.tell(self.tell, run=run)
+            return own
+        clock = "previous" if own is None and before else None
+        for fact, extra in _facts(step, native, step_id, run):
+            self.tell.tell(fact, run=run, at=own or before, extra=extra, clock=clock)
+            if isinstance(fact, Spent) and not fact.copied:
+                for key, amount in (fact.usage or {}).items():
+                    if key != "raw":
+                        spent[key] = spent.get(key, 0) + amount
+        return own
+
+    def _totals(self, raw: Raw, final: Any, run: str, summed: _Sum, at: str | None) -> None:
+        """What the whole says it cost is checked against its steps, and never added."""
+        if not isinstance(final, dict):
+            return
+        self.tell.about(_part(raw, {"run": run, "final_metrics": final}), key=f"{run}/totals")
+        self.tell.tell(Noted(label="totals", kind="final_metrics", data=final), run=run, at=at)
+        wrong = {
+            theirs: {"told": told, "steps": summed.own.get(ours, 0)}
+            for theirs, ours in TOTALS.items()
+            if (told := count(final.get(theirs))) is not None
+            and told not in (summed.own.get(ours, 0), summed.whole.get(ours, 0))
+        }
+        if wrong:
+            text = f"the totals differ from the sum of the steps: {', '.join(sorted(wrong))}"
+            found = {"name": "totals-differ", **wrong}
+            self.tell.tell(Noted(label="finding", text=text, data=found), run=run, at=at)
+
+
+def _native(value: dict[str, Any]) -> str | None:
+    return word(value.get("trajectory_id")) or word(value.get("session_id"))
+
+
+def _part(raw: Raw, value: Any) -> Raw:
+    """A piece of the document, as a record of its own."""
+    return raw._replace(data=orjson.dumps(value), value=value, exact=True, flaws=())
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+Told = tuple[Fact, dict[str, Any] | None]
+"""A fact, and what is kept beside it under the format's own names."""
+
+
+def _rest(holder: Any, known: tuple[str, ...]) -> dict[str, Any] | None:
+    """What the format says, or somebody added, and no field of a line has."""
+    if not isinstance(holder, dict):
+        return None
+    return {key: each for key, each in holder.items() if key not in known} or None
+
+
+def _facts(step: dict[str, Any], native: str, step_id: Any, run: str) -> Iterator[Told]:
+    """All that a step tells: words, calls, results, what it cost."""
+    name, copied = str(step_id), step.get("is_copied_context") is True
+    common: dict[str, Any] = {"step": name, "copied": copied}
+    model = word(step.get("model_name"))
+    source = word(step.get("source")) or "system"
+    blocks = [*_thought(step.get("reasoning_content")), *_parts(step.get("message"))]
+    said = Said(
+        role=ROLES.get(source, "world"),
+        blocks=tuple(blocks),
+        message_id=f"{native}/{name}",
+        model=model,
+        **common,
+    )
+    yield said, _rest(step, STEP)
+    extra = step.get("extra")
+    change = extra.get("context_management") if isinstance(extra, dict) else None
+    if isinstance(change, dict):
+        data = {"trigger": change.get("type"), **change}
+        yield Noted(label="compaction", kind="context_management", data=data, **common), None
+    for place, call in enumerate(_listed(step.get("tool_calls"))):
+        yield _called(call, f"{name}/{place}", common), _rest(call, CALL)
+    observed = step.get("observation")
+    results = observed.get("results") if isinstance(observed, dict) else None
+    for result in _listed(results):
+        yield from _returned(result, common, run)
+    metrics = step.get("metrics")
+    if isinstance(metrics, dict) and (usage := _usage(metrics)) is not None:
+        cost = metrics.get("cost_usd")
+        spent = Spent(
+            key=f"{native}/{name}",
+            model=model,
+            usage=usage,
+            cost_usd=cost if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
+            calls=count(step.get("llm_call_count")),
+            **common,
+        )
+        yield spent, None
+
+
+def _carried(step: dict[str, Any]) -> list[Carried] | None:
+    """The facts that a step of one of our exports was made of; None for the steps of others."""
+    facts = _ours(step).get("facts")
+    if not isinstance(facts, list):
+        return None
+    found = [each for each in map(carried, facts) if each is not None]
+    return found if len(found) == len(facts) else None
+
+
+def _ours(holder: Any) -> dict[str, Any]:
+    """What one of our exports put beside what the format has words for."""
+    extra = holder.get("extra") if isinstance(holder, dict) else None
+    told = extra.get("tracklog") if isinstance(extra, dict) else None
+    return told if isinstance(told, dict) else {}
+
+
+def _called(call: Any, synthetic: str, common: dict[str, Any]) -> Fact:
+    told = call if isinstance(call, dict) else {"arguments": call}
+    id, given = word(told.get("tool_call_id")), told.get("arguments")
+    extra = told.get("extra")
+    form = extra.get("arguments_form") if isinstance(extra, dict) else None
+    if form == "none":
+        given = None
+    elif form == "value" and isinstance(given, dict) and given.keys() == {"value"}:
+        given = given["value"]
+    return Called(
+        tool=word(told.get("function_name")) or "unknown",
+        call_id=id or synthetic,
+        input=given,
+        synthetic_id=id is None,
+        **common,
+    )
+
+
+def _returned(result: Any, common: dict[str, Any], run: str) -> Iterator[Told]:
+    told = result if isinstance(result, dict) else {"content": result}
+    content, id = told.get("content"), word(told.get("source_call_id"))
+    extra = told.get("extra")
+    failed = extra.get("is_error") if isinstance(extra, dict) else None
+    if id is None:
+        yield Said(role="world", blocks=tuple(_parts(content)), **common), _rest(told, RESULT)
+    else:
+        ok = not failed if isinstance(failed, bool) else None
+        yield Returned(call_id=id, ok=ok, output=content, **common), _rest(told, RESULT)
+    for ref in _listed(told.get("subagent_trajectory_ref")):
+        named = ref if isinstance(ref, dict) else {}
+        child = word(named.get("trajectory_id"))
+        other = run_id(NAME, child) if child else word(named.get("trajectory_path"))
+        if other and other != run:
+            yield Linked(kind="sub-run", child=other, call_id=id, **common), None
+
+
+def _thought(text: Any) -> list[dict[str, Any]]:
+    return [{"type": "thinking", "thinking": text}] if _is_text(text) else []
+
+
+def _is_text(value: Any) -> bool:
+    return bool(value) and (
+        isinstance(value, str) or (isinstance(value, dict) and "$blob" in value)
+    )
+
+
+def _parts(content: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for part in content if isinstance(content, list) else [content]:
+        if _is_text(part):
+            found.append({"type": "text", "text": part})
+        elif isinstance(part, dict) and part.get("type") == "text" and _is_text(part.get("text")):
+            found.append(dict(part))
+        elif part not in (None, "") and not (isinstance(part, dict) and part.get("text") == ""):
+            kind = (word(part.get("type")) if isinstance(part, dict) else None) or "part"
+            found.append({"type": "stream", "provider_type": kind, "chunk": part})
+    return found
+
+
+def _usage(metrics: dict[str, Any]) -> dict[str, Any] | None:
+    known = {
+        "input_tokens": count(metrics.get("prompt_tokens")),
+        "cached_tokens": count(metrics.get("cached_tokens")),
+        "output_tokens": count(metrics.get("completion_tokens")),
+    }
+    found: dict[str, Any] = {key: each for key, each in known.items() if each is not None}
+    if not found and metrics.get("cost_usd") is None:
+        return None
+    rest = {key: each for key, each in metrics.items() if key != "cost_usd"}
+    return {**found, "raw": rest} if rest else found
+
+
+def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
+    return "lines" if path.suffix in (".jsonl", ".ndjson") else "document"
+
+
+def recognise(path: Path, head: bytes) -> float:  # noqa: ARG001  # the shape
+    head = unquoted(head)
+    if b'"ATIF-v1' in head:
+        return 0.98
+    return 0.5 if b'"trajectory_id"' in head and b'"steps"' in head else 0.0
+
+
+importer = Importer(
+    name=NAME,
+    about="ATIF: trajectories of agents, v1.x.",
+    mapping="1",
+    reader=AtifReader,
+    recognise=recognise,
+    form=form,
+    fits=lambda body: "steps" in body,
+)

@@ -1,0 +1,122 @@
+"""One record of Claude Code, being told: its place, its frame, and what it is part of."""
+
+from typing import TYPE_CHECKING, Any
+
+from tracklog.formats.importers import run_id, word
+from tracklog.formats.importers.claude.files import NAME, call_with, meta_of, parent_file, prompt_of
+from tracklog.model.event import Body
+from tracklog.model.fact import Began, Fact, Linked, Noted
+
+if TYPE_CHECKING:
+    from tracklog.formats.importers.claude.reader import ClaudeReader
+
+FRAME = {
+    "type", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "session_id", "timestamp",
+    "isSidechain", "userType", "cwd", "version", "gitBranch", "message", "agentId", "toolUseResult",
+    "requestId",
+}  # fmt: skip  # names, in rows
+"""The keys that have a place of their own on a line."""
+SETTING = ("cwd", "gitBranch", "version")
+"""What a conversation begins with, and is told again where it changed."""
+NOTHING: Body = {}
+QUIET = {"isMeta": False, "isApiErrorMessage": False, "error": None, "isSnapshotUpdate": False}
+"""Keys that say nothing with these values."""
+
+
+class Line:
+    """One record, being told."""
+
+    __slots__ = ("at", "cause", "extra", "key", "kind", "reader", "said", "state", "teller")
+
+    def __init__(self, reader: "ClaudeReader", said: Body, key: str | None, at: str | None) -> None:
+        self.reader, self.said, self.key, self.at = reader, said, key, at
+        self.state, self.teller = reader.state, reader.tell
+        self.kind = word(said.get("type")) or ""
+        self.cause = word(said.get("parentUuid")) or word(said.get("logicalParentUuid"))
+        self.extra: Body | None = None
+
+    def begin(self) -> None:
+        """Tells what the conversation is, as soon as that is known, and keeps what has no field."""
+        if "named" not in self.state:
+            self._name()
+        if "began" not in self.state and isinstance(self.said.get("cwd"), str):
+            self._begin()
+        self.extra = self._rest()
+
+    def tell_fact(
+        self,
+        fact: Fact | Body,
+        extra: Body | None = None,
+        cause: str | None = None,
+    ) -> None:
+        """Tells a fact; the first of a record carries what has no field of its own."""
+        if self.extra:
+            extra = {**self.extra, **extra} if extra else self.extra
+            self.extra = None
+        self.teller.tell(fact, self.at, cause or self.cause, extra)
+
+    def unknown(self, kind: str) -> None:
+        self.teller.unknown(kind or "no type", self.said, at=self.at, cause=self.cause)
+
+    def _rest(self) -> Body | None:
+        """What has no field of its own, and what is not as it was at the beginning."""
+        said = self.said
+        began: Body = self.state.get("began") or NOTHING
+        framed = said.keys() <= FRAME
+        if framed and began and began.items() <= said.items():  # as most are
+            return None
+        rest: Body = {}
+        if not framed:
+            rest = {
+                key: value
+                for key, value in said.items()
+                if key not in FRAME and not (key in QUIET and QUIET[key] == value)
+            }
+        for key in SETTING:
+            if key in said and said[key] != began.get(key):
+                rest[key] = said[key]
+        return rest
+
+    def _name(self) -> None:
+        """What this conversation is called, and whose child it is."""
+        tell, state = self.teller, self.state
+        state["named"] = True
+        session, agent = state["session"], state.get("agent")
+        tell.tell(Linked(kind="alias", system=NAME, alias=agent or session), at=self.at)
+        if agent:
+            source, exact = self._source_call()
+            parent = run_id(NAME, session)
+            link = Linked(kind="sub-run", parent=parent, call_id=source)
+            tell.tell(link, at=self.at, fidelity=None if exact or not source else "inferred")
+            if not parent_file(self.reader.source.path, session).exists():
+                words = f"the conversation {session} that began this one is not there"
+                found = {"name": "parent-missing", "session": session}
+                tell.tell(Noted(label="finding", kind="parent-missing", text=words, data=found))
+                tell.report.repaired["parent-missing"] += 1
+
+    def _source_call(self) -> tuple[str | None, bool]:
+        if source := word(self.said.get("sourceToolUseID")):
+            return source, True
+        prompt = prompt_of(self.said)
+        file = parent_file(self.reader.source.path, self.state["session"])
+        return (call_with(file, prompt) if prompt else None), False
+
+    def _begin(self) -> None:
+        said, state, agent = self.said, self.state, self.state.get("agent")
+        state["began"] = {key: said.get(key) for key in SETTING}
+        version = word(said.get("version")) or word(said.get("claude_code_version"))
+        software = {"name": "claude-code", **({"version": version} if version else {})}
+        branch = word(said.get("gitBranch"))
+        extra: dict[str, Any] = {
+            key: said[key] for key in ("userType", "entrypoint", "sessionKind") if key in said
+        }
+        if agent:
+            extra |= meta_of(self.reader.source.path)
+        began = Began(
+            what="run",
+            cwd=said["cwd"],
+            software=software,
+            git={"branch": branch} if branch else None,
+            model=word(said.get("model")),
+        )
+        self.teller.tell(began, at=self.at, extra=extra or None)

@@ -1,0 +1,300 @@
+"""What was said, called and returned in a conversation of Claude Code, and what it took."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from tracklog.formats.importers import count, remember, run_id, seconds, word
+from tracklog.formats.importers._spelled import called, returned, said, spent
+from tracklog.formats.importers.claude.files import NAME, digest
+from tracklog.formats.importers.claude.line import Line
+from tracklog.formats.importers.claude.rewinds import leave_branch, take_back_shorter
+from tracklog.formats.providers.claude import Result, Use, part_of, tokens
+from tracklog.model.event import Body
+from tracklog.model.fact import Linked, Noted
+
+WRAPPERS = {
+    "command-name", "command-message", "local-command-stdout", "local-command-stderr",
+    "system-reminder", "ide_opened_file", "ide_selection", "teammate-message",
+}  # fmt: skip
+OPENED = re.compile(r"\s*<([\w-]+)\b[^>]*>")
+IDE = re.compile(r"\s*(?:<(ide_opened_file|ide_selection)\b[^>]*>.*?</\1>\s*)+", re.DOTALL)
+
+
+def user(line: Line) -> bool | None:
+    said = line.said
+    message = said.get("message")
+    content = message.get("content") if isinstance(message, dict) else message
+    if content is None:
+        return False
+    result = said.get("toolUseResult")
+    told = False
+    for n, part in enumerate(parts(content)):
+        if isinstance(part, Result):
+            _returned(line, part, n, result)
+        elif isinstance(part, Use):
+            _called(line, part, n)
+        else:
+            _prompted(line, part)
+        told = True
+    if not told and (result is not None or content not in ("", [])):
+        return False
+    return None
+
+
+def _prompted(line: Line, blocks: list[Body]) -> None:
+    typed: list[dict[str, Any]] = []
+    for block, injected in _judged(line, blocks):
+        if injected:
+            _say(line, typed)
+            typed = []
+            _say(line, [block], injected=True)
+        else:
+            typed.append(block)
+    _say(line, typed)
+
+
+def _judged(line: Line, blocks: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], bool]]:
+    """Each block, and whether no person typed it."""
+    said = line.said
+    origin = said.get("origin")
+    injected = (
+        said.get("isMeta") is True
+        or said.get("isCompactSummary") is True
+        or said.get("isSidechain") is True
+        or said.get("promptSource") == "system"
+        or (isinstance(origin, dict) and origin.get("kind") == "task-notification")
+    )
+    for block in blocks:
+        text = block.get("text")
+        if injected or not isinstance(text, str):
+            yield block, injected
+        elif (wrapper := IDE.match(text)) and text[wrapper.end() :].strip():
+            yield {**block, "text": text[: wrapper.end()]}, True
+            yield {**block, "text": text[wrapper.end() :]}, False
+        else:
+            yield block, is_injected(text)
+
+
+def _say(line: Line, blocks: list[dict[str, Any]], injected: bool = False) -> None:
+    if blocks:
+        if not injected:
+            leave_branch(line)
+        line.tell_fact(said("user", blocks, injected=injected))
+
+
+def _returned(line: Line, part: Result, n: int, whole: Any) -> None:
+    state, tell = line.state, line.teller
+    open_calls: dict[str, str] = state.setdefault("calls", {})
+    id = part.id
+    if id is None:
+        id = next((call for call in open_calls if call.startswith("syn-")), _synthetic(line, n))
+    extra: dict[str, Any] = {} if whole is None else {"toolUseResult": whole}
+    output = _plain(part.content)
+    if isinstance(output, str) and output.rstrip().endswith("</system-reminder>"):
+        extra["injected"] = True
+    told = whole if isinstance(whole, dict) else {}
+    interrupted = told.get("interrupted") is True
+    fact = returned(
+        id,
+        tool=open_calls.pop(id, None),
+        ok=None if interrupted else not part.wrong,
+        output=output,
+        status="interrupted" if interrupted else None,
+        seconds=seconds(told.get("totalDurationMs", told.get("durationMs")), 1000),
+        synthetic_id=part.id is None,
+    )
+    line.tell_fact(fact, extra=extra)
+    state.get("tasks", {}).pop(id, None)
+    if agent := word(told.get("agentId")):
+        child = run_id(NAME, state["session"], agent)
+        tell.tell(Linked(kind="sub-run", child=child, call_id=id), at=line.at)
+
+
+def _called(line: Line, part: Use, n: int) -> None:
+    id = part.id or _synthetic(line, n)
+    tool, server = part.tool or "unknown", part.server
+    if server is None and tool.startswith("mcp__"):
+        server = tool.split("__")[1] or None
+    fact = called(
+        tool,
+        id,
+        part.input,
+        tool_server=server,
+        by_provider=part.by_provider,
+        synthetic_id=part.id is None,
+    )
+    line.tell_fact(fact)
+    remember(line.state.setdefault("calls", {}), id, tool)
+    given = part.input if isinstance(part.input, dict) else {}
+    if tool in ("Task", "Agent") and isinstance(given.get("prompt"), str):
+        remember(line.state.setdefault("tasks", {}), id, digest(given["prompt"]))
+
+
+def _synthetic(line: Line, n: int) -> str:
+    return f"syn-{line.key or line.at or 'record'}-{n}"
+
+
+def assistant(line: Line) -> bool | None:
+    message = line.said.get("message")
+    if isinstance(message, str):
+        message = {"content": message}
+    if not isinstance(message, dict) or message.get("content") is None:
+        return False
+    id = word(message.get("id"))
+    group = _group(line, id)
+    told: list[Any] = group["told"]
+    if line.said.get("isApiErrorMessage") is True:
+        _failed(line, message)
+    else:
+        for n, part in enumerate(parts(message["content"])):
+            if isinstance(part, list):
+                fresh = [block for block in part if _is_new(told, block)]
+                if fresh:
+                    if len(fresh) == 1 < len(told):
+                        take_back_shorter(line, group, fresh[0])
+                    group["key"] = line.key if len(fresh) == 1 else None
+                    stop = word(message.get("stop_reason"))
+                    line.tell_fact(said("assistant", fresh, id, word(message.get("model")), stop))
+                    _count_opaque(line, fresh)
+            elif isinstance(part, Result):
+                _returned(line, part, n, None)
+            elif part.id is None or _is_new(told, list(part)):
+                _called(line, part, n)
+    _spent(line, message, id)
+    return None
+
+
+def _count_opaque(line: Line, blocks: list[dict[str, Any]]) -> None:
+    for block in blocks:
+        if "opaque" in block or block.get("signature"):
+            line.teller.report.opaque[
+                "redacted_thinking" if "opaque" in block else "signature"
+            ] += 1
+
+
+def _group(line: Line, id: str | None) -> dict[str, Any]:
+    """What was told of this response already: one response stands on several lines."""
+    group: dict[str, Any] | None = line.state.get("group")
+    if id is None:
+        return {"told": []}
+    if group is None or group["id"] != id:
+        group = line.state["group"] = {"id": id, "told": []}
+    return group
+
+
+def _failed(line: Line, message: Body) -> None:
+    words = [part for part in parts(message["content"]) if isinstance(part, list)]
+    text = "\n".join(str(block.get("text", "")) for blocks in words for block in blocks)
+    line.tell_fact(Noted(label="error", kind="api_error", text=text or None, data=message))
+
+
+def _spent(line: Line, message: Body, id: str | None) -> None:
+    said = message.get("usage")
+    if not isinstance(said, dict) or message.get("model") == "<synthetic>":
+        return
+    request = word(line.said.get("requestId"))
+    key = f"{id}:{request}" if id and request else id or line.key
+    output = said.get("output_tokens")
+    if type(output) is not int:
+        output = count(output) or 0
+    told: dict[str, int] = line.state.setdefault("spent", {})
+    if key is None or told.get(key, -1) >= output or not (found := tokens(said)):
+        return
+    remember(told, key, output)
+    fact = spent(
+        key,
+        found,
+        "anthropic",
+        word(message.get("model")),
+        group=line.state["session"],
+        whole="sessionId" in line.said,  # what was printed knows no requests: the file counts
+        bound="lower",
+    )
+    line.teller.tell(fact, line.at, line.cause)
+
+
+def attachment(line: Line) -> bool | None:
+    held = line.said.get("attachment")
+    if not isinstance(held, dict):
+        return False
+    kind = word(held.get("type")) or "attachment"
+    (line.extra or {}).pop("attachment", None)
+    if kind == "queued_command":
+        prompt = held.get("prompt", held.get("content"))
+        line.extra = {**(line.extra or {}), "queued": True}
+        for part in parts(prompt):
+            if isinstance(part, list):
+                _prompted(line, part)
+        return None
+    line.tell_fact(Noted(label=kind, kind=f"attachment/{kind}", data=held))
+    return None
+
+
+def legacy_call(line: Line) -> None:
+    name = word(line.said.get("name")) or word(line.said.get("tool_name")) or "unknown"
+    id = word(line.said.get("id")) or word(line.said.get("tool_use_id"))
+    given = line.said.get("input", line.said.get("tool_input"))
+    for key in ("name", "tool_name", "id", "tool_use_id", "input", "tool_input"):
+        (line.extra or {}).pop(key, None)
+    _called(line, Use(id, name, given), 0)
+
+
+def legacy_result(line: Line) -> None:
+    part = parts([line.said])[0]
+    assert isinstance(part, Result)
+    for key in ("tool_use_id", "content", "is_error", "id"):
+        (line.extra or {}).pop(key, None)
+    _returned(line, part, 0, line.said.get("toolUseResult"))
+
+
+def parts(content: Any) -> list[Use | Result | list[Body]]:
+    """The content of a message, in order; blocks that stand together are one part."""
+    elements = content if type(content) is list else [content]
+    if len(elements) == 1:  # as most are
+        part = part_of(elements[0])
+        return [] if part is None else [[part]] if type(part) is dict else [part]  # type: ignore[list-item]  # no block
+    found: list[Use | Result | list[Body]] = []
+    for part in map(part_of, elements):
+        if isinstance(part, Use | Result):
+            found.append(part)
+        elif part is not None:
+            if not found or not isinstance(found[-1], list):
+                found.append([])
+            found[-1].append(part)  # type: ignore[union-attr]  # a list of blocks
+    return found
+
+
+def _plain(content: Any) -> Any:
+    """The text of a result that is nothing but one text; else all of it."""
+    if type(content) is list and len(content) == 1:
+        only = content[0]
+        if isinstance(only, dict) and only.keys() == {"type", "text"} and only["type"] == "text":
+            return only["text"]
+    return content
+
+
+def is_injected(text: str) -> bool:
+    """Whether the tool itself put a text where a person's prompt stands."""
+    start = text.lstrip()
+    if start.startswith("Caveat:") and "local commands" in start:
+        return True
+    opened = OPENED.match(start)
+    if opened is None or opened[1] not in WRAPPERS:
+        return False
+    while opened is not None:  # one element after the other, and nothing between them
+        end = f"</{opened[1]}>"
+        close = start.find(end, opened.end())
+        if close < 0:
+            return False
+        start = start[close + len(end) :]
+        opened = OPENED.match(start)
+    return not start.strip()
+
+
+def _is_new(told: list[Any], part: Any) -> bool:
+    """Whether a part of a response was not told yet; a longer copy of one that was is new."""
+    if part in told:
+        return False
+    told.append(part)
+    return True

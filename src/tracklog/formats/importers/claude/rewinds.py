@@ -1,0 +1,39 @@
+"""What was taken back in a conversation of Claude Code: the branches that were left."""
+
+from typing import Any
+
+from tracklog.formats.importers import remember, word
+from tracklog.formats.importers.claude.line import Line
+from tracklog.model.fact import Noted
+
+
+def hang(line: Line) -> None:
+    """Remembers where in the conversation this record hangs, and which was last spoken."""
+    if line.key and line.said.get("isSidechain") is not True:
+        remember(line.state.setdefault("chain", {}), line.key, word(line.said.get("parentUuid")))
+        if line.kind in ("user", "assistant"):
+            line.state["tip"] = line.key
+
+
+def leave_branch(line: Line) -> None:
+    """What was spoken since the record that a prompt goes on from is taken back: a rewind."""
+    parent, chain = word(line.said.get("parentUuid")), line.state.get("chain", {})
+    here = line.state.get("tip")
+    for _ in chain:  # no further, whatever hangs in a circle
+        if parent is None or here is None or here == parent:
+            return
+        if chain.get(here) == parent:
+            back = Noted(label="withdrawn", kind="rewind", data={"from": here})
+            line.teller.tell(back, at=line.at)
+            return
+        here = chain.get(here)
+
+
+def take_back_shorter(line: Line, group: dict[str, Any], block: dict[str, Any]) -> None:
+    """A longer copy of what the last line of this response said stands in its place."""
+    last, key = group["told"][-2], group.get("key")
+    kind = block.get("type", "")
+    text, before = block.get(kind), last.get(kind) if isinstance(last, dict) else None
+    if key and isinstance(text, str) and isinstance(before, str) and text.startswith(before):
+        back = Noted(label="withdrawn", kind="longer copy", data={"from": key})
+        line.teller.tell(back, at=line.at)

@@ -1,0 +1,157 @@
+"""CloudEvents 1.0: one structured event, a batch, or one event per line."""
+
+import binascii
+from base64 import b64decode
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tracklog.formats.importers import (
+    LONG,
+    Form,
+    Importer,
+    Raw,
+    Reader,
+    moment,
+    remember,
+    run_id,
+    unquoted,
+    word,
+)
+from tracklog.model.fact import Linked, Noted
+
+NAME = "cloudevents"
+OURS = "dev.tracklog."
+"""What the types of events begin with that carry a line of ours."""
+KNOWN = ("specversion", "id", "source", "type", "time", "data", "data_base64")
+
+
+class CloudeventsReader(Reader):
+    """Reads events: lines of ours are unwrapped, the events of others are noted."""
+
+    def identify(self, raw: Raw) -> str | None:
+        for value in raw.value if isinstance(raw.value, list) else [raw.value]:
+            if isinstance(value, dict) and "specversion" in value:
+                return _run(value)
+        return None
+
+    def record(self, raw: Raw) -> None:
+        for value in raw.value if isinstance(raw.value, list) else [raw.value]:
+            part = raw
+            if isinstance(raw.value, list):
+                data = orjson.dumps(value)
+                part = raw._replace(data=data, value=value, exact=True, flaws=())
+            if isinstance(value, dict) and "specversion" in value:
+                self._event(part, value)
+            else:
+                self.tell.unknown("record", self.tell.about(part, bare=True))
+
+    def _event(self, raw: Raw, event: dict[str, Any]) -> None:
+        kind = word(event.get("type")) or "event"
+        if kind.startswith(OURS) and (line := _line(raw, event)) is not None:
+            self.tell.report.mapped["line"] += 1
+            self.tell.quote(kind.removeprefix(OURS).partition(".")[0], line)
+            return
+        # Source and id stand for the record, whatever else an intermediary added to it.
+        source, id = word(event.get("source")), word(event.get("id"))
+        named = raw
+        if source and id:
+            named = raw._replace(value=[source, id], exact=True)
+        bare = not (source and id) and not event.get("time")
+        self.tell.about(named, key=f"{source} {id}" if source and id else None, bare=bare)
+        value = self.tell.lift.value(event)
+        self.tell.report.mapped["event"] += 1
+        content = value.get("data")
+        if "data_base64" in event:
+            content = self._decoded(event)
+        extra = {key: each for key, each in value.items() if key not in KNOWN and each is not None}
+        run = _run(event)
+        cause = word(event.get("causationid"))
+        at = moment(event.get("time"))
+        noted = Noted(label=kind, kind=kind, data=content)
+        self.tell.tell(noted, run=run, at=at, cause=cause, extra=extra)
+        named_before = self.state.setdefault("named", {})
+        if run not in named_before:
+            remember(named_before, run, 1, LONG)
+            self.tell.tell(Linked(kind="alias", system=NAME, alias=_native(event)), run=run, at=at)
+
+    def _decoded(self, event: dict[str, Any]) -> Any:
+        said = event["data_base64"]
+        try:
+            content = b64decode(said, validate=True) if isinstance(said, str) else None
+        except (binascii.Error, ValueError):
+            content = None
+        if content is None:
+            return self.tell.lift.value(said)
+        media = word(event.get("datacontenttype")) or "application/octet-stream"
+        return self.tell.lift.blob(content, media)
+
+
+def _native(event: dict[str, Any]) -> str:
+    """What an event's run is known by: the correlation, the subject, else the source."""
+    keys = ("correlationid", "subject", "source")
+    return next((name for key in keys if (name := word(event.get(key)))), "unknown")
+
+
+def _run(event: dict[str, Any]) -> str:
+    return run_id(NAME, _native(event))
+
+
+def _line(raw: Raw, event: dict[str, Any]) -> bytes | None:
+    """The line of ours that an event carries, in its very bytes where they can be found."""
+    if isinstance(line := event.get("data"), dict):
+        dumped = orjson.dumps(line)
+        return dumped if dumped in raw.data or not raw.exact else _exact(raw.data, line) or dumped
+    return None
+
+
+def _exact(data: bytes, line: dict[str, Any]) -> bytes | None:
+    """The bytes of the object behind `"data":`, if they are what was read."""
+    start = data.find(b'"data":')
+    if start < 0:
+        return None
+    text = data[start + len(b'"data":') :].lstrip()
+    depth, quoted, skip = 0, False, False
+    for place, byte in enumerate(text):
+        if skip:
+            skip = False
+        elif byte == 0x5C:
+            skip = quoted
+        elif byte == 0x22:
+            quoted = not quoted
+        elif not quoted and byte in b"{[":
+            depth += 1
+        elif not quoted and byte in b"}]":
+            depth -= 1
+            if not depth:
+                found = text[: place + 1]
+                return found if b"\n" not in found and orjson.loads(found) == line else None
+    return None
+
+
+def form(path: Path, head: bytes) -> Form:
+    if path.suffix in (".jsonl", ".ndjson"):
+        return "lines"
+    first, _, rest = head.strip().partition(b"\n")
+    try:
+        whole = isinstance(orjson.loads(first), dict)
+    except orjson.JSONDecodeError:
+        whole = False
+    return "lines" if whole and rest.strip() else "document"
+
+
+def recognise(path: Path, head: bytes) -> float:  # noqa: ARG001  # the shape
+    head = unquoted(head)
+    return 0.98 if b'"specversion"' in head and b'"source"' in head else 0.0
+
+
+importer = Importer(
+    name=NAME,
+    about="CloudEvents 1.0: structured, as a batch, or one per line.",
+    mapping="1",
+    reader=CloudeventsReader,
+    recognise=recognise,
+    form=form,
+    fits=lambda body: "specversion" in body,
+)

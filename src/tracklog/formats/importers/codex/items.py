@@ -1,0 +1,286 @@
+"""The items of a response: what was said, thought, called and given back."""
+
+import re
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from tracklog.formats.importers import count, remember, seconds, word
+from tracklog.formats.importers.codex.telling import Line, text_of
+from tracklog.formats.providers import foreign, input_of, is_text
+from tracklog.model.event import Body
+
+COPIES = 128
+"""How many messages are remembered, of which a copy may stand near them."""
+UNSAID = {"type", "replacement_history"}
+TEXTS = {"input_text", "output_text", "text", "Text"}
+INJECTED = (
+    "<environment_context>",
+    "<user_instructions>",
+    "<INSTRUCTIONS>",
+    "<permissions instructions>",
+    "<turn_aborted>",
+    "<skill>",
+    "<subagent_notification>",
+    "# AGENTS.md instructions",
+)
+IDE = "# Context from my IDE setup:"
+REQUEST = re.compile(r"^## My request for Codex:[ \t]*\n?", re.MULTILINE)
+_SHELL = re.compile(r"Exit code: (-?\d+)\nWall time: ([0-9.]+) seconds?\n", re.ASCII)
+
+
+def digest(role: str, text: str) -> str:
+    return sha256(f"{role}\n{text.strip()}".encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def message(line: Line, item: Body) -> bool | None:
+    role = word(item.get("role")) or "assistant"
+    content = item.get("content", item.get("message", item.get("text")))
+    if content is None:
+        return False
+    blocks = [each for each in map(_block, _elements(content)) if each]
+    role = role if role in ("user", "assistant") else "system"
+    if _told_before(line, "items", digest(role, _words(blocks))):
+        line.ignore("message, copy of an item")
+        return None
+    remember(line.state.setdefault("told", {}), digest(role, _words(blocks)), 1, COPIES)
+    injected = role == "system" or (role == "user" and _is_injected(blocks))
+    extra = {"phase": item["phase"]} if item.get("phase") else None
+    model = word(item.get("model"))
+    more: dict[str, Any] = {"model": model} if model and role == "assistant" else {}
+    more["message_id"] = word(item.get("id"))
+    if role == "user" and not injected:
+        blocks = _apart(blocks)
+    line.say(role, blocks, injected=injected, extra=extra, **more)
+    return None
+
+
+def _elements(content: Any) -> list[Any]:
+    return content if isinstance(content, list) else [content]
+
+
+def _block(element: Any) -> dict[str, Any] | None:
+    if isinstance(element, str):
+        return {"type": "text", "text": element} if element else None
+    if not isinstance(element, dict):
+        return None if element is None else foreign("element", element)
+    kind = word(element.get("type")) or "element"
+    if kind in TEXTS and is_text(element.get("text")):
+        rest = {key: value for key, value in element.items() if value not in (None, [])}
+        return {**rest, "type": "text", "text": element["text"]}
+    if "$blob" in element:
+        return {"type": "text", "text": element}
+    return foreign(kind, element)
+
+
+def _words(blocks: list[dict[str, Any]]) -> str:
+    return "\n".join(block["text"] for block in blocks if isinstance(block.get("text"), str))
+
+
+def _is_injected(blocks: list[dict[str, Any]]) -> bool:
+    """Whether the tool itself put this where a person's prompt stands."""
+    texts = [block.get("text") for block in blocks]
+    return bool(texts) and all(
+        isinstance(text, str) and text.lstrip().startswith(INJECTED) for text in texts
+    )
+
+
+def _apart(blocks: list[Body]) -> list[Body]:
+    """The blocks of a prompt; what an editor or the tool itself put before it is flagged."""
+    context: list[Body] = []
+    for n, block in enumerate(blocks):
+        text = block.get("text")
+        start = text.lstrip() if isinstance(text, str) else ""
+        request = REQUEST.search(start) if start.startswith(IDE) else None
+        if request is not None:
+            context.append({**block, "text": start[: request.end()], "injected": True})
+            return [*context, {**block, "text": start[request.end() :]}, *blocks[n + 1 :]]
+        if not start.startswith(INJECTED):
+            break
+        context.append({**block, "injected": True})
+    return [*context, *blocks[len(context) :]]
+
+
+def _told_before(line: Line, kind: str, key: str) -> bool:
+    return bool(line.state.get(kind, {}).pop(key, None))
+
+
+def reasoning(line: Line, item: Body) -> bool | None:
+    told = [item[key] for key in ("summary", "content", "text") if item.get(key)]
+    words = "\n\n".join(text for each in told if (text := text_of(each)))
+    block: dict[str, Any] = {"type": "thinking", "thinking": words}
+    if not words and (lifted := [each for each in told if _is_blob(each)]):
+        block["thinking"] = lifted[0]
+    if (secret := item.get("encrypted_content")) is not None:
+        block["opaque"] = secret
+        line.reader.tell.report.opaque["encrypted_content"] += 1
+    line.say("assistant", [block], message_id=word(item.get("id")))
+    return None
+
+
+def _is_blob(value: Any) -> bool:
+    return isinstance(value, dict) and "$blob" in value
+
+
+def function_call(line: Line, item: Body) -> bool | None:
+    function = item.get("function")
+    held = function if isinstance(function, dict) else item
+    tool = word(held.get("name")) or word(item.get("name")) or "unknown"
+    arguments = item.get("arguments", held.get("arguments", item.get("input")))
+    server = word(item.get("namespace"))
+    line.call(
+        tool,
+        word(item.get("call_id")) or word(item.get("id")),
+        input_of(arguments),
+        tool_server=server,
+    )
+    return None
+
+
+def custom_tool_call(line: Line, item: Body) -> bool | None:
+    tool = word(item.get("name")) or "unknown"
+    line.call(
+        tool, word(item.get("call_id")), item.get("input"), tool_server=word(item.get("namespace"))
+    )
+    return None
+
+
+def call_output(line: Line, item: Body) -> bool | None:
+    output, more = shell_output(item.get("output", item.get("result")))
+    id = word(item.get("call_id"))
+    tool = word(item.get("name"))
+    line.give_back(id, output, tool=tool, **more)
+    return None
+
+
+def shell_output(said: Any) -> tuple[Any, dict[str, Any]]:
+    """The output of a command, and how it went, where the output itself says so."""
+    if isinstance(said, str) and said.startswith("{"):
+        try:
+            held = orjson.loads(said)
+        except orjson.JSONDecodeError:
+            held = None
+        if isinstance(held, dict) and "output" in held and isinstance(held.get("metadata"), dict):
+            meta = held["metadata"]
+            return held["output"], went(meta.get("exit_code"), meta.get("duration_seconds"))
+    if isinstance(said, str) and (head := _SHELL.match(said)):
+        return said, went(int(head[1]), head[2])
+    if isinstance(said, dict) and "content" in said and isinstance(said.get("success"), bool):
+        return said["content"], {"ok": said["success"]}
+    return said, {}
+
+
+def went(code: Any, time: Any) -> dict[str, Any]:
+    """How a command went: its exit code, whether that is success, and how long it took."""
+    exact = code if isinstance(code, int) and not isinstance(code, bool) else None
+    found: dict[str, Any] = {}
+    if exact is not None:
+        found = {"exit_code": exact, "ok": exact == 0}
+    if (took := duration(time)) is not None:
+        found["seconds"] = took
+    return found
+
+
+def duration(said: Any) -> float | None:
+    """Seconds: of a number, of {secs, nanos}, of a text like 1.5s or 20ms."""
+    if isinstance(said, dict):
+        whole, rest = count(said.get("secs")), count(said.get("nanos"))
+        return None if whole is None else whole + (rest or 0) / 1e9
+    if isinstance(said, str):
+        for unit, per in (("ms", 1000), ("s", 1)):
+            if said.endswith(unit):
+                return seconds(said.removesuffix(unit), per)
+    return seconds(said)
+
+
+def local_shell_call(line: Line, item: Body) -> bool | None:
+    id = word(item.get("call_id")) or word(item.get("id"))
+    line.call("local_shell", id, item.get("action"))
+    return None
+
+
+def tool_search_call(line: Line, item: Body) -> bool | None:
+    id = word(item.get("call_id")) or word(item.get("id"))
+    line.call("tool_search", id, input_of(item.get("arguments")))
+    return None
+
+
+def tool_search_output(line: Line, item: Body) -> bool | None:
+    id = word(item.get("call_id"))
+    status = word(item.get("status"))
+    line.give_back(id, item.get("tools"), tool="tool_search", status=status, ok=passed(status))
+    return None
+
+
+def web_search_call(line: Line, item: Body) -> bool | None:
+    id = word(item.get("id")) or word(item.get("call_id"))
+    status = word(item.get("status"))
+    line.call("web_search", id, item.get("action"), by_provider=True)
+    if status != "in_progress":
+        line.give_back(id, None, tool="web_search", status=status, ok=passed(status))
+    return None
+
+
+def image_generation_call(line: Line, item: Body) -> bool | None:
+    id = word(item.get("id")) or word(item.get("call_id"))
+    status = word(item.get("status"))
+    asked = {"prompt": item["revised_prompt"]} if item.get("revised_prompt") else None
+    line.call("image_generation", id, asked, by_provider=True)
+    if status != "in_progress":
+        result = item.get("result")
+        line.give_back(id, result, tool="image_generation", status=status, ok=passed(status))
+    return None
+
+
+def passed(status: str | None) -> bool | None:
+    """Whether a status is good; None for neither way."""
+    return {"completed": True, "success": True, "failed": False, "error": False}.get(status or "")
+
+
+def agent_message(line: Line, item: Body) -> bool | None:
+    if "author" not in item and "recipient" not in item:
+        return message(line, {**item, "role": "assistant"})
+    blocks = [each for each in map(_block, _elements(item.get("content"))) if each]
+    author, to = word(item.get("author")), word(item.get("recipient"))
+    line.say("assistant", blocks, agent=author, to=to, message_id=word(item.get("id")))
+    return None
+
+
+def compaction(line: Line, item: Body) -> bool | None:
+    if item.get("encrypted_content"):
+        line.reader.tell.report.opaque["encrypted_content"] += 1
+    line.note("compaction", str(item.get("type")), {k: v for k, v in item.items() if k != "type"})
+    return None
+
+
+def noted(line: Line, item: Body) -> bool | None:
+    kind = str(item.get("type"))
+    line.note(kind, kind, {key: value for key, value in item.items() if key != "type"} or None)
+    return None
+
+
+ITEMS: dict[str, Callable[[Line, Body], bool | None]] = {
+    "message": message,
+    "reasoning": reasoning,
+    "function_call": function_call,
+    "function_call_output": call_output,
+    "function_result": call_output,
+    "custom_tool_call": custom_tool_call,
+    "custom_tool_call_output": call_output,
+    "local_shell_call": local_shell_call,
+    "local_shell_call_output": call_output,
+    "tool_search_call": tool_search_call,
+    "tool_search_output": tool_search_output,
+    "tool_search_call_output": tool_search_output,
+    "web_search_call": web_search_call,
+    "image_generation_call": image_generation_call,
+    "agent_message": agent_message,
+    "compaction": compaction,
+    "context_compaction": compaction,
+    "compaction_trigger": compaction,
+    "ghost_snapshot": noted,
+    "additional_tools": noted,
+    "other": noted,
+}

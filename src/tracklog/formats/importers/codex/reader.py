@@ -1,0 +1,301 @@
+"""Reads a rollout record by record: whose it is, which turn, what was copied from a parent."""
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tracklog.formats.importers import Raw, Reader, count, moment, opened, run_id, word
+from tracklog.formats.importers.codex.events import EVENTS, begin_turn, counted_before
+from tracklog.formats.importers.codex.items import ITEMS, UNSAID
+from tracklog.formats.importers.codex.stream import STREAM
+from tracklog.formats.importers.codex.telling import NAME, Line, link
+from tracklog.model.event import Body
+from tracklog.model.fact import Began, Noted, Said
+
+UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+_THREAD = re.compile(rf"rollout-.*?({UUID})\.jsonl(?:\.zst)?")
+_TURN = re.compile(rb'"turn_id"\s*:\s*"([^"]{1,200})"')
+
+
+def thread_of(path: Path) -> str | None:
+    """The thread in the name of a rollout."""
+    found = _THREAD.fullmatch(path.name)
+    return found[1].lower() if found else None
+
+
+def is_bare_meta(value: Body) -> bool:
+    """Whether this is the first line of a rollout of the first generation."""
+    return (
+        "type" not in value
+        and isinstance(value.get("id"), str)
+        and not {"instructions", "git"}.isdisjoint(value)
+        and "fact" not in value  # a line of ours
+    )
+
+
+class CodexReader(Reader):
+    """Reads one file: a thread, or a stream that was printed."""
+
+    def identify(self, raw: Raw) -> str | None:
+        thread = thread_of(self.source.path) or self._named(raw.value)
+        if thread is None:
+            return None
+        self.state["thread"] = thread
+        return run_id(NAME, thread)
+
+    def _named(self, value: Any) -> str | None:
+        if not isinstance(value, dict):
+            return None
+        payload = value.get("payload")
+        if value.get("type") == "session_meta" and isinstance(payload, dict):
+            return word(payload.get("id"))
+        if value.get("type") == "thread.started":
+            return word(value.get("thread_id"))
+        if is_bare_meta(value):
+            return word(value.get("id"))
+        # Of the first generation, and nothing in it has a name.
+        return self.source.path.stem if "role" in value and "payload" not in value else None
+
+    def unidentified(self) -> str:
+        self.state["thread"] = self.source.path.stem
+        return super().unidentified()
+
+    def record(self, raw: Raw) -> None:
+        value = raw.value
+        if not isinstance(value, dict):
+            self.tell.about(raw, bare=True)
+            self.tell.unknown(type(value).__name__, value)
+            return
+        at = moment(value.get("timestamp") or value.get("created_at"))
+        own = value.get("payload")
+        if not isinstance(own, dict):
+            own = value["item"] if isinstance(value.get("item"), dict) else value
+        key = word(own.get("id")) or word(own.get("call_id")) or _turn_begun(value, own)
+        tell, state = self.tell, self.state
+        tell.copied = "aside" in state
+        if "copy" in state and self._is_copy(value, own):
+            return
+        said: Body = tell.about(raw, key=key, bare=key is None and at is None)
+        Line(self, said, at).tell(_teller_of(said))
+
+    def _is_copy(self, value: Body, own: Body) -> bool:
+        """Whether a record of the parent was told again at the beginning of this file."""
+        state = self.state
+        copy = state.get("copy")
+        if not copy or value.get("type") == "session_meta":
+            return False
+        start, ordinal = copy.get("start"), count(value.get("ordinal"))
+        if start is not None and ordinal is not None:
+            if ordinal >= start:
+                self._own_begins()
+                return False
+        elif not (turn := word(own.get("turn_id"))):
+            if copy["path"] is None:
+                return False  # nobody knows where the copy ends: it is told, as an upper bound
+        elif copy["path"] is None or turn not in self._turns(Path(copy["path"])):
+            if copy["path"] is not None:
+                self._own_begins()
+            return False
+        if copy["path"] is None:
+            self.tell.copied = True
+            return False
+        copy["dropped"] += 1
+        self.tell.report.ignored["copied from the parent"] += 1
+        if value.get("type") == "event_msg" and own.get("type") == "token_count":
+            info = own.get("info")
+            if isinstance(info, dict) and isinstance(info.get("total_token_usage"), dict):
+                counted_before(state, info["total_token_usage"])
+        return True
+
+    def _own_begins(self) -> None:
+        self.state["copied"] = self.state.pop("copy")["dropped"]
+        self.tell.copied = False
+
+    def _turns(self, path: Path) -> frozenset[str]:
+        if not hasattr(self, "_parent_turns"):
+            self._parent_turns = frozenset(turns_in(path))
+        return self._parent_turns
+
+
+def turns_in(path: Path) -> Iterator[str]:
+    """The turns of a thread, read from its rollout."""
+    try:
+        with opened(path) as file:
+            for line in file:
+                for found in _TURN.findall(line[:4096]):
+                    yield found.decode("utf-8", "replace")
+    except OSError:
+        return  # gone since: then nothing is known to be a copy
+
+
+def _turn_begun(value: Body, own: Body) -> str | None:
+    """The turn that a record begins: by its name it is taken back."""
+    begins = value.get("type") == "turn_context" or own.get("type") in TURNS
+    return word(own.get("turn_id")) if begins else None
+
+
+TURNS = ("task_started", "turn_started")
+Telling = Callable[[Line, Body], bool | None]
+
+
+def _teller_of(said: Body) -> tuple[str, Telling | None, Body]:
+    """The name of a record's type, who tells it, and what of it."""
+    kind = word(said.get("type")) or ""
+    payload = said.get("payload")
+    if not isinstance(payload, dict):
+        if kind in STREAM:
+            return kind, STREAM[kind], said
+        if is_bare_meta(said):
+            return "session_meta", session_meta, said
+        if kind == "" and "role" in said:
+            return "message", ITEMS["message"], said
+        if kind == "" and said.get("record_type") == "state":
+            return "state", noted, said
+        return kind or "no type", ITEMS.get(kind) or EVENTS.get(kind), said
+    name, teller = _enveloped(kind, word(payload.get("type")) or "")
+    return name, teller, payload
+
+
+@lru_cache(1024)
+def _enveloped(kind: str, inner: str) -> tuple[str, Telling | None]:
+    if kind == "response_item":
+        return f"{kind}/{inner}", ITEMS.get(inner)
+    if kind == "event_msg":
+        return f"{kind}/{inner}", EVENTS.get(inner)
+    return kind or "no type", RECORDS.get(kind)
+
+
+def session_meta(line: Line, meta: Body) -> bool | None:
+    """Whose file it is; one that stands there again is the parent's, or a resumption's."""
+    state = line.state
+    id = word(meta.get("id"))
+    another = id is not None and id.lower() != state["thread"].lower()
+    if state.get("began") or (another and thread_of(line.reader.source.path)):
+        line.ignore("session_meta told again")
+        return None
+    state["began"] = True
+    line.link("alias", system=NAME, alias=id or state["thread"])
+    session = word(meta.get("session_id"))
+    if session and session != id:
+        line.link("alias", system=NAME, alias=session)
+    version = word(meta.get("cli_version"))
+    known = {"id", "session_id", "timestamp", "cwd", "cli_version", "git", "instructions"}
+    known |= {"base_instructions", "type"}
+    state["provider"] = word(meta.get("model_provider")) or "openai"
+    began = Began(
+        what="run",
+        cwd=word(meta.get("cwd")),
+        software={"name": "codex", **({"version": version} if version else {})},
+        git=_git(meta.get("git")),
+    )
+    rest = {key: value for key, value in meta.items() if key not in known and value is not None}
+    line.tell_fact(began, extra=rest)
+    _parents(line, meta)
+    instructions = meta.get("base_instructions") or meta.get("instructions")
+    if isinstance(instructions, dict):
+        instructions = instructions.get("text", instructions)
+    if instructions:
+        block = {"type": "text", "text": _text(instructions)}
+        line.tell_fact(Said(role="system", blocks=(block,), injected=True))
+    return None
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, str) or (isinstance(value, dict) and "$blob" in value):
+        return value
+    return orjson.dumps(value).decode()
+
+
+def _git(said: Any) -> dict[str, Any] | None:
+    if not isinstance(said, dict):
+        return None
+    names = {"commit_hash": "commit", "repository_url": "repository"}
+    found: dict[str, Any] = {
+        names.get(str(key), str(key)): value for key, value in said.items() if value is not None
+    }
+    return found or None
+
+
+def _parents(line: Line, meta: Body) -> None:
+    """The threads that this one was forked from or spawned by, whose history it may repeat."""
+    fork = word(meta.get("forked_from_id"))
+    spawned = meta.get("source")
+    spawn = spawned.get("subagent") if isinstance(spawned, dict) else None
+    spawn = spawn.get("thread_spawn") if isinstance(spawn, dict) else None
+    parent = word(meta.get("parent_thread_id"))
+    parent = parent or (word(spawn.get("parent_thread_id")) if isinstance(spawn, dict) else None)
+    if parent:
+        line.link("sub-run", parent=run_id(NAME, parent))
+    if fork:
+        line.link("fork", parent=run_id(NAME, fork))
+    if origin := fork or parent:
+        path = line.reader.source.others.named(origin)
+        has_turns = path is not None and next(turns_in(path), None) is not None
+        line.state["copy"] = {
+            "of": origin,
+            "path": str(path) if has_turns else None,
+            "start": count(meta.get("subagent_history_start_ordinal")),
+            "dropped": 0,
+        }
+
+
+def turn_context(line: Line, turn: Body) -> bool | None:
+    """The model of the turn, and under which rules it works: told when they change."""
+    state = line.state
+    if id := word(turn.get("turn_id")):
+        begin_turn(line, id)
+    model, before = word(turn.get("model")), state.get("model")
+    if model:
+        state["model"] = model
+        if before and before != model:
+            line.note("model-change", "turn_context", {"from": before, "to": model})
+    rules = {key: value for key, value in turn.items() if key not in ("turn_id", "model")}
+    if rules != state.get("rules"):
+        state["rules"] = rules
+        line.note("turn-context", "turn_context", rules)
+    return None
+
+
+def compacted(line: Line, held: Body) -> bool | None:
+    """The history was replaced by a shorter one, which is nothing new."""
+    kept = {key: value for key, value in held.items() if key not in UNSAID}
+    replaced = held.get("replacement_history")
+    told: dict[str, Any] = {"summary": kept.pop("message", None), **kept}
+    if isinstance(replaced, list):
+        told["replaced_by"] = len(replaced)
+    line.note("compaction", "compacted", told)
+    return None
+
+
+def communication(line: Line, held: Body) -> bool | None:
+    """What one agent told another."""
+    giver = word(held.get("author")) or word(held.get("from")) or word(held.get("sender"))
+    taker = word(held.get("recipient")) or word(held.get("to")) or word(held.get("receiver"))
+    if giver and taker:
+        line.tell_fact(link("message", from_=giver, to=taker, context=held))
+    else:
+        line.note("inter_agent_communication", "inter_agent_communication", held)
+    return None
+
+
+def noted(line: Line, held: Body) -> bool | None:
+    kind = word(line.said.get("type")) or "record"
+    line.tell_fact(Noted(label=kind, kind=kind, data=held))
+    return None
+
+
+RECORDS: dict[str, Telling | None] = {
+    "session_meta": session_meta,
+    "turn_context": turn_context,
+    "compacted": compacted,
+    "world_state": noted,
+    "security_risk_score": noted,
+    "inter_agent_communication": communication,
+    "inter_agent_communication_metadata": noted,
+    "response_item": None,
+    "event_msg": None,
+}

@@ -1,0 +1,98 @@
+"""One record of Codex, being told."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tracklog.formats.importers import remember, word
+from tracklog.formats.importers._spelled import called, returned, said
+from tracklog.model.event import Body
+from tracklog.model.fact import Fact, Linked, Noted
+
+if TYPE_CHECKING:
+    from tracklog.formats.importers.codex.reader import CodexReader
+
+NAME = "codex"
+
+
+class Line:
+    """One record; what it knows of the thread is the reader's state."""
+
+    __slots__ = ("_counted", "at", "reader", "said", "state")
+
+    def __init__(self, reader: "CodexReader", said: Body, at: str | None) -> None:
+        self.reader, self.said, self.at = reader, said, at
+        self.state = reader.state
+        self._counted = False
+
+    def tell(self, found: tuple[str, Callable[["Line", Body], bool | None] | None, Body]) -> None:
+        name, teller, held = found
+        if teller is None or teller(self, held) is False:
+            self.reader.tell.unknown(name, self.said, at=self.at)
+        elif not self._counted:
+            self.reader.tell.report.mapped[name] += 1
+
+    def ignore(self, why: str) -> None:
+        self._counted = True
+        self.reader.tell.report.ignored[why] += 1
+
+    def tell_fact(self, fact: Fact | Body, extra: Mapping[str, Any] | None = None) -> None:
+        """Tells a fact of the turn, unless it names another step itself."""
+        self.reader.tell.tell(fact, at=self.at, extra=extra, step=self.state.get("turn"))
+
+    def note(self, label: str, kind: str, held: Any = None, text: str | None = None) -> None:
+        self.tell_fact(Noted(label=label, kind=kind, text=text, data=held))
+
+    def link(self, kind: Any, **ends: Any) -> None:
+        self.tell_fact(link(kind, **ends))
+
+    def say(self, role: Any, blocks: list[dict[str, Any]], **more: Any) -> None:
+        if blocks:
+            if role == "assistant":
+                more.setdefault("model", self.state.get("model"))
+            extra = more.pop("extra", None)
+            agent, to = more.pop("agent", None), more.pop("to", None)
+            fact = said(role, blocks, **more)
+            if agent:
+                fact["agent"] = agent
+            if to:
+                fact["to"] = to
+            self.tell_fact(fact, extra=extra)
+
+    def call(self, tool: str, id: str | None, given: Any, **more: Any) -> str:
+        """Tells a call; its id, made up and flagged where there is none."""
+        name = id or self._made_up(tool)
+        self.tell_fact(called(tool, name, given, synthetic_id=not id, **more))
+        remember(self.state.setdefault("calls", {}), name, tool)
+        return name
+
+    def give_back(self, id: str | None, output: Any, **more: Any) -> None:
+        """Tells what a call gave back; without an id it is that of the oldest call without one."""
+        calls: dict[str, str] = self.state.setdefault("calls", {})
+        tool = more.pop("tool", None)
+        name = id or next(
+            (call for call, of in calls.items() if call.startswith("syn-") and tool in (None, of)),
+            None,
+        )
+        name = name or self._made_up(tool or "unknown")
+        known = calls.get(name) or tool
+        if not id:
+            calls.pop(name, None)
+        self.tell_fact(returned(name, known, output=output, synthetic_id=not id, **more))
+
+    def _made_up(self, tool: str) -> str:
+        number = self.state["made_up"] = self.state.get("made_up", 0) + 1
+        return f"syn-{number}-{tool}"
+
+
+def link(kind: Any, **ends: Any) -> Linked:
+    return Linked(kind=kind, **ends)
+
+
+def text_of(value: Any) -> str | None:
+    """The words of a text, of a list of texts, or of elements with a text each."""
+    if isinstance(value, str):
+        return value or None
+    if isinstance(value, list):
+        found = [text_of(each.get("text") if isinstance(each, dict) else each) for each in value]
+        return "\n\n".join(each for each in found if each) or None
+    return word(value.get("text")) if isinstance(value, dict) else None

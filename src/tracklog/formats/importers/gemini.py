@@ -1,0 +1,361 @@
+"""Gemini CLI: its conversations on disk, as JSON documents and as JSON lines."""
+
+import re
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from tracklog.formats.importers import (
+    LONG,
+    Form,
+    Importer,
+    Raw,
+    Reader,
+    inside,
+    moment,
+    remember,
+    run_id,
+    unquoted,
+    word,
+)
+from tracklog.formats.providers.gemini import block_of, message_tokens, thought_of
+from tracklog.model.fact import Began, Called, Fact, Linked, Noted, Returned, Said, Spent
+
+NAME = "gemini"
+CUT = re.compile(
+    r"tool output was too large and has been truncated|\[CONTENT TRUNCATED\]", re.IGNORECASE
+)
+KINDS = ("user", "gemini", "info", "warning", "error")
+META = ("sessionId", "projectHash", "startTime")
+OWN = ("id", "timestamp", "type", "content", "thoughts", "tokens", "toolCalls", "model")
+CALL = ("id", "name", "args", "status", "timestamp", "result")
+
+
+class _Told(NamedTuple):
+    fact: Fact
+    at: str | None
+    extra: dict[str, Any] | None = None
+
+
+class GeminiReader(Reader):
+    """Reads one conversation; a message that is written again tells only what is new in it."""
+
+    def identify(self, raw: Raw) -> str | None:
+        value = raw.value
+        if not isinstance(value, dict):
+            return None
+        if native := word(value.get("sessionId")):
+            return run_id(NAME, native)
+        if self._is_document() and "messages" not in value and (id := word(value.get("id"))):
+            return run_id(NAME, id)  # one message, taken out of its conversation
+        return None
+
+    def record(self, raw: Raw) -> None:
+        value = raw.value
+        if not isinstance(value, dict):
+            self.tell.unknown("value", self.tell.about(raw, bare=True))
+        elif "$set" in value:
+            self._set(raw, value["$set"])
+        elif "$rewindTo" in value:
+            self._rewind(raw, value["$rewindTo"])
+        elif "sessionId" in value or "messages" in value or "projectHash" in value:
+            self._begin(raw, value)
+        elif word(value.get("id")):
+            self._message(raw)
+        else:
+            self.tell.unknown(word(value.get("type")) or "record", self.tell.about(raw, bare=True))
+
+    def _is_document(self) -> bool:
+        return form(self.source.path, self.source.head) == "document"
+
+    def _part(self, raw: Raw, value: Any) -> Raw:
+        """A piece of a larger record, as a record of its own: the same in every form of file."""
+        return raw._replace(value=value, exact=True, flaws=())
+
+    def _begin(self, raw: Raw, value: dict[str, Any]) -> None:
+        self.tell.report.mapped["session"] += 1
+        native = word(value.get("sessionId"))
+        if native and native != self.state.get("session"):
+            self.state["session"] = native
+            self._open(raw, value, native)
+        self._title(raw, value.get("summary"))
+        for message in _listed(value.get("messages")):
+            self._message(self._part(raw, message))
+
+    def _open(self, raw: Raw, value: dict[str, Any], native: str) -> None:
+        named = self._part(raw, {key: value[key] for key in META if key in value})
+        self.tell.about(named, key=native)
+        at, folders = moment(value.get("startTime")), _listed(value.get("directories"))
+        began = Began(
+            what="run",
+            software={"name": "gemini-cli"},
+            cwd=next((each for each in folders if isinstance(each, str)), None),
+        )
+        known = {*META, "messages", "lastUpdated", "summary"}
+        extra = {key: each for key, each in value.items() if key not in known}
+        if "projectHash" in value:
+            extra["projectHash"] = value["projectHash"]
+        self.tell.tell(began, at=at, extra=extra)
+        self.tell.tell(Linked(kind="alias", system=NAME, alias=native), at=at)
+        parent = self.source.path.parent.name
+        if self.source.path.parent.parent.name == "chats" and parent != native:
+            self.tell.tell(Linked(kind="sub-run", parent=run_id(NAME, parent)), at=at)
+
+    def _title(self, raw: Raw, summary: Any) -> None:
+        if word(summary) and summary != self.state.get("title"):
+            self.state["title"] = summary
+            named = {"sessionId": self.state.get("session", ""), "summary": summary}
+            self.tell.about(self._part(raw, named), key="summary")
+            self.tell.tell(Noted(label="title", kind="summary", text=summary))
+
+    def _set(self, raw: Raw, said: Any) -> None:
+        self.tell.report.mapped["$set"] += 1
+        said = said if isinstance(said, dict) else {"value": said}
+        if isinstance(said.get("messages"), list):
+            self._rebuild(raw, said["messages"])
+        self._title(raw, said.get("summary"))
+        rest = {
+            key: value
+            for key, value in said.items()
+            if key not in ("messages", "summary", "lastUpdated", "sessionId", "startTime")
+        }
+        if rest:
+            self.tell.about(raw, bare=True)
+            self.tell.tell(Noted(label="metadata", kind="$set", data=self.tell.lift.value(rest)))
+
+    def _rebuild(self, raw: Raw, messages: list[Any]) -> None:
+        """A checkpoint: all that there is. What it leaves out is taken back, and all behind that.
+
+        Of what is behind that and still there, the checkpoint itself tells once more.
+        """
+        ids = set(map(_id, messages))
+        gone = next((id for id in self._live if id not in ids), None)
+        back: set[str] = set()
+        if gone is not None:
+            self.tell.about(raw, bare=True, lift=False)
+            back = set(self._withdraw(gone, "$set"))
+            mark = self.tell.mark()
+        self._live.clear()
+        for message in messages:
+            if (id := _id(message)) not in back:
+                self._message(self._part(raw, message))
+                continue
+            remember(self._live, id, 1, LONG)
+            self.tell.again({**mark, "origin": {**mark["origin"], "record": id}})
+            for each in _all_of(self.tell.lift.value(message), id):
+                self.tell.tell(each.fact, at=each.at, extra=each.extra)
+            mark = self.tell.mark()
+
+    def _rewind(self, raw: Raw, id: Any) -> None:
+        self.tell.report.mapped["$rewindTo"] += 1
+        self.tell.about(raw, bare=True)
+        if self._live:
+            known = isinstance(id, str) and id in self._live
+            self._withdraw(id if known else next(iter(self._live)), "$rewindTo")
+
+    def _withdraw(self, id: str, kind: str) -> list[str]:
+        """Takes back a message and all behind it: these."""
+        self.tell.tell(Noted(label="withdrawn", kind=kind, data={"from": id}))
+        live = list(self._live)
+        gone = live[live.index(id) :]
+        for each in gone:
+            del self._live[each]
+        return gone
+
+    @property
+    def _live(self) -> dict[str, int]:
+        """The messages that were not taken back, in their order."""
+        live: dict[str, int] = self.state.setdefault("alive", {})
+        return live
+
+    def _message(self, raw: Raw) -> None:
+        """Tells of a message; a copy of it under the same id tells what the earlier one did not."""
+        message = raw.value
+        id = _id(message)
+        if not isinstance(message, dict) or not id:
+            self.tell.unknown("message", self.tell.about(raw, bare=True))
+            return
+        if id not in self._live:
+            remember(self._live, id, 1, LONG)
+        value = self.tell.about(raw, key=id)
+        kind = word(value.get("type")) or "message"
+        known = kind in KINDS
+        self.tell.report.mapped[kind] += known
+        prints = self.state.setdefault("prints", {})
+        told: list[str] = prints.get(id) or []
+        for n, each in enumerate(_all_of(value, id)):
+            print_ = _print(each)
+            if print_ in told:
+                continue
+            told.append(print_)
+            if not known:
+                self.tell.report.unknown[kind] += 1
+            self.tell.tell(each.fact, at=each.at, extra=each.extra, n=n)
+        remember(prints, id, told, LONG)
+
+
+def _all_of(value: dict[str, Any], id: str) -> list[_Told]:
+    """All that a message tells, of whatever type it is."""
+    kind = word(value.get("type")) or "message"
+    if kind in KINDS:
+        return _facts(value, id, kind)
+    return [_Told(Noted(label=kind, kind=kind, data=value), moment(value.get("timestamp")))]
+
+
+def _print(told: _Told) -> str:
+    return sha256(repr(told).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def _id(message: Any) -> str:
+    return (word(message.get("id")) if isinstance(message, dict) else None) or ""
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _facts(value: dict[str, Any], id: str, kind: str) -> list[_Told]:
+    """All that a message tells, in its order, whatever was told before."""
+    at = moment(value.get("timestamp"))
+    extra = {key: each for key, each in value.items() if key not in OWN} or None
+    blocks, returns = _parts(value.get("content"))
+    if kind in ("info", "warning", "error"):
+        text = "\n".join(str(block["text"]) for block in blocks if block["type"] == "text")
+        return [_Told(Noted(label=kind, kind=kind, text=text), at, extra)]
+    if kind == "user":
+        facts = [_Told(fact, at) for fact in returns]
+        if blocks or not facts:
+            said = Said(role="user", blocks=tuple(blocks), message_id=id)
+            facts.insert(0, _Told(said, at, extra))
+        return facts
+    model = word(value.get("model"))
+    blocks = [*map(thought_of, _listed(value.get("thoughts"))), *blocks]
+    calls = [each for each in _listed(value.get("toolCalls")) if isinstance(each, dict)]
+    facts = [_Told(fact, at) for fact in returns]
+    if blocks or not calls:
+        said = Said(role="assistant", blocks=tuple(blocks), message_id=id, model=model)
+        facts.insert(0, _Told(said, at, extra))
+    for place, call in enumerate(calls):
+        facts += _call(call, f"{id}/{place}", at)
+    if spent := message_tokens(value.get("tokens")):
+        cost = Spent(key=id, provider="gcp.gemini", model=model, usage=spent, calls=1)
+        facts.append(_Told(cost, at))
+    return facts
+
+
+def _parts(content: Any) -> tuple[list[dict[str, Any]], list[Fact]]:
+    """The blocks of a content, and the results of tools among its parts."""
+    blocks: list[dict[str, Any]] = []
+    returns: list[Fact] = []
+    for part in content if isinstance(content, list) else [content]:
+        if isinstance(part, dict) and isinstance(part.get("functionResponse"), dict):
+            returns.append(_answered(part["functionResponse"]))
+        elif (block := block_of(part)) is not None:
+            blocks.append(block)
+    return blocks, returns
+
+
+def _answered(told: dict[str, Any]) -> Returned:
+    response = told.get("response")
+    error = response.get("error") if isinstance(response, dict) else None
+    output = response.get("output", response) if isinstance(response, dict) else response
+    return Returned(
+        call_id=word(told.get("id")) or "unknown",
+        tool=word(told.get("name")),
+        ok=error is None,
+        output=None if error is not None else output,
+        error=error,
+        synthetic_id=not word(told.get("id")),
+    )
+
+
+def _call(call: dict[str, Any], synthetic: str, at: str | None) -> list[_Told]:
+    id, name = word(call.get("id")), word(call.get("name")) or "unknown"
+    extra = {key: each for key, each in call.items() if key not in CALL}
+    shown = extra.pop("resultDisplay", None)
+    facts = [
+        _Told(
+            Called(
+                tool=name,
+                call_id=id or synthetic,
+                input=call.get("args"),
+                synthetic_id=id is None,
+            ),
+            at,
+            extra or None,
+        )
+    ]
+    if agent := word(call.get("agentId")):
+        child = run_id(NAME, agent)
+        facts.append(_Told(Linked(kind="sub-run", child=child, call_id=id or synthetic), at))
+    results = _listed(call.get("result"))
+    if not results:
+        return facts  # it dangles
+    answers = [each for each in results if isinstance(each, dict)]
+    answer: dict[str, Any]
+    answer = next((each["functionResponse"] for each in answers if _has_response(each)), {})
+    told = _answered(answer)
+    status = word(call.get("status"))
+    ok = {"success": True, "error": False}.get(status or "")
+    output = told.output if answer else results
+    later = moment(call.get("timestamp")) or at
+    back = Returned(
+        call_id=id or synthetic,
+        tool=name,
+        ok=ok,
+        output=output,
+        error=told.error,
+        status=status,
+        synthetic_id=id is None,
+    )
+    facts.append(_Told(back, later, {"resultDisplay": shown} if shown else None))
+    if isinstance(output, str) and CUT.search(output):
+        found = {"name": "tool_output_truncated"}
+        text = f"the output of {name} was cut before it was written"
+        facts.append(_Told(Noted(label="finding", text=text, data=found), later))
+    return facts
+
+
+def _has_response(part: dict[str, Any]) -> bool:
+    return isinstance(part.get("functionResponse"), dict)
+
+
+def form(path: Path, head: bytes) -> Form:
+    """Lines where the first line is a whole object, else one document."""
+    if ".jsonl" in path.name:
+        return "lines"
+    first = head.partition(b"\n")[0].strip()
+    try:
+        whole = isinstance(orjson.loads(first), dict) and b"\n" in head.rstrip()
+    except orjson.JSONDecodeError:
+        whole = False
+    return "lines" if whole else "document"
+
+
+def recognise(path: Path, head: bytes) -> float:
+    head = unquoted(head)
+    named = path.name.startswith("session-") and path.suffix in (".json", ".jsonl")
+    if b'"projectHash"' in head[:4096] and b'"sessionId"' in head[:4096]:
+        return 0.95
+    spoken = re.search(rb'"type"\s*:\s*"(gemini|user)"', head) and b'"toolCalls"' in head
+    return 0.6 if spoken else 0.3 if named and b'"id"' in head else 0.0
+
+
+def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:  # noqa: ARG001  # the shape
+    return inside(home / ".gemini" / "tmp", "*/chats/**/*.json", "*/chats/**/*.jsonl",
+                  "*/chats/**/*.unreadable-*")  # fmt: skip
+
+
+importer = Importer(
+    name=NAME,
+    about="Gemini CLI: ~/.gemini/tmp/*/chats, both file forms.",
+    mapping="1",
+    reader=GeminiReader,
+    recognise=recognise,
+    find=find,
+    form=form,
+    fits=lambda body: not body.keys().isdisjoint({"id", "sessionId", "$set", "$rewindTo"}),
+)

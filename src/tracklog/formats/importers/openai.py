@@ -1,0 +1,151 @@
+"""OpenAI: bodies and streams of chat completions and of responses."""
+
+from pathlib import Path
+from typing import Any
+
+from tracklog.formats.importers import Importer, Raw, run_id, unquoted, word
+from tracklog.formats.importers._exchanges import (
+    Body,
+    ExchangeReader,
+    fingerprint,
+    form_of,
+    items,
+    obj,
+    part_of,
+    previous,
+    reply_of,
+)
+from tracklog.formats.importers._spoken import spoken
+from tracklog.formats.providers import Reply
+from tracklog.model.fact import Fact, Role, Said
+
+NAME = "openai"
+ENDINGS = ("response.completed", "response.failed", "response.incomplete", "error")
+OPENINGS = ("response.created", "response.queued")
+
+
+class OpenaiReader(ExchangeReader):
+    """Reads both APIs: their bodies, and the events of their streams."""
+
+    name = speaks = NAME
+
+    def record(self, raw: Raw) -> None:
+        value = raw.value
+        if isinstance(value, list):
+            for each in value:
+                self.record(part_of(raw, each))
+            return
+        body = obj(value)
+        kind = word(body.get("type")) or ""
+        if body.get("object") == "chat.completion.chunk":
+            self.gather(raw, "chat.completion.chunk", word(body.get("id")) or "chunk")
+        elif kind.startswith("response.") or (kind == "error" and "group" in self.state):
+            id = word(obj(body.get("response")).get("id"))
+            self.gather(raw, kind, id, fresh=kind in OPENINGS, last=kind in ENDINGS)
+        else:
+            self.take(raw, body)
+
+    def run_of(self, response: Body) -> str | None:
+        """The run of a response: its conversation's, its predecessor's, else its own."""
+        if talk := _conversation(response):
+            return run_id(NAME, talk)
+        known, before, id = self.chains.runs, previous(response), word(response.get("id"))
+        if before:
+            return str(known.get(before) or run_id(NAME, before))
+        return str(known.get(id) or run_id(NAME, id)) if id else None
+
+    def names(self, response: Body) -> list[str | None]:
+        return [_conversation(response), word(response.get("id"))]
+
+    def bodies(self, body: Body) -> tuple[Body, Body]:
+        request, response = obj(body.get("request")), obj(body.get("response"))
+        if not request and ("messages" in body or "input" in body):
+            request = body
+        if not response and (isinstance(body.get("choices"), list) or "output" in body):
+            response = body
+        return request, response
+
+    def messages(self, request: Body) -> list[Any]:
+        """The messages of a request of either API, the instructions first."""
+        found: list[Any] = []
+        if request.get("instructions"):
+            found.append({"role": "system", "content": request["instructions"]})
+        given = request.get("input")
+        if isinstance(given, str):
+            found.append({"role": "user", "content": given})
+        return [*found, *items(given), *items(request.get("messages"))]
+
+    def print_of(self, message: Any) -> str:
+        return _print(message)
+
+    def said(self, message: Any) -> list[Fact]:
+        told = obj(message)
+        role = word(told.get("role"))
+        if role in ROLES:
+            blocks = reply_of(NAME, [{"role": "assistant", "content": told.get("content")}]).blocks
+            facts = list(spoken(blocks, role=ROLES[role], message_id=word(told.get("id"))))
+            return facts or [Said(role=ROLES[role], blocks=())]
+        if role in ("assistant", "tool"):
+            return list(spoken(reply_of(NAME, [told]).blocks))
+        response = {"object": "response", "output": [message]}
+        return list(spoken(reply_of(NAME, [response]).blocks))
+
+    def echo(self, bodies: list[Body], reply: Reply) -> list[Any]:
+        outputs = [items((obj(body.get("response")) or body).get("output")) for body in bodies]
+        for each in reversed(outputs):
+            if each:
+                return list(each)
+        text = "".join(block["text"] for block in reply.blocks if block["type"] == "text")
+        calls = [{"id": b["tool_id"]} for b in reply.blocks if b["type"] == "tool_use"]
+        return [{"role": "assistant", "content": text, "tool_calls": calls}]
+
+
+def _conversation(response: Body) -> str | None:
+    talk = response.get("conversation")
+    return word(talk) or word(obj(talk).get("id"))
+
+
+ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user"}
+
+
+def _print(message: Any) -> str:
+    """What makes two tellings of a message the same: role, words and calls."""
+    told = obj(message)
+    calls = [word(obj(each).get("id")) for each in items(told.get("tool_calls"))]
+    text = told.get("content")
+    parts: list[Any]
+    parts = [obj(each).get("text", each) for each in text] if isinstance(text, list) else [text]
+    joined = "".join(parts) if all(isinstance(part, str) for part in parts) else parts
+    key = word(told.get("tool_call_id")) or word(told.get("call_id")) or word(told.get("id"))
+    kind = word(told.get("type")) if told.get("type") != "message" else None
+    if told.get("type") == "message" or told.get("role"):
+        key = key if told.get("role") == "tool" else None
+    said = joined if joined not in ("", [None]) else None
+    return fingerprint(told.get("role"), kind, said, calls, key)
+
+
+def recognise(path: Path, head: bytes) -> float:  # noqa: ARG001  # the shape
+    head = unquoted(head)
+    marks = (
+        b'"chat.completion',
+        b'"resp_',
+        b'"response.created"',
+        b'"response.output',
+        b'"chatcmpl',
+    )
+    if any(mark in head for mark in marks):
+        return 0.9
+    if b'"object"' in head and b'"response"' in head and b'"output"' in head:
+        return 0.8
+    return 0.4 if b'"messages"' in head and b'"role"' in head and b'"tool_calls"' in head else 0.0
+
+
+importer = Importer(
+    name=NAME,
+    about="OpenAI: chat completions and responses, as bodies, JSON lines and SSE.",
+    mapping="1",
+    reader=OpenaiReader,
+    recognise=recognise,
+    form=form_of,
+    fits=lambda body: not body.keys().isdisjoint({"type", "object", "request", "choices", "id"}),
+)

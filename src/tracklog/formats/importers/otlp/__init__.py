@@ -1,0 +1,196 @@
+"""OTLP: spans and log records of OpenTelemetry, sent or in files, as native lines.
+
+`wire` reads both encodings into one shape, `view` says what an item is, `genai` and `messages` read
+the vocabularies of model calls, `agents` those of agents; `spans` and `logs` tell what it means, with
+`inference` for what a model did and `judging` for what somebody thought of it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tracklog.formats.importers import Form, Importer, Raw, Reader, Source, Teller, run_id
+from tracklog.formats.importers.otlp import genai, wire
+from tracklog.formats.importers.otlp.account import Account
+from tracklog.formats.importers.otlp.logs import record_of, tell_log
+from tracklog.formats.importers.otlp.memory import Memory
+from tracklog.formats.importers.otlp.ours import facts_in
+from tracklog.formats.importers.otlp.spans import place_span, tell_span
+from tracklog.formats.importers.otlp.view import CONVERSATIONS, Log, Span, views_of
+from tracklog.model.fact import Noted
+
+WRITER = "otlp"
+MAPPING = "1"
+
+
+def tell_items(
+    items: Iterable[wire.Item],
+    teller: Teller,
+    memory: Memory,
+    place: dict[str, Any] | None = None,
+) -> Iterator[tuple[wire.Item, str, int]]:
+    """Each item of a request with its run and how many lines the teller has of it.
+
+    `place` is where the items were read from.
+    """
+    views = views_of(items)
+    for each in sorted((each for each in views if each.trace and each.keys), key=_start):
+        memory.bind(each.trace, _keyed(each))
+    for each in views:
+        before = len(teller.lines)
+        run = _run(each, memory)
+        account = Account(teller, memory.past(run), each, run)
+        if isinstance(each, Span):
+            _span(account, each, memory, place or {})
+        else:
+            _log(account, each, place or {})
+        yield each.item, run, len(teller.lines) - before
+
+
+def _start(each: Span | Log) -> tuple[bool, int]:
+    """The earliest span first: what it names is what its trace belongs to."""
+    return isinstance(each, Log), each.start if isinstance(each, Span) else 0
+
+
+_run_id = lru_cache(10_000)(run_id)
+
+
+def _keyed(each: Span | Log) -> str:
+    key, value = each.keys[0]
+    return value if key == "tracklog.run.id" else _run_id(each.tool, value)
+
+
+def _run(each: Span | Log, memory: Memory) -> str:
+    """By its own key, else its trace's, else its service's: never a run without a name."""
+    if each.keys:
+        return _keyed(each)
+    if each.trace:
+        return memory.bind(each.trace, _run_id(each.tool, each.trace))
+    return _run_id(each.tool, each.host or each.service or "unknown_service")
+
+
+def _span(account: Account, span: Span, memory: Memory, place: dict[str, Any]) -> None:
+    own = f"{span.trace}/{span.item.body['spanId']}"
+    copy = span.record != own
+    if account.is_known(span.record) or (copy and account.is_known(f"{own} late")):
+        return
+    if span.pending and span.record in account.past.records:
+        # What it announces is told already, and is not to be opened again.
+        account.begin(record=f"{own} late", place=place, bare=False)
+        account.say(Noted(label="pending", kind=span.name), at=span.began)
+        return
+    told = genai.generation(span.attrs, [each.name for each in span.happenings])
+    account.begin(record=span.record, place=place, bare=False, copy=copy, generation=told)
+    nested = bool(span.parent) and memory.traces.get(span.trace) == account.run
+    call = tell_span(account, span, nested=nested)
+    # A span of ours may be made of nothing: what was in it has spans of its own.
+    if facts_in(span) != [] and account.kept not in account.past.records.get(span.record, ()):
+        note = Noted(label="copy", kind=span.name, text="all of it was told by another span")
+        account.say(note, at=span.began, extra=account.rest())
+    _name(account, span, span.began)
+    place_span(account, span, memory, call)
+
+
+def _log(account: Account, log: Log, place: dict[str, Any]) -> None:
+    record = record_of(log)
+    if account.is_known(record):
+        return
+    told = genai.generation(log.attrs, [log.name]) if "gen_ai." in log.name else None
+    account.begin(record=record, place=place, bare=log.at is None, generation=told)
+    account.corrects = False
+    tell_log(account, log)
+    _name(account, log, log.at)
+
+
+def _name(account: Account, each: Span | Log, at: str | None) -> None:
+    """Every name by which the run is known there."""
+    found = dict(each.keys)
+    if each.trace:
+        found["trace_id"] = each.trace
+    elif not found and each.service:
+        found["service.name"] = each.service
+    for system, name in found.items():
+        if name != account.run:
+            account.alias(system, name, at)
+
+
+class _Reader(Reader):
+    """A file of OTLP JSON: one request a line, or one in the whole file."""
+
+    def __init__(self, source: Source, tell: Teller, state: dict[str, Any]) -> None:
+        super().__init__(source, tell, state)
+        self.memory = Memory(state)
+
+    def identify(self, raw: Raw) -> str | None:
+        items, _ = _read(raw.value)
+        return _run(views_of(items)[0], Memory()) if items else None
+
+    def record(self, raw: Raw) -> None:
+        items, refused = _read(raw.value)
+        place = {"path": self.tell.path, "offset": raw.offset}
+        for _ in tell_items(items, self.tell, self.memory, place):
+            pass  # the lines wait where those of others do
+        self.tell.report.mapped["span"] += sum(item.signal == "traces" for item in items)
+        self.tell.report.mapped["log record"] += sum(item.signal == "logs" for item in items)
+        for each in refused:
+            self.tell.report.repaired["refused"] += 1
+            self._refuse(raw, each)
+        if not items and not refused:
+            self.tell.about(raw)
+            self.tell.unknown("record", raw.value)
+
+    def _refuse(self, raw: Raw, refused: wire.Refused) -> None:
+        self.tell.about(raw)
+        found = {"name": "refused", "pointer": refused.pointer, "hint": refused.hint}
+        self.tell.tell(Noted(label="finding", kind="refused", text=refused.message, data=found))
+
+
+def _read(document: Any) -> tuple[list[wire.Item], list[wire.Refused]]:
+    """The items of a request, of whichever signal, and what cannot be taken of it."""
+    items: list[wire.Item] = []
+    refused: list[wire.Refused] = []
+    for signal, (outer, *_) in wire.KEYS.items():
+        if not isinstance(document, dict) or outer not in document:
+            continue
+        try:
+            for each in wire.from_document(signal, document):
+                if isinstance(each, wire.Item):
+                    items.append(each)
+                else:
+                    refused.append(each)
+        except wire.Undecodable as error:
+            refused.append(wire.Refused("", str(error), "write it as OTLP JSON"))
+    return items, refused
+
+
+def recognise(path: Path, head: bytes) -> float:
+    """By the key that a request begins with."""
+    if not _REQUEST.match(head):
+        return 0.0
+    return 0.95 if path.suffix in (".json", ".jsonl", ".ndjson", "") else 0.6
+
+
+_REQUEST = re.compile(
+    rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:%b)"'
+    % b"|".join(outer.encode() for outer, *_ in wire.KEYS.values())
+)
+
+
+def form(_path: Path, head: bytes) -> Form:
+    """A document where it is printed over many lines."""
+    first = head.lstrip()[:1], head.partition(b"\n")[0].strip()
+    return "document" if first[0] == b"{" and first[1] in (b"{", b"[", b"") else "lines"
+
+
+importer = Importer(
+    name=WRITER,
+    about="OpenTelemetry spans and log records in files of OTLP JSON",
+    mapping=MAPPING,
+    reader=_Reader,
+    recognise=recognise,
+    form=form,
+    fits=lambda body: any(outer in body for outer, *_ in wire.KEYS.values()),
+    conversations=CONVERSATIONS,
+)

@@ -1,0 +1,387 @@
+"""Tells of one span or log record: numbers its facts, and passes over what was told before."""
+
+import binascii
+from base64 import b64decode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import orjson
+
+from tracklog.dialects import tracklog as native
+from tracklog.formats.importers import Teller
+from tracklog.formats.importers.otlp.genai import parse
+from tracklog.formats.importers.otlp.memory import (
+    CALLED,
+    HISTORY,
+    LOGGED,
+    RETURNED,
+    SPANNED,
+    Past,
+    asked_key,
+    digest,
+)
+from tracklog.formats.importers.otlp.messages import ROLES, Message
+from tracklog.formats.importers.otlp.view import Attrs, Log, Span, text
+from tracklog.model.event import Body
+from tracklog.model.fact import Called, Fact, Fidelity, Linked, Noted, Returned, Said
+
+PRIVATE = ("user.", "enduser.")
+"""Attributes about persons, which stay in the raw item."""
+
+
+class Used(NamedTuple):
+    """Attributes that a line tells in its own words."""
+
+    names: frozenset[str]
+    prefixes: tuple[str, ...] = ()
+
+    def __or__(self, other: "Used") -> "Used":
+        return Used(self.names | other.names, self.prefixes + other.prefixes)
+
+
+NOTHING = Used(frozenset())
+
+
+class Account:
+    """What one item tells; a fact that is passed over keeps its number."""
+
+    def __init__(self, tell: Teller, past: Past, view: Span | Log, run: str) -> None:
+        self.teller, self.past, self.view, self.run = tell, past, view, run
+        self.record: str | None = None
+        """The item's own key."""
+        self.content = view.item.raw()
+        """The item, as it is kept."""
+        blob = tell.lift.blob(self.content, "application/json")["$blob"]
+        self.kept = self.raw = blob["sha256"]
+        """The hash of the item, and of what is kept of it: another one if something was redacted."""
+        if "redacted" in blob:
+            self.raw = sha256(self.content).hexdigest()
+        self._seen: dict[str, int] = {}
+        self._open: list[str] = []
+        """Calls without an id that did not return, in order."""
+        self.n = 0
+        self.corrects = False
+        """Something else was told under the same key, and counts no more: so all is told again."""
+        self.who: dict[str, str] = {}
+        """The agent and the step, where they are known."""
+        self._origin: dict[str, Any] = {}
+        self._k = 0
+
+    def is_known(self, record: str | None) -> bool:
+        """Whether the item was told before, to the byte."""
+        return record is not None and self.kept in self.past.records.get(record, ())
+
+    def begin(
+        self,
+        *,
+        record: str | None,
+        place: dict[str, Any],
+        bare: bool,
+        copy: bool = False,
+        generation: str | None = None,
+    ) -> None:
+        """Makes the item, which is kept as a blob, the origin of what is told.
+
+        A `copy` announces the record that it stands for, and corrects nothing.
+        """
+        self.record = record
+        if bare:
+            self._k = self.teller.equals.get(self.raw[:16], 0)
+            self.teller.equals[self.raw[:16]] = self._k + 1
+        origin: dict[str, Any] = {"writer": self.teller.writer, "fidelity": "reported"}
+        origin |= {"mapping": self.teller.mapping, **place, "raw": self.kept}
+        if record:
+            origin["record"] = record
+            self.corrects = bool(self.past.records.get(record))
+        if copy:
+            origin["pending"] = True
+        if generation:
+            origin["generation"] = generation
+        self._origin = origin
+        self.teller.about_hash(self.raw, origin, self._k)
+
+    def say(
+        self,
+        fact: Fact | Body,
+        *,
+        at: str | None,
+        told: bool = True,
+        known: bool = True,
+        clock: str | None = None,
+        cause: str | None = None,
+        extra: dict[str, Any] | None = None,
+        fidelity: Fidelity | None = None,
+        digest: str | None = None,
+        **more: Any,
+    ) -> None:
+        """Tells a fact that is known, unless it is not to be `told`, as it was before.
+
+        Either way the next one has the next number. It may be spelled already, as on its line.
+        `digest` is that of the fact, where it was made, and `more` are fields of it.
+        """
+        place, self.n = self.n, self.n + 1
+        if not known or not (told or self.corrects):
+            return
+        clock = clock if at else None
+        said = native.body_of(fact) if isinstance(fact, Fact) else fact
+        body = {"fact": said["fact"], **self.who, **said}
+        if more:
+            body |= {key: value for key, value in more.items() if value is not None}
+        self.teller.tell(
+            body,
+            at=at,
+            run=self.run,
+            cause=cause or self.view.cause,
+            extra=extra or None,
+            fidelity=fidelity,
+            clock=clock,
+            n=place,
+        )
+        origin = {**self._origin, "clock": clock} if clock else self._origin
+        self.past.hear(body, origin, extra, digest)
+
+    def name(self, agent: str | None, step: str | None) -> None:
+        """Who is told of, and in which step, as far as it is known."""
+        both = {"agent": agent, "step": step}
+        self.who = {key: value for key, value in both.items() if value is not None}
+
+    @contextmanager
+    def under(self, record: str) -> Iterator[None]:
+        """What is told meanwhile has this key at its source, not the item's."""
+        before = self._origin
+        self._origin = {**before, "record": record}
+        self.teller.about_hash(self.raw, self._origin, self._k)
+        try:
+            yield
+        finally:
+            self._origin = before
+            self.teller.about_hash(self.raw, before, self._k)
+
+    def line_id(self) -> str:
+        """The id of the line that is told next."""
+        return native.line_id(
+            self.teller.writer, self.teller.mapping, self.run, self.content, self._k, self.n
+        )
+
+    def find(self, name: str, words: str, at: str | None, **more: Any) -> None:
+        """Tells what is amiss."""
+        fact = Noted(label="finding", kind=name, text=words, data={"name": name, **more})
+        self.say(fact, at=at)
+
+    def within(self, run: str, past: Past) -> "Account":
+        """What the same item tells of another run."""
+        other = copy(self)
+        other.run, other.past, other.who = run, past, {}
+        return other
+
+    def aside(
+        self, fact: Fact, *, at: str | None, told: bool = True, cause: str | None = None
+    ) -> None:
+        """Tells what does not follow from this item alone; its number is made of what it says."""
+        if not told:
+            return
+        said = orjson.dumps(native.body_of(fact), option=orjson.OPT_SORT_KEYS, default=str)
+        before, self.n = self.n, int.from_bytes(sha256(said).digest()[:4], "big") + (1 << 16)
+        self.say(fact, at=at, cause=cause)
+        self.n = before
+
+    def alias(self, system: str, name: str, at: str | None) -> None:
+        """Tells another name of the run, once."""
+        if self.corrects or self.past.is_new(f"alias {system} {name}"):
+            self.say(Linked(kind="alias", system=system, alias=name), at=at)
+        else:
+            self.n += 1
+
+    def lifted(self, value: Any) -> Any:
+        return self.teller.lift.value(value)
+
+    def rest(self, used: Used = NOTHING, attrs: Attrs | None = None) -> dict[str, Any]:
+        """The attributes that are told nowhere else; those about persons are left out."""
+        attrs = self.view.attrs if attrs is None else attrs
+        prefixes = used.prefixes + PRIVATE
+        found = {
+            key: self.lifted(value)
+            for key, value in attrs.items()
+            if key not in used.names and value is not None and not key.startswith(prefixes)
+        }
+        if "user.id" in attrs and "openinference.span.kind" in attrs:
+            found["user.id"] = attrs["user.id"]  # there it is what a program chose to call someone
+        return found
+
+    def input(self, messages: list[Message], at: str | None) -> str | None:
+        """Tells what is new of the history that a model was given; the digest of its last fact."""
+        told = [(message, fact) for message in messages for fact in self.facts(message)]
+        digests = [_digest(fact) for _, fact in told]
+        news = self.past.news(digests)
+        chain = sha256()
+        for (message, fact), known, new in zip(told, digests, news, strict=True):
+            chain.update(known.encode())
+            id, beside = None, None
+            if isinstance(fact, Said):
+                id, beside = f"{HISTORY}{chain.hexdigest()[:24]}", message.beside
+            elif isinstance(fact, Called | Returned):
+                new = new and self.is_new_call(fact)  # noqa: PLW2901
+            # Nobody says when it was said: not later than the call began.
+            self.say(fact, at=at, clock="request", told=new, extra=beside, digest=known,
+                     message_id=id)  # fmt: skip  # one call
+        return digests[-1] if digests else None
+
+    def output(
+        self,
+        messages: list[Message],
+        key: str,
+        at: str | None,
+        last: str | None = None,
+        model: str | None = None,
+        reasons: list[str] | None = None,
+        clock: str | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> None:
+        """Tells what a model answered; `key` names the answer, `last` is what it was asked last."""
+        reasons = reasons or []
+        for place, message in enumerate(messages):
+            reason = message.finish or (reasons[place] if place < len(reasons) else None)
+            id = f"{key}/{place}" if place else key
+            for fact in self.facts(message, "assistant"):
+                told, beside, known = True, extra, _digest(fact)
+                more: dict[str, Any] = {}
+                if isinstance(fact, Said):
+                    told = not self.past.messages.keys() & {id, self.answer(place)}
+                    told = told and not self.past.was_heard_after(last, known)
+                    more = {"message_id": id, "model": model, "stop_reason": reason}
+                    beside = {**(extra or {}), **message.beside}
+                elif isinstance(fact, Called | Returned):
+                    told, beside = self.is_new_call(fact), {**(extra or {}), "message_id": id}
+                self.say(fact, at=at, clock=clock, told=told, extra=beside, digest=known, **more)
+                extra = None
+            self.past.messages |= {id: 1, self.answer(place): 1}
+
+    def answer(self, place: int = 0) -> str:
+        """What an answer is known by, whether the span or an event in it tells of it."""
+        of = self.record if isinstance(self.view, Span) else self.view.cause
+        return f"{of or self.raw[:32]}/{place}" if place else of or self.raw[:32]
+
+    def is_answered(self, key: str) -> bool:
+        """Whether what a model answered was told, by the span or by an event in it."""
+        return bool(self.past.messages.keys() & {key, self.answer()})
+
+    def call_id(self, tool: str, given: Any) -> str | None:
+        """The id of the call that this is, where the item gives none.
+
+        It is a call of the same tool with the same input, told by a model or by the other signal.
+        """
+        if self.kept[:16] in self.past.joins:
+            return self.past.joins[self.kept[:16]] or None
+        return self.past.asked_for(tool, given, SPANNED if isinstance(self.view, Span) else LOGGED)
+
+    def again(
+        self, messages: list[Message], at: str | None, default: str, clock: str | None = "request"
+    ) -> None:
+        """Tells of messages that somebody repeats only what was never told."""
+        told = [(message, fact) for message in messages for fact in self.facts(message, default)]
+        for message, fact in told:
+            known = _digest(fact)
+            new = known not in self.past.said
+            id, beside = None, None
+            if isinstance(fact, Said):
+                id = f"{HISTORY}{sha256(f'{self.record} {known}'.encode()).hexdigest()[:24]}"
+                beside = message.beside
+            elif isinstance(fact, Called | Returned):
+                new = new and self.is_new_call(fact)
+            self.say(fact, at=at, clock=clock, told=new, extra=beside, digest=known, message_id=id)
+
+    def is_new_call(self, fact: Called | Returned) -> bool:
+        mask = CALLED if isinstance(fact, Called) else RETURNED
+        return not self.past.calls.get(fact.call_id, 0) & mask
+
+    def facts(self, message: Message, default: str = "user") -> Iterator[Fact]:
+        """A message as what was said, then what was called or returned in it."""
+        blocks: list[dict[str, Any]] = []
+        others: list[Fact] = []
+        for place, part in enumerate(message.parts):
+            found = self._part(part, place)
+            if isinstance(found, dict):
+                blocks.append(found)
+            elif found is not None:
+                others.append(found)
+        if blocks or not others:
+            role = message.role.lower() if message.role else default
+            yield Said(role=ROLES.get(role, "note"), blocks=tuple(blocks))
+        yield from others
+
+    def _part(self, part: Any, place: int) -> dict[str, Any] | Fact | None:
+        kind = part.get("type") if isinstance(part, dict) else None
+        content = part.get("content") if isinstance(part, dict) else None
+        match kind:
+            case "text" if isinstance(content, str):
+                return {"type": "text", "text": self.lifted(content)} if content else None
+            case "reasoning" if isinstance(content, str):
+                more = {key: self.lifted(each) for key, each in part.items()
+                        if key not in ("type", "content", "thinking", "text")}  # fmt: skip
+                thought = {"thinking": self.lifted(content)} if content or not more else {}
+                return {"type": "thinking", **thought, **more}
+            case "tool_call" | "server_tool_call":
+                return self._called(part, kind)
+            case "tool_call_response" | "server_tool_call_response":
+                return self._returned(part, place)
+            case "stream" if "chunk" in part:
+                return dict(self.lifted(part))  # a block of ours
+            case "blob" if isinstance(content, str):
+                return _stream("blob", {**part, "content": self._bytes(part, content)})
+        return _stream(text(kind) or "part", self.lifted(part))
+
+    def _called(self, part: dict[str, Any], kind: str) -> Called:
+        given = part.get("arguments")
+        if kind == "server_tool_call":
+            given = part.get("server_tool_call", given)
+        id = text(part.get("id"))
+        tool, put = text(part.get("name")) or "unknown", self.lifted(parse(given))
+        return Called(
+            tool=tool,
+            call_id=id or self._made_up(tool, put),
+            input=put,
+            by_provider=kind == "server_tool_call",
+            synthetic_id=id is None,
+        )
+
+    def _made_up(self, tool: str, put: Any) -> str:
+        """The id of a call that has none: the same whenever its history is told again."""
+        asked = asked_key(tool, put)
+        self._seen[asked] = self._seen.get(asked, 0) + 1
+        self._open.append(f"{asked}/{self._seen[asked]}")
+        return self._open[-1]
+
+    def _returned(self, part: dict[str, Any], place: int) -> Returned:
+        given = next((part[key] for key in _RESULTS if part.get(key) is not None), None)
+        id = text(part.get("id"))
+        made_up = self._open.pop(0) if self._open and not id else f"{self.raw[:16]}/{place}"
+        return Returned(
+            call_id=id or made_up,
+            output=self.lifted(given),
+            synthetic_id=id is None,
+        )
+
+    def _bytes(self, part: dict[str, Any], content: str) -> Any:
+        """The bytes of a part, lifted out whatever their size."""
+        media = text(part.get("mime_type")) or "application/octet-stream"
+        try:
+            return self.teller.lift.blob(b64decode(content, validate=True), media)
+        except (binascii.Error, ValueError):
+            return self.lifted(content)
+
+
+_RESULTS = ("response", "result", "server_tool_call_response")
+
+
+def _stream(kind: str, chunk: Any) -> dict[str, Any]:
+    return {"type": "stream", "provider_type": kind, "chunk": chunk}
+
+
+def _digest(fact: Fact) -> str:
+    if isinstance(fact, Said):
+        return digest("Said", {"role": fact.role, "blocks": fact.blocks})
+    assert isinstance(fact, Called | Returned)
+    return digest(type(fact).__name__, {"call_id": fact.call_id})

@@ -1,0 +1,315 @@
+"""What the log events of agents mean that reach us by environment alone.
+
+Their numbers and booleans may be text; what they withhold is told as withheld.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from typing import Any
+
+from tracklog.formats.importers import count, seconds
+from tracklog.formats.importers.otlp.account import PRIVATE, Account
+from tracklog.formats.importers.otlp.genai import parse
+from tracklog.formats.importers.otlp.view import AGENTS, RUN_KEYS, text
+from tracklog.model.fact import Began, Called, Decided, Fact, Noted, Returned, Said, Spent
+
+Attrs = Mapping[str, Any]
+COMMON = (
+    *RUN_KEYS, *PRIVATE, "event.name", "event.timestamp", "event.sequence", "organization.id",
+    "prompt.id", "prompt_id",
+)  # fmt: skip  # one row
+"""What every event repeats."""
+GEMINI = "telemetry"
+"""The group of what its spans and its log events tell of the same spends."""
+
+
+class Heard:
+    """One event of an agent."""
+
+    def __init__(
+        self,
+        account: Account,
+        name: str,
+        attrs: Attrs,
+        at: str | None,
+        clock: str | None,
+        cause: str | None,
+    ) -> None:
+        self.account, self.name, self.attrs, self.at, self.clock = account, name, attrs, at, clock
+        self.cause = cause
+
+    def text(self, *keys: str) -> str | None:
+        return next((found for key in keys if (found := text(self.attrs.get(key)))), None)
+
+    def count(self, *keys: str) -> int | None:
+        found = (count(self.attrs.get(key)) for key in keys)
+        return next((each for each in found if each is not None), None)
+
+    def flag(self, key: str) -> bool | None:
+        said = self.attrs.get(key)
+        if isinstance(said, str):
+            return {"true": True, "false": False}.get(said.lower())
+        return said if isinstance(said, bool) else None
+
+    def rest(self, *used: str) -> dict[str, Any]:
+        return {
+            key: self.account.lifted(value)
+            for key, value in self.attrs.items()
+            if value is not None and key not in used and not key.startswith(COMMON)
+        }
+
+    def say(self, fact: Fact, *used: str) -> None:
+        extra = self.rest(*used) if used else None
+        self.account.say(fact, at=self.at, clock=self.clock, cause=self.cause, extra=extra)
+
+    @property
+    def seconds(self) -> float | None:
+        return seconds(self.attrs.get("duration_ms"), 1000)
+
+
+def tell_event(
+    account: Account,
+    name: str,
+    attrs: Attrs,
+    at: str | None,
+    cause: str | None,
+    clock: str | None = None,
+    *,
+    severe: bool = False,
+) -> bool:
+    """Tells what an agent's event means; False when it is no agent's, or an error not known."""
+    agent = next((each for each, (prefix, _) in AGENTS.items() if name.startswith(prefix)), None)
+    if agent is None:
+        return False
+    short = name.removeprefix(AGENTS[agent][0])
+    told = EVENTS.get(f"{agent} {short}") or EVENTS.get(short)
+    if told is None and severe:
+        return False
+    key = copied_key(name, attrs) if agent == "codex" else None
+    # A log and a trace copy of one event both arrive, and have one key.
+    if key is None or key not in account.past.records:
+        with account.under(key) if key else nullcontext():
+            (told or _noted_as(None))(Heard(account, name, attrs, at, clock, cause))
+    return True
+
+
+def copied_key(name: str, attrs: Attrs) -> str | None:
+    """What a log and a trace copy of one event have in common."""
+    conversation, time = attrs.get("conversation.id"), attrs.get("event.timestamp")
+    if not conversation or not time:
+        return None
+    return "/".join(str(each) for each in (conversation, name, time, attrs.get("call_id", "")))
+
+
+def _began(heard: Heard) -> None:
+    view = heard.account.view
+    software = view.software or {"name": "codex"}
+    version = heard.text("app.version")
+    fact = Began(
+        what="run",
+        model=heard.text("model", "slug"),
+        software={**software, "version": version} if version else software,
+        host=view.host,
+    )
+    heard.say(fact, "model", "app.version")
+
+
+def _prompted(heard: Heard) -> None:
+    _said(heard, "user", heard.text("prompt", "message", "text"), "prompt")
+
+
+def _responded(heard: Heard) -> None:
+    _said(heard, "assistant", heard.text("response", "text", "message", "content"), "response")
+
+
+def _said(heard: Heard, role: Any, words: str | None, used: str) -> None:
+    withheld = words is None or (words.startswith("<") and "REDACTED" in words)
+    withheld = withheld or words == "[REDACTED]"
+    blocks = () if withheld else ({"type": "text", "text": heard.account.lifted(words)},)
+    fact = Said(
+        role=role,
+        blocks=blocks,
+        model=heard.text("model"),
+        step=heard.text("prompt.id", "prompt_id"),
+    )
+    heard.say(fact, used, "model")
+
+
+def _claude_spent(heard: Heard) -> None:
+    given, cached, written = (
+        heard.count(key) for key in ("input_tokens", "cache_read_tokens", "cache_creation_tokens")
+    )
+    tokens = _tokens(
+        input_tokens=None if given is None else given + (cached or 0) + (written or 0),
+        cached_tokens=cached,
+        cache_write_tokens=written,
+        output_tokens=heard.count("output_tokens"),
+    )
+    cost = seconds(heard.attrs.get("cost_usd"))
+    _spent(heard, tokens, cost, "anthropic", heard.text("request_id", "message_id", "response_id"))
+
+
+def _codex_streamed(heard: Heard) -> None:
+    if heard.text("event.kind") != "response.completed":
+        heard.say(_noted(heard))
+        return
+    # `tool_token_count` is the total, whatever its name says.
+    tokens = _tokens(
+        input_tokens=heard.count("input_token_count"),
+        cached_tokens=heard.count("cached_token_count"),
+        cache_write_tokens=heard.count("cache_write_token_count"),
+        output_tokens=heard.count("output_token_count"),
+        reasoning_tokens=heard.count("reasoning_token_count"),
+        total_tokens=heard.count("tool_token_count"),
+    )
+    _spent(heard, tokens, None, None, heard.text("response_id", "request_id"))
+
+
+def _gemini_spent(heard: Heard) -> None:
+    thoughts, output = heard.count("thoughts_token_count"), heard.count("output_token_count")
+    tools, given = heard.count("tool_token_count"), heard.count("input_token_count")
+    tokens = _tokens(
+        input_tokens=None if given is None else given + (tools or 0),
+        cached_tokens=heard.count("cached_content_token_count"),
+        output_tokens=None if output is None else output + (thoughts or 0),
+        reasoning_tokens=thoughts,
+        total_tokens=heard.count("total_token_count"),
+    )
+    key = heard.text("response_id", "request_id") or gemini_key(heard.attrs)
+    _spent(heard, tokens, None, "gcp.gemini", key, GEMINI)
+
+
+def gemini_key(attrs: Attrs) -> str | None:
+    """What its own event and the GenAI event of one response have in common: the same moment."""
+    session, time = attrs.get("session.id"), attrs.get("event.timestamp")
+    return f"gemini/{session}/{time}" if session and time else None
+
+
+def _tokens(**counts: int | None) -> dict[str, int]:
+    return {key: value for key, value in counts.items() if value is not None}
+
+
+def _spent(
+    heard: Heard,
+    tokens: dict[str, int],
+    cost: float | None,
+    provider: str | None,
+    key: str | None,
+    group: str | None = None,
+) -> None:
+    account = heard.account
+    fact = Spent(
+        key=key or account.line_id(),
+        provider=heard.text("provider", "provider_name") or provider,
+        model=heard.text("model"),
+        usage=tokens or None,
+        cost_usd=cost,
+        calls=1,
+        group=group,
+        whole=group is not None,
+        step=heard.text("prompt.id", "prompt_id"),
+    )
+    heard.say(fact, "model", "cost_usd", *_COUNTS)
+
+
+_COUNTS = (
+    "input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens",
+    "input_token_count", "output_token_count", "cached_token_count", "reasoning_token_count",
+    "cache_write_token_count",
+    "tool_token_count", "thoughts_token_count", "cached_content_token_count", "total_token_count",
+)  # fmt: skip  # one row
+
+
+def _returned(heard: Heard) -> None:
+    """A tool was called and returned: one record tells both, at its own time."""
+    tool = heard.text("tool_name", "function_name", "name") or "unknown"
+    id = heard.text("tool_use_id", "call_id", "tool_call_id")
+    account = heard.account
+    given = next((heard.attrs[key] for key in _GIVEN if heard.attrs.get(key) is not None), None)
+    put = account.lifted(parse(given))
+    id = id or account.call_id(tool, put)
+    call = id or f"{account.raw[:16]}/0"
+    ok, step = heard.flag("success"), heard.text("prompt.id", "prompt_id")
+    called = Called(
+        tool=tool,
+        call_id=call,
+        input=put,
+        tool_server=heard.text("mcp_server", "mcp_server_name", "mcp_server_scope"),
+        synthetic_id=id is None,
+        step=step,
+    )
+    heard.say(called, *_GIVEN, "tool_name", "function_name", "success", "output", "error")
+    error = heard.attrs.get("error", heard.attrs.get("error.message"))
+    returned = Returned(
+        call_id=call,
+        tool=tool,
+        ok=ok,
+        output=account.lifted(parse(heard.attrs.get("output", heard.attrs.get("result")))),
+        error=error or None,
+        status=heard.text("status", "decision"),
+        seconds=heard.seconds,
+        synthetic_id=id is None,
+        step=step,
+    )
+    heard.say(returned)
+
+
+_GIVEN = ("tool_input", "arguments", "function_args", "tool_parameters", "args")
+
+
+def _decided(heard: Heard) -> None:
+    """A person, or a setting, let a tool be called or not."""
+    verdict = heard.text("decision") or "unknown"
+    fact = Decided(
+        verdict=verdict,
+        by=heard.text("source", "decision_source"),
+        about=heard.text("tool_use_id", "call_id"),
+        name=heard.text("tool_name", "function_name"),
+        step=heard.text("prompt.id", "prompt_id"),
+    )
+    heard.say(fact, "decision", "source", "tool_name")
+
+
+def _noted_as(label: str | None) -> Callable[[Heard], None]:
+    def note(heard: Heard) -> None:
+        heard.say(_noted(heard, label))
+
+    return note
+
+
+def _noted(heard: Heard, label: str | None = None) -> Noted:
+    data = heard.rest(*_ENDS)
+    ends: dict[str, Any] = {}
+    if label == "compaction":
+        ends = {"before": heard.count("tokens_before"), "after": heard.count("tokens_after")}
+    elif label == "mode-change":
+        ends = {"from": heard.text("from_mode", "from"), "to": heard.text("to_mode", "to", "mode")}
+    data = {**data, **{key: end for key, end in ends.items() if end is not None}}
+    return Noted(
+        label=label or heard.name,
+        kind=heard.name,
+        text=heard.text("error", "error.message", "message") if label else None,
+        data=data,
+    )
+
+
+_ENDS = ("tokens_before", "tokens_after", "from_mode", "to_mode")
+
+EVENTS: Mapping[str, Callable[[Heard], None]] = {
+    "codex conversation_starts": _began,
+    "user_prompt": _prompted,
+    "assistant_response": _responded,
+    "claude api_request": _claude_spent,
+    "codex sse_event": _codex_streamed,
+    "gemini api_response": _gemini_spent,
+    "tool_result": _returned,
+    "gemini tool_call": _returned,
+    "tool_decision": _decided,
+    "api_error": _noted_as("error"),
+    "api_refusal": _noted_as("refusal"),
+    "chat_compression": _noted_as("compaction"),
+    "compaction": _noted_as("compaction"),
+    "permission_mode_changed": _noted_as("mode-change"),
+    "codex turn_cost": _noted_as("totals"),
+}
+"""By event, for one agent or for all of them."""

@@ -1,0 +1,273 @@
+"""Reads the vocabularies of model calls: OpenTelemetry GenAI in three generations, OpenInference,
+and what else is met; the newest name first, whatever the schema's URL says.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from tracklog.formats.importers import count, seconds
+from tracklog.formats.importers.otlp.view import Attrs, text
+from tracklog.formats.importers.otlp.wire import DEEPEST
+
+INPUT = ("input.value", "traceloop.entity.input")
+OUTPUT = ("output.value", "traceloop.entity.output")
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "provider": ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system"),
+    "agent": ("gen_ai.agent.name", "agent.name", "gen_ai.agent.id"),
+    "workflow": ("gen_ai.workflow.name", "traceloop.workflow.name"),
+    "asked": (
+        "gen_ai.request.model",
+        "llm.request.model_name",
+        "llm.model_name",
+        "embedding.model_name",
+        "reranker.model_name",
+    ),
+    "answered": ("gen_ai.response.model", "llm.response.model_name"),
+    "response": ("gen_ai.response.id",),
+    "tool": ("gen_ai.tool.name", "tool.name"),
+    "call": ("gen_ai.tool.call.id", "gen_ai.tool.call_id", "tool.id", "tool_call.id"),
+    "arguments": ("gen_ai.tool.call.arguments", *INPUT, "tool.parameters"),
+    "result": ("gen_ai.tool.call.result", *OUTPUT),
+    "node": ("graph.node.name", "graph.node.id", "langgraph_node"),
+}
+"""What is read by the first name that is there."""
+
+USAGE: Mapping[str, tuple[str, ...]] = {
+    "input_tokens": (
+        "gen_ai.usage.input_tokens",
+        "gen_ai.usage.prompt_tokens",
+        "llm.token_count.prompt",
+    ),
+    "output_tokens": (
+        "gen_ai.usage.output_tokens",
+        "gen_ai.usage.completion_tokens",
+        "llm.token_count.completion",
+    ),
+    "cached_tokens": (
+        "gen_ai.usage.cache_read.input_tokens",
+        "gen_ai.usage.cache_read_input_tokens",
+        "llm.token_count.prompt_details.cache_read",
+    ),
+    "cache_write_tokens": (
+        "gen_ai.usage.cache_write.input_tokens",
+        "gen_ai.usage.cache_creation.input_tokens",
+        "gen_ai.usage.cache_creation_input_tokens",
+        "llm.token_count.prompt_details.cache_write",
+    ),
+    "reasoning_tokens": (
+        "gen_ai.usage.reasoning.output_tokens",
+        "llm.token_count.completion_details.reasoning",
+    ),
+    "total_tokens": ("llm.usage.total_tokens", "llm.token_count.total"),
+}
+
+PROVIDERS = {
+    "az.ai.inference": "azure.ai.inference",
+    "az.ai.openai": "azure.ai.openai",
+    "xai": "x_ai",
+}
+"""Names that were given up for others."""
+
+INFERENCE = ("chat", "generate_content", "text_completion")
+LOOKUPS = (
+    "embeddings", "retrieval", "rerank", "create_memory_store", "delete_memory_store",
+    "create_memory", "update_memory", "upsert_memory", "search_memory", "delete_memory",
+)  # fmt: skip  # one row
+"""Operations that are called and return, as tools do."""
+
+OPENINFERENCE = {
+    "LLM": "chat",
+    "EMBEDDING": "embeddings",
+    "RETRIEVER": "retrieval",
+    "RERANKER": "rerank",
+    "TOOL": "execute_tool",
+    "AGENT": "invoke_agent",
+    "EVALUATOR": "judge",
+    "GUARDRAIL": "judge",
+}
+OPERATIONS = {
+    "completion": "chat",
+    "llm_call": "chat",
+    "tool_call": "execute_tool",
+    "agent_call": "invoke_agent",
+}
+"""What some call an operation that has another name."""
+TRACELOOP = {"workflow": "invoke_workflow", "agent": "invoke_agent", "tool": "execute_tool"}
+
+GENERATIONS: Mapping[str, str] = {
+    **dict.fromkeys(("gen_ai.system", "gen_ai.usage.prompt_tokens",
+        "gen_ai.usage.completion_tokens", "gen_ai.prompt", "gen_ai.completion"), "A"),
+    "gen_ai.usage.cache_creation.input_tokens": "B",
+    **dict.fromkeys(("gen_ai.provider.name", "gen_ai.system_instructions", "gen_ai.input.messages",
+        "gen_ai.output.messages", "gen_ai.tool.call.arguments", "gen_ai.tool.call.result",
+        "gen_ai.tool.definitions", "gen_ai.usage.cache_read.input_tokens",
+        "gen_ai.usage.reasoning.output_tokens"), "B or C"),
+    **dict.fromkeys(("gen_ai.usage.cache_write.input_tokens", "gen_ai.retrieval.top_k",
+        "gen_ai.usage.text.input_tokens", "gen_ai.usage.image.input_tokens",
+        "gen_ai.usage.audio.input_tokens", "gen_ai.usage.video.input_tokens"), "C"),
+}  # fmt: skip  # a row each
+"""Which generation a name belongs to, where it does not belong to all."""
+
+
+def pick(attrs: Attrs, meaning: str) -> str | None:
+    """A text by the newest of its names."""
+    for name in NAMES[meaning]:
+        if name in attrs and (found := text(attrs[name])):
+            return found
+    return None
+
+
+def first(attrs: Attrs, meaning: str) -> Any:
+    """Any value by the newest of its names."""
+    return next((attrs[name] for name in NAMES[meaning] if attrs.get(name) is not None), None)
+
+
+def operation(attrs: Attrs) -> str | None:
+    """What a span does, in the words of GenAI; None when it is none of that."""
+    named = text(attrs.get("gen_ai.operation.name"))
+    if named:
+        return OPERATIONS.get(named, named)
+    kind = text(attrs.get("openinference.span.kind"))
+    if kind:
+        return OPENINFERENCE.get(kind.upper())
+    loop = text(attrs.get("traceloop.span.kind"))
+    if loop:
+        return TRACELOOP.get(loop)
+    if text(attrs.get("mcp.method.name")) and text(attrs.get("gen_ai.tool.name")):
+        return "execute_tool"
+    request = text(attrs.get("llm.request.type"))
+    if request in ("chat", "completion"):
+        return "chat" if request == "chat" else "text_completion"
+    if pick(attrs, "provider") and (pick(attrs, "asked") or pick(attrs, "answered")):
+        return "chat"
+    return None
+
+
+def is_chain(attrs: Attrs) -> bool:
+    """Whether a span stands for all that was done, not for one thing in it."""
+    return text(attrs.get("openinference.span.kind")) == "CHAIN"
+
+
+def generation(attrs: Attrs, events: Iterable[str] = ()) -> str | None:
+    """Which generation of the conventions this is: A, B, C, mixed; None where nothing tells."""
+    found = {GENERATIONS[name] for name in GENERATIONS.keys() & attrs.keys()}
+    if attrs.has("gen_ai.prompt.") or attrs.has("gen_ai.completion."):
+        found.add("A")
+    if any(is_old_event(name) for name in events):
+        found.add("A")
+    named = str(attrs.get("gen_ai.operation.name"))
+    if named == "plan" or "memory" in named:
+        found.add("C")
+    if "B or C" in found:
+        found.remove("B or C")
+        found |= {"B"} if not found & {"B", "C"} else set()
+    if len(found) > 1:
+        return "mixed"
+    if not found and (attrs.has("openinference.") or attrs.has("llm.")):
+        return "openinference"
+    return next(iter(found), None)
+
+
+def is_old_event(name: str) -> bool:
+    """Whether an event tells what was said, as generation A has it."""
+    return name in OLD_EVENTS or name.startswith("gen_ai.content.")
+
+
+OLD_EVENTS = {
+    "gen_ai.system.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+    "gen_ai.choice": "assistant",
+}
+"""The events of generation A, and whose words they are."""
+
+
+def provider(attrs: Attrs) -> str | None:
+    found = pick(attrs, "provider")
+    return PROVIDERS.get(found, found) if found else None
+
+
+@dataclass(slots=True)
+class Usage:
+    """What a model call took."""
+
+    tokens: dict[str, int] = field(default_factory=dict)
+    cost: float | None = None
+    forgot: str = ""
+    """What the producer left out of the input, if it did."""
+
+    def __bool__(self) -> bool:
+        return bool(self.tokens) or self.cost is not None
+
+
+_COUNTED = {name: key for key, names in USAGE.items() for name in names}
+_NEWEST = {name: place for place, name in enumerate(_COUNTED)}
+
+
+def usage(attrs: Attrs) -> Usage:
+    """Tokens in our keys; the input includes what was cached, the output what was reasoned."""
+    found: dict[str, int] = {}
+    for name in sorted(_COUNTED.keys() & attrs.keys(), key=_NEWEST.__getitem__):
+        amount = None if _COUNTED[name] in found else count(attrs[name])
+        if amount is not None:
+            found[_COUNTED[name]] = amount
+    forgot = ""
+    given = found.get("input_tokens")
+    cached = found.get("cached_tokens", 0) + found.get("cache_write_tokens", 0)
+    if given is not None and cached > given:
+        forgot = f"{cached} cached tokens are more than the {given} of the input"
+        found["input_tokens"] = given + cached
+        found.pop("total_tokens", None)
+    cost = seconds(attrs.get("llm.cost.total"))
+    return Usage(found, cost, forgot)
+
+
+def finish_reasons(attrs: Attrs) -> list[str]:
+    given = parse(attrs.get("gen_ai.response.finish_reasons", attrs.get("llm.finish_reason")))
+    return [finish(each) for each in (given if isinstance(given, list) else [given]) if text(each)]
+
+
+def finish(reason: str) -> str:
+    """Why a model stopped, in the word of the newest generation."""
+    return "tool_call" if reason == "tool_calls" else reason
+
+
+def loads(text: str) -> Any:
+    """JSON in a text; what goes too deep to be written again is refused as what is none."""
+    value = orjson.loads(text)
+    if text.count("[") + text.count("{") >= DEEPEST and _is_deep(value):
+        raise ValueError
+    return value
+
+
+def _is_deep(value: Any) -> bool:
+    level, deep = [value], 0
+    while level and deep <= DEEPEST:
+        deep += 1
+        below: list[Any] = []
+        for each in level:
+            if isinstance(each, dict):
+                below += each.values()
+            elif isinstance(each, list):
+                below += each
+        level = below
+    return deep > DEEPEST
+
+
+def parse(value: Any) -> Any:
+    """A text that is JSON, as the value it says; anything else as it is."""
+    if is_json(value):
+        try:
+            return loads(value)
+        except ValueError:
+            pass
+    return value
+
+
+def is_json(value: Any) -> bool:
+    """Whether a value is meant as JSON: a text that begins so."""
+    return isinstance(value, str) and value.startswith(("[", "{"))

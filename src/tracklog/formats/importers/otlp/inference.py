@@ -1,0 +1,175 @@
+"""What a model call tells: what a model was given, what it said, what it took."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tracklog.formats.importers.otlp import genai, messages
+from tracklog.formats.importers.otlp.account import Account, Used
+from tracklog.formats.importers.otlp.agents import GEMINI, gemini_key
+from tracklog.formats.importers.otlp.view import RUN_KEYS, Attrs, Span, text
+from tracklog.model.fact import Noted, Said, Spent
+
+KEYS = Used(frozenset(RUN_KEYS))
+PAYLOAD = Used(frozenset((*genai.INPUT, *genai.OUTPUT)))
+USED = KEYS | Used(
+    frozenset((
+        "gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions",
+        "gen_ai.operation.name", "gen_ai.response.id", "gen_ai.response.finish_reasons",
+        "gen_ai.agent.name", *(name for names in genai.USAGE.values() for name in names),
+    )),
+    (
+        "gen_ai.prompt.", "gen_ai.completion.", "llm.input_messages.", "llm.output_messages.",
+        "evaluations.", "annotations.", "trace.evaluations.", "trace.annotations.",
+        "session.evaluations.", "session.annotations.",
+    ),
+)  # fmt: skip  # two rows
+"""What any line tells that is made of a span."""
+CALL = USED | PAYLOAD
+EVENT = CALL | Used(frozenset(), ("event.",))
+
+
+DETAILS = "gen_ai.client.inference.operation.details"
+"""The event that tells the whole of a model call."""
+
+
+def tell_inference(account: Account, span: Span) -> None:
+    """A model was called: what it was given, what it said, what it took."""
+    if span.pending:
+        return
+    start, end = span.began, span.ended
+    attrs = _whole(span)
+    talk = heard_in(span, attrs)
+    talk.input = talk.input or messages.payload(attrs, genai.INPUT, "user")
+    talk.output = talk.output or messages.payload(attrs, genai.OUTPUT, "assistant")
+    key = genai.pick(attrs, "response") or span.record
+    asked, answered = genai.pick(attrs, "asked"), genai.pick(attrs, "answered")
+    reasons = genai.finish_reasons(attrs)
+    account.again(talk.system, start, "system")
+    last = account.input(talk.input, start)
+    # What else is known of the request stands with the spend, or with the answer where none is told.
+    took, rest = genai.usage(attrs), account.rest(CALL)
+    extra = None if took else rest
+    if talk.output:
+        account.output(talk.output, key, end, last, answered or asked, reasons, extra=extra)
+    else:
+        # Most producers withhold what was said; that something was is told all the same.
+        reason = reasons[0] if reasons else None
+        said = Said(role="assistant", blocks=(), model=answered or asked, stop_reason=reason)
+        told = not account.is_answered(key) and span.tool != "gemini"
+        account.say(said, at=end, told=told, known=not span.failed, extra=extra)
+    _spent(account, span, attrs, took, rest)
+    if span.failed:
+        fact = Noted(label="error", kind=span.name, text=span.status_message, data=error_of(span))
+        account.say(fact, at=end, cause=span.record)
+    cut_short(account, talk.cut, end)
+
+
+def _whole(span: Span) -> Attrs:
+    """The attributes of a call; an event in it that tells them once more fills holes."""
+    found = [each.attrs for each in span.happenings if each.name == DETAILS]
+    return Attrs({**found[-1], **span.attrs}) if found else span.attrs
+
+
+def heard_in(span: Span, attrs: Attrs) -> messages.Talk:
+    """What was said in a span, by its attributes or by events of generation A."""
+    talk = messages.talk(attrs)
+    for each in span.happenings:
+        if each.name in genai.OLD_EVENTS:
+            message = messages.old_message(each.name, each.attrs, None, talk.cut)
+            if message is not None:
+                (talk.output if each.name == "gen_ai.choice" else talk.input).append(message)
+        elif genai.is_old_event(each.name):
+            more = messages.talk(each.attrs)
+            talk.input += more.input if not talk.input else []
+            talk.output += more.output if not talk.output else []
+            talk.cut += more.cut
+    return talk
+
+
+def tell_details(account: Account, attrs: Attrs, at: str | None, clock: str | None = None) -> None:
+    """The whole of a model call, told as an event."""
+    talk = messages.talk(attrs)
+    key = genai.pick(attrs, "response") or account.answer()
+    asked, answered = genai.pick(attrs, "asked"), genai.pick(attrs, "answered")
+    account.again(talk.system, at, "system")
+    last = account.input(talk.input, at)
+    reasons = genai.finish_reasons(attrs)
+    account.output(talk.output, key, at, last, answered or asked, reasons, clock)
+    gemini = account.view.tool == "gemini"
+    spent(
+        account,
+        attrs,
+        genai.usage(attrs),
+        (gemini_key(attrs) if gemini else None) or key,
+        at=at,
+        clock=clock,
+        extra=account.rest(EVENT, attrs),
+        group=GEMINI if gemini else None,
+        whole=gemini,
+    )
+    cut_short(account, talk.cut, at)
+
+
+def spent_in(account: Account, span: Span) -> None:
+    """What a span says that it took."""
+    took, rest = genai.usage(span.attrs), account.rest(CALL)
+    _spent(account, span, span.attrs, took, rest)
+
+
+def _spent(
+    account: Account, span: Span, attrs: Attrs, took: genai.Usage, rest: dict[str, Any]
+) -> None:
+    # The log events of this agent tell the same spends, and more exactly: where they are heard,
+    # they stand for all that its spans tell.
+    group = GEMINI if span.tool == "gemini" else None
+    key = genai.pick(attrs, "response") or span.record
+    spent(account, attrs, took, key, at=span.ended, group=group, extra=rest)
+
+
+def spent(
+    account: Account,
+    attrs: Attrs,
+    took: genai.Usage,
+    key: str,
+    *,
+    at: str | None,
+    extra: dict[str, Any],
+    clock: str | None = None,
+    group: str | None = None,
+    whole: bool = False,
+) -> None:
+    """What a model call took, and what else is known of the request."""
+    fact = Spent(
+        key=key,
+        group=group,
+        whole=whole,
+        provider=genai.provider(attrs),
+        model=genai.pick(attrs, "answered") or genai.pick(attrs, "asked"),
+        usage=took.tokens or None,
+        cost_usd=took.cost,
+        calls=1,
+    )
+    account.say(fact, at=at, clock=clock, known=bool(took), extra=extra)
+    if took.forgot:
+        account.find("cache-not-in-input", f"{took.forgot}; they were added to it", at)
+
+
+def cut_short(account: Account, names: Iterable[str], at: str | None) -> None:
+    """Tells of attributes whose JSON a limit cut."""
+    for name in names:
+        words = f"{name} is no whole JSON: a limit cut it"
+        account.find("cut-attribute", words, at, attribute=name)
+
+
+def error_of(span: Span) -> dict[str, Any]:
+    """What went wrong: the type, and the exception that was told last."""
+    raised: Mapping[str, Any] = {}
+    for each in span.happenings:
+        if each.name in ("exception", "gen_ai.client.operation.exception"):
+            raised = each.attrs
+    found = {
+        "type": text(span.attrs.get("error.type")) or text(raised.get("exception.type")),
+        "message": text(raised.get("exception.message")) or text(span.status_message),
+        "stacktrace": text(raised.get("exception.stacktrace")),
+    }
+    return {key: value for key, value in found.items() if value is not None}

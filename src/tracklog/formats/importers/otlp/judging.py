@@ -1,0 +1,82 @@
+"""What somebody judged: a guardrail, an evaluator, a person who annotates."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tracklog.formats.importers import seconds
+from tracklog.formats.importers.otlp import genai, messages
+from tracklog.formats.importers.otlp.account import Account, Used
+from tracklog.formats.importers.otlp.inference import USED
+from tracklog.formats.importers.otlp.view import Span, text
+from tracklog.model.fact import Decided, Noted
+
+VERDICT = USED | Used(frozenset({"output.value"}))
+
+
+def judged(account: Account, span: Span, at: str | None) -> None:
+    """A guardrail or an evaluator gave its verdict."""
+    verdict = account.lifted(genai.parse(span.attrs.get("output.value")))
+    extra = account.rest(VERDICT)
+    fact = Decided(verdict=verdict, by=span.name or None, name=span.name or None, about=span.cause)
+    if verdict is None:
+        account.say(Noted(label="judge", kind=span.name, data=extra), at=at)
+    else:
+        account.say(fact, at=at, extra=extra)
+
+
+def decided(
+    account: Account,
+    attrs: Mapping[str, Any],
+    about: str | None,
+    at: str | None,
+    clock: str | None = None,
+) -> None:
+    """An evaluation's result."""
+    score = _number(attrs.get("gen_ai.evaluation.score.value"))
+    label = attrs.get("gen_ai.evaluation.score.label")
+    name = text(attrs.get("gen_ai.evaluation.name"))
+    if score is None and label is None:
+        account.say(Noted(label="evaluation", kind=name, data=dict(attrs)), at=at, clock=clock)
+        return
+    fact = Decided(
+        verdict=label,
+        score=score,
+        name=name,
+        reason=text(attrs.get("gen_ai.evaluation.explanation")),
+        about=text(attrs.get("gen_ai.response.id")) or about,
+    )
+    account.say(fact, at=at, clock=clock)
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, str):
+        return seconds(value)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def evaluated(account: Account, span: Span, at: str | None) -> None:
+    """Annotations and evaluations of OpenInference, on a span, its trace or its conversation."""
+    if ".annotation." not in span.attrs.names and ".evaluation." not in span.attrs.names:
+        return
+    for prefix in ("", "trace.", "session."):
+        for word in ("annotation", "evaluation"):
+            rows = messages.nested(span.attrs, f"{prefix}{word}s")
+            for row in rows if isinstance(rows, list) else []:
+                found = row.get(word) if isinstance(row, dict) else None
+                if not isinstance(found, dict):
+                    continue
+                score = _number(found.get("score"))
+                if found.get("label") is None and score is None:
+                    # It is kept, though nothing is decided by it.
+                    note = Noted(label=word, kind=text(found.get("name")), data=found)
+                    account.say(note, at=at)
+                    continue
+                fact = Decided(
+                    verdict=found.get("label"),
+                    score=score,
+                    name=text(found.get("name")),
+                    reason=text(found.get("explanation")),
+                    by=text(found.get("annotator_kind")) or text(found.get("identifier")),
+                    about=span.record if not prefix else None,
+                )
+                account.say(fact, at=at)

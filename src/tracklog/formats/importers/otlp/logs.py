@@ -1,0 +1,82 @@
+"""What a log record tells: an event of an agent or of a model call, or what somebody noted."""
+
+from typing import Any
+
+from tracklog.formats.importers.otlp import genai, messages
+from tracklog.formats.importers.otlp.account import Account
+from tracklog.formats.importers.otlp.agents import copied_key, tell_event
+from tracklog.formats.importers.otlp.inference import DETAILS, KEYS, cut_short, tell_details
+from tracklog.formats.importers.otlp.judging import decided
+from tracklog.formats.importers.otlp.spans import tell_dropped
+from tracklog.formats.importers.otlp.view import Attrs, Log, text
+from tracklog.formats.importers.otlp.wire import not_numbers
+from tracklog.model.fact import Noted
+
+ERROR = 17
+"""The severity from which on a record tells of an error."""
+RAISED = ("exception.type", "exception.message", "exception.stacktrace")
+
+
+def record_of(log: Log) -> str | None:
+    """The record's own key at its source, where it has one."""
+    if log.tool == "codex":
+        return copied_key(log.name, log.attrs)
+    sequence = log.attrs.get("event.sequence")
+    session = log.attrs.get("session.id")
+    if log.tool == "claude" and session and sequence is not None:
+        return f"{session}/{sequence}"
+    return None
+
+
+def tell_log(account: Account, log: Log) -> None:
+    """Tells of a log record."""
+    attrs = log.attrs
+    agent = genai.pick(attrs, "agent") or log.service
+    account.name(agent, genai.pick(attrs, "node"))
+    if log.name in genai.OLD_EVENTS:
+        _old(account, log)
+    elif log.name == DETAILS:
+        whole = Attrs({**(log.body if isinstance(log.body, dict) else {}), **attrs})
+        tell_details(account, whole, log.at, log.clock)
+    elif log.name == "gen_ai.evaluation.result":
+        decided(account, attrs, log.cause, log.at, log.clock)
+    elif log.name == "gen_ai.client.operation.exception":
+        account.say(_noted(account, log, "error"), at=log.at, clock=log.clock)
+    elif not tell_event(
+        account, log.name, attrs, log.at, log.cause, log.clock, severe=log.severity >= ERROR
+    ):
+        label = "error" if log.severity >= ERROR else log.name or "log"
+        account.say(_noted(account, log, label), at=log.at, clock=log.clock)
+    tell_dropped(account, log.at)
+    if not_numbers(account.content):
+        account.find("not-a-number", "a number that JSON has none for is kept as its name", log.at)
+
+
+def _noted(account: Account, log: Log, label: str) -> Noted:
+    """Kept under its own name, with all it says."""
+    attributes = account.rest(KEYS)
+    data: dict[str, Any] = {key: attributes.pop(key) for key in RAISED if key in attributes}
+    if log.body is not None:
+        data["body"] = account.lifted(log.body)
+    if attributes:
+        data["attributes"] = attributes
+    if severity := text(log.item.body.get("severityText")):
+        data["severity"] = severity
+    words = text(log.attrs.get("exception.message")) or text(log.body)
+    kind = log.name or text(log.attrs.get("exception.type"))
+    return Noted(label=label, kind=kind, text=words[:10_000] if words else None, data=data)
+
+
+def _old(account: Account, log: Log) -> None:
+    """One message of generation A; all of a history are told again with every call."""
+    cut: list[str] = []
+    message = messages.old_message(log.name, log.attrs, log.body, cut)
+    if message is None:
+        account.say(_noted(account, log, log.name), at=log.at, clock=log.clock)
+    elif log.name == "gen_ai.choice":
+        index = log.body.get("index") if isinstance(log.body, dict) else None
+        key = log.cause or account.raw[:32]
+        account.output([message], f"{key}/{index}" if index else key, log.at, clock=log.clock)
+    else:
+        account.again([message], log.at, genai.OLD_EVENTS[log.name], log.clock)
+    cut_short(account, cut, log.at)

@@ -1,0 +1,235 @@
+"""Reads OTLP requests in protobuf."""
+
+import struct
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from tracklog.formats.importers.otlp.shape import (
+    DEEPEST,
+    ITEMS,
+    KEYS,
+    SHAPES,
+    BadItem,
+    Item,
+    Message,
+    Refused,
+    Signal,
+    Undecodable,
+    checked,
+    double,
+    too_deep,
+)
+
+
+def from_protobuf(signal: Signal, body: bytes) -> Iterator[Item | Refused]:
+    """The items of a request; raises `Undecodable` where the envelope around them is broken."""
+    outer, inner, last = KEYS[signal]
+    shape = _SHAPES[ITEMS[signal]]
+    for i, one in enumerate(_pieces(body, 1)):
+        resource = _envelope(one, "resource", "Resource")
+        for j, group in enumerate(_pieces(one, 2)):
+            scope = _envelope(group, "scope", "Scope")
+            for k, piece in enumerate(_pieces(group, 2)):
+                pointer = f"/{outer}/{i}/{inner}/{j}/{last}/{k}"
+                try:
+                    found = _read(shape, piece, 0, len(piece), {})
+                    yield Item(signal, pointer, resource, scope, checked(signal, found))
+                except BadItem as bad:
+                    yield Refused(pointer + bad.pointer, bad.message, bad.hint)
+
+
+def metrics_of(body: bytes) -> Message:
+    """The points of a request for metrics, empty each; raises `Undecodable`."""
+    try:
+        return _read(_SHAPES["Metrics"], body, 0, len(body), {})
+    except BadItem as bad:
+        raise Undecodable(bad.message) from None
+
+
+def _pieces(data: bytes, number: int) -> list[bytes]:
+    """The messages of one field, each as it was sent."""
+    wanted = _Shape({number << 3 | 2: _Field("pieces", many=True, read=bytes)})
+    try:
+        found = _read(wanted, data, 0, len(data), {})
+    except BadItem as bad:
+        raise Undecodable(bad.message) from None
+    pieces: list[bytes] = found.get("pieces", [])
+    return pieces
+
+
+def _envelope(data: bytes, key: str, shape: str) -> Message:
+    """What stands around the items: the resource or the scope, and the URL of its schema."""
+    found: Message = {}
+    try:
+        merged: Message = {}
+        for piece in _pieces(data, 1):
+            _read(_SHAPES[shape], piece, 0, len(piece), merged)
+        if merged:
+            found[key] = merged
+        for piece in _pieces(data, 3):
+            if url := _text(piece):
+                found["schemaUrl"] = url
+    except BadItem as bad:
+        raise Undecodable(f"{key}: {bad.message}") from None
+    return found
+
+
+class _Shape(dict[int, "_Field"]):
+    """The fields of a message by their tags: number and wire type as they stand on the wire."""
+
+    is_any = False
+    """One of its fields at a time: the last one wins."""
+
+
+class _Field(NamedTuple):
+    key: str
+    many: bool
+    read: Callable[[bytes], Any]
+    """From its bytes to what stands in the plain shape."""
+    message: _Shape | None = None
+
+
+_SHORT = 80  # bytes of an attribute
+_TORN = ("it ends in the middle of a field", "send it again, whole")
+
+
+def _read(shape: _Shape, data: bytes, at: int, end: int, found: Message, depth: int = 0) -> Message:
+    """The message between two places, merged into what was found of it before."""
+    is_any = shape.is_any
+    if is_any and (depth := depth + 1) > DEEPEST:
+        raise too_deep()
+    while at < end:
+        # Every attribute passes here twice, so what is short is read in place.
+        tag = data[at]
+        at += 1
+        if tag > 127:
+            tag, at = _varint(data, at - 1, end)
+        wire = tag & 7
+        if wire == 2:
+            size = data[at] if at < end else 128
+            at += 1
+            if size > 127:
+                size, at = _varint(data, at - 1, end)
+        else:
+            size = _width(data, wire, at, end)
+        stop = at + size
+        if stop > end:
+            raise BadItem("", *_TORN)
+        field = shape.get(tag)
+        if field is None:
+            if not 7 < tag < 1 << 32:
+                raise BadItem("", f"{tag >> 3} is no number of a field", "this is no protobuf")
+            at = stop
+            continue
+        key, many, read, message = field
+        if message is _PAIR and size < _SHORT and not depth:
+            part = _pair(data[at:stop])
+        elif message is not None:
+            before = {} if many or key not in found else found[key]
+            part = _read(message, data, at, stop, before, depth)
+        else:
+            part = read(data[at:stop])
+        at = stop
+        if many:
+            if key in found:
+                found[key].append(part)
+            else:
+                found[key] = [part]
+        elif is_any:
+            found.clear()
+            found[key] = part
+        elif part:
+            found[key] = part
+        else:
+            found.pop(key, None)  # a default says nothing
+    return found
+
+
+@lru_cache(4096)
+def _pair(data: bytes) -> Message:
+    """A short attribute: most of them are the same on many spans, and are read once."""
+    return _read(_PAIR, data, 0, len(data), {})
+
+
+def _width(data: bytes, wire: int, at: int, end: int) -> int:
+    """How many bytes a number takes."""
+    match wire:
+        case 0:
+            return _varint(data, at, end)[1] - at
+        case 1:
+            return 8
+        case 5:
+            return 4
+    raise BadItem("", f"wire type {wire} is not known here", "groups are not taken")
+
+
+def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if at >= end:
+            raise BadItem("", *_TORN)
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFFFFFFFFFFFFFF, at
+        shift += 7
+        if shift > 63:
+            raise BadItem("", "a varint of more than ten bytes", "this is no protobuf")
+
+
+def _text(value: bytes) -> str:
+    try:
+        return str(value, "utf-8")
+    except UnicodeDecodeError:
+        raise BadItem("", "a text that is no UTF-8", "send text as UTF-8") from None
+
+
+def _number(value: bytes) -> int:
+    return value[0] if len(value) == 1 else _varint(value, 0, len(value))[0]
+
+
+def _signed(value: bytes) -> str:
+    found = _number(value)
+    return str(found - (1 << 64) if found >> 63 else found)
+
+
+def _enum(value: bytes) -> int:
+    low = _number(value) & 0xFFFFFFFF
+    return low - (1 << 32) if low >> 31 else low
+
+
+def _time(value: bytes) -> str:
+    found = int.from_bytes(value, "little")
+    return str(found) if found else ""
+
+
+_KINDS: dict[str, tuple[int, Callable[[bytes], Any]]] = {
+    "string": (2, _text),
+    "id": (2, bytes.hex),
+    "bytes": (2, lambda value: b64encode(value).decode()),
+    "bool": (0, lambda value: bool(_number(value))),
+    "int64": (0, _signed),
+    "uint32": (0, lambda value: _number(value) & 0xFFFFFFFF),
+    "enum": (0, _enum),
+    "fixed64": (1, _time),
+    "fixed32": (5, lambda value: int.from_bytes(value, "little")),
+    "double": (1, lambda value: double(struct.unpack("<d", value)[0])),
+}
+"""The wire type of each kind of scalar, and how it is read."""
+
+
+def _shaped() -> dict[str, _Shape]:
+    shapes = {name: _Shape() for name in SHAPES}
+    shapes["AnyValue"].is_any = True
+    for name, fields in SHAPES.items():
+        for number, (key, kind, many) in fields.items():
+            wire, read = _KINDS.get(kind, (2, bytes))
+            shapes[name][number << 3 | wire] = _Field(key, many, read, shapes.get(kind))
+    return shapes
+
+
+_SHAPES = _shaped()
+_PAIR = _SHAPES["KeyValue"]

@@ -1,0 +1,322 @@
+"""What a span tells: a run, an agent or a step that began and ended, a model or a tool that was called."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tracklog.formats.importers.otlp import genai, messages
+from tracklog.formats.importers.otlp.account import Account, Used
+from tracklog.formats.importers.otlp.agents import tell_event
+from tracklog.formats.importers.otlp.inference import (
+    CALL,
+    DETAILS,
+    KEYS,
+    USED,
+    cut_short,
+    error_of,
+    heard_in,
+    spent_in,
+    tell_details,
+    tell_inference,
+)
+from tracklog.formats.importers.otlp.judging import decided, evaluated, judged
+from tracklog.formats.importers.otlp.memory import Memory
+from tracklog.formats.importers.otlp.ours import facts_in, tell_ours
+from tracklog.formats.importers.otlp.view import Happening, Span, text
+from tracklog.formats.importers.otlp.wire import attributes, not_numbers
+from tracklog.model.fact import Began, Called, Ended, Linked, LinkKind, Noted, Returned, What
+
+TOOL = CALL | Used(frozenset({"gen_ai.tool.name", "gen_ai.tool.call_id"}), ("gen_ai.tool.call.",))
+CALLS = frozenset(("execute_tool", "judge", "create_agent", *genai.INFERENCE, *genai.LOOKUPS))
+"""What is done within a step, and is none itself."""
+LINKS: tuple[LinkKind, ...] = ("sub-run", "fork", "resume", "branch", "related")
+
+
+def tell_span(account: Account, span: Span, *, nested: bool) -> str | None:
+    """Tells of a span; the tool call that it is, if it is one.
+
+    `nested`: it stands below others of its run, so it is not the run itself.
+    """
+    if (facts := facts_in(span)) is not None:
+        return tell_ours(account, span, facts)
+    does = genai.operation(span.attrs)
+    start, end = span.began, span.ended
+    what = _what(span, does, nested=nested)
+    agent = genai.pick(span.attrs, "agent") or _named(span, "invoke_agent")
+    step = genai.pick(span.attrs, "node")
+    if span.pending and what is None and does not in ("execute_tool", *genai.LOOKUPS):
+        what = "step"
+    if what == "agent":
+        agent = agent or span.name or None
+    if what == "step":
+        step = step or span.name or "span"
+    account.name(agent or span.service, step)
+    if what is not None:
+        _began(account, span, does, what, start, extra={} if does in CALLS else account.rest(USED))
+    call = None
+    match does:
+        case "chat" | "generate_content" | "text_completion":
+            tell_inference(account, span)
+        case "execute_tool":
+            call = _executed(account, span, start, end, genai.pick(span.attrs, "tool"))
+        case _ if does in genai.LOOKUPS:
+            call = _executed(account, span, start, end, does)
+            if not span.pending:
+                spent_in(account, span)
+        case "judge":
+            judged(account, span, end or start)
+        case "create_agent":
+            data = account.rest(KEYS)
+            account.say(Noted(label="create_agent", kind=span.name, data=data), at=start)
+        case _:
+            _repeated(account, span, start, end)
+    if what is not None and not span.pending:
+        _ended(account, span, what, end)
+    _happened(account, span, does, what)
+    evaluated(account, span, end or start)
+    _linked(account, span, start)
+    _found(account, span, start)
+    return call
+
+
+def _what(span: Span, does: str | None, *, nested: bool) -> What | None:
+    """What began and ended with it; None when it is a call within something else."""
+    if does == "invoke_agent":
+        return "agent" if nested else "run"
+    if does == "invoke_workflow":
+        return "step" if nested else "run"
+    # A trace ends with its root; a conversation goes on after a request of it has.
+    if not span.parent and (not span.keys or genai.is_chain(span.attrs)):
+        return "run"
+    return None if does in CALLS else "step"
+
+
+def _named(span: Span, prefix: str) -> str | None:
+    """What the name of a span says behind its operation."""
+    head, _, rest = span.name.partition(" ")
+    return rest or None if head == prefix else None
+
+
+def _began(
+    account: Account,
+    span: Span,
+    does: str | None,
+    what: What,
+    at: str | None,
+    extra: dict[str, Any],
+) -> None:
+    task = None
+    if does in ("invoke_agent", "invoke_workflow"):
+        task = _task(span)
+    fact = Began(
+        what=what,
+        task=task,
+        model=genai.pick(span.attrs, "asked"),
+        software=span.software,
+        host=span.host,
+    )
+    account.say(fact, at=at, extra=extra)
+    if what == "run":
+        title = Noted(label="title", kind="span", text=span.name)
+        names = not span.keys or does in ("invoke_agent", "invoke_workflow")
+        told = account.past.is_new("title span")
+        known = names and bool(span.name) and task is None
+        account.say(title, at=at, known=known, told=told)
+
+
+def _task(span: Span) -> str | None:
+    """What an agent was asked: the last words of its user."""
+    asked = messages.talk(span.attrs).input or messages.payload(span.attrs, genai.INPUT, "user")
+    for message in reversed(asked):
+        if message.role in ("user", "human"):
+            said = [part.get("content") for part in message.parts if isinstance(part, dict)
+                    and part.get("type") == "text"]  # fmt: skip
+            words = "\n".join(each for each in said if isinstance(each, str))
+            return words[:10_000] or None
+    return None
+
+
+def _ended(account: Account, span: Span, what: What, at: str | None) -> None:
+    fact = Ended(
+        what=what,
+        passed=_passed(span),
+        error=account.lifted(error_of(span)) if span.failed else None,
+        reason=text(span.status_message),
+        seconds=span.seconds,
+    )
+    account.say(fact, at=at)
+
+
+def _passed(span: Span) -> bool | None:
+    return False if span.failed else True if span.succeeded else None
+
+
+def _totals(account: Account, span: Span, at: str | None) -> None:
+    """What an agent or a workflow took with all below it: told, and never added."""
+    tokens = genai.usage(span.attrs).tokens
+    account.say(
+        Noted(label="totals", kind=genai.operation(span.attrs) or span.name, data=tokens),
+        at=at,
+        known=bool(tokens),
+    )
+    if not tokens or span.parent:
+        return
+    heard = account.past.total(span.trace)
+    told = (tokens.get("input_tokens", 0), tokens.get("output_tokens", 0))
+    if any(heard) and heard != told:
+        words = f"{span.name} tells {told[0]} and {told[1]} tokens in and out, its calls {heard[0]} and {heard[1]}"
+        data = {"name": "totals-differ", "told": list(told), "heard": list(heard)}
+        account.aside(Noted(label="finding", kind="totals-differ", text=words, data=data), at=at)
+
+
+def _executed(
+    account: Account, span: Span, start: str | None, end: str | None, tool: str | None
+) -> str:
+    """A tool was called at the span's start, and returned at its end."""
+    attrs = span.attrs
+    given = genai.first(attrs, "arguments")
+    result = genai.first(attrs, "result")
+    name = tool or text(attrs.get("traceloop.entity.name")) or _named(span, "execute_tool")
+    server = attrs.get("mcp.server.name", attrs.get("server.address"))
+    tool, put = name or span.name or "unknown", account.lifted(genai.parse(given))
+    both_ends = _mcp_call(attrs)
+    call = genai.pick(attrs, "call") or both_ends
+    call = call or account.call_id(tool, put) or span.record
+    called = Called(
+        tool=tool,
+        call_id=call,
+        input=put,
+        tool_server=text(server) if "mcp.method.name" in attrs else None,
+    )
+    told = both_ends is None or account.is_new_call(called)
+    account.say(called, at=start, extra=account.rest(TOOL), told=told)
+    if genai.is_json(put):
+        cut_short(account, ["gen_ai.tool.call.arguments"], start)
+    if span.pending:
+        return call
+    returned = Returned(
+        call_id=call,
+        tool=called.tool,
+        ok=not span.failed,
+        output=account.lifted(genai.parse(result)),
+        error=account.lifted(error_of(span)) if span.failed else None,
+        seconds=span.seconds,
+    )
+    account.say(returned, at=end, told=both_ends is None or account.is_new_call(returned))
+    return call
+
+
+def _mcp_call(attrs: Mapping[str, Any]) -> str | None:
+    """What both ends of a call over MCP know it by."""
+    session, request = attrs.get("mcp.session.id"), attrs.get("jsonrpc.request.id")
+    return f"mcp/{session}/{request}" if session and request not in (None, "") else None
+
+
+def _repeated(account: Account, span: Span, start: str | None, end: str | None) -> None:
+    """An agent or a workflow tells the words of its model calls once more, and their sum."""
+    if span.pending:
+        return
+    talk = heard_in(span, span.attrs)
+    account.again([*talk.system, *talk.input], start, "user")
+    account.again(talk.output, end, "assistant")
+    _totals(account, span, end)
+    cut_short(account, talk.cut, end)
+
+
+def _happened(account: Account, span: Span, does: str | None, what: What | None) -> None:
+    """What was told while it was open."""
+    for each in span.happenings:
+        if each.name == "exception" or each.name == "gen_ai.client.operation.exception":
+            told = not span.failed or (
+                what is None and does not in ("execute_tool", *genai.INFERENCE)
+            )
+            fact = Noted(
+                label="error",
+                kind=text(each.attrs.get("exception.type")) or each.name,
+                text=text(each.attrs.get("exception.message")),
+                data=account.lifted(each.attrs),
+            )
+            account.say(fact, at=each.at, cause=span.record, told=told)
+        elif each.name == "gen_ai.evaluation.result":
+            decided(account, each.attrs, span.record, each.at)
+        elif each.name == DETAILS:
+            if does not in genai.INFERENCE:
+                tell_details(account, each.attrs, each.at)
+        elif genai.is_old_event(each.name) and (does in genai.INFERENCE or does not in CALLS):
+            continue  # what was said is told
+        elif not tell_event(account, _event(each), each.attrs, each.at, span.record):
+            fact = Noted(
+                label=each.name or "event", kind=each.name, data=account.lifted(each.attrs)
+            )
+            account.say(fact, at=each.at, cause=span.record)
+
+
+def _event(each: Happening) -> str:
+    """What an event is called: some give it the name of the place in the program that told it."""
+    return text(each.attrs.get("event.name")) or each.name
+
+
+def _linked(account: Account, span: Span, at: str | None) -> None:
+    for link in span.item.body.get("links", ()):
+        attrs = attributes(link.get("attributes"))
+        said = {text(attrs.get(key)) for key in ("tracklog.link.kind", "link.kind", "kind", "type")}
+        kind = next((each for each in LINKS if each in said), None)
+        fact = Linked(
+            kind=kind or "related",
+            other=link["traceId"],
+            context={"span": link["spanId"], **attrs},
+        )
+        account.say(fact, at=at)
+
+
+def _found(account: Account, span: Span, at: str | None) -> None:
+    """What is amiss with the span itself."""
+    tell_dropped(account, at)
+    if 0 < span.end < span.start:
+        account.find("ends-before-it-starts", f"{span.name!r} ends before it starts", at)
+    if not_numbers(account.content):
+        account.find("not-a-number", "a number that JSON has none for is kept as its name", at)
+
+
+def tell_dropped(account: Account, at: str | None) -> None:
+    """What the producer left out of an item, or of what stands around it."""
+    if b'"dropped' not in account.content:
+        return
+    view = account.view
+    body, item = view.item.body, view.item
+    cut = _dropped(body, *body.get("events", ()), *body.get("links", ()))
+    if cut:
+        account.find("dropped", f"the producer dropped {cut} parts of {view.name!r}", at, count=cut)
+    around = _dropped(item.resource.get("resource", {}), item.scope.get("scope", {}))
+    if around and account.past.is_new("finding dropped-around"):
+        words = f"the producer dropped {around} attributes of the resource or the scope"
+        account.find("dropped-around", words, at, count=around)
+
+
+def _dropped(*parts: Mapping[str, Any]) -> int:
+    keys = ("droppedAttributesCount", "droppedEventsCount", "droppedLinksCount")
+    return sum(part.get(key, 0) for part in parts for key in keys)
+
+
+def place_span(account: Account, span: Span, memory: Memory, call: str | None) -> None:
+    """Links the runs of a parent and a child, whichever of them comes first."""
+    at = span.began
+    run = account.run
+    above = memory.spans.get(span.cause) if span.cause else None
+    if above is not None and above[0] != run:
+        fact = Linked(kind="sub-run", parent=above[0], call_id=above[1])
+        account.aside(fact, at=at, told=_is_new(memory, run, above[0]))
+    elif above is None and span.cause:
+        memory.wait(span.cause, run)
+    for child in memory.waiting.pop(span.record, []):
+        if child != run:
+            fact = Linked(kind="sub-run", parent=run, call_id=call)
+            below = account.within(child, memory.past(child))
+            below.aside(fact, at=at, cause=span.record, told=_is_new(memory, run, child))
+    memory.place(span.record, run, call)
+
+
+def _is_new(memory: Memory, one: str, other: str) -> bool:
+    """Whether neither of two runs told that they belong together."""
+    return memory.past(one).is_new(f"sub-run {other}") and memory.past(other).is_new(
+        f"sub-run {one}"
+    )

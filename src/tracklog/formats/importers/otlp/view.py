@@ -1,0 +1,274 @@
+"""A span or a log record as it is read: its attributes, its times, its place among the others."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from tracklog.formats.importers.otlp.wire import Item, attributes, plain
+
+CONVERSATIONS = ("gen_ai.conversation.id", "session.id", "conversation.id", "thread.id")
+RUN_KEYS = ("tracklog.run.id", *CONVERSATIONS)
+"""What names the run of an item, the strongest first; the trace comes last."""
+
+AGENTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "claude": ("claude_code.", ("claude-code", "claude_code")),
+    "codex": ("codex.", ("codex",)),
+    "gemini": ("gemini_cli.", ("gemini-cli", "gemini_cli")),
+    "copilot": ("copilot.", ("github-copilot", "copilot")),
+}
+"""The agents that are known by what their events or their services are called."""
+_BY_EVENT = {prefix: tool for tool, (prefix, _) in AGENTS.items()}
+_RUN_KEYS = frozenset(RUN_KEYS)
+
+NO_SPAN = "0" * 16
+
+
+class Attrs(dict[str, Any]):
+    """Attributes by name; whole families of names are asked for by how they begin."""
+
+    __slots__ = ("names",)
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        super().__init__(given)
+        self.names = "\n".join(("", *self))
+        """All of them, each behind a newline."""
+
+    def has(self, prefix: str) -> bool:
+        """Whether a name begins so."""
+        return f"\n{prefix}" in self.names
+
+
+@dataclass(slots=True)
+class Happening:
+    """Something that a span told while it was open."""
+
+    name: str
+    at: str | None
+    attrs: Attrs
+
+
+@dataclass(slots=True)
+class View:
+    """What spans and log records have in common."""
+
+    item: Item
+    attrs: Attrs
+    resource: Mapping[str, Any]
+    trace: str
+    """Empty for a log record outside of any trace."""
+    tool: str = "otlp"
+    """Whose conversations these are; an importer's name where the agent is known."""
+    keys: list[tuple[str, str]] = field(init=False)
+    """What may name the run, by attribute, the strongest first."""
+
+    def __post_init__(self) -> None:
+        self.keys = []
+        if _RUN_KEYS.isdisjoint(self.attrs) and _RUN_KEYS.isdisjoint(self.resource):
+            return
+        for key in RUN_KEYS:
+            value = self.attrs.get(key, self.resource.get(key))
+            if isinstance(value, int) and not isinstance(value, bool):
+                value = str(value)
+            if isinstance(value, str) and value:
+                self.keys.append((key, value))
+
+    @property
+    def service(self) -> str | None:
+        """The name of the service, where somebody gave it one."""
+        name = text(self.resource.get("service.name"))
+        return None if name is None or name.startswith("unknown_service") else name
+
+    @property
+    def host(self) -> str | None:
+        return text(self.resource.get("service.instance.id")) or text(
+            self.resource.get("host.name")
+        )
+
+    @property
+    def software(self) -> dict[str, Any] | None:
+        if self.service is None:
+            return None
+        version = text(self.resource.get("service.version"))
+        return {"name": self.service} | ({"version": version} if version else {})
+
+
+@dataclass(slots=True)
+class Span(View):
+    """A span; a pending one is the real one's, told at its start."""
+
+    name: str = ""
+    id: str = ""
+    parent: str = ""
+    start: int = 0
+    """In nanoseconds since 1970; 0 where it is not known."""
+    end: int = 0
+    began: str | None = None
+    ended: str | None = None
+    """The same as lines have it."""
+    pending: bool = False
+    failed: bool = False
+    succeeded: bool = False
+    """It says so itself."""
+    status_message: str = ""
+    happenings: list[Happening] = field(default_factory=list)
+    record: str = field(init=False)
+    """What it is known by."""
+    cause: str | None = field(init=False)
+    """What its parent is known by."""
+
+    def __post_init__(self) -> None:
+        View.__post_init__(self)
+        if self.attrs.get("logfire.span_type") == "pending_span" and self.parent:
+            # It stands for the span that is its parent; that one's parent is told apart.
+            above = text(self.attrs.get("logfire.pending_parent_id")) or NO_SPAN
+            self.id, self.parent = self.parent, "" if above == NO_SPAN else above
+            self.pending = True
+        self.record = f"{self.trace}/{self.id}"
+        self.cause = f"{self.trace}/{self.parent}" if self.parent else None
+
+    @property
+    def seconds(self) -> float | None:
+        return (self.end - self.start) / 1e9 if self.end >= self.start > 0 else None
+
+
+@dataclass(slots=True)
+class Log(View):
+    """A log record."""
+
+    name: str = ""
+    """Its event name, from wherever it stands."""
+    at: str | None = None
+    clock: str | None = None
+    """`observed` when that is the only time it has."""
+    severity: int = 0
+    span: str = ""
+    body: Any = None
+
+    @property
+    def cause(self) -> str | None:
+        return f"{self.trace}/{self.span}" if self.trace and self.span else None
+
+
+def views_of(items: Iterable[Item]) -> list[Span | Log]:
+    """What each item says of itself; a resource that many have is read once."""
+    found: list[Span | Log] = []
+    last: Mapping[str, Any] | None = None
+    resource: Mapping[str, Any] = {}
+    tool = "otlp"
+    for item in items:
+        if item.resource is not last:
+            last = item.resource
+            resource = attributes(last.get("resource", {}).get("attributes"))
+            tool = _tool(resource)
+        each = span(item, resource) if item.signal == "traces" else log(item, resource)
+        named = text(each.attrs.get("event.name")) or each.name
+        each.tool = _agent(named) or _agent(each.name) or tool
+        found.append(each)
+    return found
+
+
+def _agent(name: str) -> str | None:
+    """Whose event or span is called so."""
+    return _BY_EVENT.get(name[: name.find(".") + 1])
+
+
+def _tool(resource: Mapping[str, Any]) -> str:
+    service = (text(resource.get("service.name")) or "").lower()
+    return next(
+        (tool for tool, (_, services) in AGENTS.items() if service.startswith(services)), "otlp"
+    )
+
+
+def span(item: Item, resource: Mapping[str, Any]) -> Span:
+    body = item.body
+    attrs = Attrs(attributes(body.get("attributes")))
+    status = body.get("status", {})
+    start, end = int(body.get("startTimeUnixNano", 0)), int(body.get("endTimeUnixNano", 0))
+    # Our own exporter gives what is open an end, because others need one, and says so.
+    is_open = attrs.get("tracklog.unfinished") is True or attrs.get("tracklog.dangling") is True
+    return Span(
+        item,
+        attrs,
+        resource,
+        body["traceId"],
+        name=body.get("name", ""),
+        id=body["spanId"],
+        parent=body.get("parentSpanId", ""),
+        start=start,
+        end=end,
+        began=spelled(start),
+        ended=spelled(end),
+        pending=not end or is_open,
+        failed=status.get("code") == 2,
+        succeeded=status.get("code") == 1,
+        status_message=status.get("message", ""),
+        happenings=[_happening(each) for each in body.get("events", ())],
+    )
+
+
+def _happening(given: Mapping[str, Any]) -> Happening:
+    return Happening(
+        given.get("name", ""),
+        spelled(int(given.get("timeUnixNano", 0))),
+        Attrs(attributes(given.get("attributes"))),
+    )
+
+
+def log(item: Item, resource: Mapping[str, Any]) -> Log:
+    body = item.body
+    attrs = Attrs(attributes(body.get("attributes")))
+    time, observed = (int(body.get(key, 0)) for key in ("timeUnixNano", "observedTimeUnixNano"))
+    said = plain(body.get("body"))
+    return Log(
+        item,
+        attrs,
+        resource,
+        body.get("traceId", ""),
+        name=_event_name(body, attrs, said),
+        at=spelled(time or observed),
+        clock="observed" if observed and not time else None,
+        severity=body.get("severityNumber", 0),
+        span=body.get("spanId", ""),
+        body=said,
+    )
+
+
+def _event_name(body: dict[str, Any], attrs: dict[str, Any], said: Any) -> str:
+    """Of field, attribute and body; the body's where it is the longer form of the attribute's."""
+    name = text(body.get("eventName")) or text(attrs.get("event.name"))
+    spoken = said if isinstance(said, str) and _looks_like_a_name(said) else None
+    if name is None or (spoken is not None and spoken.endswith(f".{name}")):
+        return spoken or name or ""
+    return name
+
+
+def _looks_like_a_name(said: str) -> bool:
+    parts = said.split(".")
+    return len(said) <= 100 and len(parts) > 1 and all(_is_word(part) for part in parts)
+
+
+def _is_word(part: str) -> bool:
+    return (
+        part.isascii() and part.replace("_", "").replace("-", "").isalnum() and part == part.lower()
+    )
+
+
+def spelled(nanoseconds: int) -> str | None:
+    """A time as lines have it, as fine as it was given; None for 0."""
+    if not nanoseconds:
+        return None
+    whole, rest = divmod(nanoseconds, 10**9)
+    fraction = f".{rest:09}".rstrip("0").rstrip(".")
+    return f"{_second(whole)}{fraction}Z"
+
+
+@lru_cache(1024)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def text(value: Any) -> str | None:
+    """A text that says something; None for anything else."""
+    return value if isinstance(value, str) and value else None

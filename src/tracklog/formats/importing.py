@@ -1,0 +1,539 @@
+"""Brings what agents left on disk into a home: only what is new, and honest about the rest.
+
+How far each source was read stands in `<home>/sources`, a cache: without it everything is read
+again, and what is known already falls out by its identity.
+"""
+
+import gc
+import os
+import stat
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from errno import EDQUOT, ENOSPC
+from hashlib import sha256
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from tracklog.dialects import tracklog as native
+from tracklog.formats import registry
+from tracklog.formats.importers import Importer, Place, Reading, Report, hashed, head_of, plain
+from tracklog.formats.importing_lines import LINES, Native, holds_lines
+from tracklog.home.home import Home
+from tracklog.journal.frame import stamp
+from tracklog.model.errors import TracklogError
+from tracklog.model.event import Body, Problem
+from tracklog.model.fact import Noted
+
+FEW = 20
+"""How many refusals are told one by one."""
+SAVED = 32 << 20
+"""After so many bytes of a source its place is saved."""
+GROWING = 600
+"""Seconds after its last change in which a file that is followed is being written."""
+_HELD = 8 << 20  # bytes of blobs that are put together
+
+Progress = Callable[[int, int], None]
+"""Told how many bytes are done, and how many there are."""
+
+
+class Known(NamedTuple):
+    """A source that was read before."""
+
+    path: Path
+    place: Place
+    final: bool
+    """Whether nothing was left waiting when it was read."""
+    seq: int
+    """The journal's end when this was written down."""
+    gone: str | None = None
+    """Since when it was not there."""
+
+
+@dataclass(slots=True)
+class Summary:
+    """What an import did."""
+
+    files: int = 0
+    """Sources that were read."""
+    unchanged: int = 0
+    """Sources that had nothing new."""
+    bytes: int = 0
+    lines: Counter[str] = field(default_factory=Counter)
+    """Lines by verdict: accepted, duplicate, refused; told, when nothing was kept."""
+    runs: set[str] = field(default_factory=set)
+    by_importer: dict[str, Report] = field(default_factory=dict)
+    again: Counter[str] = field(default_factory=Counter)
+    """Sources that were read from their start again, by why."""
+    gone: list[str] = field(default_factory=list)
+    """Sources that are not there any more; what they told is kept."""
+    unread: list[tuple[str, str]] = field(default_factory=list)
+    """Files that could not be read, and why."""
+    unrecognised: list[str] = field(default_factory=list)
+    """Files that no importer knows."""
+    refused: list[tuple[str, tuple[Problem, ...]]] = field(default_factory=list)
+    """The first lines that the door refused."""
+    hints: list[str] = field(default_factory=list)
+    """What is to be said of lines whose dialect is not certain."""
+
+    def report(self) -> Report:
+        """What all importers say, together."""
+        whole = Report()
+        for each in self.by_importer.values():
+            whole.add(each)
+        return whole
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "files": self.files,
+            "unchanged": self.unchanged,
+            "bytes": self.bytes,
+            "runs": len(self.runs),
+            "lines": dict(self.lines),
+            "read_again": dict(self.again),
+            "importers": {name: each.as_json() for name, each in self.by_importer.items()},
+            "gone": self.gone,
+            "unread": [{"path": path, "why": why} for path, why in self.unread],
+            "unrecognised": self.unrecognised,
+            "hints": self.hints,
+        }
+
+
+class Importing:
+    """The sources of one home; asked again, it takes what is new since."""
+
+    def __init__(self, home: Home, importers: Iterable[Importer] | None = None) -> None:
+        self._home = home
+        self.importers = {each.name: each for each in importers or registry.importers()}
+        self._folder = home.path / "sources"
+        self._known: dict[str, Known] = {}
+        self._keys: dict[str, dict[str, tuple[Path, str]]] = {}
+        self._chosen: dict[str, Importer] = {}
+        self._lifted: dict[str, bytes] = {}
+        self._lifted_size = 0
+        self._growing: dict[str, float] = {}
+        """When it was last put on record that a source without times is being written, by run."""
+        self._load()
+
+    def find(self, user: Path, environment: Mapping[str, str]) -> list[Path]:
+        """Every source in the usual places of a user."""
+        found: list[Path] = []
+        for importer in self.importers.values():
+            for path in importer.find(user, environment):
+                self._chosen[_name(path)] = importer
+                found.append(path)
+        return found
+
+    def below(self, paths: Iterable[Path]) -> list[Path]:
+        """The files that are meant: themselves, or all that lie in a folder."""
+        found: list[Path] = []
+        for path in paths:
+            if path.is_dir():
+                found += sorted(each for each in path.rglob("*") if _may_be_source(each))
+            else:
+                found.append(path)
+        own = self._home.path.resolve()
+        return [path for path in found if own not in path.resolve().parents]
+
+    def known(self) -> list[Path]:
+        """Every source that was read before and is still there."""
+        return [each.path for each in self._known.values() if each.path.exists()]
+
+    def importer_of(self, path: Path, only: str | None = None) -> Importer | None:
+        """The importer that knows a file, by where it was found, by its name and its beginning."""
+        name = _name(path)
+        if only:
+            return self.importers[only]
+        if name in self._chosen:
+            return self._chosen[name]
+        head = head_of(path)
+        sure = [(each.recognise(plain(path), head), each.name) for each in self.importers.values()]
+        best, importer = max(sure, default=(0.0, ""))
+        if best <= 0:
+            return None
+        self._chosen[name] = self.importers[importer]
+        return self._chosen[name]
+
+    def bring(
+        self,
+        paths: Sequence[Path],
+        *,
+        only: str | None = None,
+        final: bool = True,
+        again: bool = False,
+        dry: bool = False,
+        told: Callable[[Path, Summary], None] | None = None,
+        progress: Progress = lambda _done, _total: None,
+        into: Summary | None = None,
+    ) -> Summary:
+        """Reads what is new in these sources and admits what it tells.
+
+        `again` reads them from their start; `dry` keeps nothing. Without `final` what is still
+        being written is waited for. `told` hears of each source that had something new.
+        The summary is `into`, if given: whoever interrupts has what was done until then.
+        """
+        whole = Summary() if into is None else into
+        with _seldom_collected():
+            self._bring(whole, paths, only, final, again, dry, told, progress)
+        return whole
+
+    def _bring(
+        self,
+        whole: Summary,
+        paths: Sequence[Path],
+        only: str | None,
+        final: bool,
+        again: bool,
+        dry: bool,
+        told: Callable[[Path, Summary], None] | None,
+        progress: Progress,
+    ) -> None:
+        plain_lines = [] if only else self._plain_lines(paths)
+        if plain_lines:
+            beside = Native(self._home, plain_lines)
+            beside.bring(whole, dry=dry, told=told)
+            paths = [path for path in paths if path not in plain_lines]
+            documents = [each for each in paths if beside.holds(each) and self._is_unknown(each)]
+            for path in documents:
+                beside.take(path, whole, dry=dry)
+            paths = [path for path in paths if path not in documents]
+        work = self._work(paths, only, final, again, whole)
+        total = sum(size for _, _, size in work)
+        others = {
+            name: _Others(self, name, [path for path, importer, _ in work if importer.name == name])
+            for name in self.importers
+        }
+        done = 0
+        progress(0, total)
+        for path, importer, size in work:
+            one = Summary()
+            reading = Reading(
+                importer,
+                path,
+                others=others[importer.name],
+                put=hashed if dry else self._keep_blob,
+                redact=self._home.redact,
+            )
+            try:
+                for through in self._read(reading, one, final=final, again=again, dry=dry):
+                    progress(min(done + through, done + size), total)
+            except OSError as error:
+                if error.errno in (ENOSPC, EDQUOT):  # it is our disk, not the source
+                    raise
+                one.unread.append((str(path), error.strerror or str(error)))
+            finally:
+                _add(whole, one, importer, reading)  # also of a file that is not read to its end
+            done += size
+            progress(done, total)
+            if told and (one.lines or one.unread):
+                told(path, one)
+
+    def _is_unknown(self, path: Path) -> bool:
+        """Whether no importer knows a file."""
+        try:
+            known = _name(path) in self._known or not path.is_file()
+            return not known and self.importer_of(path) is None
+        except OSError:
+            return False  # told when it is read
+
+    def _plain_lines(self, paths: Sequence[Path]) -> list[Path]:
+        """The files that no importer knows and that hold lines of a dialect as they are."""
+        found = []
+        for path in dict.fromkeys(paths):
+            with suppress(OSError):  # told when it is read
+                named = path.suffix in LINES and self._is_unknown(path)
+                if named and holds_lines(self._home, path):
+                    found.append(path)
+        return found
+
+    def _keep_blob(self, content: bytes) -> str:
+        """Keeps what was lifted out."""
+        name = hashed(content)
+        self._lifted[name] = content
+        self._lifted_size += len(content)
+        if self._lifted_size > _HELD:
+            self._put_lifted()
+        return name
+
+    def _put_lifted(self) -> None:
+        self._home.blobs.put_all(self._lifted.values())
+        self._lifted.clear()
+        self._lifted_size = 0
+
+    def look_for_gone(self, *, dry: bool = False) -> list[str]:
+        """Says on the runs of every source that vanished that it did; what it told is kept."""
+        alive = {each.place.run for each in self._known.values() if each.path.exists()}
+        found: list[str] = []
+        for name, each in list(self._known.items()):
+            if each.gone is not None or each.path.exists() or not each.place.run:
+                continue
+            now = stamp(self._home.clock())
+            if each.place.run not in alive and not dry:
+                self._tell_gone(each, now)
+            if each.place.run not in alive:
+                found.append(str(each.path))
+            if not dry:
+                self._save(name, each._replace(gone=now))
+        return found
+
+    def _work(
+        self,
+        paths: Sequence[Path],
+        only: str | None,
+        final: bool,
+        again: bool,
+        whole: Summary,
+    ) -> list[tuple[Path, Importer, int]]:
+        """What there is to read: the oldest first, so that a copy comes after its original."""
+        found: list[tuple[int, str, Path, Importer, int]] = []
+        for path in dict.fromkeys(paths):
+            try:
+                state = path.stat()
+                if not stat.S_ISREG(state.st_mode):
+                    raise OSError(0, "it is no regular file")  # noqa: TRY301  # told as one
+                known = self._known.get(_name(path))
+                if known and not again and self._is_unchanged(known, state, final, only):
+                    whole.unchanged += 1
+                    continue
+                importer = self.importer_of(path, only)
+            except OSError as error:
+                whole.unread.append((str(path), error.strerror or str(error)))
+                continue
+            if importer is None:
+                if state.st_size or not path.exists():
+                    whole.unrecognised.append(str(path))
+                continue
+            found.append((state.st_mtime_ns, str(path), path, importer, state.st_size))
+        return [(path, importer, size) for _, _, path, importer, size in sorted(found, key=_age)]
+
+    def _is_unchanged(
+        self, known: Known, state: os.stat_result, final: bool, only: str | None
+    ) -> bool:
+        place = known.place
+        importer = self.importers.get(place.importer)
+        return (
+            importer is not None
+            and importer.mapping == place.mapping
+            and (only is None or only == place.importer)
+            and (place.size, place.modified) == (state.st_size, state.st_mtime_ns)
+            and (place.device, place.inode) == (state.st_dev, state.st_ino)
+            and (known.final or not final)
+            and known.gone is None
+        )
+
+    def _read(
+        self, reading: Reading, one: Summary, *, final: bool, again: bool, dry: bool
+    ) -> Iterator[int]:
+        name = _name(reading.path)
+        known = None if again else self._known.get(name) or self._moved(reading)
+        place = known.place if known else None
+        start = saved = place.offset if place else 0
+        for batch in reading.lines(place, final=final):
+            one.bytes = max(0, batch.through - start)
+            self._keep(batch.lines, reading, one, dry=dry, bodies=batch.bodies)
+            for dialect, lines in groupby(batch.quoted, lambda each: each[0]):
+                spoken = dialect if dialect in self._home.dialects else None
+                self._keep([line for _, line in lines], reading, one, dry=dry, dialect=spoken)
+            place = batch.place
+            one.runs |= reading.runs.keys()
+            if not dry and batch.through >= saved + SAVED:
+                saved = batch.through
+                self._save(name, Known(reading.path, place.copy(), False, self._home.journal.last))
+            yield batch.through
+        if not dry and place is not None:
+            self._note(reading, place, one, final=final)
+            self._save(name, Known(reading.path, place, final, self._home.journal.last))
+        if reading.again:
+            one.again[reading.again] += 1
+            one.bytes += start
+
+    def _note(self, reading: Reading, place: Place, one: Summary, *, final: bool) -> None:
+        """Puts on record what is known of a source and no line of it can say."""
+        spelled = os.fsencode(reading.path.absolute()).decode("utf-8", "backslashreplace")
+        if reading.completed is not None and place.run:
+            text = "the record at the end of the file is whole now"
+            self._tell_note(place, place.run, "completed", text, spelled, reading.completed)
+        now = self._home.clock()
+        growing = not final and one.lines["accepted"] and now - place.modified / 1e9 < GROWING
+        for run in sorted(reading.timeless) if growing else ():
+            if now - self._growing.get(run, 0) > GROWING / 10:
+                self._growing[run] = now
+                text = "the file, which has no times, is being written"
+                self._tell_note(place, run, "growing", text, spelled)
+
+    def _tell_note(
+        self, place: Place, run: str, label: str, text: str, path: str, offset: int | None = None
+    ) -> None:
+        origin: dict[str, Any] = {"writer": place.importer, "fidelity": "observed", "path": path}
+        if offset is not None:
+            origin["offset"] = offset
+        line = native.line(
+            Noted(label=label, text=text), id=uuid.uuid4().hex, run=run, origin=origin
+        )
+        self._home.intake.admit([line], native.dialect.name)
+
+    def _keep(
+        self,
+        lines: list[bytes],
+        reading: Reading,
+        one: Summary,
+        *,
+        dry: bool,
+        dialect: str | None = native.dialect.name,
+        bodies: Sequence[Body | None] | None = None,
+    ) -> None:
+        if dry:
+            one.lines["told"] += len(lines)
+        elif lines:
+            self._put_lifted()  # first: a line must not speak of what is not there
+            verdicts = self._home.intake.admit(lines, dialect, bodies=bodies)
+            one.lines.update([verdict[0] for verdict in verdicts])
+            refused = [verdict.problems for verdict in verdicts if verdict[2]]
+            one.refused += [(str(reading.path), each) for each in refused[: FEW - len(one.refused)]]
+
+    def _moved(self, reading: Reading) -> Known | None:
+        """What is known of a file that went by another name."""
+        state = reading.path.stat()
+        for each in self._known.values():
+            place = each.place
+            same = (place.device, place.inode) == (state.st_dev, state.st_ino)
+            if same and place.importer == reading.importer.name and not each.path.exists():
+                return each
+        return None
+
+    def _tell_gone(self, known: Known, now: str) -> None:
+        place = known.place
+        path = os.fsencode(known.path).decode("utf-8", "backslashreplace")
+        lines = [
+            native.line(
+                Noted(
+                    label="source-gone", text=f"{path} is not there any more", data={"path": path}
+                ),
+                id=uuid.uuid4().hex,
+                run=run,
+                at=now,
+                origin={"writer": place.importer, "fidelity": "observed", "path": path},
+            )
+            for run in place.kept.get("runs", {place.run: 1})
+        ]
+        self._home.intake.admit(lines, native.dialect.name)
+
+    def _remember(self, name: str, known: Known) -> None:
+        self._known[name] = known
+        keys = self._keys.setdefault(known.place.importer, {})
+        for key, run in known.place.kept.get("keys", {}).items():
+            keys.setdefault(key, (known.path, run))
+
+    def _save(self, name: str, known: Known) -> None:
+        self._remember(name, known)
+        said = {
+            "path": os.fsencode(known.path).hex(),  # any bytes may be a path
+            "place": known.place.as_json(),
+            "final": known.final,
+            "seq": known.seq,
+            "gone": known.gone,
+        }
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        path = self._folder / f"{_short(name)}.json"
+        new = path.with_suffix(f".{os.getpid()}.new")
+        content = orjson.dumps(said, default=str)
+        if self._home.redact is not None:  # what waits to be told is what was said
+            content, _ = self._home.redact(content)
+        new.write_bytes(content)
+        new.replace(path)
+
+    def _load(self) -> None:
+        if not self._folder.is_dir():
+            return
+        last = self._home.journal.last
+        for file in sorted(self._folder.glob("*.json")):
+            try:
+                said = orjson.loads(file.read_bytes())
+                place = Place(**said["place"])
+                path = Path(os.fsdecode(bytes.fromhex(said["path"])))
+                known = Known(path, place, said["final"], said["seq"], said["gone"])
+            except (OSError, ValueError, KeyError, TypeError):
+                continue  # a cache: its source is read again
+            if known.seq <= last:  # else the journal is not the one that it was written beside
+                self._remember(_name(known.path), known)
+
+    def keyed(self, importer: str, key: str) -> tuple[Path, str] | None:
+        return self._keys.get(importer, {}).get(key)
+
+    def paths_of(self, importer: str) -> Iterator[Path]:
+        return (each.path for each in self._known.values() if each.place.importer == importer)
+
+
+class _Others:
+    """The sources of one importer, those of this import and those that were read before."""
+
+    def __init__(self, importing: Importing, importer: str, paths: list[Path]) -> None:
+        self._importing, self._importer, self._paths = importing, importer, paths
+
+    def named(self, part: str) -> Path | None:
+        for path in (*self._paths, *self._importing.paths_of(self._importer)):
+            if part in path.name and path.exists():
+                return path
+        return None
+
+    def keyed(self, key: str) -> tuple[Path, str] | None:
+        return self._importing.keyed(self._importer, key)
+
+
+def sources(
+    importing: Importing, paths: Sequence[Path], user: Path, environment: Mapping[str, str]
+) -> list[Path]:
+    """The sources that are meant: those given, or everything in the usual places."""
+    if not paths:
+        return importing.find(user, environment)
+    missing = [path for path in paths if not path.exists()]
+    if missing:
+        raise TracklogError(f"there is no {missing[0]}", "name files or folders that are there")
+    return importing.below(paths)
+
+
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Millions of small values come and go here without a cycle among them."""
+    before = gc.get_threshold()
+    gc.set_threshold(1_000_000, 20, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+def _add(whole: Summary, one: Summary, importer: Importer, reading: Reading) -> None:
+    whole.files += not one.unread
+    whole.bytes += one.bytes
+    whole.lines.update(one.lines)
+    whole.again.update(one.again)
+    whole.runs |= one.runs
+    whole.unread += one.unread
+    whole.refused += one.refused[: FEW - len(whole.refused)]
+    whole.by_importer.setdefault(importer.name, Report()).add(reading.report)
+
+
+def _age(found: tuple[int, str, Path, Importer, int]) -> tuple[int, str]:
+    return found[0], found[1]
+
+
+SUFFIXES = {".jsonl", ".json", ".zst", ".gz", ".sse", ".ndjson", ".txt"}
+
+
+def _may_be_source(path: Path) -> bool:
+    name = path.name
+    return path.suffix in SUFFIXES and not name.endswith(".meta.json") and path.is_file()
+
+
+def _name(path: Path) -> str:
+    return os.fsencode(path.absolute()).decode("utf-8", "surrogateescape")
+
+
+def _short(name: str) -> str:
+    return sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:32]

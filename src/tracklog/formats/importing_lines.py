@@ -1,0 +1,200 @@
+"""Imports files that hold lines of a dialect as they are, and documents that lie beside them.
+
+A folder such as `.kahn/archive` comes in with one command, and what came in before does not come
+in again: how far a file was read stands in the journal, with the records that it gave.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+
+from tracklog.dialects import tracklog as native
+from tracklog.dialects.checking import door_for
+from tracklog.dialects.documents import document_of
+from tracklog.dialects.recognition import Hints
+from tracklog.formats.follow import Follower, Skipped, Unheard
+from tracklog.formats.importers import HEAD, Report
+from tracklog.home.home import Home
+from tracklog.model.event import Event
+from tracklog.model.fact import Noted
+from tracklog.model.lines import BOM, split
+
+if TYPE_CHECKING:
+    from tracklog.formats.importing import Summary
+
+LINES = {".jsonl", ".ndjson"}
+FIRST = 20
+"""Of so many lines at the beginning of a file, one at least must be good."""
+FEW = 20
+"""How many refusals are told one by one."""
+
+
+def holds_lines(home: Home, path: Path) -> bool:
+    """Whether a file begins with lines of a dialect, by the check that they would have to pass."""
+    with path.open("rb") as file:
+        head = file.read(HEAD).removeprefix(BOM)
+    check = door_for(home.dialects.values())
+    lines = [line for line in head.split(b"\n")[:FIRST] if line.strip()]
+    return any(isinstance(check(line.removesuffix(b"\r")), Event) for line in lines)
+
+
+class Native:
+    """Some files of lines, and what lies beside them."""
+
+    def __init__(self, home: Home, paths: Sequence[Path]) -> None:
+        self._home = home
+        self._paths = paths
+        self._hints = Hints(home.dialects.values())
+        self._folders = {path.parent.resolve() for path in paths}
+        self._above = {above for folder in self._folders for above in folder.parents[:2]}
+
+    def bring(
+        self,
+        whole: "Summary",
+        *,
+        dry: bool,
+        told: "Callable[[Path, Summary], None] | None" = None,
+    ) -> None:
+        """Admits what is new in the files of lines."""
+        for path in self._paths:
+            one = type(whole)()
+            try:
+                self._look_ahead(path)
+                if dry:
+                    self._count(path, one)
+                else:
+                    self._admit(path, one)
+            except OSError as error:
+                one.unread.append((str(path), error.strerror or str(error)))
+            if told and (one.lines or one.unread):
+                told(path, one)
+            _add(whole, one)
+
+    def _look_ahead(self, path: Path) -> None:
+        intake = self._home.intake
+        with path.open("rb") as file:
+            intake.recogniser.look_ahead(line.data for line in split(file, intake.cap))
+
+    def _count(self, path: Path, one: "Summary") -> None:
+        one.files = 1
+        one.bytes = path.stat().st_size
+        with path.open("rb") as file:
+            one.lines["told"] += sum(1 for _ in split(file, self._home.intake.cap))
+
+    def _admit(self, path: Path, one: "Summary") -> None:
+        follower = Follower(self._home.intake, [path], None, self._home.path)
+        for heard in follower.poll():
+            if isinstance(heard, Unheard):
+                one.unread.append((str(path), heard.why))
+                continue
+            if isinstance(heard, Skipped):
+                one.unread.append((str(path), "it is a link that leads out of its folder"))
+                continue
+            one.files = 1
+            one.bytes += sum(line.size for line in heard.lines)
+            one.lines.update(verdict.verdict for verdict in heard.verdicts)
+            for line, verdict in zip(heard.lines, heard.verdicts, strict=True):
+                if verdict.problems:
+                    place = f"{path}, line {line.number}"
+                    one.refused += [(place, verdict.problems)][: FEW - len(one.refused)]
+                    continue
+                report = one.by_importer.setdefault(verdict.dialect or "", Report())
+                report.mapped[verdict.kind or ""] += 1
+                one.runs.add(verdict.run or "")
+                if hint := self._hints.of(verdict.dialect, verdict.run):
+                    one.hints.append(hint)
+        if not (one.files or one.unread):
+            one.unchanged = 1
+        if _is_torn(path):
+            name = next(iter(one.by_importer), "lines")
+            torn = one.by_importer.setdefault(name, Report())
+            torn.ignored["last line without a line end"] += 1
+
+    def holds(self, path: Path) -> bool:
+        """Whether a file lies where documents of these lines lie: beside them, or just above."""
+        return path.suffix == ".json" and path.parent.resolve() in self._folders | self._above
+
+    def take(self, path: Path, whole: "Summary", *, dry: bool) -> None:
+        """Keeps a document that belongs to the lines beside it; another file is counted only."""
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            whole.unread.append((str(path), error.strerror or str(error)))
+            return
+        beside = Report()
+        self._keep(path, data, beside, whole, dry=dry)
+        if beside.records():
+            whole.by_importer.setdefault("beside", Report()).add(beside)
+
+    def _keep(
+        self, path: Path, data: bytes, beside: Report, whole: "Summary", *, dry: bool
+    ) -> None:
+        folder = path.parent.resolve()
+        document = document_of(path.name, data, self._home.dialects.values())
+        first = self._first_of(folder)
+        try:
+            body = orjson.loads(data.removeprefix(BOM))
+        except orjson.JSONDecodeError:
+            document = None
+        if document is None or first is None or document.dialect.family != first.family:
+            beside.ignored[path.name] += 1
+            return
+        spelled = os.fsencode(path.absolute()).decode("utf-8", "backslashreplace")
+        line = native.line(
+            Noted(label=document.name, text=None, data=body),
+            id=native.line_id("import", "1", first.run, data),
+            run=first.run,
+            at=first.at,
+            family=first.family,
+            origin={"writer": "import", "fidelity": "reconstructed", "path": spelled},
+        )
+        if dry:
+            whole.files += 1
+            whole.lines["told"] += 1
+            return
+        (verdict,) = self._home.intake.admit([line], native.dialect.name)
+        if verdict.verdict == "duplicate":
+            whole.unchanged += 1
+            return
+        whole.files += 1
+        whole.bytes += len(data)
+        whole.lines[verdict.verdict] += 1
+        beside.mapped[path.name] += 1
+        if verdict.problems:
+            whole.refused.append((str(path), verdict.problems))
+
+    def _first_of(self, folder: Path) -> Event | None:
+        """The first good line of the files in a folder."""
+        check = door_for(self._home.dialects.values(), self._home.intake.recogniser)
+        for path in self._paths:
+            if path.parent.resolve() != folder:
+                continue
+            with path.open("rb") as file:
+                for line in split(file, self._home.intake.cap):
+                    event = check(line.data)
+                    if isinstance(event, Event):
+                        return event
+        return None
+
+
+def _is_torn(path: Path) -> bool:
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1))
+        return size > 0 and file.read(1) != b"\n"
+
+
+def _add(whole: "Summary", one: "Summary") -> None:
+    whole.files += one.files
+    whole.unchanged += one.unchanged
+    whole.bytes += one.bytes
+    whole.lines.update(one.lines)
+    whole.runs |= one.runs
+    whole.unread += one.unread
+    whole.hints += one.hints
+    whole.refused += one.refused[: FEW - len(whole.refused)]
+    for name, report in one.by_importer.items():
+        whole.by_importer.setdefault(name, Report()).add(report)

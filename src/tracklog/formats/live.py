@@ -1,0 +1,127 @@
+"""A run written in someone else's format while it goes on."""
+
+from collections.abc import Iterator, Mapping
+
+from tracklog.answers.related import kin
+from tracklog.dialects import Dialect
+from tracklog.formats import registry
+from tracklog.formats.export import Survey, Tree, conversation_of, hear, root_of, surveyed
+from tracklog.formats.exporters import Exporter, Flight, Options
+from tracklog.home.home import Home
+from tracklog.journal.frame import Record, Run
+from tracklog.journal.journal import Journal
+from tracklog.model.errors import UnknownName
+from tracklog.reading.replay import Standing
+
+BLOCK = 1000
+"""Records that are written together."""
+PATIENCE = 0.5
+"""Seconds after which the journal is looked at again, news or not."""
+
+
+def live_of(home: Home, run: Run, exporter: Exporter, options: Options) -> "Live":
+    """A run of a home; its index has to have caught up."""
+    states = kin(home.index, [":".join(run)])
+    return Live(run, home.journal, home.dialects, states, exporter, options)
+
+
+class Live:
+    """One who follows a run: it is told what was up to its cursor, then each record behind it.
+
+    Nothing is left out; only what is not kept any more is told as a gap.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        journal: Journal,
+        dialects: Mapping[str, Dialect],
+        tree: Tree,
+        exporter: Exporter,
+        options: Options,
+    ) -> None:
+        if exporter.follow is None:
+            known = ", ".join(each.name for each in registry.exporters() if each.follow)
+            raise UnknownName(
+                f"{exporter.name} cannot be followed: it is written when all is known",
+                f"these can be: {known}",
+            )
+        self.run, self.journal, self.dialects = run, journal, dialects
+        self._root = root_of(run, tree)
+        self._conversation = conversation_of(run, self._root, tree)
+        self._survey, self._last = Survey(run, dialects), 0
+        self._writer = exporter.follow(self._flight, options)
+        self.cursor = 0
+        """All of the run up to this record was told."""
+        self.over = False
+        """The run has ended, and all of it was told."""
+
+    def join(self, after: int | None = None) -> bytes:
+        """What has to be known of what was up to a record, or up to now."""
+        last = self.journal.last
+        self.cursor = last if after is None else min(after, last)
+        for record in self.journal.records(run=self.run, through=self.cursor):
+            self._hear(record)
+        self._settle()
+        return self._writer.join(self.cursor)
+
+    @property
+    def heard_all(self) -> bool:
+        """Whether the run has ended, and nothing of it lies behind the cursor."""
+        return self._survey.ended and not self.journal.read(self.cursor, 1, self.run)
+
+    def read_on(self, limit: int = BLOCK) -> bytes | None:
+        """What the next records say; None where there is nothing new."""
+        first, last = self.journal.first, self.journal.last
+        if self.cursor + 1 < first:
+            after, self.cursor = self.cursor, first - 1
+            return self._writer.gap(after, first)
+        records = self.journal.read(self.cursor, limit, self.run)
+        if records:
+            self.cursor = records[-1].seq
+            said = b"".join(map(self._hear, records))
+            self._settle()
+            return said
+        self.cursor = max(self.cursor, last)
+        if self.over or not self._survey.ended:
+            return None
+        self.over = True
+        return self._writer.end(self._last)
+
+    def follow(self) -> Iterator[bytes]:
+        """What comes, as it comes, until the run has ended."""
+        while not self.over:
+            said = self.read_on()
+            if said is None:
+                self.journal.wait(self.cursor, PATIENCE)
+            else:
+                yield said
+
+    def _hear(self, record: Record) -> bytes:
+        self._survey.hear(record)
+        self._last = record.seq
+        ended = self._survey.ended and not self._survey.is_stale
+        superseded = frozenset[int]() if self._survey.counts else frozenset({record.seq})
+        [heard] = hear([record], self.dialects, {}, Standing(superseded))
+        return self._writer.hear(heard, ended=ended)
+
+    def _settle(self) -> None:
+        """Reads the run again where a record that was counted does not count any more."""
+        if self._survey.is_stale:
+            self._survey = surveyed(self.run, self._records, self.dialects)
+
+    def _records(self) -> Iterator[Record]:
+        return self.journal.records(run=self.run, through=self._last)
+
+    def _flight(self) -> Flight:
+        self._settle()
+        counted, standing = self._survey.counted(), self._survey.found()
+        return Flight(
+            family=self.run[0],
+            run=self.run[1],
+            root=self._root,
+            conversation=self._conversation,
+            heard=lambda: hear(self._records(), self.dialects, counted, standing),
+            summary=self._survey.summary(),
+            spends=tuple(spend for spend in counted.values() if spend.counts),
+        )

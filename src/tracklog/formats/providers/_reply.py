@@ -1,0 +1,179 @@
+"""An agent's reply while it is heard, and what became of its lines."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tracklog.formats.providers._values import Body, dumped, input_of, raw_chunk, type_of, word
+
+Status = Literal["ok", "error", "timeout", "killed", "format_error"]
+
+
+@dataclass(slots=True)
+class Report:
+    """What became of the lines."""
+
+    lines: int = 0
+    recognised: int = 0
+    unrecognised: Counter[str] = field(default_factory=Counter)
+    """Lines and elements that nobody knows here, by their type; each is kept as a stream block."""
+    malformed: int = 0
+    oversized: int = 0
+    nul: int = 0
+    """Lines with raw NUL bytes."""
+    partial: int = 0
+    """Blocks whose stream ended before they did."""
+    unknown_provider: str | None = None
+
+    def told(self) -> Body:
+        """What is not zero, as it stands in a message."""
+        counts = {
+            "lines": self.lines,
+            "recognised": self.recognised,
+            "unrecognised": dict(self.unrecognised),
+            "malformed": self.malformed,
+            "oversized": self.oversized,
+            "nul": self.nul,
+            "partial": self.partial,
+            "unknown_provider": self.unknown_provider,
+        }
+        return {key: value for key, value in counts.items() if value}
+
+
+class Reply:
+    """An agent's reply while it is heard: blocks in the order of the stream, each told once."""
+
+    def __init__(self, report: Report | None = None) -> None:
+        self.blocks: list[Body] = []
+        self.meta: Body = {}
+        self.report = report or Report()
+        self.turn = 0
+        self.errors: list[str] = []
+        self.status: Status = "ok"
+        self.answer: str | None = None
+        """What the provider calls its answer, for a stream without any block."""
+        self.keep_partials = False
+        self._uses: dict[str, Body] = {}
+        self._results: dict[str, Body] = {}
+        self._names: dict[str, str] = {}
+        self._synthetic = 0
+        self._settled = 0
+        self._news: list[Body] = []
+
+    def add(self, type: str, own: Body, **extras: Any) -> Body:
+        """One more block; extras that are None are left out."""
+        block = {"type": type, "fidelity": "agent_emitted", **own, "turn": self.turn}
+        block |= {key: value for key, value in extras.items() if value is not None}
+        self.blocks.append(block)
+        if extras.get("partial"):
+            self.report.partial += 1
+        return block
+
+    def text(self, said: Any, **extras: Any) -> Body | None:
+        """Empty text is no block."""
+        return self.add("text", {"text": said}, **extras) if word(said) else None
+
+    def thinking(self, thought: str | None, *, opaque: Any = None, **extras: Any) -> Body:
+        """Reasoning; what only its provider can read stays opaque."""
+        own = {} if thought is None and opaque is not None else {"thinking": thought or ""}
+        return self.add("thinking", own, opaque=opaque, **extras)
+
+    def call(self, id: str | None, name: str | None, input: Any, **extras: Any) -> Body:
+        """A tool call; a second report of one call completes the first."""
+        known = self._uses.get(id) if id else None
+        if known is not None:
+            _complete(known, name, input, extras)
+            return known
+        flagged = None if id else True
+        id = id or self._new_id()
+        own = {"tool_name": name or "", "tool_id": id, "tool_input": input_of(input)}
+        block = self.add("tool_use", own, tool_id_synthetic=flagged, **extras)
+        self._uses[id] = block
+        if id not in self._names:
+            self._news.append(block)
+        self._names[id] = name or self._names.get(id, "")
+        return block
+
+    def result(self, id: str | None, content: Any, **extras: Any) -> Body:
+        """A tool's result; a second report of one call is merged into the first."""
+        known = self._results.get(id) if id else None
+        if known is not None:
+            if content is not None and not known["tool_content"]:
+                known["tool_content"] = content
+            known |= {key: value for key, value in extras.items() if value is not None}
+            return known
+        flagged = None if id else True
+        id = id or self._new_id()
+        own = {"tool_id": id, "tool_content": content}
+        name = extras.pop("tool_name", None) or self._names.get(id) or None
+        block = self.add("tool_result", own, tool_name=name, tool_id_synthetic=flagged, **extras)
+        self._results[id] = block
+        self._news.append(block)
+        return block
+
+    def has_called(self, id: str) -> bool:
+        """Whether that call was told before."""
+        return id in self._names
+
+    def holds(self, block: Body) -> bool:
+        """Whether a block may still grow: it was not given away."""
+        return any(block is each for each in self.blocks)
+
+    def stream(self, raw: bytes, provider_type: str, **extras: Any) -> None:
+        """What was not understood, kept as it is."""
+        self.add("stream", raw_chunk(raw), provider_type=provider_type, **extras)
+
+    def unknown(self, element: Any, **extras: Any) -> None:
+        """An element of a line that nobody knows here."""
+        name = type_of(element)
+        self.report.unrecognised[name] += 1
+        self.stream(dumped(element), name, **extras)
+
+    def partial(self, element: Any, provider_type: str) -> None:
+        """A piece of something that will be told whole; kept only if that was asked for."""
+        if self.keep_partials:
+            self.stream(dumped(element), provider_type, partial=True)
+
+    def fail(self, message: Any, status: Status | None = "error") -> None:
+        """Something went wrong, in the provider's words."""
+        self.errors.append(message if isinstance(message, str) else dumped(message).decode())
+        if status and self.status == "ok":
+            self.status = status
+
+    def note(self, **said: Any) -> None:
+        """What is known of the whole reply; None says nothing."""
+        self.meta |= {key: value for key, value in said.items() if value is not None}
+
+    def settle(self) -> None:
+        """What was told so far will not change any more."""
+        self._settled = len(self.blocks)
+
+    def take(self) -> list[Body]:
+        """The settled blocks, given away; they are not kept here any longer."""
+        taken, self.blocks = self.blocks[: self._settled], self.blocks[self._settled :]
+        self._settled = 0
+        gone = set(map(id, taken))
+        for known in (self._uses, self._results):
+            for key in [key for key, block in known.items() if id(block) in gone]:
+                del known[key]  # a late report of it is a block of its own
+        return taken
+
+    def news(self) -> list[Body]:
+        """The calls and results that were told since the last time."""
+        news, self._news = self._news, []
+        return news
+
+    def _new_id(self) -> str:
+        self._synthetic += 1
+        return f"syn-{self._synthetic}"
+
+
+def _complete(known: Body, name: str | None, input: Any, extras: Body) -> None:
+    if name and not known["tool_name"]:
+        known["tool_name"] = name
+    if known["tool_input"] is None or (known.get("partial") and not extras.get("partial")):
+        known["tool_input"] = input_of(input)
+        known.pop("partial", None)
+    for key, value in extras.items():
+        if value is not None:
+            known.setdefault(key, value)

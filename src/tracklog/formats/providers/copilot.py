@@ -1,0 +1,241 @@
+"""Copilot CLI: what `copilot -p --output-format=json` prints; its files have the same events."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from tracklog.formats.providers import (
+    Body,
+    Provider,
+    Reply,
+    added,
+    count,
+    is_text,
+    items,
+    obj,
+    option,
+    plain,
+    text,
+    usage,
+    word,
+)
+
+COUNTED = ("session.", "hook.", "permission.", "model.", "assistant.turn_", "user.message")
+"""Events that say nothing a transcript has a place for, or say it elsewhere: counted, not kept."""
+
+
+def tokens(raw: Any) -> Body:
+    """The usage of one model in the common keys."""
+    told = obj(raw)
+    return usage(
+        told,
+        input_tokens=count(told.get("inputTokens")),
+        cached_tokens=count(told.get("cacheReadTokens")),
+        cache_write_tokens=count(told.get("cacheWriteTokens")),
+        output_tokens=count(told.get("outputTokens")),
+        reasoning_tokens=count(told.get("reasoningTokens")),
+    )
+
+
+class Return(NamedTuple):
+    """What a tool gave back; a failure may still bring a result."""
+
+    output: Any
+    error: Any
+    wrong: bool | None
+    """Whether it failed, where it says so."""
+
+
+def return_of(told: Body) -> Return:
+    """What came back of a call, as streams and files have it."""
+    result, error, success = told.get("result"), told.get("error"), told.get("success")
+    output = result.get("content") if isinstance(result, dict) else result
+    error = error.get("message", error) if isinstance(error, dict) else error
+    return Return(output, error, not success if isinstance(success, bool) else None)
+
+
+def thought_of(told: Body) -> Body | None:
+    """What a message says of its reasoning, as a block; None where it says nothing of it."""
+    thought = told.get("reasoningText")
+    opaque, content = told.get("reasoningOpaque"), told.get("encryptedContent")
+    block: Body = {"type": "thinking"}
+    if is_text(thought) and thought:
+        block["thinking"] = thought
+    if opaque is not None:
+        block["opaque"] = opaque
+        if content is not None:
+            block["encryptedContent"] = content
+    elif content is not None:
+        block["opaque"] = content
+    return block if len(block) > 1 else None
+
+
+class Reading:
+    """Hears the events of one session."""
+
+    def __init__(self, reply: Reply) -> None:
+        self.reply = reply
+        self._drafts: dict[str, tuple[str, str]] = {}
+        """Messages and thoughts that are not complete, by id: their type and text so far."""
+        self._thoughts: dict[str, Body] = {}
+        self._texts: dict[str, Body] = {}
+        self._output: dict[str, int] = {}
+        self._shutdowns: Body = {}
+        self._premium: int | float | None = None
+
+    def hear(self, body: Body) -> bool:
+        kind, told = text(body.get("type")) or "", obj(body.get("data"))
+        match kind:
+            case "session.start":
+                self._begin(told)
+            case "assistant.message":
+                self._message(told)
+            case "assistant.reasoning":
+                self._reason(told)
+            case "assistant.message_delta" | "assistant.reasoning_delta":
+                self._grow(kind, told)
+            case "assistant.turn_start":
+                self.reply.settle()
+                self.reply.turn += bool(self.reply.blocks)
+            case "tool.execution_start":
+                self._call(told, word(told.get("toolName")))
+            case "tool.execution_complete":
+                back = return_of(told)
+                content = back.error if back.output is None else back.output
+                parent = word(told.get("parentToolCallId"))
+                id = word(told.get("toolCallId"))
+                self.reply.result(id, content, is_error=back.wrong, parent_tool_id=parent)
+            case "tool.execution_partial_result":
+                self.reply.partial(body, kind)
+            case "session.error":
+                self.reply.fail(told.get("message") or told.get("errorType") or "error")
+            case "abort":
+                self.reply.fail(text(told.get("reason")) or "aborted", "killed")
+            case "session.shutdown":
+                self._shut_down(told)
+            case "result":
+                self._conclude(body)
+            case _:
+                return body.get("ephemeral") is True or kind.startswith(COUNTED)
+        return True
+
+    def end(self) -> None:
+        for kind, said in self._drafts.values():
+            if kind == "assistant.message_delta":
+                self.reply.text(said, partial=True)
+            elif said:
+                self.reply.thinking(said, partial=True)
+        self._drafts.clear()
+        told = self._shutdowns
+        if not told and self._output:
+            told = usage(None, output_tokens=sum(self._output.values()))
+        if self._premium is not None:
+            told = {**told, "premium_requests": self._premium}
+        self.reply.note(usage=told or None)
+
+    def _begin(self, told: Body) -> None:
+        self.reply.note(
+            provider_session_id=word(told.get("sessionId")),
+            provider_version=word(told.get("copilotVersion")),
+            model=word(told.get("selectedModel")),
+        )
+
+    def _message(self, told: Body) -> None:
+        id = word(told.get("messageId"))
+        extras = {"message_id": id, "parent_tool_id": word(told.get("parentToolCallId"))}
+        self._drafts.pop(id or "", None)
+        self.reply.note(model=word(told.get("model")))
+        output = count(told.get("outputTokens"))
+        if output is not None:
+            key = id or f"#{len(self._output)}"
+            self._output[key] = max(output, self._output.get(key, 0))
+        self._think(told, extras)
+        said = text(told.get("content")) or ""
+        known = self._texts.get(id or "")
+        if known is not None and count(told.get("chunkIndex")) and self.reply.holds(known):
+            known["text"] += said
+        else:
+            block = self.reply.text(said, **extras)
+            if id and block is not None:
+                self._texts[id] = block
+        for request in items(told.get("toolRequests")):
+            self._call(obj(request), word(obj(request).get("name")), **extras)
+
+    def _think(self, told: Body, extras: Body) -> None:
+        block = thought_of(told) or {}
+        thought = word(block.get("thinking"))
+        sealed = {key: block[key] for key in ("opaque", "encryptedContent") if key in block}
+        known = self._thoughts.get(thought) if thought else None
+        if known is not None:  # the event of its own told it
+            for key, value in sealed.items():
+                known.setdefault(key, value)
+        elif block:
+            told_of = self.reply.thinking(thought, **sealed, **extras)
+            if thought:
+                self._thoughts[thought] = told_of
+
+    def _reason(self, told: Body) -> None:
+        self._drafts.pop(word(told.get("reasoningId")) or "", None)
+        thought = word(told.get("content"))
+        if thought and thought not in self._thoughts:
+            id = word(told.get("reasoningId"))
+            self._thoughts[thought] = self.reply.thinking(thought, message_id=id)
+
+    def _grow(self, kind: str, told: Body) -> None:
+        self.reply.partial({"type": kind, "data": told}, kind)
+        id = word(told.get("messageId")) or word(told.get("reasoningId")) or ""
+        before = self._drafts.get(id, (kind, ""))[1]
+        self._drafts[id] = (kind, before + (text(told.get("deltaContent")) or ""))
+
+    def _call(self, told: Body, name: str | None, **extras: Any) -> None:
+        id, server = word(told.get("toolCallId")), word(told.get("mcpServerName"))
+        extras["parent_tool_id"] = word(told.get("parentToolCallId")) or extras.get(
+            "parent_tool_id"
+        )
+        self.reply.call(id, name, told.get("arguments"), tool_server=server, **extras)
+
+    def _shut_down(self, told: Body) -> None:
+        """Cumulative for its segment: segments are added, messages are not."""
+        for model in obj(told.get("modelMetrics")).values():
+            known = tokens(obj(model).get("usage"))
+            known.pop("raw", None)
+            self._shutdowns = added(self._shutdowns, known)
+        self._credit(told.get("totalPremiumRequests"))
+
+    def _conclude(self, body: Body) -> None:
+        told = body if "sessionId" in body or "usage" in body else obj(body.get("data"))
+        spent = obj(told.get("usage"))
+        self.reply.note(
+            provider_session_id=word(told.get("sessionId")),
+            duration_ms=count(spent.get("sessionDurationMs")),
+        )
+        self._credit(spent.get("premiumRequests"))
+
+    def _credit(self, credits: Any) -> None:
+        if isinstance(credits, int | float) and not isinstance(credits, bool):
+            self._premium = credits
+
+
+def compat(body: Body) -> Iterable[Body] | None:
+    """The original's mapping of one line."""
+    told = obj(body.get("data"))
+    match body.get("type"):
+        case "assistant.message":
+            said = word(told.get("content"))
+            return [plain("text", text=said)] if said else []
+        case "tool.execution_start":
+            return [plain("tool_use", tool_name=text(told.get("toolName")) or "")]
+        case _:
+            return None
+
+
+provider = Provider(
+    name="copilot",
+    about="Copilot CLI.",
+    read=Reading,
+    compat=compat,
+    aliases=("github_copilot",),
+    programs=("copilot",),
+    template=("copilot", "-p", "{{prompt}}", "--output-format=json", "--silent"),
+    opens=lambda body: body.get("type") == "session.start",
+    prompt=lambda arguments: option(arguments, "-p", "--prompt"),
+)

@@ -1,0 +1,189 @@
+"""Gemini CLI: what `gemini -p --output-format stream-json` prints, and the messages of its files."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from tracklog.formats.providers import (
+    Body,
+    Provider,
+    Reply,
+    WrongType,
+    count,
+    dumped,
+    foreign,
+    is_text,
+    items,
+    obj,
+    only,
+    option,
+    plain,
+    text,
+    usage,
+    word,
+)
+
+
+def tokens(raw: Any) -> Body:
+    """The stats of a result in the common keys."""
+    told = obj(raw)
+    return usage(
+        told,
+        input_tokens=count(told.get("input_tokens")),
+        cached_tokens=count(told.get("cached")),
+        output_tokens=count(told.get("output_tokens")),
+        total_tokens=count(told.get("total_tokens")),
+    )
+
+
+def message_tokens(raw: Any) -> Body:
+    """The tokens of one message of a file: thoughts are outside of output, tools outside of input."""
+    told = obj(raw)
+    given, tool = count(told.get("input")), count(told.get("tool"))
+    output, thoughts = count(told.get("output")), count(told.get("thoughts"))
+    return usage(
+        told,
+        input_tokens=None if given is tool is None else (given or 0) + (tool or 0),
+        cached_tokens=count(told.get("cached")),
+        output_tokens=None if output is thoughts is None else (output or 0) + (thoughts or 0),
+        reasoning_tokens=thoughts,
+        tool_tokens=tool,
+        total_tokens=count(told.get("total")),
+    )
+
+
+def block_of(part: Any) -> Body | None:
+    """One part of a message's content, as a block; None where it says nothing."""
+    if isinstance(part, str):
+        part = {"text": part}
+    if not isinstance(part, dict):
+        return None if part is None else foreign("part", part)
+    said = part.get("text")
+    if not is_text(said):
+        return foreign(next(iter(part), "part"), part)
+    if part.get("thought") is True:
+        return {"type": "thinking", "thinking": said}
+    return {**part, "type": "text", "text": said} if said else None
+
+
+def thought_of(thought: Any) -> Body:
+    """One thought of a message, as a block."""
+    if not isinstance(thought, dict):
+        return {"type": "thinking", "thinking": text(thought) or ""}
+    said = thought.get("description")
+    rest = {key: each for key, each in thought.items() if key not in ("description", "type")}
+    return {"type": "thinking", "thinking": said if is_text(said) else "", **rest}
+
+
+class Reading:
+    """Hears the stream of one conversation."""
+
+    def __init__(self, reply: Reply) -> None:
+        self.reply = reply
+        self._growing: Body | None = None
+        """The text that goes on with the next delta."""
+        self._answered = False
+
+    def hear(self, body: Body) -> bool:
+        reply, kind = self.reply, body.get("type")
+        if kind != "message":
+            self._growing = None
+        match kind:
+            case "init":
+                session, model = word(body.get("session_id")), word(body.get("model"))
+                reply.note(provider_session_id=session, model=model)
+            case "message":
+                self._message(body)
+            case "tool_use":
+                self._next_turn()
+                name, id = word(body.get("tool_name")), word(body.get("tool_id"))
+                reply.call(id, name, body.get("parameters"))
+            case "tool_result":
+                self._answered = True
+                self._result(body)
+            case "error":
+                severe = body.get("severity") != "warning"
+                reply.fail(body.get("message") or "error", "error" if severe else None)
+                reply.stream(dumped(body), "error")
+            case "result":
+                self._conclude(body)
+            case _:
+                return False
+        return True
+
+    def end(self) -> None:
+        if self._growing is not None:
+            self._growing["partial"] = True
+            self.reply.report.partial += 1
+
+    def _message(self, body: Body) -> None:
+        if body.get("role") != "assistant":
+            self._growing = None
+            return
+        said, delta = text(body.get("content")) or "", body.get("delta") is True
+        if delta:
+            self.reply.partial(body, "message")
+        if delta and self._growing is not None:
+            self._growing["text"] += said
+            return
+        self._next_turn()
+        block = self.reply.text(said)
+        self._growing = block if delta else None
+        for call in items(body.get("toolCalls")):
+            told = obj(call)
+            input = told["arguments"] if "arguments" in told else told.get("args")
+            self.reply.call(word(told.get("id")), word(told.get("name")), input)
+
+    def _next_turn(self) -> None:
+        if self._answered:
+            self.reply.settle()
+            self.reply.turn += 1
+            self._answered = False
+
+    def _result(self, body: Body) -> None:
+        wrong = {"success": False, "error": True}.get(text(body.get("status")) or "")
+        output = body.get("output")
+        if output is None:
+            output = obj(body.get("error")).get("message")
+        self.reply.result(word(body.get("tool_id")), output, is_error=wrong)
+
+    def _conclude(self, body: Body) -> None:
+        stats = obj(body.get("stats"))
+        self.reply.note(
+            usage=tokens(stats) or None,
+            duration_ms=count(stats.get("duration_ms")),
+            turns=self.reply.turn + 1,
+        )
+        error = body.get("error")
+        if error is not None or body.get("status") == "error":
+            self.reply.fail(obj(error).get("message") or error or "error")
+
+
+def compat(body: Body) -> Iterable[Body] | None:
+    """The original's mapping of one line."""
+    try:
+        if only(body, "type", str, "") != "message" or only(body, "role", str, "") != "assistant":
+            return None
+        said = only(body, "content", str, "")
+        blocks = [plain("text", text=said)] if said else []
+        return [*blocks, *map(_compat_call, only(body, "toolCalls", list, []))]
+    except WrongType:
+        return None
+
+
+def _compat_call(call: Any) -> Body:
+    if not isinstance(call, dict):
+        raise WrongType
+    name, input = only(call, "name", str, ""), only(call, "arguments", dict)
+    return plain("tool_use", tool_name=name, tool_input=input)
+
+
+provider = Provider(
+    name="gemini",
+    about="Gemini CLI.",
+    read=Reading,
+    compat=compat,
+    programs=("gemini",),
+    template=("gemini", "-p", "{{prompt}}", "--output-format", "stream-json"),
+    opens=lambda body: body.get("type") == "init" and "session_id" in body,
+    prompt=lambda arguments: option(arguments, "-p", "--prompt"),
+)

@@ -1,0 +1,1 @@
+"""Opens a journal with everything that belongs to it, by path or URL; holds the registry of plugs."""

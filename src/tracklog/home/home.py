@@ -1,0 +1,284 @@
+"""A home: the folder in which one machine keeps its record, with everything that belongs to it."""
+
+import re
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from tracklog.dialects import Dialect
+from tracklog.dialects import tracklog as native
+from tracklog.dialects.checking import understood
+from tracklog.folds import MARK, Fold, run_of
+from tracklog.home import registry
+from tracklog.index.indexer import Indexer
+from tracklog.intake.intake import Intake, Redact
+from tracklog.journal.blobs import Blobs
+from tracklog.journal.frame import Record, Run, stamp
+from tracklog.journal.journal import Journal
+from tracklog.journal.offsets import Marks
+from tracklog.journal.refused import SEGMENT_SIZE, Refused
+from tracklog.journal.retention import Erasure, Pruning
+from tracklog.journal.stores import Durability
+from tracklog.model.errors import IndexUnwritable, NoSuchRecord, NoSuchRun
+from tracklog.model.fact import Began, Ended, Fact, Noted
+from tracklog.model.lines import CAP
+from tracklog.reading.replay import history
+
+T = TypeVar("T")
+
+_BLOB = re.compile(rb'"(?:sha256|raw)": ?"([0-9a-f]{64})"')
+"""Where a line speaks of a blob: in the place of what was lifted out, or as its own origin."""
+
+
+class Home:
+    """Opens what is there and makes what is not; read-only, it changes nothing but its cache."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        durability: Durability = "sync",
+        readonly: bool = False,
+        dialects: Iterable[Dialect] | None = None,
+        redact: Redact | None = None,
+        cap: int = CAP,
+        segment_size: int | None = None,
+        clock: Callable[[], float] = time.time,
+        folds: Iterable[Fold[Any]] | None = None,
+        index: str | None = None,
+    ) -> None:
+        self.path = Path(path).expanduser()
+        self._folds, self._index_url = folds, index or f"sqlite:{self.path / 'index.db'}"
+        self.dialects = {each.name: each for each in dialects or registry.dialects()}
+        self.clock = clock
+        self.redact, self._cap = redact, cap
+        self._lifecycle = durability == "lifecycle"
+        self._caches: dict[Callable[[Home], Any], Any] = {}
+        options: dict[str, Any] = {"durability": durability, "readonly": readonly}
+        if segment_size is not None:
+            options["segment_size"] = segment_size
+        self.store: Any = registry.store(f"file:{self.path}", **options)
+        self.journal = Journal(self.store, clock)
+
+    @cached_property
+    def intake(self) -> Intake:
+        """The door."""
+        marks = Marks(self.journal, self.path / "marks.json")
+        return Intake(
+            self.journal,
+            self.dialects.values(),
+            refused=self.refused,
+            marks=marks,
+            redact=self.redact,
+            lifecycle=self._lifecycle,
+            cap=self._cap,
+        )
+
+    @cached_property
+    def refused(self) -> Refused:
+        """What the door refused."""
+        options = {"folder": "refused", "durability": "os", "segment_size": SEGMENT_SIZE}
+        return Refused(registry.store(f"file:{self.path}", **options))
+
+    @cached_property
+    def blobs(self) -> Blobs:
+        """Large values that were lifted out of lines."""
+        return Blobs(self.path)
+
+    @cached_property
+    def index(self) -> Indexer:
+        """What the folds make of the journal: a cache, in memory where none can be written."""
+        try:
+            opened = registry.index(self._index_url)
+        except IndexUnwritable:
+            opened = registry.index("sqlite::memory:")
+        folds = registry.folds() if self._folds is None else self._folds
+        return Indexer(self.journal, opened, self.dialects.values(), folds)
+
+    def cache(self, make: "Callable[[Home], T]") -> T:
+        """What an answer keeps between questions: made once for each home, by its own maker."""
+        if make not in self._caches:
+            self._caches.setdefault(make, make(self))  # of two threads the first counts
+        kept: T = self._caches[make]
+        return kept
+
+    def runs(self) -> set[Run]:
+        """Every run of which something is kept."""
+        return set(self.journal.runs())
+
+    def run(self, name: str) -> Run:
+        """The run that is meant: `family:run`, a run id, a name that another system has for it,
+        or the beginning of one of these.
+        """
+        family, _, own = name.partition(":")
+        if own and self.journal.read(0, 1, (family, own)):
+            return family, own  # said in full: not every run has to be looked at
+        runs = self.runs()
+        found = {run for run in runs if name in (run[1], ":".join(run))}
+        if not found:
+            aliases = self._aliases(name)
+            found = aliases.get(name, set()) or {
+                run
+                for known, named in [*self._names(runs), *aliases.items()]
+                if known.startswith(name)
+                for run in named
+            }
+        if len(found) == 1:
+            return next(iter(found))
+        if not found and name.endswith("…"):  # copied from a table that cut it
+            return self.run(name.rstrip("…"))
+        if found:
+            names = ", ".join(sorted(":".join(run) for run in found)[:5])
+            raise NoSuchRun(f"{name!r} could be {len(found)} runs", f"say which: {names}")
+        every = [*(run[1] for run in runs), *self._aliases()]
+        near = get_close_matches(name, every, n=3, cutoff=0.4)
+        hint = f"did you mean {', '.join(near)}?" if near else "`tracklog runs` lists what is there"
+        raise NoSuchRun(f"there is no run {name!r} here", hint)
+
+    @staticmethod
+    def _names(runs: Iterable[Run]) -> Iterator[tuple[str, set[Run]]]:
+        for run in runs:
+            yield run[1], {run}
+            yield ":".join(run), {run}
+
+    def _aliases(self, begun: str = "") -> dict[str, set[Run]]:
+        """The runs by each name that another system has for them, those that begin so."""
+        if "aliases" not in self.index.folds:
+            return {}
+        self.index.catch_up()
+        found: dict[str, set[Run]] = {}
+        for key, row in self.index.sums("aliases", prefix=begun):
+            found.setdefault(key.rpartition(MARK)[0], set()).update(map(run_of, row))
+        return found
+
+    def facts(self, record: Record) -> Iterator[Fact]:
+        """What a record means; nothing when it was erased or damaged, or its dialect is not here."""
+        dialect = self.dialects.get(record.dialect)
+        event = understood(dialect, record.line) if dialect and record.line else None
+        if dialect is not None and event is not None:
+            yield from dialect.facts(event)
+
+    def erase(self, name: str, seq: int, *, reason: str, by: str) -> Erasure:
+        """Takes one record's bytes out of every place of this home, and puts that on record."""
+        record = self.record(name, seq)
+        dialect = self.dialects.get(record.dialect)
+        event = understood(dialect, record.line) if dialect is not None else None
+        erasure: Erasure = self.store.erase(
+            seq, reason=reason, by=by, at=self._now(), id=event.id if event else None
+        )
+        told = {"seq": seq, "reason": reason, "by": by}
+        self.tell((record.family, record.run), Noted(label="erasure", data=told))
+        self.index.forget()
+        self._forget_sources(record.run)
+        return erasure._replace(also=(*erasure.also, *self._drop_blobs(record.line)))
+
+    def record(self, name: str, seq: int) -> Record:
+        """Record `seq`, which must be of the run of this name."""
+        family, run = self.run(name)
+        record = next(iter(self.journal.read(seq - 1, 1)), None)
+        if record is None or (record.seq, record.family, record.run) != (seq, family, run):
+            raise NoSuchRecord(
+                f"record {seq} is not of run {run!r}", f"`tracklog events {run}` shows its records"
+            )
+        return record
+
+    def _forget_sources(self, run: str) -> None:
+        """What is remembered of a source may hold what was said; it is read again from its start."""
+        for place in (self.path / "sources").glob("*.json"):
+            if run.encode() in place.read_bytes():
+                place.unlink(missing_ok=True)
+
+    def _drop_blobs(self, line: bytes) -> list[str]:
+        """Removes the blobs of which only this line spoke, and which nobody can find any more."""
+        own = {name for name in self.blobs.list() if name.encode() in line}
+        own -= self._spoken_blobs() if own else set()
+        self.blobs.collect(lambda name: name not in own)
+        return [f"blobs/{name}" for name in sorted(own)]
+
+    def prune(self, older_than: float, *, open_too: bool = False, dry: bool = False) -> Pruning:
+        """Drops what is older than that many seconds, in whole segments, and puts it on record.
+
+        It stops before a run that has not ended and spoke since, unless `open_too`.
+        Blobs that nothing speaks of any more go with it.
+        """
+        before = stamp(self.clock() - older_than)
+        is_open = None if open_too else self._open_since(before).__contains__
+        done: Pruning = self.store.prune(before, at=self._now(), is_open=is_open, dry=dry)
+        if dry or not done.records:
+            return done
+        for run in (*done.whole, *done.part):
+            told = {"through": done.through, "whole": run in done.whole}
+            self.tell(run, Noted(label="pruned", data=told))
+        gone = {run for _, run in (*done.whole, *done.part)}
+        for transcript in (self.path / "transcripts").glob("*.jsonl"):
+            if transcript.stem in gone:
+                transcript.unlink()
+                shutil.rmtree(transcript.with_suffix(".raw"), ignore_errors=True)
+        self.refused.journal.store.prune(before, at=self._now())  # type: ignore[attr-defined]  # a file store
+        spoken = self._spoken_blobs()
+        # What was put in the last hour may belong to a line that is still on its way.
+        self.blobs.collect(lambda name: name in spoken, older_than=time.time() - 3600)
+        return done
+
+    def close(self) -> None:
+        if "intake" in self.__dict__:
+            self.intake.marks.save()
+            self.intake.close()
+        if "refused" in self.__dict__:
+            self.refused.close()
+        if "index" in self.__dict__:
+            self.index.close()
+        self.journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _now(self) -> str:
+        return stamp(self.clock())
+
+    def tell(self, run: Run, fact: Fact, *, writer: str = "cli") -> None:
+        """Puts on record what has no line of its own, as an operator's act, in the native dialect."""
+        family, name = run
+        line = native.line(
+            fact,
+            id=uuid.uuid4().hex,
+            run=name,
+            at=self._now(),
+            family=None if family == native.dialect.family else family,
+            origin={"writer": writer, "fidelity": "observed"},
+        )
+        self.intake.admit([line], native.dialect.name)
+
+    def _open_since(self, moment: str) -> set[Run]:
+        """The runs that spoke since a moment and have something that began and did not end."""
+        spoke = {
+            (record.family, record.run)
+            for record in self.journal.records()
+            if record.received >= moment
+        }
+        return {run for run in spoke if self._is_open(run)}
+
+    def _is_open(self, run: Run) -> bool:
+        begun: set[tuple[str, str | None]] = set()
+        for _, fact in history(self.journal.records(run=run), self.dialects):
+            if isinstance(fact, Began) and fact.what != "step":
+                begun.add((fact.what, fact.agent))
+            elif isinstance(fact, Ended) and fact.what != "step":
+                begun.discard((fact.what, fact.agent))
+        return bool(begun)
+
+    def _spoken_blobs(self) -> set[str]:
+        """The blobs that some record still speaks of."""
+        found: set[str] = set()
+        for record in self.journal.records():
+            if b'"$blob"' in record.line or b'"raw"' in record.line:
+                found |= {name.decode() for name in _BLOB.findall(record.line)}
+        return found & set(self.blobs.list())

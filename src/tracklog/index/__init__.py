@@ -1,0 +1,1 @@
+"""The folds' states and the word search, kept up to date behind the journal; a cache."""

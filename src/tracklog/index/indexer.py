@@ -1,0 +1,392 @@
+"""The index: reads the journal behind its cursor, understands it, and keeps what the folds say.
+
+It knows the shapes of dialects, folds and indexes, and no particular one.
+"""
+
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import orjson
+
+from tracklog import __version__
+from tracklog.dialects import Dialect
+from tracklog.folds import Fold, rows_of, run_of
+from tracklog.index.batch import PAST, TOO_LARGE
+from tracklog.index.codec import thaw, usual
+from tracklog.index.folding import REST, SUMS, Folding, number_of
+from tracklog.index.gc_paused import gc_paused
+from tracklog.index.indexes import Answer, Found, Index
+from tracklog.index.search_text import spoken, terms
+from tracklog.journal.frame import Record, Run
+from tracklog.journal.journal import Journal
+from tracklog.model.errors import IndexDamaged, IndexUnusable, UnknownName
+from tracklog.model.event import Finding
+from tracklog.model.fact import Fact
+from tracklog.reading.replay import meaning
+
+Progress = Callable[[int, int], None]
+"""Told how far the index is, and how far the journal."""
+
+T = TypeVar("T")
+
+_ATTEMPTS = 5  # at building an index, each undone by something else that happened
+_BATCH = 5000  # records that are applied together
+_BATCH_BYTES = 16 << 20  # and no more than this of them, but for the last
+_PAGE = 1000  # states that are read at once
+
+MOST_CALLED = 64
+"""Records of one name that are looked at, at most."""
+
+
+class Hit(NamedTuple):
+    """A record in which something was said."""
+
+    record: Record
+    text: str
+    """All that was said in it."""
+    at: str | None
+    """When, by its emitter's clock."""
+
+
+class Indexer:
+    """Keeps an index abreast of a journal; any number of processes may do so at once."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        index: Index,
+        dialects: Iterable[Dialect],
+        folds: Iterable[Fold[Any]],
+        *,
+        words: bool = True,
+    ) -> None:
+        self.journal = journal
+        self.index = index
+        self.dialects = {dialect.name: dialect for dialect in dialects}
+        self.folds = {fold.name: fold for fold in folds}
+        self._print = _fingerprint(self.dialects, self.folds, words)
+        self._same_history = False
+        self._folding = Folding(journal, index, self.dialects, self.folds, words=words)
+
+    def catch_up(self, progress: Progress | None = None, patience: float = 1) -> list[Finding]:
+        """Reads to the journal's end; what is to be said about it, which is mostly nothing.
+
+        While another process does the same, it waits that many seconds, then leaves it at that.
+        """
+        said: list[Finding] = []
+        try:
+            if self._is_current():
+                return said
+        except IndexDamaged:
+            pass  # seen to below
+        with self.index.turn(patience) as mine:
+            if not mine:
+                return [self._behind()]
+            for _ in range(_ATTEMPTS):
+                why = self._advance(progress)
+                if why is None:
+                    return said
+                said.append(Finding("index-rebuilt", f"the index was rebuilt: {why}", "info"))
+        raise IndexUnusable("the index is damaged again and again", "look at the disk it is on")
+
+    def rebuild(self, progress: Progress | None = None, patience: float = 60) -> list[Finding]:
+        """Builds the index anew, from the first record that is kept."""
+        with self.index.turn(patience) as mine:
+            if not mine:
+                return [self._behind()]
+            self._clear()
+        return self.catch_up(progress, patience)
+
+    def forget(self, patience: float = 10) -> bool:
+        """Empties the index, to be built again when it is asked next; whether it was its turn.
+
+        Whoever else is indexing finds out by itself that something was erased.
+        """
+        with self.index.turn(patience) as mine:
+            if mine:
+                self._clear()
+            return mine
+
+    def state(self, fold: str, key: str) -> Any:
+        """The state of a fold under a key; that before any fact when there is none."""
+        plug = self._fold(fold)
+        found = self._asked(lambda: self.index.load([(fold, key)]))
+        return thaw(plug, key, found[fold, key]) if found else plug.State()
+
+    def load(self, fold: str, keys: Iterable[str]) -> dict[str, Any]:
+        """The states of a fold under these keys, those that there are."""
+        plug = self._fold(fold)
+        found = self._asked(lambda: self.index.load([(fold, key) for key in keys]))
+        return {key: thaw(plug, key, state) for (_, key), state in found.items()}
+
+    def states(self, fold: str, prefix: str = "") -> Iterator[tuple[str, Any]]:
+        """The states of a fold by key, those whose key begins so."""
+        plug = self._fold(fold)
+        for key, state in self._paged(fold, prefix, ""):
+            yield key, thaw(plug, key, state)
+
+    def newest(self, fold: str, limit: int = 50) -> list[tuple[str, Any]]:
+        """The states of a listed fold that changed last, the newest first."""
+        plug = self._fold(fold)
+        return [(key, thaw(plug, key, state)) for key, state in self.newest_kept(fold, limit)]
+
+    def newest_kept(self, fold: str, limit: int = 50) -> list[tuple[str, bytes]]:
+        """The same as the index keeps them, for those who know some of them already."""
+        return self._asked(lambda: self.index.newest(fold, limit))
+
+    def thawed(self, fold: str, key: str, state: bytes) -> Any:
+        """A state that is kept under a key, to be read."""
+        return thaw(self._fold(fold), key, state)
+
+    def sums(
+        self, fold: str, after: str = "", prefix: str = ""
+    ) -> Iterator[tuple[str, dict[str, int]]]:
+        """What a fold's states of all runs come to, in rows by key, those behind `after`."""
+        self._fold(fold)
+        for key, row in self._paged(SUMS + fold, prefix, after):
+            yield key, orjson.loads(row)
+
+    def summed(self, fold: str, keys: Iterable[str]) -> dict[str, dict[str, int]]:
+        """Some of those rows, by key."""
+        self._fold(fold)
+        rows = self._asked(lambda: self.index.load([(SUMS + fold, key) for key in keys]))
+        return {key: orjson.loads(row) for (_, key), row in rows.items()}
+
+    def past(self, folds: Sequence[str], run: Run, seq: int) -> tuple[int, dict[str, Any]]:
+        """A record at `seq` or before it and a run's states then, by fold; 0 where none are kept.
+
+        The first fold is one that every run has a state of; another one that is left out had none.
+        """
+        key, rows = ":".join(run), rows_of(*run)
+        try:
+            if self._stale() is not None or self.index.cursor < min(seq, self.journal.last):
+                return 0, {}  # it may know less of the run than there is to know
+            every = self.index.states(PAST + folds[0], prefix=rows, limit=10_000)
+            for moment in reversed([name for name, _ in every if int(name[len(rows) :]) <= seq]):
+                kept = self.index.load((PAST + fold, moment) for fold in folds)
+                if TOO_LARGE not in kept.values():
+                    then = {
+                        fold: thaw(self._fold(fold), key, state)
+                        for fold in folds
+                        if (state := kept.get((PAST + fold, moment)))
+                    }
+                    return int(moment[len(rows) :]), then
+        except IndexDamaged:
+            pass  # it is a cache
+        return 0, {}
+
+    def findings(self, run: Run | None = None, limit: int = 1000) -> list[Found]:
+        """The newest findings first, of one run if asked."""
+        return self._asked(lambda: self.index.findings(run, limit))
+
+    def unfinished(self, limit: int = 1000) -> list[Run]:
+        """The runs of which something is amiss if nothing more comes, the latest heard first."""
+        found = self._asked(lambda: self.index.newest(REST, limit))
+        return [run_of(key) for key, _ in found]
+
+    def rest(self, run: Run) -> list[Found]:
+        """What is amiss in a run if nothing more comes, read from its own records."""
+        watch, last = self._folding.recall(run, self.index.cursor)
+        return [Found(last, *run, found) for found in watch.rest(self.dialects)]
+
+    def search(self, text: str, limit: int = 50) -> list[Hit]:
+        """The records in which all these words were said, the newest first.
+
+        "Words in quotes" stand next to each other; a word that ends with * is a beginning.
+        """
+        seqs = self._asked(lambda: self.index.search(terms(text), limit))
+        records = (record for seq in seqs for record in self.journal.read(seq - 1, 1))
+        wanted = set(seqs)
+        return [self._hit(each) for each in records if each.line and each.seq in wanted]
+
+    def _hit(self, record: Record) -> Hit:
+        told = list(meaning(record, self.dialects))
+        return Hit(record, spoken(fact for _, fact in told), told[0][0].at if told else None)
+
+    def silent(self, seqs: Collection[int]) -> set[int]:
+        """Those of the records that were told again later, and count no more."""
+        return self._asked(lambda: self.index.silent(seqs))
+
+    def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> Answer:
+        """The answer to one question in SQL, which can change nothing; else `BadQuery`."""
+        return self._asked(lambda: self.index.query(sql, limit=limit, seconds=seconds))
+
+    def text(self, record: Record) -> str:
+        """What was said in a record, read from its own bytes."""
+        return spoken(fact for _, fact in meaning(record, self.dialects))
+
+    def facts(self, seq: int) -> list[Fact]:
+        """What a record means, read from its own bytes."""
+        return [
+            fact
+            for record in self.journal.read(seq - 1, 1)
+            if record.seq == seq
+            for _, fact in meaning(record, self.dialects)
+        ]
+
+    def called(self, name: str) -> set[Run]:
+        """The runs, wherever they are, that may have a record of this name."""
+        return self._runs_of(number_of(name))
+
+    def caused_by(self, name: str) -> set[Run]:
+        """The runs that may have a record which names this one as its cause."""
+        return self._runs_of(number_of(name, is_cause=True))
+
+    def close(self) -> None:
+        self.index.close()
+
+    def _fold(self, name: str) -> Fold[Any]:
+        if name not in self.folds:
+            raise UnknownName(
+                f"there is no fold {name!r}", f"the folds are: {', '.join(sorted(self.folds))}"
+            )
+        return self.folds[name]
+
+    def _paged(self, fold: str, prefix: str, after: str) -> Iterator[tuple[str, bytes]]:
+        """States page by page, so that few are held at once."""
+        more = True
+        while more:
+            states = partial(self.index.states, fold, prefix=prefix, after=after, limit=_PAGE)
+            page = self._asked(states)
+            yield from page
+            more = len(page) == _PAGE
+            after = page[-1][0] if page else ""
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        try:
+            return ask()
+        except IndexDamaged:
+            with self.index.turn(60):
+                self._replace()
+            self.catch_up()
+            return ask()
+
+    @property
+    def known(self) -> int | None:
+        """The record up to which it can be asked as it is; None while it holds nothing."""
+        return self.index.cursor or None if self._stale() is None else None
+
+    def _is_current(self) -> bool:
+        return self._stale() is None and self.index.cursor >= self.journal.last
+
+    def _stale(self) -> str | None:
+        """Why the index cannot be gone on with; None when it can."""
+        notes = self.index.notes
+        if not notes:
+            return ""
+        if notes.get("print") != self._print:
+            before = notes.get("version", "?")
+            if before != __version__:
+                return f"it was made by version {before}, this is {__version__}"
+            return "a fold or a dialect is not what it was"
+        if notes.get("first") != str(self.journal.first) and self.index.cursor:
+            return "records were pruned"
+        if self.index.cursor > self.journal.last:
+            return "the journal is shorter than it was"
+        if not self._same_history:
+            if notes.get("link", "") != self.journal.link(self.index.cursor):
+                return "it was made from another history of the journal"
+            self._same_history = True
+        return None
+
+    def _behind(self) -> Finding:
+        cursor, last = self.index.cursor, self.journal.last
+        message = f"another process is indexing; this is as of record {cursor} of {last}"
+        return Finding("index-behind", message, "info")
+
+    def _advance(self, progress: Progress | None) -> str | None:
+        """Goes to the journal's end; why it has to be gone through once more, or None."""
+        folding = self._folding
+        try:
+            why = self._stale()
+            if why is not None:
+                self._clear()
+                if why:
+                    return why
+            folding.resume()
+            while records := self.journal.read(folding.at, _BATCH):
+                for part in _parts(records):
+                    with gc_paused():
+                        erased = folding.apply(part)
+                    if erased:
+                        self._clear()
+                        return f"record {erased} was erased"
+                    if progress is not None:
+                        progress(folding.at, self.journal.last)
+        except IndexDamaged:
+            return f"it was damaged, and was put aside as {self._replace()}"
+        except BaseException:
+            folding.forget()  # what is in memory may be ahead of what was kept
+            raise
+        return None
+
+    def _replace(self) -> str:
+        where = self.index.replace()
+        self._folding.forget()
+        return where
+
+    def _clear(self) -> None:
+        shown = {fold.name: usual(fold) for fold in self.folds.values()}
+        listed = [fold.name for fold in self.folds.values() if fold.listed] + [REST]
+        journal = self.journal
+        notes = {"version": __version__, "print": self._print}
+        notes |= {"first": str(journal.first), "through": str(journal.last)}
+        try:
+            self.index.clear(shown, notes, listed)
+        except IndexDamaged:
+            self.index.replace()
+            self.index.clear(shown, notes, listed)
+        self._folding.forget()
+
+    def _runs_of(self, number: int) -> set[Run]:
+        places = self._asked(lambda: self.index.heard([number])).get(number, [])
+        return {
+            (record.family, record.run) for record in self._folding.records(places[:MOST_CALLED])
+        }
+
+
+def _parts(records: list[Record]) -> Iterator[list[Record]]:
+    """The records, in parts that are not too large to be held in memory understood."""
+    part: list[Record] = []
+    size = 0
+    for record in records:
+        part.append(record)
+        size += len(record.line)
+        if size > _BATCH_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def _fingerprint(
+    dialects: Mapping[str, Dialect], folds: Mapping[str, Fold[Any]], words: bool
+) -> str:
+    """Another one when a fold, a dialect or this version may say something else of a record."""
+    shapes = [
+        [fold.name, *sorted(each.__name__ for each in fold.facts)]
+        + [f"{each.name}:{each.type}" for each in fields(fold.State)]
+        for fold in folds.values()
+    ]
+    modules = {Folding.__module__, thaw.__module__, meaning.__module__, spoken.__module__}
+    for dialect in dialects.values():
+        modules |= {each.__module__ for each in (dialect.read, dialect.facts, dialect.rules)}
+    for fold in folds.values():
+        modules |= {fold.key.__module__, fold.step.__module__}
+    sources = [[name, _source(name)] for name in sorted(modules)]
+    said = [__version__, words, sorted(shapes), sorted(dialects), sources]
+    return sha256(orjson.dumps(said)).hexdigest()
+
+
+def _source(module: str) -> str:
+    """The hash of a module's source, where it has one."""
+    path = getattr(sys.modules.get(module), "__file__", None)
+    try:
+        return sha256(Path(path).read_bytes()).hexdigest() if path else ""
+    except OSError:
+        return ""

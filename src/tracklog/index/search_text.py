@@ -1,0 +1,91 @@
+"""What was said in an event, to be searched for, and how a search is asked and shown."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tracklog.model.fact import (
+    Answered,
+    Asked,
+    Began,
+    Called,
+    Decided,
+    Ended,
+    Fact,
+    Linked,
+    Moved,
+    Noted,
+    Returned,
+    Said,
+)
+
+_SPOKEN: Mapping[type[Fact], tuple[str, ...]] = {
+    Began: ("task",),
+    Ended: ("reason", "error"),
+    Moved: ("reason",),
+    Called: ("input",),
+    Returned: ("output", "error"),
+    Said: ("blocks",),
+    Decided: ("verdict", "reason", "evidence"),
+    Asked: ("text", "options"),
+    Answered: ("answer",),
+    Linked: ("reason",),
+    Noted: ("text",),
+}
+"""What of a fact can be searched for."""
+_NAMES = {"type", "fidelity", "tool_id", "tool_name", "provider_type", "media_type"}
+"""Keys of a content block that say what it is, not what was said."""
+
+
+def spoken(facts: Iterable[Fact]) -> str:
+    """What was said in these facts: all that can be searched for."""
+    parts: list[str] = []
+    for fact in facts:
+        for name in _SPOKEN.get(type(fact), ()):
+            value = getattr(fact, name)
+            if value is None:
+                continue
+            if type(value) is str:
+                parts.append(value)
+            else:
+                _gather(value, parts)
+    return "\n".join(parts)
+
+
+def _gather(value: Any, parts: list[str]) -> None:
+    """The strings in a JSON value, in order, however deep it is."""
+    left = [value]
+    while left:
+        match left.pop():
+            case str() as text:
+                parts.append(text)
+            case Mapping() as pairs:
+                left += [pairs[key] for key in reversed(pairs) if key not in _NAMES]
+            case list() | tuple() as values:
+                left += reversed(values)
+
+
+def terms(text: str) -> list[str]:
+    """The words and the phrases in quotes of what somebody searches for."""
+    return [phrase or word for phrase, word in re.findall(r'"([^"]*)"?|([^\s"]+)', text)]
+
+
+def marked(text: str, wanted: Iterable[str], width: int = 200) -> list[tuple[str, bool]]:
+    """An excerpt of a text around the first of the terms, in pieces; True where one stands."""
+    either = "|".join(
+        r"\W+".join(map(re.escape, words)) + (r"\w*" if term.endswith("*") else r"\b")
+        for term in wanted
+        if (words := re.findall(r"\w+", term))
+    )
+    if not either:
+        return [(text[:width], False)]
+    pattern = re.compile(rf"\b(?:{either})", re.IGNORECASE)
+    first = pattern.search(text)
+    begin = max(0, first.start() - width // 4) if first else 0
+    excerpt = " ".join(text[begin : begin + width].split())
+    pieces, at = [("…" if begin else "", False)], 0
+    for found in pattern.finditer(excerpt):
+        pieces += [(excerpt[at : found.start()], False), (found[0], True)]
+        at = found.end()
+    pieces += [(excerpt[at:], False), ("…" if begin + width < len(text) else "", False)]
+    return [piece for piece in pieces if piece[0]]

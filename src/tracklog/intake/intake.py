@@ -1,0 +1,405 @@
+"""The one way in: lines are checked, recognised if they were heard before, and kept.
+
+Whatever arrives, by pipe, by HTTP, from a file or from a host, is admitted here.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from hashlib import sha256
+from itertools import count, repeat
+from operator import itemgetter
+from typing import Literal, NamedTuple
+
+from tracklog.dialects import Dialect
+from tracklog.dialects.checking import CheckAll, batch_checker, recognising_checker, understand
+from tracklog.dialects.recognition import Recogniser
+from tracklog.intake.identities import (
+    PENDING,
+    UNNUMBERED,
+    Identities,
+    Known,
+    Outcome,
+    Stretch,
+)
+from tracklog.journal import offsets
+from tracklog.journal.journal import Journal, Mark
+from tracklog.journal.offsets import Marks, Place, pack, unpack
+from tracklog.journal.refused import Refused
+from tracklog.model import problems
+from tracklog.model.errors import KeyReused, Overtaken
+from tracklog.model.event import Body, Passed, Problem, Refusal
+from tracklog.model.fact import Began, Ended
+from tracklog.model.lines import CAP, Line
+
+Redact = Callable[[bytes], tuple[bytes, Sequence[str]]]
+"""From a line to what may be kept of it, and the names of what was taken out; () for nothing."""
+
+STRIPES = 64
+_DIALECT, _RUN, _KIND = itemgetter(0), itemgetter(2), itemgetter(3)
+
+
+class Verdict(NamedTuple):
+    """What became of a line: kept under a number, known under one, or refused."""
+
+    verdict: Literal["accepted", "duplicate", "refused"]
+    seq: int | None = None
+    """Its place in the journal; a duplicate's is the one it had before, where it is known."""
+    problems: tuple[Problem, ...] = ()
+    dialect: str | None = None
+    kind: str | None = None
+    run: str | None = None
+
+
+class Verdicts(list[Verdict]):
+    """The verdicts of a batch, in the order of its lines."""
+
+    replayed = False
+    """Whether they are those of an earlier call with the same key and the same lines."""
+
+
+def admit(journal: Journal, dialect: Dialect, lines: Iterable[bytes]) -> Verdicts:
+    """Admits lines of one dialect to a journal; for more than one call, keep an `Intake`."""
+    return Intake(journal, [dialect]).admit(lines, dialect.name)
+
+
+class Intake:
+    """The door of one journal; any number of threads may admit at once."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        dialects: Iterable[Dialect],
+        *,
+        refused: Refused | None = None,
+        marks: Marks | None = None,
+        redact: Redact | None = None,
+        lifecycle: bool = False,
+        cap: int = CAP,
+    ) -> None:
+        self.journal = journal
+        self.marks = marks or Marks(journal)
+        self.cap = cap
+        self._refused = refused
+        self._redact = redact
+        self._lifecycle = lifecycle
+        self._dialects = {dialect.name: dialect for dialect in dialects}
+        self._checks: dict[str | None, CheckAll] = {
+            name: batch_checker(dialect) for name, dialect in self._dialects.items()
+        }
+        self.recogniser = Recogniser(self._dialects.values())
+        self._checks[None] = recognising_checker(self._dialects.values(), self.recogniser)
+        self._identities = Identities(journal, self._dialects, journal.runs)
+        self._stripes = [threading.Lock() for _ in range(STRIPES)]
+
+    def admit(
+        self,
+        lines: Iterable[bytes],
+        dialect: str | None = None,
+        *,
+        batch: str | None = None,
+        mark: Mark | None = None,
+        bodies: Sequence[Body | None] | None = None,
+        repeated: bool = False,
+    ) -> Verdicts:
+        """A verdict for every line, in order; what is accepted is kept, all of it or nothing.
+
+        Without a dialect each line is recognised. A `batch` is a key of the sender's: the same
+        key and the same lines again get the same answer again, other lines are an error. A `mark`
+        says how far into which source these lines go, and is kept with them. `bodies` are what
+        lines were written from, by whoever wrote them a moment ago: they are judged, and the
+        lines not read again. `repeated` lines were admitted before and have a mark: those without
+        an identity are duplicates. On return what was accepted is as durable as the journal
+        promises.
+        """
+        lines = list(lines)
+        key = _Key(f"batch:{batch}", _digest(dialect, lines)) if batch else None
+        results = self._judged(lines, self._checks[dialect], bodies)
+        redacted = self._redacted(results) if self._redact else {}
+        events: list[Passed] = [result for result in results if type(result) is Passed]
+        stretches = self._identities.stretches(events)
+        work = _Work(lines, results, events, stretches, redacted, key, mark)
+        with self._alone(stretches, batch):
+            return self._admit(work, repeated=repeated)
+
+    def close(self) -> None:
+        """Close what was opened to remember identities; the journal is its owner's."""
+        self._identities.close()
+
+    def admit_lines(
+        self,
+        lines: Sequence[Line],
+        dialect: str | None = None,
+        *,
+        mark: Mark | None = None,
+        repeated: bool = False,
+    ) -> Verdicts:
+        """The same for lines that were cut from a file, of which one may be too long to hold."""
+        held = [line.data for line in lines if line.size <= self.cap]
+        verdicts = iter(self.admit(held, dialect, mark=mark, repeated=repeated))
+        return Verdicts(
+            next(verdicts) if line.size <= self.cap else self._too_long(line) for line in lines
+        )
+
+    def _too_long(self, line: Line) -> Verdict:
+        refusal = Refusal((problems.too_long(line.size, self.cap),))
+        if self._refused is not None:
+            beginning = self._scrubbed(line.data, refusal)
+            self._refused.keep_beginning(beginning, refusal, line.size, line.sha256)
+        return Verdict("refused", None, refusal.problems)
+
+    def _put_aside(self, judged: Iterable[tuple[bytes, object]]) -> None:
+        """Keeps what is refused of these lines; before the good ones, so that all may be retried."""
+        if self._refused is None:
+            return
+        refused = [(line, each) for line, each in judged if isinstance(each, Refusal)]
+        if self._redact is not None:
+            refused = [(self._scrubbed(line, refusal), refusal) for line, refusal in refused]
+        if refused:
+            self._refused.keep(refused)
+
+    def _scrubbed(self, line: bytes, refusal: Refusal) -> bytes:
+        dialect = self._dialects.get(refusal.dialect or "")
+        forbidden = dialect is not None and not dialect.policy.redactable
+        return line if forbidden or self._redact is None else self._redact(line)[0]
+
+    def _judged(
+        self, lines: list[bytes], check: CheckAll, bodies: Sequence[Body | None] | None = None
+    ) -> list[Passed | Refusal]:
+        cap = self.cap
+        if max(map(len, lines), default=0) <= cap:
+            return check(lines, bodies)
+        fitting = iter(check([line for line in lines if len(line) <= cap]))
+        return [
+            next(fitting) if len(line) <= cap else Refusal((problems.too_long(len(line), cap),))
+            for line in lines
+        ]
+
+    def _redacted(self, results: list[Passed | Refusal]) -> dict[int, Sequence[str]]:
+        """Puts redacted events in the place of those they were made of; by place, what was taken."""
+        assert self._redact is not None
+        taken: dict[int, Sequence[str]] = {}
+        place = 0
+        for n, event in enumerate(results):
+            if not isinstance(event, Passed):
+                continue
+            if self._dialects[event.dialect].policy.redactable:
+                line, names = self._redact(event.line)
+                if names:
+                    (again,) = self._checks[event.dialect]([line])
+                    results[n] = again
+                    if isinstance(again, Refusal):
+                        continue
+                    taken[place] = names
+            place += 1
+        return taken
+
+    def _alone(self, stretches: list[Stretch], batch: str | None) -> ExitStack:
+        """Nobody else admits to the same runs, or under the same key, meanwhile."""
+        named = self._identities.named
+        names = {key[1:] for key, _ in stretches if key[0] in named}
+        if batch:
+            names.add(("batch", batch))
+        stack = ExitStack()
+        for number in sorted({hash(name) % STRIPES for name in names}):
+            stack.enter_context(self._stripes[number])
+        return stack
+
+    def _admit(self, work: "_Work", *, repeated: bool) -> Verdicts:
+        """What is to be done under the locks of its runs and its key."""
+        aside: set[int] = set()
+        shaped = False
+        while True:
+            known: dict[int, int] = {}
+            if work.key is not None and (place := self.marks.place(work.key.source)):
+                if place.sha256:
+                    return _replayed(work, place)
+                known = self._kept_by_format_1(work.events, place)
+            if repeated:
+                known = dict.fromkeys(range(len(work.events)), UNNUMBERED)
+            elif not shaped and len(work.events) < len(work.results):
+                self._put_aside(zip(work.lines, work.results, strict=True))
+                shaped = True
+            try:
+                return _verdicts(work.results, self._keep(work, known, aside))
+            except Overtaken:
+                continue  # another process was quicker: judge again, knowing what it wrote
+
+    def _keep(self, work: "_Work", known: dict[int, int], aside: set[int]) -> list[Outcome]:
+        """Appends what is new; `known` are the numbers of events that are kept under the same key.
+
+        Refusals that are put aside are noted in `aside`, so that they are not once more.
+        """
+        identities, events = self._identities, work.events
+        decided, fresh = identities.decide(events, work.stretches)
+        try:
+            for n, seq in known.items():
+                if events[n].dialect not in identities.named:
+                    decided[n] = Known(seq)
+            entries, taken = _new(events, decided, work.redacted)
+            if len(entries) < len(events):
+                refused = {n for n, each in enumerate(decided) if isinstance(each, Refusal)} - aside
+                self._put_aside((events[n].line, decided[n]) for n in sorted(refused))
+                aside |= refused
+            mark, guard = work.mark, identities.guard(fresh, len(entries))
+            if work.key is not None:
+                mark = self._mark(work, work.key, decided, entries)
+                guard = guard if known else self._also(work.key, guard)
+            seqs = self.journal.append(
+                entries,
+                lifecycle=self._lifecycle and self._lives(entries),
+                redacted=taken,
+                mark=mark,
+                guard=guard,
+            )
+        except BaseException:
+            identities.give_up(fresh)
+            raise
+        self.marks.note(seqs, mark)
+        return identities.settle(events, decided, fresh, seqs)
+
+    def _also(self, key: "_Key", still_new: Callable[[int], bool]) -> Callable[[int], bool]:
+        """Asked when nobody else can append: is the key still new, and what else has to be?"""
+        return lambda first: self.marks.is_new(key.source, first) and still_new(first)
+
+    def _mark(
+        self, work: "_Work", key: "_Key", decided: list[Outcome | None], entries: list[Passed]
+    ) -> Mark:
+        """What the first of the new records says about the batch."""
+        count = len(entries)
+        if count == len(work.results):
+            return Mark(key.source, count, key.sha256, f"a{count}")
+        return Mark(key.source, count, key.sha256, pack(self._outcomes(work, decided)))
+
+    def _outcomes(self, work: "_Work", decided: list[Outcome | None]) -> Iterator[offsets.Outcome]:
+        numbers = count()
+        relative = [next(numbers) if each is None else each for each in decided]
+        left = iter(zip(work.events, relative, strict=True))
+        for result in work.results:
+            if isinstance(result, Refusal):
+                yield "refused", 0
+                continue
+            event, outcome = next(left)
+            if isinstance(outcome, int):
+                yield "accepted", 0
+            elif isinstance(outcome, Refusal):
+                yield "refused", 0
+            elif outcome.seq == PENDING:
+                yield "inside", self._identities.first(event, work.events, relative)
+            else:
+                yield "duplicate", outcome.seq
+
+    def _kept_by_format_1(self, events: list[Passed], place: Place) -> dict[int, int]:
+        """The events of a batch that are there, by place: its mark says of how many, not which.
+
+        Half a batch could be kept under its key; what is absent is admitted now.
+        """
+        found: dict[int, int] = {}
+        records = iter(self.journal.read(place.seq - 1, max(1, place.through)))
+        record = next(records, None)
+        for n, event in enumerate(events):
+            if record is not None and record.line == event.line:
+                found[n] = record.seq
+                record = next(records, None)
+        if not found:
+            raise _reused(place)
+        return found
+
+    def _lives(self, events: list[Passed]) -> bool:
+        """Whether something began or ended in these events."""
+        return any(
+            isinstance(fact, Began | Ended)
+            for event in events
+            for dialect in (self._dialects[event.dialect],)
+            for fact in dialect.facts(understand(dialect, event.line))
+        )
+
+
+def _new(
+    events: list[Passed], decided: list[Outcome | None], redacted: dict[int, Sequence[str]]
+) -> tuple[list[Passed], dict[int, Sequence[str]]]:
+    """The events that are to be appended, and what was taken out of which of them."""
+    if not any(decided):
+        return events, redacted
+    new = [n for n, known in enumerate(decided) if known is None]
+    taken = {place: redacted[n] for place, n in enumerate(new) if n in redacted}
+    return [events[n] for n in new], taken
+
+
+class _Key(NamedTuple):
+    """A sender's name for a batch, and what it stands for."""
+
+    source: str
+    sha256: str
+
+
+class _Work(NamedTuple):
+    """One call of `admit`."""
+
+    lines: list[bytes]
+    results: list[Passed | Refusal]
+    events: list[Passed]
+    stretches: list[Stretch]
+    redacted: dict[int, Sequence[str]]
+    key: _Key | None
+    mark: Mark | None
+
+
+def _digest(dialect: str | None, lines: list[bytes]) -> str:
+    """SHA-256 of the dialect and the lines as they were received."""
+    return sha256(b"\n".join([(dialect or "").encode(), *lines])).hexdigest()
+
+
+def _reused(place: Place) -> KeyReused:
+    return KeyReused(
+        f"this batch key was used before, for other lines: see record {place.seq}",
+        "give every new batch a key of its own; nothing of this one was kept",
+    )
+
+
+def _replayed(work: _Work, place: Place) -> Verdicts:
+    """The answer that the batch got the first time."""
+    if work.key is None or place.sha256 != work.key.sha256:
+        raise _reused(place)
+    number = count(place.seq)
+    verdicts = Verdicts()
+    for heard, (fate, seq) in zip(work.results, unpack(place.verdicts), strict=True):
+        what = (heard.dialect, heard.kind, heard.run)
+        if fate == "refused":
+            why = heard.problems if isinstance(heard, Refusal) else (_REFUSED_BEFORE,)
+            verdicts.append(Verdict("refused", None, why, *what))
+        elif fate == "accepted":
+            verdicts.append(Verdict("accepted", next(number), (), *what))
+        else:
+            known = place.seq + seq if fate == "inside" else seq
+            verdicts.append(Verdict("duplicate", known, (), *what))
+    verdicts.replayed = True
+    return verdicts
+
+
+_REFUSED_BEFORE = Problem(
+    "",
+    "this line was refused when its batch was first sent",
+    "send it in a batch of its own, under another key",
+)
+
+
+def _verdicts(results: Sequence[Passed | Refusal], kept: list[Outcome]) -> Verdicts:
+    """What is told of each line; the case that all are new is the common one, and is quick."""
+    if len(kept) == len(results) and set(map(type, kept)) <= {int}:
+        what = (map(part, results) for part in (_DIALECT, _KIND, _RUN))
+        told = zip(repeat("accepted"), kept, repeat(()), *what)
+        return Verdicts(map(tuple.__new__, repeat(Verdict), told))
+    left = iter(kept)
+    return Verdicts(
+        _verdict(each, next(left) if isinstance(each, Passed) else each) for each in results
+    )
+
+
+def _verdict(heard: Passed | Refusal, outcome: Outcome) -> Verdict:
+    what = (heard.dialect, heard.kind, heard.run)
+    if isinstance(outcome, Refusal):
+        return Verdict("refused", None, outcome.problems, *what)
+    if isinstance(outcome, Known):
+        return Verdict("duplicate", outcome.seq if outcome.seq > 0 else None, (), *what)
+    return Verdict("accepted", outcome, (), *what)

@@ -1,0 +1,395 @@
+"""The journal: a numbered, append-only list of everything heard; the only truth.
+
+Right of it there is any number of readers, each with a number in its hand.
+"""
+
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, repeat
+from operator import attrgetter, itemgetter
+from typing import NamedTuple, Protocol
+
+from tracklog.journal import frame
+from tracklog.journal.frame import Erased, Mark, Record, Run, stamp
+from tracklog.journal.stores import Group, Store
+from tracklog.model.errors import BadFormat, BadLine, NotAppended, Overtaken
+from tracklog.model.event import Finding
+
+__all__ = ["Entry", "Erased", "Heard", "Journal", "Mark", "Record", "Run"]
+
+_NAMES = itemgetter(0, 1, 2)
+_LINE = attrgetter("line")
+_GROUP = 8192  # records that waiting threads are written together, at most
+_PATIENCE = 0.005  # seconds that a leader waits for the others, at most
+
+
+class Heard(Protocol):
+    """What can be appended: an `Event`, or an `Entry`; a tuple that opens with its three names."""
+
+    @property
+    def dialect(self) -> str: ...
+    @property
+    def family(self) -> str: ...
+    @property
+    def run(self) -> str: ...
+    @property
+    def line(self) -> bytes: ...
+    def __getitem__(self, part: slice, /) -> tuple[object, ...]: ...
+
+
+class Entry(NamedTuple):
+    """A line and where it belongs."""
+
+    dialect: str
+    family: str
+    run: str
+    line: bytes
+    """One JSON object, no line end; the check is the caller's."""
+
+
+class Journal:
+    """Numbers what it is given and keeps it; any number of threads may append and read.
+
+    Threads that append at the same time are written, synced and acknowledged together.
+    """
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self.store = store
+        self.findings: deque[Finding] = deque(store.findings, maxlen=1000)
+        """What was surprising: on opening, and in what was read since."""
+        self._clock = clock
+        self._heads: dict[tuple[str, str, str], bytes] = {}
+        self._mutex = threading.Lock()
+        self._waiting: deque[_Batch] = deque()
+        self._led = False
+        self._hoped = 0
+        self._gathered = threading.Lock()
+        self._gathered.acquire()
+        self._together = 1
+        self._took = 0.0
+
+    @property
+    def first(self) -> int:
+        """The first record still kept; `last + 1` when there is none."""
+        return self.store.first
+
+    @property
+    def last(self) -> int:
+        """The last record; 0 when there never was one."""
+        return self.store.last
+
+    @property
+    def durable(self) -> int:
+        """The last record that is known to survive the loss of power."""
+        return self.store.durable
+
+    def append(
+        self,
+        entries: Sequence[Heard],
+        *,
+        lifecycle: bool = False,
+        redacted: Mapping[int, Sequence[str]] | None = None,
+        mark: Mark | None = None,
+        guard: Callable[[int], bool] | None = None,
+    ) -> range:
+        """Keeps these lines, all or none, and returns their numbers.
+
+        On return they are as durable as the store was told; an error means that none of them
+        was acknowledged. `lifecycle` says that something began or ended in them. `redacted` says
+        which of them, by place in `entries`, the door redacted, and what it took out. `mark` is
+        kept with the first of them. `guard` is asked with the number of the first, once nobody
+        else can append any more: if it says no, none is kept, and `Overtaken` is raised.
+        """
+        if not entries:
+            return range(0)
+        batch = self._batch(entries, redacted, lifecycle, mark and Mark(*mark))
+        batch.guard = guard
+        try:
+            if not self._queue(batch):
+                batch.turn.acquire()  # until it is written, or until it is its turn to lead
+            if not batch.done:
+                self._lead(batch)
+        except BaseException:
+            self._withdraw(batch)
+            raise
+        if batch.error is not None:
+            raise batch.error
+        return range(batch.first, batch.first + len(batch.lines))
+
+    def read(self, after: int = 0, limit: int = 1000, run: Run | None = None) -> list[Record]:
+        """The records behind `after`, in order, at most `limit`, of one run if asked.
+
+        An empty list means the end. A line that is no record any more is passed over and becomes
+        a finding; the records around it are not affected.
+        """
+        behind = after
+        while frames := self.store.read(behind, limit, run):
+            if records := frame.records(frames):
+                if run is None:
+                    self._look_for_gaps(after, records)
+                return records
+            behind = frame.seq_of(frames[-1])  # nothing but damage: look further
+        return []
+
+    def records(
+        self, after: int = 0, run: Run | None = None, through: int | None = None
+    ) -> Iterator[Record]:
+        """Every record behind `after`, up to the end as it is when it is reached."""
+        while batch := self.read(after, 1000, run):
+            for record in batch:
+                if through is not None and record.seq > through:
+                    return
+                yield record
+            after = batch[-1].seq
+
+    def follow(
+        self, after: int = 0, run: Run | None = None, stop: Callable[[], bool] = lambda: False
+    ) -> Iterator[Record]:
+        """Every record behind `after`, and those that are still to come, until `stop` says so."""
+        seen = after
+        while not stop():
+            for record in self.records(after, run):
+                after = record.seq
+                yield record
+            seen = max(seen, after)
+            if self.store.wait(seen, 0.5) and run is not None:
+                seen = self.last
+
+    def runs(self) -> Iterable[Run]:
+        """Every run of which something is kept."""
+        return self.store.runs()
+
+    def link(self, seq: int) -> str:
+        """The end of the chain behind the group that holds a record, as `through:chain`.
+
+        A cache that was filled up to a record notes it: the same number in another history of the
+        journal has another chain. Empty when there is no such group, or its link is damaged.
+        """
+        try:
+            link = next(self.store.links(seq - 1), None) if seq > 0 else None
+        except (BadFormat, FileNotFoundError):
+            return ""
+        return f"{link.through}:{link.chain.hex()}" if link else ""
+
+    def wait(self, after: int, timeout: float | None = None) -> bool:
+        """Whether there is a record behind `after`, as soon as there is or when time is up."""
+        return self.store.wait(after, timeout)
+
+    def sync(self) -> None:
+        """On return, everything appended before is on disk."""
+        self.store.sync()
+
+    def close(self) -> None:
+        self.store.close()
+
+    def __enter__(self) -> "Journal":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _batch(
+        self,
+        entries: Sequence[Heard],
+        redacted: Mapping[int, Sequence[str]] | None,
+        lifecycle: bool,
+        mark: Mark | None,
+    ) -> "_Batch":
+        lines = list(map(_LINE, entries))
+        alike = [(names, len(list(each))) for names, each in groupby(map(_NAMES, entries))]
+        heads = [(self._heads.get(names) or self._head(names), count) for names, count in alike]
+        runs = [(names[1:], count) for names, count in alike]
+        if 10 in b"".join(lines):  # LF as a number is found ten times as fast
+            raise BadLine("a line holds a line end", "cut the source at its line ends first")
+        if redacted or mark:
+            each = [head for head, count in heads for _ in range(count)]
+            for place in {*(redacted or ()), 0}:
+                entry, names = entries[place], (redacted or {}).get(place, ())
+                sent = mark if place == 0 else None
+                each[place] = frame.head(entry.dialect, entry.family, entry.run, names, sent)
+            heads = [(head, 1) for head in each]
+        return _Batch(heads, lines, runs, lifecycle, mark)
+
+    def _head(self, names: tuple[str, str, str]) -> bytes:
+        if len(self._heads) >= 1 << 16:
+            self._heads.clear()
+        made = self._heads[names] = frame.head(*names)
+        return made
+
+    def _queue(self, batch: "_Batch") -> bool:
+        """Whether it is the first of those that wait, and so the one that writes them all."""
+        with self._mutex:
+            self._waiting.append(batch)
+            if not self._led:
+                batch.leads = self._led = True
+            elif self._hoped and len(self._waiting) >= self._hoped:
+                self._hoped = 0
+                self._gathered.release()
+            return batch.leads
+
+    def _withdraw(self, batch: "_Batch") -> None:
+        """An interrupted producer must not leave the others without a leader."""
+        with self._mutex:
+            if batch in self._waiting:
+                self._waiting.remove(batch)
+        if batch.leads:
+            self._hand_over(batch)
+        self._wake(batch)
+
+    def _lead(self, own: "_Batch") -> None:
+        """Writes what is waiting, wakes its owners, and hands over to the next that came."""
+        self._gather()
+        group = self._take(own)
+        try:
+            began = time.perf_counter()
+            first = self.store.append(
+                lambda first: self._group(first, group),
+                lifecycle=any(batch.lifecycle for batch in group),
+            )
+            self._took = time.perf_counter() - began
+            for batch in group:
+                if batch.error is None:
+                    batch.first = first
+                    first += len(batch.lines)
+        except Exception as error:  # noqa: BLE001 - every owner is told, each in its own thread
+            for batch in group:
+                batch.error = error
+        except BaseException:
+            for batch in group:
+                batch.error = NotAppended(
+                    "the thread that wrote this group was interrupted",
+                    "it was not acknowledged; send it again",
+                )
+            raise
+        self._hand_over(own)
+        self._wake(own)
+
+    def _gather(self) -> None:
+        """Waits a moment for those who came along last time: one sync serves them all."""
+        with self._mutex:
+            missing = self._together - len(self._waiting)
+            if missing <= 0 or self._took <= 0:
+                return
+            self._hoped = self._together
+        if not self._gathered.acquire(timeout=min(_PATIENCE, 2 * self._took)):
+            with self._mutex:
+                if self._hoped:
+                    self._hoped = 0
+                else:
+                    self._gathered.acquire()
+
+    def _take(self, own: "_Batch") -> "list[_Batch]":
+        size = 0
+        with self._mutex:
+            for batch in self._waiting:
+                if size >= _GROUP:
+                    break
+                own.owed.append(batch)
+                size += len(batch.lines)
+            group = own.owed[:]
+            for _ in group:
+                self._waiting.popleft()
+        return group
+
+    def _hand_over(self, own: "_Batch") -> None:
+        """Ends the lead of one and gives it to the next that waits, if any."""
+        with self._mutex:
+            self._together = len(own.owed) + len(self._waiting)
+            for batch in own.owed:
+                batch.done = True
+            self._led = bool(self._waiting)
+            if self._waiting:
+                self._waiting[0].leads = True
+                own.owed.append(self._waiting[0])
+            own.leads = False
+
+    @staticmethod
+    def _wake(own: "_Batch") -> None:
+        """Wakes those whom a leader owes an answer or the lead, however often it is interrupted."""
+        while own.owed:
+            with contextlib.suppress(RuntimeError):  # woken before the interruption
+                own.owed[-1].turn.release()
+            own.owed.pop()
+
+    def _group(self, first: int, batches: "list[_Batch]") -> Group:
+        """One group of those batches that are still wanted, asked in order."""
+        count, wanted, marks = 0, [], {}
+        for batch in batches:
+            batch.error = None
+            if batch.guard is not None and not batch.guard(first + count):
+                batch.error = Overtaken("another writer was quicker", "judge the lines again")
+                continue
+            wanted.append(batch)
+            if batch.mark is not None:
+                marks[count] = batch.mark
+            count += len(batch.lines)
+        received = b',"received":"%b"' % stamp(self._clock()).encode()
+        frames: list[bytes] = []
+        runs: list[tuple[Run, int]] = []
+        seq = first
+        for batch in wanted:
+            lines = iter(batch.lines)
+            for head, alike in batch.heads:
+                numbers = [b'{"seq":%d' % each for each in range(seq, seq + alike)]
+                parts = zip(numbers, repeat(received + head), lines, repeat(b"}"))
+                frames += map(b"".join, parts)
+                seq += alike
+            runs += batch.runs
+        if count > 1:
+            head = frame.opening(wanted[0].heads[0][0], count)
+            frames[0] = b'{"seq":%d%b%b%b}' % (first, received, head, wanted[0].lines[0])
+        return Group(frames, runs, marks)
+
+    def _look_for_gaps(self, after: int, records: list[Record]) -> None:
+        begin = max(after + 1, self.store.first)
+        if records[-1].seq - begin + 1 == len(records):
+            return
+        for record in records:
+            if record.seq != begin:
+                last = record.seq - 1
+                which = f"record {begin}" if last == begin else f"records {begin} to {last}"
+                note = Finding("damaged", f"{which} cannot be read; `tracklog verify` says why")
+                if note not in self.findings:
+                    self.findings.append(note)
+            begin = record.seq + 1
+
+
+class _Batch:
+    """What one caller waits for."""
+
+    __slots__ = (
+        "done",
+        "error",
+        "first",
+        "guard",
+        "heads",
+        "leads",
+        "lifecycle",
+        "lines",
+        "mark",
+        "owed",
+        "runs",
+        "turn",
+    )
+
+    def __init__(
+        self,
+        heads: list[tuple[bytes, int]],
+        lines: list[bytes],
+        runs: list[tuple[Run, int]],
+        lifecycle: bool,
+        mark: Mark | None,
+    ) -> None:
+        self.heads, self.lines, self.runs = heads, lines, runs
+        self.lifecycle, self.mark = lifecycle, mark
+        self.first = 0
+        self.done = False
+        self.leads = False
+        self.error: BaseException | None = None
+        self.guard: Callable[[int], bool] | None = None
+        self.owed: list[_Batch] = []
+        self.turn = threading.Lock()
+        self.turn.acquire()

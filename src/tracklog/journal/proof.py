@@ -1,0 +1,198 @@
+"""What an exported run carries so that it can be proven without the journal."""
+
+import os
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tracklog.journal import merkle
+from tracklog.journal.frame import EVENT, Run, record, seq_of
+from tracklog.journal.merkle import Link
+from tracklog.journal.segments import chain_path, firsts, lines, place, segment_path
+from tracklog.journal.segments.reader import Reader
+from tracklog.journal.verify import Fault, Head, head
+from tracklog.model.errors import BadFormat, NoSuchRecord
+
+_FORMAT = 1
+"""Of proofs."""
+
+
+def prove(
+    home: Path | str, run: Run, anchor: Head | None = None, folder: str = "journal"
+) -> dict[str, Any]:
+    """What an exported run carries: the way from each of its lines to a head of the chain.
+
+    The head is the anchor if one is given, else the present one. It is a JSON object, and
+    `contracts/tracklog_verify.py` checks it beside the run's lines.
+    """
+    where = Path(home) / folder
+    goal = anchor or head(home, folder)
+    frames = {seq_of(frame): frame for frame in _frames_of(where, run)}
+    frames = {seq: frame for seq, frame in frames.items() if seq <= goal.through}
+    if not frames:
+        raise NoSuchRecord(
+            f"there is no record of run {run[1]!r} in family {run[0]!r} up to {goal.through}",
+            "`tracklog runs` lists what is there",
+        )
+    numbers = sorted(frames)
+    told: dict[str, Any] = {"format": _FORMAT, "family": run[0], "run": run[1]}
+    links: list[dict[str, Any]] = []
+    proven: list[dict[str, Any]] = []
+    before = Link("opened", 0, merkle.ORIGIN)
+    for first, link in _links(where):
+        if link.kind in ("group", "erased") and link.through >= numbers[0]:
+            if not links:
+                told["before"] = {"through": before.through, "chain": before.chain.hex()}
+            links.append(_told(link))
+            if link.kind == "group":
+                inside = numbers[
+                    bisect_left(numbers, before.through + 1) : bisect_left(
+                        numbers, link.through + 1
+                    )
+                ]
+                if inside:
+                    proven += _paths(where, first, before.through, link.through, inside, frames)
+        before = link
+        if (link.through, link.chain.hex()) == goal and links:
+            break
+    else:
+        raise NoSuchRecord(f"the chain does not reach {goal}", "run `tracklog verify`")
+    told |= {"links": links, "head": goal._asdict(), "records": proven}
+    return told
+
+
+def _frames_of(folder: Path, run: Run) -> Iterator[bytes]:
+    reader, after = Reader(folder), 0
+    try:
+        while batch := reader.read(after, 1000, run):
+            yield from batch
+            after = seq_of(batch[-1])
+    finally:
+        reader.close()
+
+
+def _links(folder: Path) -> Iterator[tuple[int, Link]]:
+    for first in firsts(folder):
+        with chain_path(folder, first).open("rb") as file:
+            for _, line in lines(file.fileno(), 0, os.fstat(file.fileno()).st_size):
+                link = merkle.read(line)
+                if link is None:
+                    raise BadFormat(f"the chain of segment {first} is damaged", "run verify")
+                yield first, link
+
+
+def _told(link: Link) -> dict[str, Any]:
+    if link.kind == "group":
+        return {"through": link.through, "root": link.root.hex()}
+    return {"erased": link.seq, "leaf": link.leaf.hex(), "tombstone": link.tombstone.hex()}
+
+
+def _paths(
+    folder: Path,
+    first: int,
+    before: int,
+    through: int,
+    inside: list[int],
+    frames: Mapping[int, bytes],
+) -> Iterator[dict[str, Any]]:
+    """The records of one group that are of the run, each with its way to the group's root."""
+    with segment_path(folder, first).open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        start = place(file.fileno(), size, before + 1)
+        leaves = []
+        for _, line in lines(file.fileno(), start, size):
+            found = record(line) if b',"erased":{' in line else None
+            erased = found.erased if found else None
+            leaves.append(bytes.fromhex(erased.leaf) if erased else merkle.leaf(line))
+            if len(leaves) == through - before:
+                break
+    for seq in inside:
+        frame = frames[seq]
+        cut = frame.find(EVENT) + len(EVENT)
+        found = record(frame)
+        said = {"tombstone": frame} if found and found.erased else {"head": frame[:cut]}
+        path = [each.hex() for each in merkle.path(leaves, seq - before - 1)]
+        yield {"seq": seq, **{key: part.decode() for key, part in said.items()}, "path": path}
+
+
+def check_proof(
+    told: Mapping[str, Any], run_lines: Iterable[bytes], anchor: Head | None = None
+) -> list[Fault]:
+    """What does not fit between an exported run's lines, its proof and an anchor; nothing when all does.
+
+    The lines are those of the run in order, without those that were erased.
+    """
+    try:
+        return list(_check_proof(told, list(run_lines), anchor))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return [Fault(0, f"the proof cannot be read: {error!r}")]
+
+
+def _check_proof(
+    told: Mapping[str, Any], run_lines: list[bytes], anchor: Head | None
+) -> Iterator[Fault]:
+    chained, through = bytes.fromhex(told["before"]["chain"]), told["before"]["through"]
+    groups: list[tuple[int, int, bytes]] = []
+    stones: set[tuple[int, bytes, bytes]] = set()
+    for link in told["links"]:
+        if "root" in link:
+            top = bytes.fromhex(link["root"])
+            groups.append((through, link["through"], top))
+            through = link["through"]
+            chained = merkle.link(chained, through, top)
+        else:
+            seq, leaf = link["erased"], bytes.fromhex(link["leaf"])
+            stone = bytes.fromhex(link["tombstone"])
+            stones.add((seq, leaf, stone))
+            chained = merkle.erasure_link(chained, seq, leaf, stone)
+    reached = Head(through, chained.hex())
+    if reached != Head(**told["head"]):
+        yield Fault(through, "the links do not lead to the head that the proof names")
+    if anchor is not None and reached != anchor:
+        yield Fault(through, "the head is not the anchor")
+    rest = iter(run_lines)
+    starts = [after for after, _, _ in groups]
+    for entry in told["records"]:
+        seq = entry["seq"]
+        if "tombstone" in entry:
+            frame = entry["tombstone"].encode()
+            found = record(frame)
+            erased = found.erased if found else None
+            leaf = bytes.fromhex(erased.leaf) if erased else b""
+            if (seq, leaf, merkle.leaf(frame)) not in stones:
+                yield Fault(seq, "its tombstone is not chained")
+        else:
+            line = next(rest, None)
+            if line is None:
+                yield Fault(seq, "is gone")
+                return
+            begin = entry["head"].encode()
+            frame = line if line.startswith(begin) else begin + line + b"}"
+            leaf = merkle.leaf(frame)
+        said = record(frame)
+        if said is None or (said.seq, said.family, said.run) != (seq, told["family"], told["run"]):
+            yield Fault(seq, "its frame does not say this number and this run")
+        at = bisect_left(starts, seq) - 1
+        path = [bytes.fromhex(each) for each in entry["path"]]
+        after, upto, top = groups[at] if at >= 0 else (0, 0, b"")
+        if (
+            not after < seq <= upto
+            or merkle.climb(leaf, seq - after - 1, upto - after, path) != top
+        ):
+            yield Fault(seq, "was changed")
+    if next(rest, None) is not None:
+        yield Fault(told["records"][-1]["seq"], "is followed by a line that is not proven")
+
+
+def load_proof(text: bytes) -> dict[str, Any]:
+    """A proof as it was written."""
+    try:
+        told = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise BadFormat(f"the proof is no JSON: {error}", "export the run again") from error
+    if not isinstance(told, dict) or told.get("format") != _FORMAT:
+        raise BadFormat("this is no proof that this version knows", "export the run again")
+    return told

@@ -1,0 +1,86 @@
+"""What the door refused, kept with its verdict, so that nothing is lost silently; bounded."""
+
+import base64
+import threading
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tracklog.journal.journal import Entry, Journal
+from tracklog.journal.stores import Store
+from tracklog.model.event import Refusal
+
+KEPT = 64 << 10
+"""Bytes of a refused line that are kept, in base64; its length and hash are those of the whole."""
+
+SEGMENT_SIZE = 4 << 20
+SEGMENTS = 8
+"""The oldest refusals are given up when there are more than this many segments."""
+
+
+class Refused:
+    """A journal of refusals, in the folder `refused` of a home."""
+
+    def __init__(self, store: Store) -> None:
+        self.journal = Journal(store)
+        self._mutex = threading.Lock()
+
+    def keep(self, refusals: Iterable[tuple[bytes, Refusal]]) -> None:
+        """Appends refused lines with their verdicts; the oldest go when there are too many."""
+        self._append([_entry(line, refusal, *_whole(line)) for line, refusal in refusals])
+
+    def keep_beginning(self, line: bytes, refusal: Refusal, size: int, name: str) -> None:
+        """Appends the beginning of a line that was too long to be held; its size and its SHA-256."""
+        self._append([_entry(line, refusal, size, name)])
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Every refusal that is kept, oldest first, with its number and when it was received."""
+        for record in self.journal.records():
+            if record.line:
+                yield {
+                    "seq": record.seq,
+                    "received": record.received,
+                    "dialect": record.dialect or None,
+                    "run": record.run or None,
+                    **orjson.loads(record.line),
+                }
+
+    def close(self) -> None:
+        self.journal.close()
+
+    def _append(self, entries: list[Entry]) -> None:
+        with self._mutex:
+            self.journal.append(entries)
+            self._trim()
+
+    def _trim(self) -> None:
+        store: Any = self.journal.store
+        if not hasattr(store, "prune"):
+            return
+        segments = sorted(Path(store.reader.folder).glob("*.jsonl"))
+        if len(segments) > SEGMENTS:
+            first = int(segments[-SEGMENTS].stem)
+            (oldest,) = self.journal.read(first - 1, 1)
+            store.prune(oldest.received, at=oldest.received)
+
+
+def line_of(refusal: dict[str, Any]) -> bytes:
+    """The bytes of a refused line, as far as they were kept."""
+    return base64.b64decode(refusal["line"])
+
+
+def _whole(line: bytes) -> tuple[int, str]:
+    return len(line), sha256(line).hexdigest()
+
+
+def _entry(line: bytes, refusal: Refusal, size: int, name: str) -> Entry:
+    said = {
+        "problems": [problem._asdict() for problem in refusal.problems],
+        "size": size,
+        "sha256": name,
+        "line": base64.b64encode(line[:KEPT]).decode(),
+    }
+    return Entry(refusal.dialect or "", "refused", refusal.run or "", orjson.dumps(said))

@@ -1,0 +1,91 @@
+"""Where a journal keeps its bytes, one kind of place per file.
+
+To write another: copy `memory.py`, keep its four words (`first`, `last`, `append`, `read`) and
+their promises, end the file with `store = open_it`, a function from what follows the colon of
+the URL (and options by name) to a `Store`, and pass `tracklog.testing.StoreSuite`.
+The file's name is the URL's scheme: `stores/memory.py` is `memory:`.
+An outside package offers its function under the entry point group `tracklog.stores`.
+
+A store needs to know nothing of a frame but what `tracklog.frame` tells: its number and its run.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, Protocol
+
+from tracklog.journal.frame import Mark, Run
+from tracklog.journal.merkle import Link
+from tracklog.model.event import Finding
+
+Durability = Literal["sync", "interval", "lifecycle", "os"]
+"""What an acknowledgement promises.
+
+- `sync`: the group is on disk; it survives the loss of power.
+- `interval`: it survives the death of the process, and the loss of power after a moment.
+- `lifecycle`: as `sync` for groups in which something began or ended, else as `os`.
+- `os`: the operating system has it; it survives the death of the process.
+"""
+
+
+class Group(NamedTuple):
+    """Frames that are committed together: all of them are there after a crash, or none."""
+
+    frames: Sequence[bytes]
+    runs: Sequence[tuple[Run, int]]
+    """The run of the frames in order, and how many of them follow each other in it."""
+    marks: Mapping[int, Mark]
+    """The marks of the batches in it, by the place of the frame that carries each."""
+
+
+Make = Callable[[int], Group]
+"""Builds a group, given the number of its first frame."""
+
+
+class Store(Protocol):
+    """A numbered list of frames that only grows at its end; safe to use from many threads."""
+
+    findings: list[Finding]
+    """What was surprising when it was opened or mended."""
+
+    @property
+    def first(self) -> int:
+        """The number of the first frame still kept; `last + 1` when there is none."""
+
+    @property
+    def last(self) -> int:
+        """The number of the last frame; 0 when there never was one."""
+
+    @property
+    def durable(self) -> int:
+        """The last frame that is known to survive the loss of power."""
+
+    def append(self, make: Make, *, lifecycle: bool = False) -> int:
+        """Keep the frames of one group, all or none; the number of the first.
+
+        The first becomes `last + 1`, whoever else appends. On return the group is as durable as
+        was chosen; when it raises, the group was not acknowledged. `make` is called while nobody
+        else can append, so what it reads of the store is all that comes before the group.
+        `lifecycle` marks a group in which something began or ended.
+        """
+
+    def read(self, after: int, limit: int, run: Run | None = None) -> list[bytes]:
+        """The frames behind `after`, in order, at most `limit`, of one run if asked.
+
+        An empty list means the end. Fewer than `limit` may come while there are more.
+        """
+
+    def links(self, after: int = 0) -> Iterator[Link]:
+        """The chain: a link for each group, the first of them the one that holds `after + 1`,
+        and the erasures between them.
+        """
+
+    def runs(self) -> set[Run]:
+        """Every run of which a frame is kept."""
+
+    def wait(self, after: int, timeout: float | None = None) -> bool:
+        """Whether there is a frame behind `after`, as soon as there is or when time is up."""
+
+    def sync(self) -> None:
+        """On return, everything appended before is as durable as this store can make it."""
+
+    def close(self) -> None:
+        """Lets go of everything; may be called twice."""

@@ -1,0 +1,170 @@
+"""A journal in files of one folder, for one machine and many processes.
+
+`<home>/journal/<20 digits>.jsonl` has the frames, 0600 in a 0700 folder; `.chain` beside it has
+one line per commit group; `.runs` says where each run's records are, and can be deleted.
+What is found torn on opening goes to `<home>/quarantine/` and is told in `findings`.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tracklog.journal import retention
+from tracklog.journal.disk import Disk
+from tracklog.journal.frame import Run
+from tracklog.journal.merkle import Link
+from tracklog.journal.retention import Erasure, Pruning, Tombstone
+from tracklog.journal.segments import FORMAT, check_format, firsts, links
+from tracklog.journal.segments.reader import Reader
+from tracklog.journal.segments.upgrade import upgrade
+from tracklog.journal.segments.writer import Writer
+from tracklog.journal.stores import Durability, Make
+from tracklog.model.errors import NotAppended, StoreBroken
+from tracklog.model.event import Finding
+
+SEGMENT_SIZE = 64 << 20
+"""Bytes at which a segment is sealed and the next one begins."""
+
+
+class FileStore:
+    """Many threads and processes may append to one home; readers take no lock.
+
+    Read-only, it changes nothing on disk, and shows what was committed before.
+    """
+
+    def __init__(
+        self,
+        home: str | Path,
+        *,
+        durability: Durability = "sync",
+        interval: float = 0.2,
+        segment_size: int = SEGMENT_SIZE,
+        folder: str = "journal",
+        readonly: bool = False,
+        disk: Disk | None = None,
+    ) -> None:
+        self.home = Path(home)
+        self.durability = durability
+        self.interval = interval
+        self.reader = Reader(self.home / folder)
+        self.writer: Writer | None = None
+        self.findings: list[Finding] = []
+        self._timer: threading.Timer | None = None
+        self._failed: Exception | None = None
+        if readonly:
+            if check_format(self.home) == FORMAT:
+                self.reader.complete()
+        else:
+            self.findings += upgrade(self.home, disk or Disk())
+            self.writer = Writer(self.home, folder, segment_size, disk or Disk())
+            self.findings = self.writer.findings = [*self.findings, *self.writer.findings]
+            if durability == "sync" and self.writer.recovered:
+                self.sync()
+
+    @property
+    def first(self) -> int:
+        return self.reader.first
+
+    @property
+    def last(self) -> int:
+        return self.reader.last
+
+    @property
+    def durable(self) -> int:
+        return self.writer.durable if self.writer else 0
+
+    def append(self, make: Make, *, lifecycle: bool = False) -> int:
+        writer = self._writing()
+        if self._failed is not None:
+            failed, self._failed = self._failed, None
+            raise failed
+        with writer.exclusive():
+            if writer.full:
+                writer.roll()
+            first = writer.through + 1
+            group = make(first)
+            if group.frames:
+                kept = self.durability
+                writer.append(group.frames, kept == "sync" or (lifecycle and kept == "lifecycle"))
+        if self.durability == "interval":
+            self._sync_soon()
+        self.reader.wake()
+        return first
+
+    def read(self, after: int, limit: int, run: Run | None = None) -> list[bytes]:
+        return self.reader.read(max(0, after), limit, run)
+
+    def links(self, after: int = 0) -> Iterator[Link]:
+        return links(self.reader.folder, after)
+
+    def runs(self) -> set[Run]:
+        return {run for first in firsts(self.reader.folder) for run in self.reader.runs(first)}
+
+    def wait(self, after: int, timeout: float | None = None) -> bool:
+        return self.reader.wait(after, timeout)
+
+    def sync(self) -> None:
+        writer = self._writing()
+        with writer.exclusive():
+            writer.sync()
+
+    def erase(self, seq: int, *, reason: str, by: str, at: str, id: str | None = None) -> Erasure:
+        """Takes one record's bytes out of every place of this home; a tombstone stays.
+
+        The caller puts it on record: a `Noted erasure` line, through the door.
+        """
+        return retention.erase(self._writing(), seq, Tombstone(reason, by, at, id))
+
+    def prune(
+        self,
+        before: str,
+        *,
+        at: str,
+        is_open: Callable[[Run], bool] | None = None,
+        dry: bool = False,
+    ) -> Pruning:
+        """Drops the segments whose records were all received before that moment.
+
+        It stops at the first segment that holds a run which `is_open` says is open. The caller
+        puts it on record: a `Noted pruned` line for each run, through the door. With `dry`
+        nothing is dropped.
+        """
+        return retention.prune(self._writing(), self.reader, before, at, is_open, dry=dry)
+
+    def close(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+        writer, self.writer = self.writer, None
+        if writer is not None:
+            try:
+                if self.durability != "os":
+                    with writer.exclusive():
+                        writer.sync()
+                        writer.sync_chain()
+            finally:
+                writer.close()
+        self.reader.close()
+
+    def _writing(self) -> Writer:
+        if self.writer is None:
+            raise StoreBroken("the store is closed or read-only", "open it again to append")
+        return self.writer
+
+    def _sync_soon(self) -> None:
+        if self._timer is None:
+            self._timer = threading.Timer(self.interval, self._sync_now)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _sync_now(self) -> None:
+        self._timer = None
+        try:
+            if self.writer is not None:
+                self.sync()
+        except NotAppended as error:
+            self._failed = error
+
+
+store: Callable[..., FileStore] = FileStore
+"""`file:/var/lib/tracklog`: what follows the colon is the home."""

@@ -1,0 +1,1 @@
+"""What runs inside or around an agent: the Recorder, transcripts, live subscribers, tapes."""

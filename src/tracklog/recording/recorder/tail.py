@@ -1,0 +1,151 @@
+"""How a transcript ends, and how its end is made whole before more is written."""
+
+import os
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, NamedTuple
+
+from tracklog.model.event import Body
+from tracklog.model.lines import CHUNK
+from tracklog.recording.recorder import appendfile
+from tracklog.recording.recorder.appendfile import AppendFile
+from tracklog.recording.transcript.entry import loads
+
+Reason = Literal["reopen", "missing_lf", "torn_tail"]
+
+
+class Tail(NamedTuple):
+    """What there is to know of a transcript before the next line."""
+
+    last_seq: int = 0
+    """The highest number in the file; 0 when there is none."""
+    finished: bool = False
+    """Whether its last event is the end of the run."""
+    chain: str = ""
+    """The hash chain's value at its end; empty where it has none."""
+    whole: int = 0
+    """Bytes up to the last line end."""
+    rest: bytes = b""
+    """What stands behind the last line end."""
+
+
+class Seam(NamedTuple):
+    """Where a transcript was opened again, and what had to be done to it."""
+
+    after_seq: int
+    reason: Reason
+    repaired_bytes: int | None = None
+    quarantine: str | None = None
+
+    def body(self) -> Body:
+        return {key: value for key, value in self._asdict().items() if value is not None}
+
+
+def read(path: Path, ours: str) -> Tail:
+    """The tail of the file; `ours` is how the producer mark of our own first lines begins."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        whole = _line_start(file, size)
+        file.seek(whole)
+        rest = file.read(size - whole)
+        tail = _after(Tail(whole=whole, rest=rest), _object(_last_line(file, whole)))
+        if not tail.last_seq or not _ours(file, ours):
+            tail = _scan(file, Tail(whole=whole, rest=rest))
+    return _after(tail, _object(rest))
+
+
+def mend(file: AppendFile, tail: Tail) -> Seam | None:
+    """Make the file end with a line end, and say how; None for an empty file.
+
+    Terminated lines are never touched; what is torn is kept beside the file first.
+    """
+    if not tail.rest:
+        return Seam(tail.last_seq, "reopen") if tail.whole else None
+    if _object(tail.rest) is not None:
+        file.append(b"\n")
+        return Seam(tail.last_seq, "missing_lf")
+    kept = quarantine(file, tail.whole, tail.rest)
+    file.cut(tail.whole)
+    file.sync()
+    return Seam(tail.last_seq, "torn_tail", len(tail.rest), kept.name)
+
+
+def quarantine(file: AppendFile, offset: int, torn: bytes) -> Path:
+    """Keep torn bytes beside their file, on disk before this returns."""
+    path = file.path
+    kept = path.with_name(f"{path.stem}.torn-{offset}")
+    attempt = 1
+    while True:
+        try:
+            appendfile.create(kept, torn, file.disk)
+        except FileExistsError:
+            if kept.read_bytes() == torn:
+                return kept  # an earlier attempt came this far
+            attempt += 1
+            kept = path.with_name(f"{path.stem}.torn-{offset}-{attempt}")
+        else:
+            return kept
+
+
+def _line_start(file: BinaryIO, end: int) -> int:
+    """The byte after the last line end before `end`."""
+    while end > 0:
+        start = max(0, end - CHUNK)
+        file.seek(start)
+        found = file.read(end - start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
+    return 0
+
+
+def _last_line(file: BinaryIO, end: int) -> bytes:
+    if end == 0:
+        return b""
+    start = _line_start(file, end - 1)
+    file.seek(start)
+    return file.read(end - 1 - start)
+
+
+def _scan(file: BinaryIO, tail: Tail) -> Tail:
+    """The tail by reading every whole line: a foreign file need not be in order."""
+    file.seek(0)
+    while file.tell() < tail.whole:
+        tail = _after(tail, _object(file.readline()))
+    return tail
+
+
+def _after(tail: Tail, body: Body | None) -> Tail:
+    """The tail when one more line has been read."""
+    if body is None:
+        return tail
+    chain = body.get("chain")
+    return tail._replace(
+        last_seq=max(tail.last_seq, _seq(body)),
+        finished=body.get("type") == "run.completed",
+        chain=chain if isinstance(chain, str) else tail.chain,
+    )
+
+
+def _ours(file: BinaryIO, ours: str) -> bool:
+    file.seek(0)
+    first = _object(file.readline()) or {}
+    producer = _payload(first).get("producer")
+    return isinstance(producer, str) and producer.startswith(ours)
+
+
+def _object(line: bytes) -> Body | None:
+    try:
+        body = loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def _payload(body: Body) -> dict[str, Any]:
+    payload = body.get("payload")
+    return payload if isinstance(payload, dict) else {}
+
+
+def _seq(body: Body) -> int:
+    seq = body.get("seq")
+    return seq if isinstance(seq, int) and not isinstance(seq, bool) and seq > 0 else 0

@@ -1,0 +1,263 @@
+"""A recorded run as a tape: what models and tools answered then, served again without them.
+
+    tape = tape_of(home, home.run("nightly-41"), by="match")
+    played = tape.play("model", {"prompt": "what is x?"}, lane="reviewer")
+    answer = played.answer if played else ask_the_model()
+    tape.unconsumed
+
+A host asks the tape before it makes a call. What the tape does not have is a `TapeMiss`, or, where
+misses may go live, None: the host then makes the call itself. `report` says how it came out.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from tracklog.answers.diff import without_names
+from tracklog.folds import short, text_of
+from tracklog.home.home import Home
+from tracklog.journal.frame import Run
+from tracklog.model.errors import TapeMiss
+from tracklog.model.fact import Called, Fact, Returned, Said
+from tracklog.reading.replay import meaning, standing
+
+LABEL = "tape"
+"""Under this a host notes beside a run how its tape came out."""
+By = Literal["order", "match"]
+OnMiss = Literal["error", "live"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """One answer that was recorded."""
+
+    kind: str
+    """`model`, `tool`, or another sort of call that a host makes."""
+    lane: str | None
+    """Who asked: an agent, a step, a tool; None answers anybody. Lanes are served apart."""
+    asked: Any
+    """What it was the answer to; None where that is not known."""
+    answer: Any
+    seq: int
+    """The record that the answer was read from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Divergence:
+    """A call that was not made so when the tape was recorded."""
+
+    kind: str
+    lane: str | None
+    asked: Any
+    recorded: Recorded | None
+    """What was served all the same; None when nothing was."""
+
+    def __str__(self) -> str:
+        who = f" of {self.lane}" if self.lane else ""
+        said = f"a {self.kind} call{who} was not recorded: {short(self.asked, 200)}"
+        if self.recorded is not None:
+            said = f"a {self.kind} call{who} differs: {short(self.asked, 200)}"
+            said += f"; recorded was: {short(self.recorded.asked, 200)}"
+        return said
+
+
+class Tape:
+    """Serves each recorded answer once; it may be asked from any thread.
+
+    By `order`, a lane gets its answers one after the other, whatever it asks, and what it asks
+    differently is noted. By `match`, it gets the first that was the answer to the same question;
+    ids and times that a machine made need not be the same.
+    """
+
+    def __init__(
+        self, recorded: Iterable[Recorded], *, by: By = "order", miss: OnMiss = "error"
+    ) -> None:
+        self._by, self._miss = by, miss
+        self._waiting: dict[str, dict[str | None, deque[Recorded]]] = {}
+        for each in recorded:
+            lanes = self._waiting.setdefault(each.kind, {})
+            lanes.setdefault(each.lane, deque()).append(each)
+        self._mutex = threading.Lock()
+        self.divergences: list[Divergence] = []
+        """Every call that the recorded run did not make so, in order; the first tells most."""
+        self.served = 0
+
+    def play(self, kind: str, asked: Any, lane: str | None = None) -> Recorded | None:
+        """The recorded answer; where there is none, None for a live call, or a TapeMiss."""
+        with self._mutex:
+            found = self._find(kind, asked, lane)
+            if found is None:
+                self._note(kind, lane, asked, None)
+            else:
+                self._waiting[kind][found.lane].remove(found)
+                self.served += 1
+                if found.asked is not None and not same(found.asked, asked):
+                    self._note(kind, lane, asked, found)
+                return found
+        if self._miss == "live":
+            return None
+        raise TapeMiss(
+            str(self.divergences[-1]),
+            "record the run anew, serve by match, or let what is missing be called live",
+        )
+
+    def next(self, kind: str, lane: str | None = None) -> Recorded | None:
+        """What would be served next in order; nothing is consumed."""
+        with self._mutex:
+            return self._first(kind, lane)
+
+    @property
+    def unconsumed(self) -> list[Recorded]:
+        """What was recorded and has not been asked for, in the order of the record."""
+        with self._mutex:
+            lanes = (lane for kind in self._waiting.values() for lane in kind.values())
+            return sorted((each for lane in lanes for each in lane), key=_place)
+
+    def _lanes(self, kind: str, lane: str | None) -> list[deque[Recorded]]:
+        known = self._waiting.get(kind, {})
+        names = known.keys() if lane is None else [name for name in (lane, None) if name in known]
+        return [known[name] for name in names]
+
+    def _first(self, kind: str, lane: str | None) -> Recorded | None:
+        heads = (each[0] for each in self._lanes(kind, lane) if each)
+        return min(heads, key=_place, default=None)
+
+    def _find(self, kind: str, asked: Any, lane: str | None) -> Recorded | None:
+        if self._by == "order":
+            return self._first(kind, lane)
+        waiting = [each for served in self._lanes(kind, lane) for each in served]
+        exact = (each for each in waiting if each.asked == asked)
+        alike = (each for each in waiting if same(each.asked, asked))
+        return next(exact, None) or next(alike, None)
+
+    def _note(self, kind: str, lane: str | None, asked: Any, recorded: Recorded | None) -> None:
+        self.divergences.append(Divergence(kind=kind, lane=lane, asked=asked, recorded=recorded))
+
+
+def report(tapes: Iterable[Tape]) -> dict[str, Any]:
+    """How a run that was played came out: its first divergence, and what nobody asked for."""
+    tapes = list(tapes)
+    left = [str(each) for tape in tapes for each in tape.divergences]
+    rest = [
+        {"kind": each.kind, "lane": each.lane, "seq": each.seq}
+        for tape in tapes
+        for each in tape.unconsumed
+    ]
+    said: dict[str, Any] = {"served": sum(tape.served for tape in tapes), "divergences": len(left)}
+    said |= {"first": left[0]} if left else {}
+    return {**said, "unconsumed": rest}
+
+
+def anybodys(recorded: Iterable[Recorded]) -> Iterator[Recorded]:
+    """The answers of a run whose lanes are not ours: those of its models answer anybody."""
+    for each in recorded:
+        yield each if each.kind == "tool" else replace(each, lane=None, asked=None)
+
+
+def _place(recorded: Recorded) -> int:
+    return recorded.seq
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two questions are the same, ids and times that a machine made apart."""
+    return text_of(without_names(one)) == text_of(without_names(other))
+
+
+def tape_of(home: Home, run: Run, *, by: By = "order", miss: OnMiss = "error") -> Tape:
+    """Any recorded run of a home, in whichever dialect, as a tape.
+
+    A `model` answer is {"text", "blocks", "calls"}: what an agent said and wanted called until somebody
+    else spoke; it was asked {"prompt"}. A `tool` answer is {"output"} or {"error"}; it was asked
+    {"tool", "input"}. The lane of a model is its agent or step, the lane of a tool its name.
+    """
+    return Tape(recorded_in(home, run), by=by, miss=miss)
+
+
+def recorded_in(home: Home, run: Run) -> Iterator[Recorded]:
+    """What models and tools answered in a run, each answer once, in the order of the record."""
+    over = standing(home.journal.records(run=run), home.dialects).over
+    listener = _Listener()
+    for record in home.journal.records(run=run):
+        if record.seq not in over:
+            for _, fact in meaning(record, home.dialects):
+                if fact.copied is not True:
+                    listener.hear(record.seq, fact)
+    yield from listener.told()
+
+
+class _Listener:
+    """Puts what was said and called together again."""
+
+    def __init__(self) -> None:
+        self._prompts: dict[str | None, list[str]] = {}
+        self._replies: dict[str | None, dict[str, Any]] = {}
+        self._calls: dict[str, tuple[int, Called]] = {}
+        self._known: set[str] = set()
+        self._found: list[Recorded] = []
+
+    def hear(self, seq: int, fact: Fact) -> None:
+        lane = fact.agent or fact.step
+        match fact:
+            case Said(role="user" | "system" | "world"):
+                self._flush(lane)
+                if fact.role != "system":
+                    self._prompts.setdefault(lane, []).append(_text(fact))
+            case Said(role="assistant" | "thought"):
+                reply = self._reply(seq, lane)
+                reply["blocks"] += [dict(block) for block in fact.blocks]
+                if fact.role == "assistant":
+                    reply["text"] += _text(fact)
+            case Called():
+                self._call(seq, lane, fact)
+            case Returned():
+                self._return(seq, lane, fact)
+
+    def told(self) -> list[Recorded]:
+        for lane in list(self._replies):
+            self._flush(lane)
+        return sorted(self._found, key=_place)
+
+    def _reply(self, seq: int, lane: str | None) -> dict[str, Any]:
+        return self._replies.setdefault(lane, {"seq": seq, "text": "", "blocks": [], "calls": []})
+
+    def _call(self, seq: int, lane: str | None, fact: Called) -> None:
+        names = {fact.call_id, fact.provider_call_id or fact.call_id}
+        if names & self._known:
+            return  # told at the other seam before
+        self._known |= names
+        self._calls[fact.call_id] = seq, fact
+        if fact.fidelity != "observed" and lane in self._replies:
+            call = {"id": fact.call_id, "tool": fact.tool, "input": fact.input}
+            self._replies[lane]["calls"].append(call)
+
+    def _return(self, seq: int, lane: str | None, fact: Returned) -> None:
+        found = self._calls.pop(fact.call_id, None)
+        if found is None:
+            return
+        asked = {"tool": found[1].tool, "input": found[1].input}
+        answer: dict[str, Any] = {"output": fact.output}
+        if fact.error is not None:
+            answer["error"] = fact.error
+        if fact.ok is not None:
+            answer["ok"] = fact.ok
+        self._found.append(
+            Recorded(kind="tool", lane=found[1].tool, asked=asked, answer=answer, seq=seq)
+        )
+        self._flush(lane)  # what is said next answers the tool
+
+    def _flush(self, lane: str | None) -> None:
+        reply = self._replies.pop(lane, None)
+        if reply is not None:
+            seq = reply.pop("seq")
+            prompts = self._prompts.pop(lane, None)
+            asked = {"prompt": "\n".join(prompts)} if prompts else None
+            self._found.append(
+                Recorded(kind="model", lane=lane, asked=asked, answer=reply, seq=seq)
+            )
+
+
+def _text(fact: Said) -> str:
+    texts = (block.get("text") for block in fact.blocks)
+    return "".join(each for each in texts if isinstance(each, str))

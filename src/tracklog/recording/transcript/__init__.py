@@ -1,0 +1,42 @@
+"""Transcripts, read: tolerant of everything, silent about nothing.
+
+`Reader` gives events and flaws, `Follow` does so while the file grows, `load` and `tree` answer
+questions about runs, `repair` mends a damaged file, `verify_chain` proves an unchanged one.
+"""
+
+from tracklog.recording.transcript.chain import Proof, verify_chain
+from tracklog.recording.transcript.entry import Entry
+from tracklog.recording.transcript.follow import Follow
+from tracklog.recording.transcript.lint import lint
+from tracklog.recording.transcript.reader import Flaw, Reader, Reading
+from tracklog.recording.transcript.repair import Mended, Report, examine, mend, repair
+from tracklog.recording.transcript.state import State, is_locked, state_of
+from tracklog.recording.transcript.tools import ToolCall
+from tracklog.recording.transcript.tree import Node, tree
+from tracklog.recording.transcript.views import Message, Run, Step, load
+
+__all__ = [
+    "Entry",
+    "Flaw",
+    "Follow",
+    "Mended",
+    "Message",
+    "Node",
+    "Proof",
+    "Reader",
+    "Reading",
+    "Report",
+    "Run",
+    "State",
+    "Step",
+    "ToolCall",
+    "examine",
+    "is_locked",
+    "lint",
+    "load",
+    "mend",
+    "repair",
+    "state_of",
+    "tree",
+    "verify_chain",
+]

@@ -1,0 +1,109 @@
+"""Follows a transcript as it grows, also when it is cut or replaced."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+from tracklog.model.lines import BOM, Line
+from tracklog.recording.transcript.reader import Flaw, Reading, read_line
+
+POLL = 0.1
+
+
+class Follow:
+    """The events of a growing file: iterate it, or `async for` over it, until `stop` says so.
+
+    A last line without its end is pending, not a problem. A file that shrank or was replaced is
+    told as `rotated`; what was told of its run before is not told again.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        poll: float = POLL,
+        stop: Callable[[], bool] = lambda: False,
+        strict: bool = False,
+    ) -> None:
+        self.path = Path(path)
+        self._held: list[bytes] = []
+        self._poll, self._stop, self._strict = poll, stop, strict
+        self._inode: int | None = None
+        self._number, self._offset = 1, 0
+        self._cursor: tuple[object, int] | None = None
+        self._catching_up = False
+
+    def __iter__(self) -> Iterator[Reading | Flaw]:
+        while True:
+            over = self._stop()
+            yield from self.poll()
+            if over:
+                return
+            time.sleep(self._poll)
+
+    async def __aiter__(self) -> AsyncIterator[Reading | Flaw]:
+        while True:
+            over = self._stop()
+            for found in self.poll():
+                yield found
+            if over:
+                return
+            await asyncio.sleep(self._poll)
+
+    @property
+    def pending(self) -> bytes:
+        """What stands behind the last line end."""
+        return b"".join(self._held)
+
+    def poll(self) -> Iterator[Reading | Flaw]:
+        """What has come since the last time, without waiting."""
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            status = os.fstat(file.fileno())
+            end = self._offset + sum(map(len, self._held))
+            if self._inode not in (None, status.st_ino) or status.st_size < end:
+                yield self._rotated(status.st_size)
+                end = 0
+            self._inode = status.st_ino
+            file.seek(end)
+            while chunk := file.read(1 << 18):
+                yield from self._cut(chunk)
+
+    def _rotated(self, size: int) -> Flaw:
+        self._held, self._number, self._offset = [], 1, 0
+        self._catching_up = self._cursor is not None
+        return Flaw("rotated", 1, 0, f"the file was cut or replaced, it has {size} bytes", "info")
+
+    def _cut(self, chunk: bytes) -> Iterator[Reading | Flaw]:
+        if b"\n" not in chunk:
+            self._held.append(chunk)
+            return
+        *whole, rest = (self.pending + chunk).split(b"\n")
+        self._held = []
+        for raw in whole:
+            number, offset = self._number, self._offset
+            self._number, self._offset = number + 1, offset + len(raw) + 1
+            bom = offset == 0 and raw.startswith(BOM)
+            data = raw.removeprefix(BOM) if bom else raw
+            data = data.removesuffix(b"\r")
+            if data.strip():
+                line = Line(number, offset, data, len(raw), True, bom)
+                yield from self._new(read_line(line, strict=self._strict))
+        self._held = [rest] if rest else []
+
+    def _new(self, found: Iterator[Reading | Flaw]) -> Iterator[Reading | Flaw]:
+        """What was not told before: after a rotation, only what lies behind the cursor."""
+        for each in found:
+            if isinstance(each, Reading):
+                run, seq = each.body.get("run_id"), each.seq or 0
+                if self._catching_up and self._cursor is not None:
+                    if run == self._cursor[0] and seq <= self._cursor[1]:
+                        continue
+                    self._catching_up = False
+                self._cursor = run, seq
+            yield each

@@ -1,0 +1,165 @@
+"""Reads what can be read of one damaged line: NUL bytes, bad UTF-8, objects glued together."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import orjson
+
+from tracklog.model.event import Body
+from tracklog.recording.transcript.entry import loads, refuse_constant
+
+TRIES = 1000
+"""Places in one damaged line at which an object is looked for."""
+
+
+class Habit(NamedTuple):
+    """How the lines of a file begin, by which one is found behind something torn."""
+
+    starts: re.Pattern[str]
+    fits: Callable[[Body], bool]
+    """Whether an object that begins so is a line of its own, and not a part of another."""
+
+
+class Part(NamedTuple):
+    """One object of a line."""
+
+    body: Body
+    healed: bytes | None = None
+    """The text that was read, where it is not the line itself."""
+
+
+class Parsed(NamedTuple):
+    """What a line gave, and what was wrong with it: (name, message) each."""
+
+    parts: list[Part]
+    flaws: list[tuple[str, str]]
+
+
+def _is_event(body: Body) -> bool:
+    return isinstance(body.get("type"), str) and not body.keys().isdisjoint(
+        ("seq", "run_id", "timestamp")
+    )
+
+
+EVENTS = Habit(
+    re.compile(
+        r'\{\s*"(?:seq|run_id|parent_run_id|child_run_id|type|path|iteration|timestamp|payload)"\s*:'
+    ),
+    _is_event,
+)
+"""The habit of transcripts."""
+
+
+def habit_of(line: bytes) -> Habit:
+    """The habit of a foreign file, from one of its whole lines: objects that begin alike."""
+    key = next(iter(loads(line)), "")
+    return Habit(re.compile(r"\{\s*" + re.escape(json.dumps(key)) + r"\s*:"), lambda _: True)
+
+
+def parse(raw: bytes, habit: Habit = EVENTS) -> Parsed:
+    """Every object on a line, also behind something torn."""
+    try:
+        value = loads(raw)
+    except (ValueError, RecursionError):
+        return _heal(raw, habit)
+    if not isinstance(value, dict):
+        return Parsed([], [("not_object", f"{_kind(value)}, not an object")])
+    twice = _repeated_keys(raw, value)
+    flaws = [("dup_key", f"the key {key!r} stands twice; the last one counts") for key in twice]
+    return Parsed([Part(value)], flaws)
+
+
+def _heal(raw: bytes, habit: Habit) -> Parsed:
+    text, flaws = _readable(raw)
+    if not text:
+        return Parsed([], flaws)
+    try:
+        value = loads(text)
+    except (ValueError, RecursionError) as error:
+        parts = [Part(body, piece) for body, piece in _glued(text.decode(), habit)]
+        if parts:
+            objects = "1 whole object" if len(parts) == 1 else f"{len(parts)} whole objects"
+            message = f"{objects} on a line that is not one object"
+            return Parsed(parts, [*flaws, ("glued", message)])
+        return Parsed([], [*flaws, ("syntax", f"not JSON: {_why(error)}")])
+    if not isinstance(value, dict):
+        return Parsed([], [*flaws, ("not_object", f"{_kind(value)}, not an object")])
+    return Parsed([Part(value, text)], flaws)
+
+
+def _why(error: ValueError | RecursionError) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg[:1].lower()}{error.msg[1:]} at character {error.pos}"
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
+
+
+def _bytes(count: int) -> str:
+    return "1 byte" if count == 1 else f"{count} bytes"
+
+
+def _readable(raw: bytes) -> tuple[bytes, list[tuple[str, str]]]:
+    """The line with NUL bytes and bad UTF-8 made readable."""
+    flaws: list[tuple[str, str]] = []
+    text = raw
+    if b"\0" in raw:
+        text = raw.strip(b"\0 \t\r")
+        if fill := len(raw) - len(text):
+            flaws.append(("nul_fill", f"{_bytes(fill)} of NUL fill"))
+        if inner := text.count(b"\0"):
+            flaws.append(("nul", f"{_bytes(inner)} of raw NUL, read as escapes"))
+            text = text.replace(b"\0", rb"\u0000")
+    try:
+        text.decode()
+    except UnicodeDecodeError as error:
+        flaws.append(("utf8", f"bad UTF-8 at byte {error.start}, read as U+FFFD"))
+        text = text.decode("utf-8", "replace").encode()
+    return text, flaws
+
+
+def _glued(text: str, habit: Habit) -> Iterator[tuple[Body, bytes]]:
+    """Whole objects on a line: those from its start on, and those behind something torn."""
+    decode = json.JSONDecoder(parse_constant=refuse_constant).raw_decode
+    place, adjacent = 0, True
+    for _ in range(TRIES):
+        found = habit.starts.search(text, place)
+        start = place if adjacent and text.startswith("{", place) else found and found.start()
+        if start is None:
+            return
+        try:
+            body, place = decode(text, start)
+        except (ValueError, RecursionError):
+            place, adjacent = start + 1, False
+            continue
+        whole = adjacent and isinstance(body, dict)
+        if whole or habit.fits(body):
+            yield body, text[start:place].encode("utf-8", "surrogatepass")
+            adjacent = True
+            place += len(text[place:]) - len(text[place:].lstrip())
+
+
+def _repeated_keys(raw: bytes, body: Body) -> list[str]:
+    """Keys that stand twice in one object; an object that is spelled as it was has none."""
+    try:
+        if orjson.dumps(body) == raw:
+            return []
+    except TypeError:
+        pass  # an integer or a string that only the slow way can spell
+    twice: list[str] = []
+
+    def notice(pairs: list[tuple[str, Any]]) -> Body:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            counts = Counter(key for key, _ in pairs)
+            twice.extend(key for key, count in counts.items() if count > 1)
+        return found
+
+    json.loads(raw, object_pairs_hook=notice)
+    return twice
+
+
+def _kind(value: Any) -> str:
+    names = {str: "a string", bool: "a boolean", list: "an array", type(None): "null"}
+    return names.get(type(value), "a number")

@@ -1,0 +1,60 @@
+"""What is surprising in a transcript as a whole: its lines, its run, its name, its links."""
+
+from pathlib import Path
+
+from tracklog.dialects.awf import dialect
+from tracklog.dialects.rules import Lint
+from tracklog.model.event import Event, Finding
+from tracklog.recording.transcript.reader import Flaw, Reader, Reading
+
+
+class File:
+    """What is surprising in a transcript as one file among others."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._runs: set[str] = set()
+
+    def hear(self, event: Event) -> list[Finding]:
+        """What is found at an event."""
+        if event.dialect != dialect.name:
+            return []
+        self._runs.add(event.run)
+        child = event.body.get("child_run_id")
+        if event.kind != "step.call_workflow.started" or not isinstance(child, str):
+            return []
+        if self.path.with_name(f"{child}.jsonl").exists():
+            return []
+        return [Finding("link-child", f"the transcript of {child} is missing")]
+
+    def rest(self) -> list[Finding]:
+        """What is found at its end."""
+        found = []
+        if len(self._runs) > 1:
+            found.append(Finding("run-id-mixed", f"{len(self._runs)} runs in one file"))
+        if self._runs and self.path.stem not in self._runs:
+            found.append(Finding("file-name", f"{self.path.name} is not named after its run"))
+        return found
+
+
+def kept(path: Path) -> File | None:
+    """A transcript that stands where a recorder keeps them, each named after its run."""
+    path = path.absolute()
+    return File(path) if (path.parent.name, path.suffix) == ("transcripts", ".jsonl") else None
+
+
+def lint(path: str | Path) -> list[Flaw]:
+    """Every flaw and every finding of one file, in the order of the file; nothing is refused."""
+    lint, file, found = Lint([dialect]), File(Path(path)), []
+    for each in Reader(file.path):
+        if isinstance(each, Flaw):
+            found.append(each)
+        elif isinstance(each.event, Event):
+            told = [*lint.hear(each.event), *file.hear(each.event)]
+            found += [_flaw(finding, each) for finding in told]
+    rest = [*(finding for _, _, finding in lint.rest()), *file.rest()]
+    return found + [Flaw(each.name, 0, 0, each.message, each.level) for each in rest]
+
+
+def _flaw(finding: Finding, reading: Reading) -> Flaw:
+    return Flaw(finding.name, reading.number, reading.offset, finding.message, finding.level)

@@ -1,0 +1,204 @@
+"""Mends a JSONL file line by line: heals what can be healed, sets the rest aside, says what it did."""
+
+import os
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from tracklog.journal.disk import Disk, write_all
+from tracklog.model.errors import TracklogError, TranscriptLocked
+from tracklog.model.lines import Line, split
+from tracklog.model.problems import is_utf16
+from tracklog.recording.transcript.entry import loads
+from tracklog.recording.transcript.healing import EVENTS, Habit, habit_of, parse
+from tracklog.recording.transcript.state import is_locked
+
+DISK = Disk()
+NO_CAP = 1 << 62
+SPLITTERS = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+"""Characters that JSON allows raw in a string and at which a naive reader splits a line."""
+SAID = {
+    "bom": "a byte order mark was dropped",
+    "crlf": "its line end was CRLF",
+    "unterminated": "its line end was missing",
+    "splitter": "characters at which some readers split a line were escaped",
+}
+"""What is said of a flaw that has no message of its own."""
+JOINED = 100
+"""Physical lines that one line with raw line breaks in its strings may span."""
+JOINED_BYTES = 1 << 22
+
+
+class Mended(NamedTuple):
+    """What became of one physical line, or of several that belong together."""
+
+    number: int
+    """Of the first physical line, from 1."""
+    offset: int
+    """Of its first byte."""
+    action: Literal["kept", "healed", "set aside"]
+    flaws: tuple[str, ...]
+    """Names: bom, crlf, splitter, nul, nul_fill, utf8, glued, newline, unterminated, torn, syntax."""
+    message: str
+    lines: tuple[bytes, ...]
+    """What stands in its place, without line ends; none where it was set aside."""
+
+
+class Report(NamedTuple):
+    """What a repair did to a file, or would do."""
+
+    path: Path
+    lines: int
+    """Lines in the mended file."""
+    changes: tuple[Mended, ...]
+    """Every line that was not kept as it was."""
+    original: Path | None = None
+    """Where the untouched original is kept; None where nothing was written."""
+
+
+def mend(lines: Iterable[Line], habit: Habit = EVENTS) -> Iterator[Mended]:
+    """What becomes of each line; nothing is read or written here."""
+    waiting: list[Line] = []
+    source = iter(lines)
+    while True:
+        line = waiting.pop(0) if waiting else next(source, None)
+        if line is None:
+            return
+        mended = _mend_one(line, habit)
+        if mended.action == "set aside" and mended.flaws[-1:] == ("syntax",) and line.whole:
+            waiting += islice(source, JOINED - len(waiting))
+            joined, used = _join(line, waiting)
+            if joined is not None:
+                mended, waiting = joined, waiting[used:]
+        if mended.lines and habit is EVENTS:
+            habit = _learned(mended.lines[0])
+        yield mended
+
+
+def examine(path: str | Path) -> Report:
+    """What `repair` would do; the file is only read."""
+    path = Path(path)
+    with path.open("rb") as file:
+        if is_utf16(file.readline(1 << 16)):
+            raise TracklogError(
+                f"{path} is UTF-16, which is not ours to mend line by line",
+                f"convert it first: iconv -f UTF-16 -t UTF-8 {path}",
+            )
+        file.seek(0)
+        count, changes = 0, []
+        for mended in mend(split(file, NO_CAP)):
+            count += len(mended.lines)
+            if mended.action != "kept":
+                changes.append(mended)
+    return Report(path, count, tuple(changes))
+
+
+def repair(path: str | Path, disk: Disk = DISK) -> Report:
+    """Mend the file in place, and keep the original beside it; a sound file is not touched.
+
+    The mended file is whole before it takes the place of the other.
+    """
+    report = examine(path)
+    path = report.path
+    if not report.changes:
+        return report
+    if is_locked(path):
+        raise TranscriptLocked(f"a writer has {path}", "close its recorder, then repair it")
+    original = _free_name(path)
+    temporary = path.with_name(f"{path.name}.mending")
+    mode = path.stat().st_mode & 0o777
+    fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    try:
+        with path.open("rb") as file:
+            for mended in mend(split(file, NO_CAP)):
+                write_all(disk, fd, b"".join(line + b"\n" for line in mended.lines))
+        os.fchmod(fd, mode)
+        disk.sync(fd)
+    finally:
+        disk.close(fd)
+    os.link(path, original)  # both names, until the new file has the old one
+    disk.rename(temporary, path)
+    disk.sync_folder(path.parent)
+    return report._replace(original=original)
+
+
+def _mend_one(line: Line, habit: Habit) -> Mended:
+    parts, flaws = parse(line.data, habit)
+    names = [name for name, _ in flaws if name not in ("dup_key", "not_object")]
+    messages = [message for name, message in flaws if name in names]
+    if "syntax" in names:
+        names[-1] = "syntax" if line.whole else "torn"
+        return Mended(line.number, line.offset, "set aside", tuple(names), messages[-1], ())
+    texts = [part.healed or line.data for part in parts]
+    if not parts and not names:
+        texts = [line.data]  # JSON that is no object: not ours to judge
+    names += _transport(line)
+    split_free = [_unsplittable(text) for text in texts]
+    if split_free != texts:
+        names.append("splitter")
+    action: Literal["kept", "healed", "set aside"] = "healed" if names else "kept"
+    if names and not split_free:
+        action = "set aside"
+    return Mended(
+        line.number,
+        line.offset,
+        action,
+        tuple(names),
+        "; ".join(messages + [SAID[name] for name in names if name in SAID]),
+        tuple(split_free),
+    )
+
+
+def _transport(line: Line) -> Iterator[str]:
+    if line.bom:
+        yield "bom"
+    if line.size - len(line.data) > (3 if line.bom else 0):
+        yield "crlf"
+    if not line.whole:
+        yield "unterminated"
+
+
+def _unsplittable(text: bytes) -> bytes:
+    if text.isascii():
+        return text
+    found = text.decode("utf-8", "surrogatepass")
+    for raw, escaped in SPLITTERS.items():
+        found = found.replace(raw, escaped)
+    return found.encode("utf-8", "surrogatepass")
+
+
+def _join(line: Line, following: list[Line]) -> tuple[Mended | None, int]:
+    """One object whose strings hold raw line breaks, if the next lines complete it."""
+    text, number = line.data, line.number
+    for used, more in enumerate(following, 1):
+        if more.number != number + 1 or len(text) > JOINED_BYTES:
+            return None, 0
+        text, number = text + rb"\n" + more.data, more.number
+        try:
+            whole = isinstance(loads(text), dict)
+        except (ValueError, RecursionError):
+            continue
+        if whole:
+            message = f"{used + 1} physical lines were one line with raw line breaks"
+            place = (line.number, line.offset)
+            return Mended(*place, "healed", ("newline",), message, (text,)), used
+    return None, 0
+
+
+def _learned(line: bytes) -> Habit:
+    """The habit of a file by its first whole line; a transcript keeps its own."""
+    try:
+        body = loads(line)
+        if isinstance(body, dict) and body and not EVENTS.fits(body):
+            return habit_of(line)
+    except ValueError:
+        pass
+    return EVENTS
+
+
+def _free_name(path: Path) -> Path:
+    number = 1
+    while (name := path.with_name(f"{path.name}.orig-{number}")).exists():
+        number += 1
+    return name

@@ -1,0 +1,71 @@
+"""Runs that called each other, as one tree; what does not fit is said, and never loops."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tracklog.model.event import Finding
+from tracklog.recording.transcript.views import Run
+
+
+@dataclass(slots=True)
+class Node:
+    """One run of a tree, with the runs that it called."""
+
+    run_id: str
+    run: Run | None
+    """None where its file is missing."""
+    children: list["Node"] = field(default_factory=list)
+
+
+def tree(runs: Mapping[str, Run]) -> tuple[list[Node], list[Finding]]:
+    """The roots, and what is amiss: missing files, wrong parents, two parents, cycles."""
+    found: list[Finding] = []
+    parents = _parents(runs, found)
+    nodes = {run_id: Node(run_id, runs.get(run_id)) for run_id in {**runs, **parents}}
+    roots: list[Node] = []
+    for run_id, node in nodes.items():
+        parent = parents.get(run_id)
+        if parent is None or _loops(run_id, parents):
+            if parent is not None:
+                found.append(
+                    Finding("link-cycle", f"{run_id} is called from inside itself", "error")
+                )
+                parents[run_id] = None
+            roots.append(node)
+        else:
+            nodes[parent].children.append(node)
+    return roots, found
+
+
+def _parents(runs: Mapping[str, Run], found: list[Finding]) -> dict[str, str | None]:
+    """Who called whom, by `child_run_id`, checked against `parent_run_id`."""
+    parents: dict[str, str | None] = {}
+    for run in runs.values():
+        for step in run.steps:
+            child = step.child_run_id
+            if child is None:
+                continue
+            if parents.get(child) not in (None, run.run_id):
+                message = f"{child} is called by {parents[child]} and by {run.run_id}"
+                found.append(Finding("link-parent", message))
+                continue
+            parents[child] = run.run_id
+            if child not in runs:
+                found.append(Finding("link-child", f"the transcript of {child} is missing"))
+    for run_id, run in runs.items():
+        said, calls = run.parent_run_id, parents.get(run_id)
+        if said != calls and (said in runs or calls is not None):
+            message = f"{run_id} names {said} as its parent, but was called by {calls}"
+            found.append(Finding("link-parent", message))
+        if calls is None and said in runs:
+            parents[run_id] = said
+    return parents
+
+
+def _loops(run_id: str, parents: Mapping[str, str | None]) -> bool:
+    seen: set[str] = set()
+    at: str | None = run_id
+    while at is not None and at not in seen:
+        seen.add(at)
+        at = parents.get(at)
+    return at == run_id

@@ -1,0 +1,344 @@
+"""What a run's events say, asked for: its steps, its messages, its text, its tool calls."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tracklog.dialects.awf import ZERO_TIME
+from tracklog.model.event import Body, Event
+from tracklog.recording.transcript.reader import CLASSES, Flaw, Reader, Reading, payload_class
+from tracklog.recording.transcript.state import State, is_locked, is_ours, state_of
+from tracklog.recording.transcript.tools import ToolCall, Tools
+
+
+@dataclass(slots=True)
+class Told:
+    """One event of a run, understood: tolerances applied, the original beside it."""
+
+    reading: Reading
+    body: Body
+    segment: int
+    """Counted from 0; a new one wherever the numbering starts again."""
+
+    @property
+    def seq(self) -> int | None:
+        return self.reading.seq
+
+    @property
+    def type(self) -> str:
+        return self.reading.type
+
+    @property
+    def at(self) -> str | None:
+        """UTC, as fine as the source; None where it is unknown."""
+        at = self.body.get("timestamp")
+        return at if isinstance(at, str) and at != ZERO_TIME else None
+
+    @property
+    def payload(self) -> Body:
+        """The payload where it is an object, else what stands in for one."""
+        payload = self.body.get("payload")
+        if isinstance(payload, list):
+            return {"blocks": payload}
+        return payload if isinstance(payload, dict) else {}
+
+    @property
+    def blocks(self) -> list[Body]:
+        """Its content blocks."""
+        blocks = self.payload.get("blocks")
+        found = blocks if isinstance(blocks, list) else []
+        return [block for block in found if isinstance(block, dict)]
+
+
+@dataclass(slots=True)
+class Step:
+    """One step: its start and its end where they are there, and what happened inside."""
+
+    name: str
+    kind: str
+    path: str
+    iteration: int
+    attempt: int
+    frames: list[Body]
+    started: Told | None
+    completed: Told | None = None
+    child_run_id: str | None = None
+    inside: list[Told] = field(default_factory=list)
+
+    @property
+    def error(self) -> str | None:
+        payload = self.completed.payload if self.completed else {}
+        return payload.get("error") or None
+
+    @property
+    def status(self) -> str | None:
+        """As written, or what follows from the error; None while it runs."""
+        if self.completed is None:
+            return None
+        status = self.completed.payload.get("status")
+        return status if isinstance(status, str) else "failed" if self.error else "ok"
+
+
+class Message(NamedTuple):
+    """One message, with its text parts told apart."""
+
+    role: str
+    blocks: list[Body]
+    told: Told
+    step: Step | None
+
+    @property
+    def text(self) -> str:
+        """Its text blocks, joined without a separator: a foreign writer may cut at every delta."""
+        return "".join(str(block.get("text", "")) for block in self._texts())
+
+    @property
+    def prompt(self) -> str | None:
+        """What a user message asks."""
+        return self._part("prompt", 0)
+
+    @property
+    def system_prompt(self) -> str | None:
+        """The composed system prompt of a user message."""
+        return self._part("system_prompt", 1)
+
+    def _texts(self) -> list[Body]:
+        return [block for block in self.blocks if block.get("type") == "text"]
+
+    def _part(self, name: str, place: int) -> str | None:
+        texts = self._texts()
+        marked = [block for block in texts if "part" in block]
+        if marked:
+            found = next((block for block in marked if block["part"] == name), None)
+        else:  # unmarked: the first is the prompt, the second the system prompt
+            found = texts[place] if len(texts) > place else None
+        return None if found is None or self.role != "user" else str(found.get("text", ""))
+
+
+class Run:
+    """The events of one run, from one file or several."""
+
+    def __init__(
+        self, run_id: str, readings: Iterable[Reading], files: Iterable[Path] = ()
+    ) -> None:
+        self.run_id = run_id
+        self.files = list(files)
+        self.events = list(_told(readings))
+
+    @cached_property
+    def parent_run_id(self) -> str | None:
+        """Of any of its events: a foreign writer leaves it out on some."""
+        parents = (told.body.get("parent_run_id") for told in self.events)
+        return next((parent for parent in parents if isinstance(parent, str) and parent), None)
+
+    @cached_property
+    def ours(self) -> bool:
+        """Whether we wrote it."""
+        return any(is_ours(told.body) for told in self.events if told.type == "run.started")
+
+    @property
+    def state(self) -> State:
+        """How the run stands, with its files' locks looked at now."""
+        locked = any(is_locked(path) for path in self.files)
+        return state_of((told.reading.body for told in self.events), locked=locked)
+
+    @property
+    def segments(self) -> int:
+        return self.events[-1].segment + 1 if self.events else 0
+
+    @property
+    def began(self) -> str | None:
+        return self.events[0].at if self.events else None
+
+    @property
+    def ended(self) -> str | None:
+        return self.events[-1].at if self.events else None
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """Every step, in the order of the starts, each with what happened inside."""
+        return _steps(self.events)
+
+    @cached_property
+    def messages(self) -> list[Message]:
+        """Every message, in order."""
+        homes = {id(told): step for step in self.steps for told in step.inside}
+        return [
+            Message(str(told.payload.get("role", "")), told.blocks, told, homes.get(id(told)))
+            for told in self.events
+            if _class_of(told) == "message"
+        ]
+
+    @property
+    def text(self) -> str:
+        """Everything that the assistant said."""
+        return "".join(message.text for message in self.messages if message.role == "assistant")
+
+    def message(self, back: int = 1) -> Message | None:
+        """The last message, or the one so many from the end."""
+        return self.messages[-back] if 0 < back <= len(self.messages) else None
+
+    @cached_property
+    def tools(self) -> list[ToolCall]:
+        """Every tool call once, in the order of the calls; AWF-37: the router's report wins."""
+        tools = Tools()
+        homes = {id(told): step.path for step in self.steps for told in step.inside}
+        for place, told in enumerate(self.events):
+            home = homes.get(id(told))
+            if told.type == "tool.call":
+                tools.call(place, told.payload, home)
+            elif told.type == "tool.result":
+                tools.result(told.payload)
+            elif _class_of(told) == "message":
+                tools.blocks(place, told.blocks, home)
+        return tools.once()
+
+    def result_of(self, step: Step) -> tuple[Any, bool | None]:
+        """A step's result, and whether it had output: a foreign boolean says only the latter."""
+        payload = step.completed.payload if step.completed else {}
+        result, had = payload.get("result"), payload.get("had_output")
+        if isinstance(result, bool) and not self.ours:
+            return None, result
+        return result, had if isinstance(had, bool) else None
+
+    def filter(
+        self,
+        types: Iterable[str] | None = None,
+        step: str | None = None,
+        tool: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+    ) -> Iterator[Told]:
+        """Events of these types, of a step's path, of a tool, between two times (UTC)."""
+        wanted = None if types is None else set(types)
+        for told in self.events:
+            if wanted is not None and told.type not in wanted:
+                continue
+            if step is not None and told.body.get("path") != step:
+                continue
+            if tool is not None and tool not in _tool_names(told):
+                continue
+            if (since and (told.at or "") < since) or (until and (told.at or "~") >= until):
+                continue
+            yield told
+
+
+def load(*paths: str | Path) -> tuple[dict[str, Run], dict[Path, list[Flaw]]]:
+    """The runs in some files, by run id, and the flaws of each file.
+
+    Several runs in one file are told apart; one run in several files is joined, ordered by the
+    first time in each file. What the content says counts, not the name of the file.
+    """
+    parts: dict[str, list[tuple[str, Path, list[Reading]]]] = {}
+    flaws: dict[Path, list[Flaw]] = {}
+    for path in map(Path, paths):
+        events, flaws[path] = Reader(path).read_all()
+        by_run: dict[str, list[Reading]] = {}
+        for reading in events:
+            by_run.setdefault(_run_id(reading), []).append(reading)
+        for run_id, readings in by_run.items():
+            first = next(_told(readings)).at or ""
+            parts.setdefault(run_id, []).append((first, path, readings))
+    runs: dict[str, Run] = {}
+    for run_id, pieces in parts.items():
+        pieces.sort(key=lambda piece: piece[0])
+        readings = [reading for _, _, piece in pieces for reading in piece]
+        runs[run_id] = Run(run_id, readings, [path for _, path, _ in pieces])
+    return runs, flaws
+
+
+def frames_of(body: Body) -> list[Body]:
+    """The loops and branches around an event; those of a slash path have no names."""
+    frames, path = body.get("frames"), body.get("path")
+    if isinstance(frames, list):
+        return [frame for frame in frames if isinstance(frame, dict)]
+    parts = path.split("/")[:-1] if isinstance(path, str) else []
+    indices = [part.removeprefix("loop:") for part in parts if part.startswith("loop:")]
+    return [{"index": int(index)} for index in indices if index.isdigit()]
+
+
+def step_name_of(path: str) -> str:
+    """The last step of a path, dotted or slashed."""
+    return path.rpartition("/")[2] if "/" in path else path.rpartition(".")[2]
+
+
+def _told(readings: Iterable[Reading]) -> Iterator[Told]:
+    segment, high = 0, 0
+    for reading in readings:
+        event = reading.event
+        body = event.body if isinstance(event, Event) else reading.body
+        if reading.seq == 1 and high:
+            segment, high = segment + 1, 0
+        high = max(high, reading.seq or 0)
+        yield Told(reading, body, segment)
+
+
+def _run_id(reading: Reading) -> str:
+    run_id = reading.body.get("run_id")
+    return run_id if isinstance(run_id, str) else ""
+
+
+def _class_of(told: Told) -> str:
+    fixed = CLASSES.get(told.type.partition(".")[0]) if told.reading.known else None
+    return fixed or payload_class(told.body.get("payload"))
+
+
+def _steps(events: list[Told]) -> list[Step]:
+    """Starts paired with ends: by the number of the start, else the nearest open one there."""
+    steps: list[Step] = []
+    by_seq: dict[tuple[int, Any], Step] = {}
+    for told in events:
+        if told.type in ("step.started", "step.call_workflow.started"):
+            steps.append(_step(told, started=told))
+            by_seq[told.segment, told.seq] = steps[-1]
+            continue
+        home = by_seq.get((told.segment, told.body.get("step_seq")))
+        if told.type in ("step.completed", "step.call_workflow.completed"):
+            home = home or _nearest(steps, told)
+            if home is None:
+                steps.append(home := _step(told, started=None))
+            home.completed = told
+        elif not told.type.startswith("run."):
+            home = home or _nearest(steps, told) or _only_agent(steps)
+            if home is not None:
+                home.inside.append(told)
+    return steps
+
+
+def _step(told: Told, started: Told | None) -> Step:
+    body, payload = told.body, told.payload
+    path, attempt = str(body.get("path", "")), body.get("attempt")
+    child = body.get("child_run_id")
+    return Step(
+        name=str(payload.get("name") or step_name_of(path)),
+        kind=str(payload.get("kind", "")),
+        path=path,
+        iteration=body["iteration"] if isinstance(body.get("iteration"), int) else 0,
+        attempt=attempt if isinstance(attempt, int) else 1,
+        frames=frames_of(body),
+        started=started,
+        child_run_id=child if isinstance(child, str) else None,
+    )
+
+
+def _nearest(steps: list[Step], told: Told) -> Step | None:
+    path, iteration = told.body.get("path"), told.body.get("iteration")
+    for step in reversed(steps):
+        if step.completed is None and (step.path, step.iteration) == (path, iteration):
+            return step
+    return None
+
+
+def _only_agent(steps: list[Step]) -> Step | None:
+    """The home of an event without an address, if there is no doubt."""
+    agents = [step for step in steps if step.completed is None and step.kind == "agent"]
+    return agents[0] if len(agents) == 1 else None
+
+
+def _tool_names(told: Told) -> set[str]:
+    names = {block.get("tool_name") for block in told.blocks}
+    if _class_of(told) == "tool":
+        names.add(told.payload.get("name"))
+    return {name for name in names if isinstance(name, str)}

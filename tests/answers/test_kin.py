@@ -1,0 +1,239 @@
+"""Runs that have to do with each other are found by name, and nothing else is read."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.closing import opened_index
+from support.soaking import SOAK
+from tracklog.answers import answers
+from tracklog.answers.board import Board
+from tracklog.answers.duplicates import untold
+from tracklog.answers.related import SPENT, kin, spends
+from tracklog.dialects import tracklog as native
+from tracklog.folds import costs as costs_fold
+from tracklog.folds import tree as tree_fold
+from tracklog.home import registry
+from tracklog.index.indexer import Indexer
+from tracklog.journal.journal import Entry, Journal
+from tracklog.model.fact import Began, Called, Linked, Spent
+
+NOW = "2026-05-05T10:00:00.000Z"
+RUNS = ["r1", "r2", "r3", "r4"]
+NAMES = [*RUNS, "thread-1", "gone", {"family": "awf", "run": "r2"}]
+FAMILIES = ["tracklog", "awf"]
+
+usages = st.fixed_dictionaries(
+    {"output_tokens": st.integers(0, 9)}, optional={"input_tokens": st.integers(0, 9)}
+)
+spent = st.builds(
+    Spent,
+    key=st.sampled_from([None, "k1", "k2", "k3"]),
+    usage=usages,
+    cost_usd=st.sampled_from([None, 0.25, 1.0]),
+    model=st.sampled_from([None, "m", "n"]),
+    agent=st.sampled_from([None, "a", "b"]),
+    group=st.sampled_from([None, None, "g"]),
+    whole=st.booleans(),
+    copied=st.sampled_from([False, False, True]),
+    bound=st.sampled_from([None, "lower"]),
+)
+linked = st.builds(
+    Linked,
+    kind=st.sampled_from(["sub-run", "fork", "related"]),
+    parent=st.sampled_from([None, *NAMES]),
+    child=st.sampled_from([None, *NAMES]),
+    other=st.sampled_from([None, *NAMES]),
+)
+named = st.builds(
+    Linked, kind=st.just("alias"), system=st.just("s"), alias=st.sampled_from(["thread-1", "r4"])
+)
+called = st.builds(Called, tool=st.just("t"), call_id=st.sampled_from("123"), input=st.just(1))
+began = st.builds(Began, what=st.just("run"))
+lines = st.lists(
+    st.tuples(
+        st.one_of(spent, linked, named, called, began),
+        st.sampled_from(RUNS),
+        st.sampled_from(FAMILIES),
+        st.sampled_from(["one", "two"]),
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+
+def entry(n, fact, run="r1", family="tracklog", writer="test"):
+    line = native.line(
+        fact,
+        id=f"{n:032x}",
+        run=run,
+        family=None if family == "tracklog" else family,
+        origin={"writer": writer, "fidelity": "observed"},
+    )
+    return Entry("tracklog", family, run, line)
+
+
+def indexed(told):
+    journal = Journal(registry.store("memory:"))
+    journal.append([entry(n, *each) for n, each in enumerate(told)])
+    index = Indexer(journal, opened_index("sqlite::memory:"), registry.dialects(), registry.folds())
+    index.catch_up()
+    return index
+
+
+@settings(max_examples=150 * SOAK)
+@given(lines)
+def test_what_is_found_by_name_is_what_reading_everything_finds(told):
+    index = indexed(told)
+    trees = dict(index.states("tree"))
+    every = [state for _, state in index.states("costs")]
+    heard = {key: state.first_seq for key, state in index.states("runs")}
+    for key in heard:
+        whole = tree_fold.answer(trees, key, heard)
+        assert answers.tree(index, key) == whole
+        below = {branch.key for branch in whole} | {key}
+        found = costs_fold.answer(spends(index, below), by="all", within=below)
+        assert found == costs_fold.answer(every, by="all", within=below)
+        assert answers.show(index, key, NOW)["cost_with_sub_runs"] == (found or [None])[0]
+        assert key not in trees or key in kin(index, [key])
+    all_trees = answers.tree(index)
+    assert all_trees == tree_fold.answer(trees, None, heard)
+    assert {branch.key for branch in all_trees} >= heard.keys()
+
+
+@settings(max_examples=150 * SOAK)
+@given(lines)
+def test_every_way_to_group_costs_comes_to_the_same_sum(told):
+    states = [state for _, state in indexed(told).states("costs")]
+    sums = [
+        [
+            sum(row[name] or 0 for row in costs_fold.answer(states, by=by))
+            for name in ("spends", "output_tokens", "input_tokens")
+        ]
+        for by in costs_fold.GROUPS
+    ]
+    assert all(each == sums[0] for each in sums)
+
+
+@settings(max_examples=100 * SOAK)
+@given(lines)
+def test_a_run_is_said_to_have_spent_the_same_wherever_it_is_asked(told):
+    tied = Linked(kind="related", other="somebody")
+    index = indexed([*told, *((tied, run, family, "one") for _, run, family, _ in told)])
+    cost = {row["of"]: row for row in costs_fold.answer(s for _, s in index.states("costs"))}
+    rows = answers.runs(index, NOW)
+    board = Board().answer(index, NOW)["runs"]
+    for row in [*rows, *board, *(answers.show(index, key_of(row), NOW) for row in rows)]:
+        spent = cost.get(key_of(row), {})
+        assert {name: row[name] for name in SPENT if name in row} == {
+            name: spent.get(of) for name, of in SPENT.items() if name in row
+        }
+
+
+def key_of(row):
+    return f"{row['family']}:{row['run']}"
+
+
+@settings(max_examples=100 * SOAK)
+@given(lines)
+def test_what_is_told_again_costs_nothing(told):
+    keyed = [each for each in told if not isinstance(each[0], Spent) or each[0].key is not None]
+    once, twice = indexed(keyed), indexed([*keyed, *keyed])
+    for by in ("run", "agent", "model", "all"):
+        assert answers.costs(once, by) == answers.costs(twice, by)
+
+
+def test_a_telling_without_a_spend_does_not_stand_for_one_that_has_one():
+    name = Linked(kind="alias", system="s", alias="thread-1")
+    free = Spent(key="k1", usage={"output_tokens": 0})
+    told = [(free, "r1", "awf"), (name, "r1", "awf"), (name, "r1"), *[(name, "r2")] * 5]
+    assert [row["of"] for row in answers.costs(indexed(told), "run")] == ["awf:r1"]
+
+
+@settings(max_examples=100 * SOAK)
+@given(lines, st.randoms(use_true_random=False))
+def test_of_one_spend_the_greatest_telling_counts_where_it_was_first_heard(told, random):
+    """Behind the first telling of each key, the order of the rest does not matter."""
+    spends = [each for each in told if isinstance(each[0], Spent) and each[0].key is not None]
+    plain = [(Spent(key=each[0].key, usage=each[0].usage), *each[1:3]) for each in spends]
+    first: dict[str, tuple] = {}
+    for each in plain:
+        first.setdefault(each[0].key, each)
+    rest = [each for each in plain if each is not first[each[0].key]]
+    shuffled = rest[:]
+    random.shuffle(shuffled)
+    rows = costs_fold.answer(
+        state for _, state in indexed([*first.values(), *rest]).states("costs")
+    )
+    again = costs_fold.answer(
+        state for _, state in indexed([*first.values(), *shuffled]).states("costs")
+    ) if plain else []  # fmt: skip  # one question
+    assert rows == again if plain else True
+    best = {
+        key: max(each[0].usage["output_tokens"] for each in plain if each[0].key == key)
+        for key in first
+    }
+    for key, (_, run, family) in first.items():
+        row = next((row for row in rows if row["of"] == f"{family}:{run}"), None)
+        mine = sum(most for k, most in best.items() if first[k][1:] == (run, family))
+        assert row is not None, key
+        assert row["output_tokens"] == mine
+
+
+@pytest.mark.parametrize("twin_says", [1, 9])
+def test_of_two_tellings_of_a_conversation_the_one_that_tells_more_counts(twin_says):
+    alias = Linked(kind="alias", system="provider", alias="session-1")
+    index = indexed(
+        [
+            (alias, "ours", "awf"),
+            (Spent(key="a", usage={"output_tokens": 5}), "ours", "awf"),
+            (alias, "theirs", "tracklog"),
+            (Spent(key="b", usage={"output_tokens": twin_says}), "theirs", "tracklog"),
+            (Spent(key="c", usage={"output_tokens": 2}), "alone", "tracklog"),
+        ]
+    )
+    left = "tracklog:theirs" if twin_says == 1 else "awf:ours"
+    assert set(untold(index)) == {left}
+    assert {row["of"] for row in answers.costs(index)} == {
+        "awf:ours", "tracklog:theirs", "tracklog:alone"
+    } - {left}  # fmt: skip  # one set
+
+
+def test_what_an_uncounted_run_began_is_not_counted_either_however_deep():
+    alias = Linked(kind="alias", system="provider", alias="session-1")
+
+    def below(child):
+        return Linked(kind="sub-run", child=child)
+
+    def spent(key, tokens):
+        return Spent(key=key, usage={"output_tokens": tokens})
+
+    index = indexed(
+        [
+            (alias, "ours", "awf"),
+            (spent("a", 100), "ours", "awf"),
+            (Called(tool="Read", call_id="1"), "ours", "awf"),
+            (alias, "theirs", "tracklog"),
+            (spent("b", 9), "theirs", "tracklog"),
+            (below("child"), "theirs", "tracklog"),
+            (spent("c", 8), "child", "tracklog"),
+            (Called(tool="Read", call_id="2"), "child", "tracklog"),
+            (below("grandchild"), "child", "tracklog"),
+            (spent("d", 7), "grandchild", "tracklog"),
+            (spent("e", 1), "alone", "tracklog"),
+        ]
+    )
+    twins = {f"tracklog:{run}": "awf:ours" for run in ("theirs", "child", "grandchild")}
+    assert untold(index) == twins
+    for limit in (None, 50):
+        rows = answers.runs(index, NOW, limit)
+        assert {key_of(row): row["same_as"] for row in rows if row["same_as"]} == twins
+    for key in ("awf:ours", "tracklog:alone", *twins):
+        assert answers.show(index, key, NOW)["same_as"] == twins.get(key)
+    assert {row["of"]: row["output_tokens"] for row in answers.costs(index)} == {
+        "awf:ours": 100,
+        "tracklog:alone": 1,
+    }
+    [all_] = answers.costs(index, "all")
+    assert all_["output_tokens"] == 101
+    assert [(row["tool"], row["calls"]) for row in answers.tools(index)] == [("Read", 1)]

@@ -1,0 +1,125 @@
+"""A whole `.kahn/archive` comes in with one command, once."""
+
+import shutil
+
+import orjson
+import pytest
+import sampling as samples
+
+from support.forking import tracklog
+
+CLEAN = (samples.ROOT / "dialects/kahn-ci/good/clean.jsonl").read_bytes()
+AGENT = (samples.ROOT / "dialects/kahn-agent/good/converges.jsonl").read_bytes()
+RALPH = (samples.ROOT / "dialects/ralph/good/with-and-without-kiln.jsonl").read_bytes()
+RALPH = RALPH.replace(b'"ci-1"', b'"rocky-9"')
+NODE = {
+    "id": "a", "deliverable": "d", "depends_on": [], "touches": [],
+    "parallel_safe": True, "done_when": ["true"],
+}  # fmt: skip
+
+
+@pytest.fixture
+def home(tmp_path):
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def archive(tmp_path):
+    root = tmp_path / ".kahn" / "archive"
+    for name, lines in (("ci-1", CLEAN), ("agent-coder-1", AGENT), ("rocky-9", RALPH)):
+        run = root / "runs" / name
+        run.mkdir(parents=True)
+        (run / "transitions.jsonl").write_bytes(lines)
+        graph = {"version": 1, "nodes": [{**NODE, "deliverable": name}]}
+        (run / "graph.json").write_bytes(orjson.dumps(graph, option=orjson.OPT_INDENT_2))
+        (run / "summary.json").write_bytes(orjson.dumps({"run_id": name, "outcome": "clean"}))
+    (root / "index.json").write_bytes(orjson.dumps({"runs": ["ci-1", "agent-coder-1"]}))
+    return root
+
+
+LINES = sum(each.count(b"\n") for each in (CLEAN, AGENT, RALPH))
+
+
+def imported(home, path, *options):
+    done = tracklog(home, "import", "--json", path, *options)
+    return done, orjson.loads(done.stdout)
+
+
+def kept(home, run):
+    return tracklog(home, "events", run, "--raw").stdout.splitlines()
+
+
+def test_an_archive_is_imported_with_one_command(home, archive):
+    done, told = imported(home, archive)
+    assert done.returncode == 0, done.stderr
+    assert told["lines"] == {"accepted": LINES + 3}
+    assert told["unrecognised"] == []
+    assert told["unread"] == []
+    assert {"kahn-ci", "kahn-agent", "ralph"} <= told["importers"].keys()
+    assert told["importers"]["beside"]["ignored"] == {"index.json": 1, "summary.json": 3}
+    assert told["importers"]["beside"]["mapped"] == {"graph.json": 3}
+    lines = kept(home, "kahn:agent-coder-1")
+    assert lines[: AGENT.count(b"\n")] == AGENT.splitlines()
+    (graph,) = lines[AGENT.count(b"\n") :]
+    noted = orjson.loads(graph)
+    assert (noted["fact"], noted["label"], noted["family"]) == ("Noted", "graph", "kahn")
+    assert noted["data"]["nodes"][0]["deliverable"] == "agent-coder-1"
+
+
+def test_what_was_imported_is_not_imported_again(home, archive):
+    imported(home, archive)
+    before = tracklog(home, "events", "kahn:ci-1", "--raw").stdout
+    for again in range(2):
+        done, told = imported(home, archive)
+        assert done.returncode == 0
+        assert told["lines"].get("accepted", 0) == 0
+        assert told["unchanged"] == 6  # three files of lines, three graphs
+        if not again:
+            shutil.rmtree(home / "sources", ignore_errors=True)  # a cache, and no more
+    assert tracklog(home, "events", "kahn:ci-1", "--raw").stdout == before
+
+
+def test_what_was_appended_since_comes_in_and_a_torn_line_waits(home, archive):
+    path = archive / "runs" / "ci-1" / "transitions.jsonl"
+    first, rest = CLEAN[:-40], CLEAN[-40:]
+    path.write_bytes(first)
+    done, told = imported(home, archive)
+    assert done.returncode == 0
+    assert told["lines"] == {"accepted": LINES - 1 + 3}
+    assert b"last line without a line end" in done.stdout
+    with path.open("ab") as file:
+        file.write(rest)
+    _, told = imported(home, archive)
+    assert told["lines"]["accepted"] == 1
+    assert kept(home, "kahn:ci-1")[: CLEAN.count(b"\n") - 1] == CLEAN.splitlines()[:-1]
+
+
+def test_a_dry_run_keeps_nothing(home, archive):
+    done, told = imported(home, archive, "--dry-run")
+    assert done.returncode == 0
+    assert told["lines"] == {"told": LINES + 3}
+    _, told = imported(home, archive)
+    assert told["lines"] == {"accepted": LINES + 3}
+
+
+def test_a_bad_line_is_refused_with_its_place_and_the_rest_comes_in(home, archive):
+    path = archive / "runs" / "ci-1" / "transitions.jsonl"
+    lines = CLEAN.splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:2], b"nope\n", *lines[2:]]))
+    done, told = imported(home, archive)
+    assert done.returncode == 1
+    assert told["lines"] == {"accepted": LINES + 3, "refused": 1}
+    assert b"transitions.jsonl, line 3" in done.stderr
+
+
+def test_lines_of_ci_give_the_hint_once(home, archive):
+    done, told = imported(home, archive)
+    assert done.stderr.count(b"--dialect ralph") == 1
+    assert len(told["hints"]) == 1
+
+
+def test_other_files_in_the_folder_are_still_said_to_be_unknown(home, archive):
+    (archive / "runs" / "notes.txt").write_text("hello")
+    done, told = imported(home, archive)
+    assert done.returncode == 0
+    assert [name.rsplit("/", 1)[1] for name in told["unrecognised"]] == ["notes.txt"]

@@ -1,0 +1,587 @@
+"""The one way in: what is admitted is kept once, what is refused is kept aside, whoever asks again."""
+
+import base64
+import errno
+import shutil
+import threading
+import time
+from multiprocessing import get_context
+
+import orjson
+import pytest
+import sampling as samples
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracklog.home import registry
+from tracklog.home.home import Home
+from tracklog.intake.intake import Intake, admit
+from tracklog.journal.disk import Disk
+from tracklog.journal.frame import Mark
+from tracklog.journal.journal import Entry, Journal
+from tracklog.journal.offsets import Marks, pack, unpack
+from tracklog.journal.refused import Refused, line_of
+from tracklog.journal.stores.file import FileStore
+from tracklog.journal.stores.memory import MemoryStore
+from tracklog.model.errors import JournalFull, KeyReused
+
+requirement = pytest.mark.requirement
+
+KAHN = b'{"ts":"2026-05-05T09:00:00.000Z","run_id":"r1","event":"agent_run_start","agent_id":"a","task":"t"}'
+
+
+def spoke(id: str, text: str = "hello", run: str = "stage-1", **changes) -> bytes:
+    body = {
+        "id": id, "run_id": run, "turn": 1, "kind": "agent.spoke", "actor": "ada",
+        "payload": {"text": text}, "created_at": "2026-05-05T09:00:00Z", "schema_version": 1,
+    }  # fmt: skip
+    return orjson.dumps({**body, **changes})
+
+
+def message(seq: int, text: str = "hello") -> bytes:
+    body = {
+        "seq": seq, "run_id": "3f1c1f2e-9a5b-4c7d-8e21-0a1b2c3d4e5f", "type": "message.assistant",
+        "path": "a", "iteration": 0, "timestamp": "2026-05-05T09:00:00.000000Z",
+        "payload": {"role": "assistant", "blocks": [{"type": "text", "fidelity": "router", "text": text}]},
+    }  # fmt: skip
+    return orjson.dumps(body)
+
+
+@pytest.fixture
+def journal():
+    with Journal(registry.store("memory:")) as journal:
+        yield journal
+
+
+def intake_of(journal, **options):
+    return Intake(journal, registry.dialects(), **options)
+
+
+def words(verdicts):
+    return [(each.verdict, each.seq) for each in verdicts]
+
+
+def test_what_begins_or_ends_takes_all_before_it_to_the_disk_where_that_is_the_promise(tmp_path):
+    with Journal(FileStore(tmp_path, durability="lifecycle")) as journal:
+        intake = intake_of(journal, lifecycle=True)
+        intake.admit([spoke("1")], "fishbowl")
+        assert (journal.last, journal.durable) == (1, 0)
+        intake.admit([spoke("2"), KAHN])
+        assert (journal.last, journal.durable) == (3, 3)
+
+
+def test_lines_get_numbers_in_order_and_come_out_as_they_went_in(journal):
+    lines = [KAHN, spoke("1"), message(1)]
+    assert words(intake_of(journal).admit(lines)) == [
+        ("accepted", 1),
+        ("accepted", 2),
+        ("accepted", 3),
+    ]
+    assert [record.line for record in journal.read()] == lines
+    assert [record.dialect for record in journal.read()] == ["kahn-agent", "fishbowl", "awf"]
+
+
+def test_a_bad_line_does_not_hold_up_the_others(journal):
+    first, second, third = intake_of(journal).admit([KAHN, b"nope", KAHN], "kahn-agent")
+    assert (first.seq, second.seq, third.seq) == (1, None, 2)
+    assert second.verdict == "refused"
+    assert second.problems[0].message.startswith("not JSON")
+
+
+def test_two_equal_kahn_lines_are_two_events(journal):
+    assert words(intake_of(journal).admit([KAHN, KAHN])) == [("accepted", 1), ("accepted", 2)]
+
+
+@requirement("BOWL-2", "BOWL-58")
+def test_the_same_identity_twice_is_kept_once_and_an_invalid_line_not_at_all(journal):
+    intake = intake_of(journal)
+    bad = spoke("2", kind="nodot")
+    verdicts = intake.admit([spoke("1"), spoke("1"), bad], "fishbowl")
+    assert words(verdicts) == [("accepted", 1), ("duplicate", 1), ("refused", None)]
+    assert words(intake.admit([spoke("1")])) == [("duplicate", 1)]
+    assert journal.last == 1
+
+
+def test_key_order_alone_is_no_other_line(journal):
+    intake = intake_of(journal)
+    reordered = orjson.dumps(dict(reversed(orjson.loads(spoke("1")).items())))
+    assert words(intake.admit([spoke("1"), reordered])) == [("accepted", 1), ("duplicate", 1)]
+
+
+@requirement("BOWL-56")
+def test_the_same_identity_with_another_line_is_refused_and_history_stays(journal):
+    intake = intake_of(journal)
+    intake.admit([spoke("1", "before")])
+    (verdict,) = intake.admit([spoke("1", "after")])
+    assert verdict.verdict == "refused"
+    assert "heard before" in verdict.problems[0].message
+    assert [record.line for record in journal.read()] == [spoke("1", "before")]
+
+
+@requirement("BOWL-56")
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(b"1", b"true"), (b"0", b"false"), (b"18446744073709551616", b"18446744073709551617")],
+)
+def test_what_is_equal_only_to_a_parser_is_another_line(journal, before, after):
+    lines = [spoke("1", payload={"x": "?"}).replace(b'"?"', value) for value in (before, after)]
+    verdicts = intake_of(journal).admit([*lines, lines[0].replace(b'":', b'": ')])
+    assert words(verdicts) == [("accepted", 1), ("refused", None), ("duplicate", 1)]
+
+
+def test_an_identity_is_the_run_s_own(journal):
+    verdicts = intake_of(journal).admit([spoke("1"), spoke("1", run="stage-2")])
+    assert words(verdicts) == [("accepted", 1), ("accepted", 2)]
+
+
+def test_a_restarted_numbering_is_kept_where_the_dialect_says_so(journal):
+    verdicts = intake_of(journal).admit([message(1), message(1, "again"), message(1)])
+    assert words(verdicts) == [("accepted", 1), ("accepted", 2), ("duplicate", 1)]
+
+
+def test_what_was_kept_under_a_known_identity_is_known_too(journal):
+    """In one list, in the next one, and to a door that finds it in the journal."""
+    lines = [message(1), message(1, "again"), message(1, "again")]
+    kept = [("accepted", 1), ("accepted", 2), ("duplicate", 2)]
+    intake = intake_of(journal)
+    assert words(intake.admit(lines)) == kept
+    told = [message(1, "again"), message(1), message(1, "third")]
+    assert words(intake.admit(told)) == [("duplicate", 2), ("duplicate", 1), ("accepted", 3)]
+    again = [message(1, "third"), message(1, "again"), message(1)]
+    assert words(intake_of(journal).admit(again)) == [("duplicate", n) for n in (3, 2, 1)]
+
+
+def test_a_native_line_from_a_moved_source_is_the_same_line(journal):
+    body = {"id": "1", "run": "r", "fact": "Noted", "label": "x"}
+    lines = [
+        orjson.dumps({**body, "origin": {"writer": "w", "fidelity": "observed", "path": path}})
+        for path in ("/old", "/new")
+    ]
+    assert words(intake_of(journal).admit(lines)) == [("accepted", 1), ("duplicate", 1)]
+
+
+def test_a_cold_run_is_rebuilt_from_the_journal(journal):
+    intake_of(journal).admit([spoke("1"), spoke("2")])
+    assert words(intake_of(journal).admit([spoke("2"), spoke("3")])) == [
+        ("duplicate", 2),
+        ("accepted", 3),
+    ]
+
+
+def test_memory_is_bounded_and_nothing_is_forgotten_for_it(journal, monkeypatch):
+    monkeypatch.setattr("tracklog.intake.identities.KEPT", 10)
+    intake = intake_of(journal)
+    lines = [spoke(str(n), run=f"stage-{n % 20}") for n in range(100)]
+    for line in lines:
+        intake.admit([line])
+    assert sum(map(len, intake._identities._hot.values())) <= 20
+    assert {each.verdict for each in intake.admit(lines)} == {"duplicate"}
+
+
+@pytest.mark.parametrize("cold", [False, True])
+def test_a_run_of_any_length_takes_bounded_memory_and_nothing_is_forgotten(
+    cold, journal, monkeypatch
+):
+    monkeypatch.setattr("tracklog.intake.identities.LONG", 40)
+    intake = intake_of(journal)
+    for n in range(0, 300, 30):
+        told = intake.admit([spoke(str(each)) for each in range(n, n + 30)])
+        assert {each.verdict for each in told} == {"accepted"}
+        if cold:
+            intake = intake_of(journal)
+    if not cold:
+        [heard] = intake._identities._hot.values()
+        assert len(heard) <= 40 + 30
+    told = intake.admit([spoke("7"), spoke("299"), spoke("300"), spoke("5", "another")])
+    assert [each.verdict for each in told] == ["duplicate", "duplicate", "accepted", "refused"]
+    assert [each.seq for each in told[:3]] == [8, 300, 301]
+    again = intake.admit([spoke(str(each)) for each in range(300)])
+    assert [(each.verdict, each.seq) for each in again] == [
+        ("duplicate", seq) for seq in range(1, 301)
+    ]
+
+
+def test_a_line_is_judged_by_what_it_was_written_from_and_refused_by_its_own_words(journal):
+    origin = {"writer": "w", "fidelity": "observed"}
+    body = {"id": "1", "run": "r", "fact": "Noted", "label": "x", "origin": origin}
+    lines = [orjson.dumps(body), orjson.dumps({**body, "run": ""})]
+    told = intake_of(journal).admit(lines, "tracklog", bodies=[body, {**body, "run": ""}])
+    assert [each.verdict for each in told] == ["accepted", "refused"]
+    assert told[1].problems[0].pointer == "/run"
+    assert [record.line for record in journal.read()] == lines[:1]
+
+
+def test_a_retry_under_its_batch_key_gets_the_first_answer_again(journal):
+    refused = Refused(MemoryStore())
+    intake = Intake(journal, registry.dialects(), refused=refused)
+    lines = [KAHN, b"nope", KAHN]
+    first = intake.admit(lines, "kahn-agent", batch="k1")
+    assert words(first) == [("accepted", 1), ("refused", None), ("accepted", 2)]
+    assert not first.replayed
+    for door in (intake, intake_of(journal)):
+        again = door.admit(lines, "kahn-agent", batch="k1")
+        assert again == first
+        assert again.replayed
+    assert len(list(refused)) == 1, "a retry puts nothing aside once more"
+    assert words(intake.admit([KAHN], "kahn-agent", batch="k2")) == [("accepted", 3)]
+    assert journal.last == 3
+
+
+def test_the_first_answer_comes_again_with_its_duplicates_and_refusals(journal):
+    intake = intake_of(journal)
+    one, two, changed = message(1), message(2), spoke("e1", text="b")
+    intake.admit([one, spoke("e1", text="a")])
+    lines = [two, one, two, changed, b"nope", KAHN]
+    first = intake.admit(lines, batch="k")
+    assert words(first) == [
+        ("accepted", 3), ("duplicate", 1), ("duplicate", 3), ("refused", None), ("refused", None),
+        ("accepted", 4),
+    ]  # fmt: skip
+    again = intake_of(journal).admit(lines, batch="k")
+    assert words(again) == words(first)
+    assert again.replayed
+    assert "was refused when its batch was first sent" in again[3].problems[0].message
+    assert again[4] == first[4]
+
+
+@pytest.mark.parametrize("other", [[KAHN, KAHN], [KAHN + b" "], [b"nope"], []])
+def test_a_key_that_stood_for_other_lines_is_an_error(journal, other):
+    intake = intake_of(journal)
+    intake.admit([KAHN], "kahn-agent", batch="k1")
+    for door in (intake, intake_of(journal)):
+        with pytest.raises(KeyReused):
+            door.admit(other, "kahn-agent", batch="k1")
+        with pytest.raises(KeyReused):
+            door.admit([KAHN], "kahn-ci", batch="k1")
+    assert journal.last == 1
+
+
+def test_a_key_binds_when_a_line_was_kept_and_not_before(journal):
+    intake = intake_of(journal)
+    assert words(intake.admit([b"nope"], "kahn-agent", batch="k")) == [("refused", None)]
+    assert words(intake.admit([KAHN], "kahn-agent", batch="k")) == [("accepted", 1)]
+
+
+def test_a_key_of_format_1_lets_in_what_is_absent_of_its_batch(journal):
+    """Half a batch could be kept under a key that claimed all of it."""
+    lines = [KAHN.replace(b'"task":"t"', b'"task":"%d"' % n) for n in range(1, 5)]
+    intake = intake_of(journal)
+    old = Mark("batch:k", 4)
+    kept = [Entry("kahn-agent", "kahn", "r1", line) for line in lines[:2]]
+    journal.append(kept, mark=old)
+    journal.append([Entry("kahn-agent", "kahn", "r1", KAHN)])
+    verdicts = intake.admit(lines, "kahn-agent", batch="k")
+    assert words(verdicts) == [("duplicate", 1), ("duplicate", 2), ("accepted", 4), ("accepted", 5)]
+    assert words(intake.admit(lines, "kahn-agent", batch="k")) == words(verdicts)
+    assert journal.last == 5
+    with pytest.raises(KeyReused):
+        intake.admit([KAHN], "kahn-agent", batch="k")
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["accepted", "refused"]), st.just(0))
+        | st.tuples(st.sampled_from(["duplicate", "inside"]), st.integers(0, 9))
+    )
+)
+def test_verdicts_in_a_mark_come_out_as_they_went_in(outcomes):
+    assert list(unpack(pack(outcomes))) == outcomes
+
+
+def test_verdicts_in_a_mark_are_short():
+    outcomes = [("accepted", 0)] * 3 + [("refused", 0)] * 2
+    outcomes += [("duplicate", 7), ("duplicate", 8), ("duplicate", 3), ("inside", 0)]
+    assert pack(outcomes) == "a3 r2 d7+2 d3+1 i0+1"
+
+
+def test_a_cache_of_marks_is_gone_on_with(tmp_path):
+    path = tmp_path / "marks.json"
+    with Journal(FileStore(tmp_path)) as journal:
+        intake = Intake(journal, registry.dialects(), marks=Marks(journal, path))
+        intake.admit([KAHN, KAHN], "kahn-agent", batch="k")
+        intake.marks.save()
+        assert Marks(journal, path)._cursor == 2, "nothing is read again"
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda cache: b"",
+        lambda cache: b"[]",
+        lambda cache: cache[:-9],
+        lambda cache: orjson.dumps({**orjson.loads(cache), "cursor": 2}),
+        lambda cache: orjson.dumps({**orjson.loads(cache), "cursor": -1}),
+        lambda cache: orjson.dumps({**orjson.loads(cache), "cursor": 99}),
+        lambda cache: orjson.dumps({**orjson.loads(cache), "link": "1:00"}),
+        lambda cache: orjson.dumps({**orjson.loads(cache), "places": {"batch:k": ["x"]}}),
+        lambda cache: orjson.dumps({**orjson.loads(cache), "places": {"batch:k": [1, 2, 3, 4]}}),
+    ],
+)
+def test_an_odd_cache_of_marks_is_made_anew(tmp_path, spoil):
+    path = tmp_path / "marks.json"
+    with Journal(FileStore(tmp_path)) as journal:
+        intake = Intake(journal, registry.dialects(), marks=Marks(journal, path))
+        intake.admit([KAHN, KAHN], "kahn-agent", batch="k")
+        intake.admit([KAHN], "kahn-agent", mark=Mark("file:a", 9))
+        right = intake.marks.place("batch:k")
+        intake.marks.save()
+    path.write_bytes(spoil(path.read_bytes()))
+    with Journal(FileStore(tmp_path)) as journal:
+        assert Marks(journal, path).place("batch:k") == right
+
+
+def test_a_cache_of_marks_of_another_history_is_not_believed(tmp_path):
+    for name, key in (("one", "a"), ("two", "b")):
+        with Journal(FileStore(tmp_path / name)) as journal:
+            intake = Intake(
+                journal, registry.dialects(), marks=Marks(journal, tmp_path / name / "marks.json")
+            )
+            intake.admit([KAHN], "kahn-agent", batch=key)
+            intake.marks.save()
+    shutil.copy(tmp_path / "one/marks.json", tmp_path / "two/marks.json")
+    with Journal(FileStore(tmp_path / "two")) as journal:
+        marks = Marks(journal, tmp_path / "two/marks.json")
+        assert marks.place("batch:a") is None
+        assert marks.place("batch:b") is not None
+
+
+def test_a_key_is_not_remembered_past_pruning(tmp_path):
+    with Home(tmp_path, segment_size=1) as home:
+        home.intake.admit([KAHN], "kahn-agent", batch="k")
+        home.clock = lambda: time.time() + 100
+        home.prune(1, open_too=True)
+        again = home.intake.admit([KAHN], "kahn-agent", batch="k")
+        assert not again.replayed
+        assert again[0].seq > 1
+
+
+def test_a_mark_stays_with_its_records(tmp_path):
+    with Journal(FileStore(tmp_path)) as journal:
+        intake = Intake(journal, registry.dialects(), marks=Marks(journal, tmp_path / "marks.json"))
+        intake.admit([KAHN, KAHN], "kahn-agent", mark=Mark("file:a", 200))
+        intake.marks.save()
+        intake.admit([KAHN], "kahn-agent", mark=Mark("file:a", 300))
+    with Journal(FileStore(tmp_path)) as journal:
+        assert Marks(journal, tmp_path / "marks.json").place("file:a")[:2] == (300, 3)
+        assert Marks(journal).place("file:a")[:2] == (300, 3)
+        assert Marks(journal).place("file:b") is None
+
+
+def test_what_is_refused_is_kept_with_its_verdict(journal):
+    refused = Refused(registry.store("memory:"))
+    intake = intake_of(journal, refused=refused)
+    intake.admit([KAHN, b"nope", spoke("1", "a"), spoke("1", "b")])
+    first, second = refused
+    assert line_of(first) == b"nope"
+    assert first["problems"][0]["message"].startswith("not JSON")
+    assert (line_of(second), second["dialect"]) == (spoke("1", "b"), "fishbowl")
+
+
+def test_where_refusals_cannot_be_kept_nothing_is_so_that_all_can_be_sent_again(journal, tmp_path):
+    class Full(Disk):
+        full = True
+
+        def write(self, fd, block):
+            if self.full:
+                raise OSError(errno.ENOSPC, "no space left")
+            return super().write(fd, block)
+
+    disk = Full()
+    disk.full = False
+    refused = Refused(FileStore(tmp_path, folder="refused", disk=disk))
+    disk.full = True
+    intake = intake_of(journal, refused=refused)
+    for lines in ([KAHN, b"nope"], [spoke("1", "a"), spoke("1", "b")]):
+        with pytest.raises(JournalFull):
+            intake.admit(lines)
+        assert journal.last == 0
+    disk.full = False
+    assert words(intake.admit([KAHN, b"nope"])) == [("accepted", 1), ("refused", None)]
+    refused.close()
+
+
+def test_what_is_refused_is_redacted_too(journal):
+    refused = Refused(registry.store("memory:"))
+    redact = lambda line: (line.replace(b"hunter2", b"[gone]"), ["password"])  # noqa: E731
+    bad = message(1, "hunter2").replace(b'"seq":1', b'"seq":"one"')
+    kahn = KAHN.replace(b'"t"', b'["hunter2"]')
+    intake = intake_of(journal, refused=refused, redact=redact)
+    assert {each.verdict for each in intake.admit([bad], "awf")} == {"refused"}
+    assert {each.verdict for each in intake.admit([kahn], "kahn-agent")} == {"refused"}
+    scrubbed, verbatim = refused
+    assert b"hunter2" not in line_of(scrubbed)
+    assert line_of(verbatim) == kahn
+
+
+def test_a_line_over_the_cap_is_refused_and_kept_in_part(journal):
+    refused = Refused(registry.store("memory:"))
+    line = b'{"a":"' + b"x" * 200_000 + b'"}'
+    (verdict,) = intake_of(journal, refused=refused, cap=100_000).admit([line])
+    assert "the cap is 100,000" in verdict.problems[0].message
+    (kept,) = refused
+    assert kept["size"] == len(line)
+    assert line.startswith(base64.b64decode(kept["line"]))
+    assert len(line_of(kept)) == 64 << 10
+
+
+def test_refusals_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr("tracklog.journal.refused.SEGMENTS", 2)
+    refused = Refused(FileStore(tmp_path, folder="refused", durability="os", segment_size=1000))
+    with Journal(registry.store("memory:")) as journal:
+        intake = intake_of(journal, refused=refused)
+        for _ in range(50):
+            intake.admit([b"nope"])
+    assert len(list((tmp_path / "refused").glob("*.jsonl"))) <= 4
+    assert 0 < len(list(refused)) < 50
+    refused.close()
+
+
+def test_a_redactor_is_asked_and_what_it_took_is_on_record(journal):
+    def redact(line: bytes):
+        return (
+            (line.replace(b"hunter2", b"[gone]"), ["password"])
+            if b"hunter2" in line
+            else (line, ())
+        )
+
+    intake = intake_of(journal, redact=redact)
+    intake.admit([message(1), message(2, "hunter2")])
+    clean, scrubbed = journal.read()
+    assert (clean.redacted, scrubbed.redacted) == ((), ("password",))
+    assert b"hunter2" not in scrubbed.line
+    assert orjson.loads(scrubbed.line)["payload"]["blocks"][0]["text"] == "[gone]"
+
+
+@requirement("KAHN-54", "AWF-71")
+def test_nothing_is_scrubbed_by_default_and_kahn_lines_never(journal):
+    secret = KAHN.replace(b'"t"', b'"hunter2"')
+    intake_of(journal).admit([secret, message(1, "hunter2")])
+    intake_of(journal, redact=lambda line: (line.replace(b"hunter2", b""), ["x"])).admit([secret])
+    assert [record.line for record in journal.read()] == [secret, message(1, "hunter2"), secret]
+    assert [record.redacted for record in journal.read()] == [(), (), ()]
+
+
+def test_a_redactor_that_breaks_a_line_gets_it_refused(journal):
+    intake = intake_of(journal, redact=lambda line: (b"", ["all"]))
+    (verdict,) = intake.admit([message(1)])
+    assert verdict.verdict == "refused"
+    assert journal.last == 0
+
+
+@pytest.mark.parametrize("path", samples.of("good") + samples.of("odd"), ids=samples.name_of)
+def test_every_sample_comes_out_byte_for_byte(path):
+    dialect = registry.dialect(samples.dialect_of(path))
+    with Journal(registry.store("memory:")) as journal:
+        verdicts = admit(journal, dialect, samples.lines_of(path))
+        kept = [
+            line
+            for line, v in zip(samples.lines_of(path), verdicts, strict=True)
+            if v.verdict == "accepted"
+        ]
+        assert [record.line for record in journal.read(limit=10_000)] == kept
+        assert {v.verdict for v in verdicts} <= {"accepted", "duplicate", "refused"}
+        if samples.mark_of(path) not in ("id-reused", "event-id-reused"):
+            assert "refused" not in {v.verdict for v in verdicts}
+
+
+@requirement("WOP-79", "WOP-80", "WOP-98")
+def test_reasoning_events_are_read_back_equal_and_in_their_place():
+    """A whole flight of an agent: every event and every agent field, among the node events."""
+    flights = (samples.ROOT / "dialects/openwop/good").glob("*.jsonl")
+    lines = next(
+        lines for lines in map(samples.lines_of, sorted(flights))
+        if {b"agent.reasoned", b"agent.handoff", b"agent.decided"}
+        <= {orjson.loads(line)["type"].encode() for line in lines}
+    )  # fmt: skip
+    with Journal(registry.store("memory:")) as journal:
+        admit(journal, registry.dialect("openwop"), lines)
+        back = [orjson.loads(record.line) for record in journal.read(limit=1000)]
+    assert back == [orjson.loads(line) for line in lines]
+    agents = [event["payload"]["agent"] for event in back if "agent" in event["payload"]]
+    assert agents == [
+        orjson.loads(line)["payload"]["agent"] for line in lines if b'"agent":' in line
+    ]
+    assert agents
+
+
+ids = st.lists(st.integers(0, 9).map(str), max_size=12)
+
+
+@given(batches=st.lists(ids, max_size=5), cold=st.booleans())
+def test_whatever_is_told_again_is_kept_once(batches, cold):
+    with Journal(registry.store("memory:")) as journal:
+        intake = intake_of(journal)
+        for batch in batches:
+            if cold:
+                intake = intake_of(journal)
+            intake.admit([spoke(id) for id in batch])
+            intake.admit([spoke(id) for id in batch])
+        kept = [orjson.loads(record.line)["id"] for record in journal.read(limit=10_000)]
+    assert kept == list(dict.fromkeys(id for batch in batches for id in batch))
+
+
+def test_threads_that_tell_the_same_are_heard_once(journal):
+    intake = intake_of(journal)
+    lines = [spoke(str(n)) for n in range(200)]
+    numbers: list[list[int]] = []
+
+    def tell():
+        numbers.append([intake.admit([line])[0].seq for line in lines])
+
+    threads = [threading.Thread(target=tell) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert journal.last == 200
+    assert all(each == numbers[0] for each in numbers)
+
+
+def _tell(home, start, results):
+    with Journal(FileStore(home, durability="os")) as journal:
+        intake = intake_of(journal)
+        start.wait()
+        results.put([intake.admit([spoke(str(n))])[0].seq for n in range(100)])
+
+
+def test_processes_that_tell_the_same_are_heard_once(tmp_path):
+    context = get_context("spawn")
+    start, results = context.Event(), context.Queue()
+    processes = [context.Process(target=_tell, args=(tmp_path, start, results)) for _ in range(4)]
+    for process in processes:
+        process.start()
+    start.set()
+    told = [results.get(timeout=60) for _ in processes]
+    for process in processes:
+        process.join(timeout=60)
+    with Journal(FileStore(tmp_path)) as journal:
+        kept = [orjson.loads(record.line)["id"] for record in journal.read(limit=10_000)]
+    assert sorted(kept, key=int) == [str(n) for n in range(100)]
+    assert all(each == told[0] for each in told)
+
+
+@pytest.mark.parametrize("damage", [(b'"kind":"', b'"kind"~"'), (b'{"id":"2"', b'~"id":"2"')])
+def test_a_damaged_record_keeps_nobody_out_of_its_run(tmp_path, damage):
+    """What can still be compared is; what was damaged and is told again is kept again."""
+    with Journal(FileStore(tmp_path)) as journal:
+        intake = intake_of(journal)
+        intake.admit([spoke("1"), spoke("2"), spoke("3")])
+        (segment,) = (tmp_path / "journal").glob("*.jsonl")
+        first, second, third = segment.read_bytes().splitlines(keepends=True)
+        segment.write_bytes(first + second.replace(*damage) + third)
+        for each in (intake, intake_of(journal)):  # one that remembers, and one that looks it up
+            assert words(each.admit([spoke("1"), spoke("3")])) == [
+                ("duplicate", 1),
+                ("duplicate", 3),
+            ]
+        assert words(intake_of(journal).admit([spoke("2")])) == [("accepted", 4)]
+        assert words(intake.admit([spoke("5")])) == [("accepted", 5)]
+
+
+def test_a_remembered_identity_whose_record_was_damaged_is_kept_again(tmp_path):
+    with Journal(FileStore(tmp_path)) as journal:
+        intake = intake_of(journal)
+        intake.admit([spoke("1"), spoke("2")])
+        (segment,) = (tmp_path / "journal").glob("*.jsonl")
+        segment.write_bytes(segment.read_bytes().replace(b'"id":"1"', b'"id"~"1"'))
+        assert words(intake.admit([spoke("1"), spoke("2")])) == [("accepted", 3), ("duplicate", 2)]

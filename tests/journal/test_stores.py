@@ -1,0 +1,324 @@
+"""Every store passes the suite; the file store does what only files can do."""
+
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from tracklog.home import registry
+from tracklog.journal import frame
+from tracklog.journal.segments import chain_path, firsts, runs_path, segment_path
+from tracklog.journal.stores.file import FileStore
+from tracklog.journal.stores.memory import MemoryStore
+from tracklog.journal.verify import verify
+from tracklog.model.errors import BadFormat, StoreBroken, UnknownName
+from tracklog.testing import StoreSuite, frames_of
+
+
+class TestMemory(StoreSuite):
+    keeps = False
+
+    def open(self, where):
+        return MemoryStore()
+
+
+class TestFile(StoreSuite):
+    def open(self, where):
+        return FileStore(where)
+
+
+class TestFileOfSmallSegments(StoreSuite):
+    """A segment for every group or two: every test crosses many rolls."""
+
+    def open(self, where):
+        return FileStore(where, segment_size=200, durability="os")
+
+
+class TestFileOfAnotherFolder(StoreSuite):
+    def open(self, where):
+        return FileStore(where, folder="refused", durability="lifecycle")
+
+
+class TestFileByInterval(StoreSuite):
+    def open(self, where):
+        return FileStore(where, durability="interval", interval=0.01)
+
+
+def numbers(frames):
+    return [frame.seq_of(each) for each in frames]
+
+
+def test_stores_are_chosen_by_url(tmp_path):
+    assert isinstance(registry.store("memory:"), MemoryStore)
+    store = registry.store(f"file:{tmp_path}", durability="os")
+    assert isinstance(store, FileStore)
+    assert store.durability == "os"
+    store.close()
+    assert {"file", "memory"} <= set(registry.store_names())
+    with pytest.raises(UnknownName, match="no store for 'tape:/dev/st0'") as error:
+        registry.store("tape:/dev/st0")
+    assert "file:" in error.value.hint
+    with pytest.raises(UnknownName):
+        registry.store("file")
+
+
+def test_files_are_for_their_owner_alone(tmp_path):
+    store = FileStore(tmp_path / "deep" / "home")
+    store.append(frames_of([b"{}"]))
+    store.read(0, 1, ("spoken", "r1"))
+    store.close()
+    for path in (tmp_path / "deep").rglob("*"):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        assert mode == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_a_home_says_its_format_and_a_newer_one_is_refused(tmp_path):
+    FileStore(tmp_path).close()
+    assert (tmp_path / "format").read_bytes() == b"2\n"
+    (tmp_path / "format").write_bytes(b"3\n")
+    with pytest.raises(BadFormat, match="knows the formats up to 2"):
+        FileStore(tmp_path)
+
+
+def test_segments_roll_by_size_and_are_named_after_their_first_record(tmp_path):
+    store = FileStore(tmp_path, segment_size=1000, durability="os")
+    for _ in range(50):
+        store.append(frames_of([b"{}"]))
+    known = firsts(tmp_path / "journal")
+    assert len(known) > 3
+    for first in known:
+        text = segment_path(tmp_path / "journal", first).read_bytes()
+        assert text == b"" or frame.seq_of(text) == first
+    assert numbers(store.read(0, 100)) == list(range(1, 51))
+    assert verify(tmp_path).ok
+
+
+def test_two_stores_of_one_home_see_each_other(tmp_path):
+    one, two = (FileStore(tmp_path, segment_size=2000, durability="os") for _ in range(2))
+    for number in range(40):
+        writer = (one, two)[number % 2]
+        assert writer.append(frames_of([b"{}"])) == number + 1
+        assert one.last == two.last == number + 1
+    assert numbers(one.read(0, 100)) == numbers(two.read(0, 100)) == list(range(1, 41))
+    assert verify(tmp_path).ok
+
+
+def test_a_reader_follows_a_growing_file_and_its_rolls(tmp_path):
+    writer = FileStore(tmp_path, segment_size=3000, durability="os")
+    reader = FileStore(tmp_path, readonly=True)
+    seen = []
+
+    def follow():
+        after = 0
+        while after < 500:
+            assert reader.wait(after, 20)
+            found = numbers(reader.read(after, 7))
+            seen.extend(found)
+            after = found[-1]
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    for _ in range(250):
+        writer.append(frames_of([b"{}", b'{"a":1}']))
+    thread.join(30)
+    assert seen == list(range(1, 501))
+
+
+def test_a_segment_without_records_and_without_a_chain_has_nothing(tmp_path):
+    FileStore(tmp_path).close()
+    chain_path(tmp_path / "journal", 1).unlink()
+    store = FileStore(tmp_path, readonly=True)
+    assert (store.first, store.last) == (1, 0)
+
+
+def test_a_read_only_store_changes_nothing(tmp_path):
+    store = FileStore(tmp_path)
+    store.append(frames_of([b"{}"]))
+    store.close()
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    reader = FileStore(tmp_path, readonly=True)
+    assert reader.last == 1
+    with pytest.raises(StoreBroken, match="read-only"):
+        reader.append(frames_of([b"{}"]))
+    reader.close()
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+    nothing = FileStore(tmp_path / "none", readonly=True)
+    assert (nothing.first, nothing.last, nothing.read(0, 5)) == (1, 0, [])
+    assert not (tmp_path / "none").exists()
+
+
+def test_what_has_no_chain_line_yet_is_not_read_beside_a_writer(tmp_path):
+    store = FileStore(tmp_path, durability="os")
+    store.append(frames_of([b"{}"]))
+    reader = FileStore(tmp_path, readonly=True)
+    with segment_path(tmp_path / "journal", 1).open("ab") as file:
+        file.write(frames_of([b"{}"])(2).frames[0] + b"\n")
+    assert reader.read(0, 10) == store.read(0, 10)
+    assert reader.last == store.last == 1
+
+
+def test_a_place_in_the_middle_is_found_without_reading_what_is_before(tmp_path, monkeypatch):
+    store = FileStore(tmp_path, durability="os")
+    for start in range(0, 40_000, 1000):
+        store.append(
+            frames_of(
+                [b'{"n":%d,"pad":"%b"}' % (n, b"x" * (n % 300)) for n in range(start, start + 1000)]
+            )
+        )
+    read = 0
+    pread = os.pread
+
+    def counted(fd, size, offset):
+        nonlocal read
+        block = pread(fd, size, offset)
+        read += len(block)
+        return block
+
+    monkeypatch.setattr(os, "pread", counted)
+    for after in (1, 12_345, 20_000, 39_998):
+        reader = FileStore(tmp_path, readonly=True)
+        read = 0
+        assert numbers(reader.read(after, 2)) == [after + 1, after + 2]
+        assert read < 400_000
+
+
+class TestRunPlaces:
+    """The `.runs` files are derived: missing, torn and stale ones are made anew."""
+
+    @pytest.fixture
+    def home(self, tmp_path):
+        store = FileStore(tmp_path, segment_size=1500, durability="os")
+        for number in range(60):
+            store.append(frames_of([b'{"n":%d}' % number], run=f"r{number % 4}"))
+        assert len(store.read(0, 100, ("spoken", "r2"))) == 15
+        store.close()
+        return tmp_path
+
+    def saved(self, home):
+        found = sorted((home / "journal").glob("*.runs"))
+        assert len(found) > 2
+        return found
+
+    def check(self, home):
+        store = FileStore(home, readonly=True)
+        for number in range(4):
+            found = store.read(0, 100, ("spoken", f"r{number}"))
+            assert numbers(found) == list(range(number + 1, 61, 4))
+        return store
+
+    def test_missing(self, home):
+        for path in self.saved(home):
+            path.unlink()
+        self.check(home)
+        self.saved(home)
+
+    def test_torn_at_every_byte(self, home):
+        path = self.saved(home)[1]
+        whole = path.read_bytes()
+        for cut in range(len(whole)):
+            path.write_bytes(whole[:cut])
+            self.check(home).close()
+            assert path.read_bytes() == whole
+
+    def test_flipped_at_every_byte(self, home):
+        path = self.saved(home)[0]
+        whole = path.read_bytes()
+        for at in range(len(whole)):
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+            self.check(home).close()
+
+    def test_of_a_segment_that_was_rewritten(self, home):
+        reader = self.check(home)
+        path = self.saved(home)[1]
+        old = path.read_bytes()
+        store = FileStore(home, segment_size=1500)
+        victim = numbers(reader.read(0, 100, ("spoken", "r2")))[4]
+        store.erase(victim, reason="secret", by="me", at="2026-05-05T09:00:00.000Z")
+        path.write_bytes(old)
+        assert numbers(reader.read(0, 100, ("spoken", "r2"))) == list(range(3, 61, 4))
+        self.check(home)
+
+    def test_in_a_folder_that_cannot_be_written(self, home):
+        for path in self.saved(home):
+            path.unlink()
+            path.mkdir()  # so that the rename fails, for root too
+        self.check(home)
+
+
+def test_a_removed_home_is_told_at_once_and_a_new_opening_begins_anew(tmp_path):
+    home = tmp_path / "home"
+    store = FileStore(home)
+    store.append(frames_of([b"{}"]))
+    for path in sorted(home.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    home.rmdir()
+    with pytest.raises(StoreBroken, match="was removed"):
+        store.append(frames_of([b"{}"]))
+    again = FileStore(home)
+    assert again.append(frames_of([b"{}"])) == 1
+    assert store.append(frames_of([b"{}"])) == 2
+
+
+def test_a_forked_child_has_a_lock_of_its_own(tmp_path):
+    store = FileStore(tmp_path, durability="os")
+    store.append(frames_of([b"{}"]))
+    children = []
+    for _ in range(4):
+        child = os.fork()
+        if child == 0:
+            for _ in range(50):
+                store.append(frames_of([b"{}"]))
+            os._exit(0)
+        children.append(child)
+    for _ in range(50):
+        store.append(frames_of([b"{}"]))
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
+    assert numbers(store.read(0, 1000)) == list(range(1, 252))
+    assert verify(tmp_path).ok
+
+
+def test_a_line_of_many_megabytes_is_read_back(tmp_path):
+    store = FileStore(tmp_path, durability="os")
+    big = b'{"a":"%b"}' % (b"x" * (12 << 20))
+    store.append(frames_of([b"{}", big, b"{}", big, b"{}"]))
+    read, after = [], 0
+    while found := store.read(after, 10):
+        read += numbers(found)
+        after = read[-1]
+    assert read == [1, 2, 3, 4, 5]
+    cold = FileStore(tmp_path, readonly=True)
+    assert numbers(cold.read(3, 1)) == [4]
+    assert numbers(cold.read(4, 1)) == [5]
+    assert len(store.read(1, 1)[0]) > 12 << 20
+
+
+def test_memory_stays_bounded_however_many_are_asked_for(tmp_path):
+    store = FileStore(tmp_path, durability="os")
+    line = b'{"a":"%b"}' % (b"x" * 100_000)
+    for _ in range(10):
+        store.append(frames_of([line] * 20))
+    found = store.read(0, 1_000_000)
+    assert 80 <= len(found) <= 100
+    assert len(store.read(0, 1_000_000, ("spoken", "r1"))) < 120
+
+
+def test_a_sidecar_is_written_when_a_run_is_first_asked_for(tmp_path):
+    store = FileStore(tmp_path, segment_size=100, durability="os")
+    for _ in range(3):
+        store.append(frames_of([b"{}"]))
+    folder = Path(tmp_path / "journal")
+    assert not runs_path(folder, 1).exists()
+    store.read(0, 10, ("spoken", "r1"))
+    assert runs_path(folder, 1).exists()
+    assert chain_path(folder, 1).read_bytes().endswith(b"}\n")
+
+
+def test_half_a_character_at_the_end_is_no_torn_tail(tmp_path):
+    line = rb'{"a":"cut \ud83d"}'
+    FileStore(tmp_path).append(frames_of([line]))
+    again = FileStore(tmp_path)
+    again.append(frames_of([b"{}"]))
+    assert again.findings == []
+    assert [frame.record(each).line for each in again.read(0, 10)] == [line, b"{}"]

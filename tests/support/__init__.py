@@ -1,0 +1,1 @@
+"""What tests share: processes, servers, disks that fail, samples, generators."""
