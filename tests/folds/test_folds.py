@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tracklog.dialects.checking import checker
 from tracklog.folds import (
-    Told,
+    Position,
     moment,
     number,
     quantile,
@@ -68,7 +68,7 @@ FOLDS = registry.folds()
 
 
 def told(seq=1, run="r", *, at=None, received=None, family="f", kind="k", dialect="d"):
-    return Told(
+    return Position(
         seq=seq,
         received=received or f"2026-05-06T08:{seq // 60 % 60:02}:{seq % 60:02}.000Z",
         family=family,
