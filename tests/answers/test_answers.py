@@ -4,8 +4,8 @@ from pathlib import Path
 
 import orjson
 import pytest
-import sampling as samples
 
+from support import sampling as samples
 from support.forking import tracklog
 from tracklog import cli
 from tracklog.answers import answers

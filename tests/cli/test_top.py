@@ -13,10 +13,10 @@ import unicodedata
 
 import orjson
 import pytest
-import sampling as samples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support import sampling as samples
 from support.forking import tracklog
 from support.waiting import readable
 from tracklog.answers.fleet import Watch, fleet
