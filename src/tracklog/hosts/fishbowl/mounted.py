@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from tracklog.collector import logs
 from tracklog.dialects.fishbowl import dialect
 from tracklog.hosts import Leases, NotBegun, Program, Wanted
 from tracklog.hosts._children import Children
@@ -17,6 +16,7 @@ from tracklog.hosts.fishbowl.models import OFFLINE
 from tracklog.hosts.fishbowl.scenario import BadScenario, Scenario, load
 from tracklog.journal.disk import Disk, write_file
 from tracklog.model.errors import TracklogError, UnknownName
+from tracklog.web import logs
 
 if TYPE_CHECKING:
     from tracklog.home.home import Home
