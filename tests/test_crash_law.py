@@ -24,7 +24,7 @@ from tracklog.doctor import accept, doctor
 from tracklog.errors import JournalFull, NotAppended
 from tracklog.home import Home
 from tracklog.intake import Intake
-from tracklog.journal import Journal
+from tracklog.journal import Entry, Journal
 from tracklog.registry import dialect
 from tracklog.resuming import admit_stream
 from tracklog.segments import chain_path, firsts, segment_path
@@ -529,3 +529,89 @@ def test_a_line_end_that_arrives_later_makes_no_other_line(tmp_path, end):
     with Home(home) as opened_home, path.open("rb") as file:
         done = list(admit_stream(opened_home.intake, file, "file", "kahn-ci"))
     assert [each.verdict for _, verdicts in done for each in verdicts][-1] == "accepted"
+
+
+class ForgetfulDisk(RememberingDisk):
+    """After a failed sync it takes its pages for written, as Linux does: only a new write counts."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.syncs, self.bad = 0, range(0)
+
+    def sync(self, fd):
+        number, self.syncs = self.syncs, self.syncs + 1
+        if number in self.bad:
+            self.open_files[fd].changes = []
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().sync(fd)
+
+    def records_left(self, target: Path) -> int:
+        """How many records a loss of power would leave, if it came now."""
+        target.mkdir()
+        self.leave(target, names="safe", bytes_kept="none")
+        store = FileStore(target, readonly=True)
+        count = len(store.read(0, 10_000))
+        store.close()
+        shutil.rmtree(target)
+        return count
+
+
+@pytest.mark.parametrize("durability", ["sync", "lifecycle", "interval"])
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_what_a_failed_sync_left_in_doubt_is_written_again_before_it_is_called_durable(
+    tmp_path, durability, times
+):
+    """Also records before the group that failed, which were not synced on their own."""
+    batches = batches_of(3, 20, 2, 20, 1, 5, pad=600)  # several pages each
+    for at in range(7):
+        root = tmp_path / f"home{at}"
+        root.mkdir()
+        disk = ForgetfulDisk(root)
+        store = FileStore(root, disk=disk, durability=durability, interval=60)
+        journal = Journal(store, Clock())
+        disk.bad = range(disk.syncs + at, disk.syncs + at + times)
+        for number, lines in enumerate(batches.values()):
+            entries = [Entry("kahn-ci", "kahn", "r1", each) for each in lines]
+            for _ in range(times + 2):
+                with contextlib.suppress(NotAppended):
+                    journal.append(entries, lifecycle=number % 2 == 1)
+                    break
+            else:
+                pytest.fail("it is not got over")
+            if durability == "interval":
+                with contextlib.suppress(NotAppended):
+                    journal.sync()
+            assert disk.records_left(tmp_path / "after") >= journal.durable
+        for _ in range(times + 1):
+            with contextlib.suppress(NotAppended):
+                journal.sync()
+        assert journal.durable == journal.last == 51
+        assert disk.records_left(tmp_path / "after") == 51
+        disk.bad = range(0)
+        store.close()
+
+
+def test_a_group_is_written_again_if_its_writer_died_of_a_failed_sync(tmp_path):
+    """The system tells of a failed sync once: whoever opens the home next does not hear of it."""
+    root = tmp_path / "home"
+    root.mkdir()
+    disk = ForgetfulDisk(root)
+    batches = batches_of(2, 300, pad=40)
+    intake = opened(root, disk)
+    intake.admit(batches["k0"], "kahn-ci", batch="k0")
+    disk.bad = range(disk.syncs, disk.syncs + 1)
+    disk.truncate = lambda fd, size: _die()
+    with pytest.raises(Crash):
+        intake.admit(batches["k1"], "kahn-ci", batch="k1")
+    del disk.truncate
+    for fd in list(disk.open_files):
+        disk.close(fd)
+    intake.journal.store.reader.close()
+    again = opened(root, disk)
+    assert again.admit(batches["k1"], "kahn-ci", batch="k1").replayed
+    assert disk.records_left(tmp_path / "after") == again.journal.durable == 302
+    again.journal.close()
+
+
+def _die() -> None:
+    raise Crash
