@@ -24,7 +24,7 @@ from tracklog.doctor import accept, doctor
 from tracklog.errors import JournalFull, NotAppended
 from tracklog.home import Home
 from tracklog.intake import Intake
-from tracklog.journal import Entry, Journal
+from tracklog.journal import Entry, Journal, Mark
 from tracklog.registry import dialect
 from tracklog.resuming import admit_stream
 from tracklog.segments import chain_path, firsts, segment_path
@@ -472,6 +472,68 @@ def test_two_processes_race_for_a_key_and_the_batch_is_kept_once_each_time(tmp_p
     with Home(tmp_path, readonly=True, index="sqlite::memory:") as home:
         assert home.journal.last == 3 * rounds
     assert verify(tmp_path).ok
+
+
+RACE = """
+import sys
+from io import BytesIO
+from pathlib import Path
+from tracklog.follow import Follower, Heard
+from tracklog.home import Home
+from tracklog.resuming import admit_stream
+way, root, rounds = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+with Home(root / "home", durability="os") as home:
+    follower = Follower(home.intake, [root / "logs"], "kahn-ci", home.path)
+    for turn in range(rounds):
+        sys.stdin.readline()
+        path, accepted = root / f"{turn}.jsonl", 0
+        if way == "stream":
+            for _, verdicts in admit_stream(home.intake, path.open("rb"), f"key:{turn}", "kahn-ci"):
+                accepted += sum(each.verdict == "accepted" for each in verdicts)
+        elif way == "follow":
+            for heard in follower.poll():
+                assert isinstance(heard, Heard), heard
+                accepted += sum(each.verdict == "accepted" for each in heard.verdicts)
+        else:
+            lines = path.read_bytes().splitlines()
+            verdicts = home.intake.admit(lines, "kahn-ci", batch=str(turn))
+            accepted = 0 if verdicts.replayed else sum(each.verdict == "accepted" for each in verdicts)
+        print(accepted, flush=True)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("way", ["stream", "follow", "format 1"])
+def test_two_processes_race_for_a_stream_and_each_line_is_kept_once(tmp_path, way):
+    """The same file is recorded or followed twice at once, or half a batch of format 1 is mended."""
+    rounds, count = 100 * SOAK, 20
+    (tmp_path / "logs").mkdir()
+    kept = 0
+    if way == "format 1":
+        with Home(tmp_path / "home", durability="os") as home:
+            for turn in range(rounds):
+                half = [Entry("kahn-ci", "kahn", "r1", line(1000 * turn + n)) for n in range(5)]
+                home.journal.append(half, mark=Mark(f"batch:{turn}", count))
+        kept = 5
+    words = [sys.executable, "-c", RACE, way, str(tmp_path), str(rounds)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
+    racers = [subprocess.Popen(words, **pipes) for _ in range(2)]
+    for turn in range(rounds):
+        lines = b"".join(line(1000 * turn + n) + b"\n" for n in range(count))
+        folder = tmp_path / "logs" if way == "follow" else tmp_path
+        (folder / f"{turn}.jsonl").write_bytes(lines)
+        for racer in racers:
+            racer.stdin.write("go\n")
+        accepted = [int(racer.stdout.readline()) for racer in racers]
+        assert sum(accepted) == count - kept
+    for racer in racers:
+        racer.stdin.close()
+        assert racer.wait(60) == 0
+        racer.stdout.close()
+    with Home(tmp_path / "home", readonly=True, index="sqlite::memory:") as home:
+        there = [each.line for each in home.journal.records()]
+    assert sorted(there) == sorted(line(1000 * t + n) for t in range(rounds) for n in range(count))
+    assert verify(tmp_path / "home").ok
 
 
 def test_after_a_kill_verify_reports_what_is_not_chained_yet_and_no_fault(tmp_path):
