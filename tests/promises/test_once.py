@@ -1,5 +1,7 @@
 """The section "Recorded once": identities, batch keys, offsets of files and of pipes."""
 
+import os
+import subprocess
 import threading
 from hashlib import sha256
 from pathlib import Path
@@ -8,7 +10,7 @@ from uuid import UUID
 import orjson
 import pytest
 
-from promises.command import Serving, lines_of, run
+from promises.command import TRACKLOG, Serving, environment, lines_of, run
 from support.collecting import start, tool
 from support.forking import tracklog
 
@@ -311,3 +313,24 @@ def test_a_pipe_is_continued_when_it_has_a_key(tmp_path):
     assert pipe(2).startswith(b"2 accepted")
     assert pipe(2).startswith(b"2 accepted")
     assert lines_of(tmp_path, "r") == [*lines, *lines[:2], *lines[:2]]
+
+
+@pytest.mark.promise("Two processes that read one file into one home at the same time")
+@pytest.mark.parametrize("verb", ["record", "record --key k", "follow --once"])
+def test_two_at_the_same_time_record_a_file_once(tmp_path, verb):
+    home, folder = tmp_path / "home", tmp_path / "logs"
+    folder.mkdir()
+    path = folder / "run.jsonl"
+    lines = [tool("r", step=n, output="x" * 500) for n in range(4000)]
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    assert record(home, os.devnull)  # the home is there
+    given = [] if "--key" in verb else [folder if verb.startswith("follow") else path]
+    words = [TRACKLOG, *verb.split(), *map(str, given), "--home", str(home)]
+    started, quiet = [], subprocess.DEVNULL
+    for _ in range(2):
+        with path.open("rb") as file:
+            started.append(
+                subprocess.Popen(words, stdin=file, env=environment(), stdout=quiet, stderr=quiet)
+            )
+    assert [process.wait(120) for process in started] == [0, 0]
+    assert lines_of(home, "r") == lines

@@ -12,6 +12,7 @@ from typing import BinaryIO, NamedTuple
 from tracklog.intake.intake import Intake, Verdict
 from tracklog.journal.frame import Mark
 from tracklog.journal.offsets import Place
+from tracklog.model.errors import Overtaken
 from tracklog.model.lines import Line, split
 
 STEP = 4 << 20
@@ -69,6 +70,8 @@ class Follower:
         self._dialect = dialect
         self._home = home and home.resolve()
         self._places: dict[str, int] = {}
+        self._marked: dict[str, Place | None] = {}
+        """The last mark of each source that is known here; another one is another process's."""
         self._alike: defaultdict[str, set[str]] | None = None
         """The sources that ever left a mark, by what tells first lines apart."""
         self._seen: dict[Path, tuple[int, ...]] = {}
@@ -154,7 +157,7 @@ class Follower:
             place = self._place(source, file)
             if place > size:
                 place = 0  # cut back: what is there now is read again
-            while place < size:
+            while (place := self._moved(source, place)) < size:
                 file.seek(place)
                 block = file.read(min(STEP, size - place))
                 while b"\n" not in block and place + len(block) < size:
@@ -163,6 +166,8 @@ class Follower:
                 if not whole:
                     return
                 heard = self._admit(path, source, place, block[:whole])
+                if heard is None:
+                    continue
                 if any(verdict.problems for verdict in heard.verdicts):
                     before = self._lines_before(file, source, place)
                     lines = [line._replace(number=line.number + before) for line in heard.lines]
@@ -171,10 +176,26 @@ class Follower:
                 place += whole
                 self._places[source] = place
 
-    def _admit(self, path: Path, source: str, place: int, block: bytes) -> Heard:
+    def _admit(self, path: Path, source: str, place: int, block: bytes) -> Heard | None:
+        """Admits a piece of a file; None if another process was quicker."""
         lines = list(split(BytesIO(block), self._intake.cap))
-        mark = Mark(source, place + len(block))
-        return Heard(path, lines, self._intake.admit_lines(lines, self._dialect, mark=mark))
+        mark, known = Mark(source, place + len(block)), self._marked[source]
+        try:
+            verdicts = self._intake.admit_lines(lines, self._dialect, mark=mark, place=known)
+        except Overtaken:
+            return None
+        first = next((each.seq for each in verdicts if each.verdict == "accepted"), None)
+        if first is not None:
+            self._marked[source] = Place(mark.through, first)
+        return Heard(path, lines, verdicts)
+
+    def _moved(self, source: str, place: int) -> int:
+        """Where to go on in a file: behind what another process has read of it meanwhile."""
+        known, before = self._intake.marks.place(source), self._marked[source]
+        self._marked[source] = known
+        if known is not None and known != before:
+            place = self._places[source] = known.through
+        return place
 
     def _lines_before(self, file: BinaryIO, source: str, place: int) -> int:
         """How many lines of a file end before that place; only a refusal wants to know."""
@@ -189,7 +210,8 @@ class Follower:
 
     def _place(self, source: str, file: BinaryIO) -> int:
         if source not in self._places:
-            known = self._intake.marks.place(source) or self._renamed(source, file)
+            self._marked[source] = self._intake.marks.place(source)
+            known = self._marked[source] or self._renamed(source, file)
             self._places[source] = known.through if known else 0
         return self._places[source]
 
