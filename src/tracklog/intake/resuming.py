@@ -3,12 +3,16 @@
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
 
 from tracklog.intake.intake import Intake, Verdicts
 from tracklog.journal.frame import Mark
 from tracklog.journal.offsets import Place
 from tracklog.model.errors import KeyReused, Overtaken
 from tracklog.model.lines import Line, Source, groups
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as HASH
 
 _BLOCK = 1 << 20
 
@@ -30,12 +34,20 @@ def admit_stream(
 
 def starts_alike(path: Path, place: Place) -> bool:
     """Whether a file still begins with the bytes that were admitted from it."""
-    made, left = sha256(), place.through
+    made = sha256()
     with path.open("rb") as file:
-        while left and (block := file.read(min(_BLOCK, left))):
-            made.update(block)
-            left -= len(block)
-    return not left and made.hexdigest() == place.sha256
+        count = feed(made, file, 0, place.through)
+    return count == place.through and made.hexdigest() == place.sha256
+
+
+def feed(made: "HASH", file: BinaryIO, start: int, count: int) -> int:
+    """Hashes so many bytes of a file from an offset on; how many there were."""
+    file.seek(start)
+    left = count
+    while left and (block := file.read(min(_BLOCK, left))):
+        made.update(block)
+        left -= len(block)
+    return count - left
 
 
 def _behind(line: Line) -> int:
