@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 HEAD = 64 << 10
 """Bytes of a file that importers see to recognise it."""
-KIB = 1024
+COMPARED = 64 << 10
+"""Bytes at the start of a file, and before its offset, by which it is known again."""
 STEP = 1 << 20
 """Bytes of lines that are handed over at a time."""
 HELD = 256
@@ -218,9 +219,9 @@ class Reading:
         """The place with all that is needed to know the file again."""
         place.size, place.modified = found.st_size, found.st_mtime_ns
         there = file.tell()
-        place.head_size = min(KIB, place.offset)
+        place.head_size = min(COMPARED, place.offset)
         place.head = _hash_of(file, 0, place.head_size)
-        place.tail = _hash_of(file, max(0, place.offset - KIB), min(KIB, place.offset))
+        place.tail = _hash_of(file, max(0, place.offset - COMPARED), min(COMPARED, place.offset))
         file.seek(there)
         return place
 
@@ -240,7 +241,7 @@ def _difference(file: BinaryIO, after: Place, fresh: Place) -> str:
         return "truncated"
     if _hash_of(file, 0, after.head_size) != after.head:
         return "replaced"
-    if _hash_of(file, max(0, after.offset - KIB), min(KIB, after.offset)) != after.tail:
+    if _hash_of(file, max(0, after.offset - COMPARED), min(COMPARED, after.offset)) != after.tail:
         return "rewritten"
     return ""
 
