@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from tracklog import marks, problems
 from tracklog.check import CheckAll, batch_checker, recognising_checker, understand
 from tracklog.dialects import Dialect
-from tracklog.errors import KeyReused, Overtaken
+from tracklog.errors import KeyReused, Overtaken, StoreBroken
 from tracklog.event import Body, Passed, Problem, Refusal
 from tracklog.fact import Began, Ended
 from tracklog.identities import (
@@ -383,8 +383,14 @@ def _replayed(work: _Work, place: Place) -> Verdicts:
     if work.key is None or place.sha256 != work.key.sha256:
         raise _reused(place)
     number = count(place.seq)
+    outcomes = list(unpack(place.verdicts))
+    if len(outcomes) != len(work.results):
+        raise StoreBroken(
+            f"record {place.seq}, which says what became of this batch, is damaged",
+            "run `tracklog verify`; to record these lines again, send them under another key",
+        )
     verdicts = Verdicts()
-    for heard, (fate, seq) in zip(work.results, unpack(place.verdicts), strict=True):
+    for heard, (fate, seq) in zip(work.results, outcomes, strict=True):
         what = (heard.dialect, heard.kind, heard.run)
         if fate == "refused":
             why = heard.problems if isinstance(heard, Refusal) else (_REFUSED_BEFORE,)
