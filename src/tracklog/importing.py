@@ -22,6 +22,7 @@ import orjson
 
 from tracklog import registry
 from tracklog.dialects import tracklog as native
+from tracklog.disk import write_private
 from tracklog.errors import TracklogError
 from tracklog.event import Body, Problem
 from tracklog.fact import Noted
@@ -444,7 +445,7 @@ class Importing:
         content = orjson.dumps(said, default=str)
         if self._home.redact is not None:  # what waits to be told is what was said
             content, _ = self._home.redact(content)
-        new.write_bytes(content)
+        write_private(new, content)
         new.replace(path)
 
     def _load(self) -> None:

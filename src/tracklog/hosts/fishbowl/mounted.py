@@ -10,7 +10,7 @@ import orjson
 
 from tracklog.collector import logs
 from tracklog.dialects.fishbowl import dialect
-from tracklog.disk import Disk, write_file
+from tracklog.disk import Disk, write_file, write_private
 from tracklog.errors import TracklogError, UnknownName
 from tracklog.hosts import Leases, NotBegun, Program, Wanted
 from tracklog.hosts._children import Children
@@ -78,7 +78,7 @@ class Stage:
         if not run or show.is_over(self._home, run):
             _forget(path)
             return
-        play.write_bytes(orjson.dumps(written["scenario"]))
+        write_private(play, orjson.dumps(written["scenario"]))
 
         def ended() -> None:
             if show.is_over(self._home, run) or not show.is_begun(self._home, run):

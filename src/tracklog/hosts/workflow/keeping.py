@@ -12,6 +12,7 @@ from typing import Any
 from tracklog.check import understood
 from tracklog.dialects import awf
 from tracklog.dialects import tracklog as native
+from tracklog.disk import write_private
 from tracklog.errors import NoSuchRun, TracklogError
 from tracklog.frame import Record
 from tracklog.home import Home
@@ -55,7 +56,7 @@ class Keeper:
         if run_id not in self._mine:
             self.take(run_id)
             self._mine[run_id] = workflow
-            (self._folder / f"{run_id}.open").write_text(workflow)
+            write_private(self._folder / f"{run_id}.open", workflow.encode())
         self._through.setdefault(self._path / "transcripts" / f"{run_id}.jsonl", 0)
 
     def settle(self, run_id: str, workflow: str, end: Mapping[str, Any]) -> None:
