@@ -658,3 +658,31 @@ def test_a_result_without_a_call_id_is_no_tool_without_a_name(tmp_path):
     assert listed(tracklog(home, "tools", "--json")) == []
     [row] = listed(tracklog(home, "runs", "--json"))
     assert row["tool_calls"] == 0
+
+
+AGUI_RESULT = {"type": "TOOL_CALL_RESULT", "messageId": "m", "content": "done", "role": "tool"}
+AGUI_TOLD = {"id": "m", "role": "tool", "content": "done"}
+
+
+@pytest.mark.parametrize(
+    "event", [AGUI_RESULT, {"type": "MESSAGES_SNAPSHOT", "messages": [AGUI_TOLD]}]
+)
+def test_a_result_of_ag_ui_without_a_call_id_is_no_call(tmp_path, event):
+    path, home = tmp_path / "run.jsonl", tmp_path / "home"
+    ends = [
+        {"type": name, "threadId": "t", "runId": "r"} for name in ("RUN_STARTED", "RUN_FINISHED")
+    ]
+    path.write_bytes(b"".join(orjson.dumps(each) + b"\n" for each in (ends[0], event, ends[1])))
+    tracklog(home, "import", path)
+    assert listed(tracklog(home, "tools", "--json")) == []
+    [row] = listed(tracklog(home, "runs", "--json"))
+    assert row["tool_calls"] == 0
+
+
+def test_a_result_whose_call_was_not_heard_is_of_an_unknown_tool(tmp_path):
+    with Home(tmp_path, durability="os") as home:
+        alone = Returned(call_id="c", ok=False, error="exit code 1")
+        home.intake.admit([line("r", 1, alone, mapping="1", clock=1)], "tracklog")
+        assert disagreements(home) == []
+    [_, row] = tracklog(tmp_path, "tools").splitlines()
+    assert row.split()[:3] == ["(unknown)", "1", "1"]
