@@ -8,6 +8,7 @@ import tempfile
 from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
+from itertools import permutations
 from pathlib import Path
 
 import orjson
@@ -495,6 +496,45 @@ def test_a_file_without_a_recent_clock_does_not_look_alive(tmp_path):
     assert "working" not in tracklog(home, "top", "--once")
 
 
+def span(id, name, begin, end, **attributes):
+    """A span below one root; its attributes are texts."""
+    told = {f"gen_ai.{key.replace('__', '.')}": value for key, value in attributes.items()}
+    return {
+        "traceId": "5b8efff798038103d269b633813fc6aa",
+        "spanId": id * 16,
+        "parentSpanId": "f" * 16,
+        "name": name,
+        "startTimeUnixNano": str(1_700_000_000_000_000_000 + begin * 10**9),
+        "endTimeUnixNano": str(1_700_000_000_000_000_000 + end * 10**9),
+        "attributes": [{"key": k, "value": {"stringValue": v}} for k, v in told.items()],
+    }
+
+
+def message(role, text):
+    return orjson.dumps([{"role": role, "parts": [{"type": "text", "content": text}]}]).decode()
+
+
+CHAT = {"operation__name": "chat", "request__model": "gpt-5"}
+TOOL = {"operation__name": "execute_tool", "tool__name": "read", "tool__call__id": "c1"}
+SPANS = [
+    span("a", "chat", 1, 2, **CHAT, input__messages=message("user", "What is it?")),
+    span("b", "execute_tool read", 2, 3, **TOOL, tool__call__result="x"),
+    span("c", "chat", 3, 4, **CHAT, output__messages=message("assistant", "It is x.")),
+]
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))), ids=repr)
+def test_a_trace_whose_last_turn_was_answered_is_done_in_whatever_order_it_is_told(tmp_path, order):
+    spans = [SPANS[n] for n in order]
+    told = {"resourceSpans": [{"resource": {}, "scopeSpans": [{"spans": spans}]}]}
+    (tmp_path / "trace.json").write_bytes(orjson.dumps(told))
+    with Home(tmp_path / "home", durability="os") as home:
+        Importing(home).bring([tmp_path / "trace.json"])
+        assert disagreements(home) == []
+        [run] = home.runs()
+        assert runs(Looked(home), ":".join(run))["status"] == "done"
+
+
 def test_a_file_without_a_clock_that_is_followed_is_alive_while_it_is_written(tmp_path):
     path = tmp_path / "exec.jsonl"
     sample = (SAMPLES / "importers/codex/exec_json_stream.jsonl").read_bytes()
@@ -579,6 +619,28 @@ def test_a_story_ends_behind_what_happened_before_the_end(tmp_path):
         home.intake.admit(lines, "tracklog")
     told = tracklog(tmp_path, "story", "r")
     assert told.index("shell returned") < told.index("run ended")
+
+
+def test_a_story_begins_before_what_happened_after_the_beginning(tmp_path):
+    """A trace tells of its root last, because that ends last."""
+    with Home(tmp_path, durability="os") as home:
+        lines = [line("r", 1, said("user", "Fix it"), clock=2)]
+        lines += [line("r", 2, Called(tool="shell", call_id="a"), clock=3)]
+        lines += [line("r", 3, Returned(call_id="a", tool="shell", ok=True), clock=4)]
+        lines += [line("r", 4, Began(what="run"), clock=1)]
+        lines += [line("r", 5, Ended(what="run", passed=True), clock=9)]
+        home.intake.admit(lines, "tracklog")
+    told = tracklog(tmp_path, "story", "r")
+    parts = ("run began", "Fix it", "→ shell", "shell returned", "run ended")
+    assert sorted(parts, key=told.index) == list(parts)
+    lines = [
+        line("r", 6, Began(what="run"), clock=10),
+        line("r", 7, said("user", "More"), clock=11),
+    ]
+    with Home(tmp_path, durability="os") as home:
+        home.intake.admit(lines, "tracklog")
+    told = tracklog(tmp_path, "story", "r")
+    assert told.rindex("run began") > told.index("run ended")
 
 
 # Findings, titles, tools
