@@ -748,3 +748,24 @@ def test_a_result_whose_call_was_not_heard_is_of_an_unknown_tool(tmp_path):
         assert disagreements(home) == []
     [_, row] = tracklog(tmp_path, "tools").splitlines()
     assert row.split()[:3] == ["(unknown)", "1", "1"]
+
+
+@pytest.mark.parametrize("lost", ["erased", "too big"])
+def test_an_export_of_events_that_lacks_a_line_is_read_back_as_one_run(tmp_path, lost):
+    whole = {"type": "text", "text": "x" * (70_000 if lost == "too big" else 1)}
+    with Home(tmp_path / "one", durability="os") as home:
+        lines = [line("r", 1, Began(what="run"), family="awf")]
+        lines += [line("r", 2, Said(role="user", blocks=(whole,)), family="awf")]
+        home.intake.admit([*lines, line("r", 3, Ended(what="run"), family="awf")], "tracklog")
+        if lost == "erased":
+            home.erase("awf:r", 2, reason="a secret", by="me")
+        path = tmp_path / "r.cloudevents.json"
+        path.write_bytes(
+            b"".join(export(flight_of(Looked(home).home, ("awf", "r")), "cloudevents"))
+        )
+    with Home(tmp_path / "two", durability="os") as home:
+        summary = Importing(home).bring([path])
+        assert list(home.runs()) == [("awf", "r")]
+        [(why, count)] = summary.by_importer["cloudevents"].ignored.items()
+        assert lost in why
+        assert count == 1
