@@ -661,6 +661,25 @@ def test_a_torn_tail_is_found_until_the_rest_of_the_line_has_arrived(tmp_path, c
         assert "torn-tail" not in tracklog(home, "findings", "--json")
 
 
+@pytest.mark.parametrize(
+    "sample",
+    [path for path in FILES if path.suffix == ".jsonl" and path.read_bytes().endswith(b"}\n")],
+    ids=lambda path: f"{path.parent.name}/{path.stem[:30]}",
+)
+def test_no_torn_tail_is_left_whatever_its_source_is_a_file_of(tmp_path, sample):
+    """The parts of a streamed answer are told where the stream begins."""
+    whole = sample.read_bytes()
+    last = whole.splitlines(keepends=True)[-1]
+    path = tmp_path / sample.name
+    with Home(tmp_path / "home", durability="os") as home:
+        for data, torn in ((whole[: -len(last) // 2], True), (whole, False)):
+            path.write_bytes(data)
+            Importing(home).bring([path])
+            look = Looked(home)
+            names = {each["name"] for each in answers.findings(look.index, look.now)}
+            assert ("torn-tail" in names) is torn
+
+
 def test_a_torn_record_that_says_nothing_when_it_is_whole_is_found_no_more(tmp_path):
     sample = next((SAMPLES / "importers/codex").glob("rollout-*.jsonl")).read_bytes()
     lines = sample.splitlines(keepends=True)
