@@ -418,6 +418,11 @@ def title(state: State) -> str | None:
     return state.title or state.task or state.prompt
 
 
+def has_spent(state: State) -> bool:
+    """Whether it recorded a spend, of a known amount or not."""
+    return bool(state.spent)
+
+
 def began_ms(state: State) -> int | None:
     """When it began: as told, else, of a run that was heard to begin, the earliest time it tells."""
     if state.began_ms is not None or not state.begun:
