@@ -290,7 +290,7 @@ def conversation(home: Home, key: str) -> list[Row]:
         (record.seq, conversation_fold.mark_of(words)): words
         for record in home.journal.records(run=run_of(key))
         if record.seq in wanted
-        for fact in home.facts(record)
+        for fact in home.facts_in(record)
         if isinstance(fact, Said) and (words := said_in(fact.blocks))
     }
     for row in rows:
@@ -310,7 +310,7 @@ def _looped(index: Indexer, keys: Iterable[str], at_least: int) -> list[Row]:
     for row in rows:
         called = (
             fact.input
-            for fact in index.facts(row["first_seq"])
+            for fact in index.facts_at(row["first_seq"])
             if isinstance(fact, Called) and fact.tool == row["tool"]
         )
         row["input"] = short(next(called, None), SHOWN)
