@@ -16,7 +16,7 @@ from tracklog.home.home import Home
 from tracklog.index.gc_paused import gc_paused
 from tracklog.journal.frame import Run
 from tracklog.model.fact import Fact, Linked, Noted, Spent
-from tracklog.reading.replay import meaning
+from tracklog.reading.walk import facts_in
 
 WINDOW = 300
 """Seconds over which the rate of tool calls is measured."""
@@ -230,7 +230,7 @@ class Watch:
             near = self.home.journal.read(max(0, seq - NEAR), NEAR, run)
             again = self.home.index.silent([record.seq for record in near])
             heard = (
-                words([fact for _, fact in meaning(record, self.home.dialects) if _speaks(fact)])
+                words([fact for fact in facts_in(record, self.home.dialects) if _speaks(fact)])
                 for record in reversed(near)
                 if record.seq not in again
             )
