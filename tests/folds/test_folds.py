@@ -1392,8 +1392,8 @@ def python(environment, program):
 def test_the_how_to_adds_a_fold(tmp_path):
     done = python(
         package(tmp_path, POLITE),
-        "from tracklog import registry\n"
-        "from tracklog.fact import Said\n"
+        "from tracklog.home import registry\n"
+        "from tracklog.model.fact import Said\n"
         "from tracklog.folds import Told\n"
         "fold = registry.fold('polite')\n"
         "assert fold in registry.folds()\n"
@@ -1430,6 +1430,6 @@ def test_the_how_to_asks_the_fold_it_adds(tmp_path):
 def test_a_fold_that_is_none_is_refused_with_what_to_do(tmp_path):
     with pytest.raises(UnknownName, match="the folds are: agents, "):
         registry.fold("nonsense")
-    asked = "from tracklog import registry; registry.fold('rude')"
+    asked = "from tracklog.home import registry; registry.fold('rude')"
     done = python(package(tmp_path, POLITE, name="rude"), asked)
     assert f"{BadPlug.__name__}: the fold 'rude' is not a Fold of that name" in done.stderr

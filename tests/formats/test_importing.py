@@ -13,6 +13,7 @@ import pytest
 import zstandard
 
 from support.forking import script
+from support.sessions import AT, SESSION, claude
 from tracklog.answers import answers
 from tracklog.formats import registry
 from tracklog.formats.importers import Reading, cloudevents, copilot, gemini, opened
@@ -20,22 +21,8 @@ from tracklog.formats.importers.agui import reader as agui
 from tracklog.formats.importing import Importing
 from tracklog.home.home import Home
 
-SESSION = "cfa1e878-62b5-4e40-b281-bbf9b250d766"
 THREAD = "019982b8-3422-79e0-8b3b-05abaf4f3c3e"
 ROLLOUT = f"rollout-2026-05-05T09-00-00-{THREAD}.jsonl"
-AT = "2026-05-05T09:00:00.000Z"
-
-
-def claude():
-    for n in count():
-        frame = {"sessionId": SESSION, "cwd": "/tmp", "version": "2", "timestamp": AT}
-        called = {"type": "tool_use", "id": f"call{n}", "name": "Task", "input": {"prompt": f"{n}"}}
-        usage = {"input_tokens": 1, "output_tokens": n}
-        said = {"id": f"m{n}", "model": "x", "content": [called], "usage": usage}
-        yield {"type": "assistant", "uuid": f"a{n}", "message": said, "requestId": f"r{n}", **frame}
-        side = {"role": "user", "content": f"prompt {n}"}
-        yield {"type": "user", "uuid": f"s{n}", "isSidechain": True, "message": side, **frame}
-        yield {"type": "last-prompt", "lastPrompt": f"{n}", "sessionId": SESSION}
 
 
 def codex():

@@ -19,9 +19,9 @@ from pathlib import Path
 import httpx
 import orjson
 import pytest
-from test_importing import SESSION, claude
 
 from support.collecting import lasting_port
+from support.sessions import SESSION, claude
 from support.soaking import SEED, SOAK
 from tracklog.home.home import Home
 from tracklog.journal.verify import verify

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import orjson
 import pytest
-from test_importing import SESSION, claude
 
 from promises.command import NDJSON, Serving, lines_of, run
 from support.collecting import start, tool
 from support.forking import tracklog
+from support.sessions import SESSION, claude
 
 CONTRACTS = Path(__file__).parents[2] / "contracts"
 FORMAT_1 = Path(__file__).parents[1] / "samples" / "homes" / "format-1"
