@@ -5,7 +5,6 @@ import os
 import re
 import selectors
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import derive
+from support.collecting import collector, lasting_port
 from tracklog.cli import tracklog as group
 from tracklog.home import registry
 
@@ -86,9 +86,7 @@ class Terminal:
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = str(free.getsockname()[1])
+        self.port = str(lasting_port())
         self.jobs: list[tuple[str, Path, str]] = []
         """What was started with `&`, where its output goes, and what is shown of that."""
         self.typed = 0
@@ -199,6 +197,47 @@ def test_a_page_that_needs_what_it_does_not_print_fails(tmp_path, terminal, lack
     page.write_text(f"# A page\n\n```console\n$ {lacks}\n```\n")
     with pytest.raises(AssertionError, match=why):
         terminal.read(page)
+
+
+HTTP_AGENT = """
+export class HttpAgent {
+  abortController = new AbortController();
+  constructor({ url, headers = {} }) { this.url = url; this.headers = headers; }
+  async runAgent(_, { onMessagesChanged }) {
+    const answer = await fetch(this.url, this.requestInit({}));
+    for (const line of (await answer.text()).split("\\n"))
+      if (line.includes('"MESSAGES_SNAPSHOT"'))
+        onMessagesChanged({ messages: JSON.parse(line.slice("data: ".length)).messages });
+  }
+}
+"""
+"""As much of the client of AG-UI as its page names: it sends what `requestInit` returns."""
+
+
+def test_the_sample_of_the_page_on_ag_ui_gets_the_messages_of_a_run(tmp_path):
+    page = (ROOT / "docs/how-to/watch-in-an-ag-ui-front-end.md").read_text()
+    sample = page.split("```js\n")[1].split("```")[0]
+    lines = re.findall(r"^\{.*\}$", page, re.MULTILINE)[:3]
+    client = tmp_path / "node_modules/@ag-ui/client"
+    client.mkdir(parents=True)
+    (client / "package.json").write_text('{"type": "module", "exports": "./index.js"}')
+    (client / "index.js").write_text(HTTP_AGENT)
+    node = subprocess.run([ROOT / "scripts/node"], capture_output=True, text=True, check=True)
+    path = ":".join(filter(None, [node.stdout.strip(), os.environ["PATH"]]))
+    with collector(tmp_path / "home") as server:
+        assert server.post([each.encode() for each in lines]).json()["accepted"] == 3
+        url = f'"http://127.0.0.1:{server.port}/api/export'
+        (tmp_path / "sample.mjs").write_text(sample.replace('"/api/export', url))
+        done = subprocess.run(
+            ["node", "sample.mjs"],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert "toolCalls" in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
