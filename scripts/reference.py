@@ -91,11 +91,16 @@ def _architecture() -> str:
 
 def _readme() -> str:
     """The README with its tables of dialects and of verbs made anew."""
-    rows = ["| dialect | what it tells | kinds | fields |", "|---|---|---|---|"]
+    rows = [
+        "| dialect | what it records | kinds of event | fields it does not define |",
+        "|---|---|---|---|",
+    ]
     for dialect in registry.dialects():
-        policy = dialect.policy
-        known = f"{len(dialect.kinds)} known, {policy.kinds}" if dialect.kinds else policy.kinds
-        rows.append(f"| `{dialect.name}` | {dialect.about} | {known} | {policy.fields} |")
+        known, policy = len(dialect.kinds), dialect.policy
+        others = f"{known}, and any other" if known else "any"
+        kinds = f"only these {known}" if policy.kinds == "closed" else others
+        fields = "are refused" if policy.fields == "closed" else "are stored"
+        rows.append(f"| `{dialect.name}` | {dialect.about} | {kinds} | {fields} |")
     text = _filled(README.read_text(), "dialects", "\n".join(rows))
     return _filled(text, "verbs", _groups())
 

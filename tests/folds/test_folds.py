@@ -1,5 +1,6 @@
 """The folds: what each answers, and the laws that all of them keep."""
 
+import re
 import subprocess
 import sys
 from copy import deepcopy
@@ -1406,6 +1407,24 @@ def test_the_how_to_adds_a_fold(tmp_path):
     assert done.stdout == "f:r {'sayings': 3, 'polite': 2, 'share': 0.6666666666666666}\n", (
         done.stderr
     )
+
+
+def test_the_how_to_asks_the_fold_it_adds(tmp_path):
+    line = '{"id":"1","run":"r","at":"2026-05-05T09:00:00Z","fact":"Said","role":"user","blocks":[{"type":"text","text":"Please."}],"origin":{"writer":"me","fidelity":"observed"}}'
+    environment = package(tmp_path, POLITE) | {"TRACKLOG_HOME": str(tmp_path / "home")}
+    page = (ROOT / "docs/how-to/add-a-fold.md").read_text()
+    (asked,) = re.findall(r'`tracklog query "(.*)"`', page)
+    for arguments, piped in ((["record"], line), (["query", "--json", asked], None)):
+        done = subprocess.run(
+            [sys.executable, "-m", "tracklog", *arguments],
+            env=environment,
+            input=piped,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.stdout == '{"key":"tracklog:r","seq":1,"sayings":1,"polite":1}\n', done.stderr
 
 
 def test_a_fold_that_is_none_is_refused_with_what_to_do(tmp_path):

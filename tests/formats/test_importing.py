@@ -20,7 +20,6 @@ from tracklog.formats import registry
 from tracklog.formats.importers import Reading, cloudevents, copilot, gemini, opened
 from tracklog.formats.importers.agui import reader as agui
 from tracklog.formats.importing import Importing
-from tracklog.home import registry
 from tracklog.home.home import Home
 
 THREAD = "019982b8-3422-79e0-8b3b-05abaf4f3c3e"

@@ -409,7 +409,7 @@ def _check_full(server, fill, free) -> None:
 @pytest.mark.promise("A full disk, a failed write or a failed sync")
 @pytest.mark.promise("After such an error no half-written record")
 @pytest.mark.promise("The next append works again")
-@pytest.mark.promise("An answer that cannot wait for the index")
+@pytest.mark.promise("If the index cannot be updated")
 def test_a_full_disk_is_read_from_and_recovers_without_a_restart(tmp_path):
     with small_disk(tmp_path / "disk") as disk, Serving(disk / "home") as server:
         filler = disk / "filler"
@@ -427,7 +427,7 @@ def test_a_full_disk_is_read_from_and_recovers_without_a_restart(tmp_path):
 @pytest.mark.promise("A full disk, a failed write or a failed sync")
 @pytest.mark.promise("After such an error no half-written record")
 @pytest.mark.promise("The next append works again")
-@pytest.mark.promise("An answer that cannot wait for the index")
+@pytest.mark.promise("If the index cannot be updated")
 def test_where_files_cannot_grow_they_are_read_from_all_the_same(tmp_path):
     with Serving(tmp_path / "home") as server:
 

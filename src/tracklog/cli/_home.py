@@ -1,6 +1,7 @@
 """The home that a verb works on: --home, else TRACKLOG_HOME, else the user's own."""
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,6 +50,25 @@ def read_option(verb: F) -> F:
 def _choose_demo(context: click.Context, _option: click.Parameter, chosen: bool) -> None:
     if chosen:
         context.meta[DEMO] = True
+
+
+def same_record(hint: str) -> str:
+    """A hint whose commands read the same record: with `--demo` where that was given."""
+    context = click.get_current_context(silent=True)
+    if context is None or not context.meta.get(DEMO):
+        return hint
+    root = context.find_root()
+
+    def with_demo(found: re.Match[str]) -> str:
+        assert isinstance(root.command, click.Group)
+        verb = root.command.get_command(root, found[1])
+        reads = verb is not None and any("--demo" in each.opts for each in verb.params)
+        return f"`tracklog {found[1]}{found[2]} --demo`" if reads else found[0]
+
+    return _COMMAND.sub(with_demo, hint)
+
+
+_COMMAND = re.compile(r"`tracklog ([a-z-]+)([^`]*)`")
 
 
 def _chosen(context: click.Context, _option: click.Parameter, path: Path) -> Path:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from tracklog.cli import _home
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def put(
         return
     texts = [[terminal.plain(cell(column.value(row))) for column in columns] for row in rows]
     if not texts:
-        click.echo(empty)
+        click.echo(_home.same_record(empty))
         return
     for line in lines(texts, columns, terminal.width()):
         click.echo(line)

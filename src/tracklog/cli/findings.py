@@ -52,4 +52,5 @@ def command(run: str | None, home: Path, limit: int, lost_after: float, as_json:
     if len(rows) > limit:
         click.echo(f"only the newest {limit:,} are shown; --limit shows more", err=True)
     if not rows:
-        click.echo("nothing surprising was found; `tracklog runs` shows what was heard", err=True)
+        hint = _home.same_record("`tracklog runs` shows what was heard")
+        click.echo(f"nothing surprising was found; {hint}", err=True)

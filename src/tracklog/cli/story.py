@@ -61,7 +61,7 @@ def _beginning_first(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
     The root of a trace is told last, because it ends last.
     """
-    from tracklog.folds import moment  # noqa: PLC0415  # slow to import
+    from tracklog.folds import moment  # slow to import
 
     for place, record in enumerate(records):
         if any(fact["fact"] == "Began" and fact["what"] == "run" for fact in record["facts"]):

@@ -163,7 +163,7 @@ class Collector:
         if self.demo and route.takes and route.path not in TAKEN_BY_DEMO:
             raise Trouble(
                 403,
-                "this is the demo: it shows made-up runs and records nothing from outside",
+                "this is the demo: it shows made-up runs and refuses events from outside",
                 "stop it (Ctrl-C) and start `tracklog serve`, which records; then send this again",
             )
         call.given = route.read(call.scope["query_string"])
