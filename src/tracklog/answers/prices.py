@@ -109,7 +109,7 @@ def load(home: Path | None = None) -> Prices:
 
 @lru_cache(maxsize=16)
 def _load(path: Path | None, content: bytes | None) -> Prices:
-    ours = orjson.loads(files("tracklog").joinpath(OWN).read_bytes())
+    ours = orjson.loads(files("tracklog.answers").joinpath(OWN).read_bytes())
     models = {name: _listed(rows) for name, rows in ours["models"].items()}
     as_of = ours["as_of"]
     if content is not None:

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar
 
-from tracklog.answers.board import Board
 from tracklog.model.errors import TracklogError
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ class Desk:
 
     def __init__(self, home: "Home") -> None:
         self.home = home
-        self.board = Board()
         self._indexing = ThreadPoolExecutor(1, "index")
         self._asking = ThreadPoolExecutor(4, "ask")
         self._now: asyncio.Task[Exception | None] | None = None

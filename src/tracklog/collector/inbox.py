@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from starlette.responses import Response
 
-from tracklog.answers import answers
 from tracklog.collector import bodies, operator
 from tracklog.collector.trouble import Trouble, json_response
-from tracklog.journal.frame import stamp
 from tracklog.model.errors import NoSuchQuestion
 
 if TYPE_CHECKING:
@@ -19,12 +17,6 @@ if TYPE_CHECKING:
     from tracklog.collector.routing import Call
 
 _LOOK = 5.0  # seconds after which a waiting question is looked at again, news or not
-
-
-async def listed(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint
-    home = collector.home
-    now = stamp(home.clock())
-    return json_response(await collector.desk.ask(lambda: answers.inbox(home.index, now)))
 
 
 async def answer(collector: "Collector", call: "Call") -> Response:
@@ -40,7 +32,7 @@ async def answer(collector: "Collector", call: "Call") -> Response:
         lambda: operator.give(home, question, said["answer"], by=by, run=run)
     )
     collector.hub.poke()
-    names = {name: asked[name] for name in ("family", "run", "question_id")}
+    names = {name: getattr(asked, name) for name in ("family", "run", "question_id")}
     return json_response({**_told(given), **names})
 
 
