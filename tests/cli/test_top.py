@@ -16,10 +16,10 @@ import pytest
 import sampling as samples
 from hypothesis import given
 from hypothesis import strategies as st
+from tracklog.answers.fleet import Watch, fleet
 
 from support.forking import tracklog
 from support.waiting import readable
-from tracklog.answers.fleet import Watch, fleet
 from tracklog.cli._screen import keys_of
 from tracklog.dialects import tracklog as native
 from tracklog.folds import agents as agents_fold

@@ -14,14 +14,15 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tracklog.answers.fleet import Watch
 
 from support import sampling
+from support.asking import ask
 from support.collecting import collector
 from support.forking import tracklog as forked
-from tracklog.answers import answers, prices
+from tracklog.answers import prices
 from tracklog.answers.board import Board, around
 from tracklog.answers.duplicates import untold
-from tracklog.answers.fleet import Watch
 from tracklog.dialects import tracklog as native
 from tracklog.formats import registry as formats
 from tracklog.formats.convert import convert as convert_to
@@ -61,15 +62,15 @@ def _rows(rows, key):
 
 
 def runs(look, key):
-    return summary(_rows(answers.runs(look.index, look.now, None, prices=PRICES), key))
+    return summary(_rows(ask(look, "runs", now=look.now, limit=None), key))
 
 
 def show(look, key):
-    return summary(answers.show(look.index, key, look.now, prices=PRICES))
+    return summary(ask(look, "show", run=key, now=look.now))
 
 
 def show_at(look, key):
-    return summary(answers.show_at(look.home, key, look.home.journal.last))
+    return summary(ask(look.home, "show", run=key, at=look.home.journal.last))
 
 
 def board(look, key):
@@ -87,21 +88,21 @@ def top(look, key):
 
 
 def compared(look, key):
-    deltas = answers.diff(look.home, key, key, look.now).deltas
+    deltas = ask(look.home, "diff", a=key, b=key, now=look.now).deltas
     return summary({name: each["a"] for name, each in deltas.items()})
 
 
 def costs(look, key):
     if key in untold(look.index):
         return {}  # another run tells the same conversation, and is counted
-    found = [row for row in answers.costs(look.index, "run", PRICES) if row["of"] == key]
+    found = [row for row in ask(look, "costs", by="run") if row["of"] == key]
     row = found[0] if found else {"total_tokens": None, "cost_usd": None}
     return {"tokens": row["total_tokens"], "cost": row["cost_usd"]}
 
 
 def told_facts(look, key):
     """The facts that the story shows."""
-    told = answers.story(look.home, key, limit=100_000)["records"]
+    told = ask(look.home, "story", run=key, limit=100_000)["records"]
     return [
         fact
         for record in told
@@ -124,7 +125,7 @@ def sql(look, key):
     ask = "SELECT tool_calls, tool_failures, first_at, last_at FROM runs WHERE family=? AND run=?"
     family, run = (part.replace("'", "''") for part in look.run(key))
     ask = ask.replace("family=?", f"family='{family}'").replace("run=?", f"run='{run}'")
-    [row] = answers.query(look.index, ask).rows
+    [row] = ask(look, "query", sql=ask).rows
     return dict(zip(("calls", "failures", "first", "last"), row, strict=True))
 
 
@@ -143,7 +144,7 @@ def atif(look, key):
     told = whole["extra"]["tracklog"]
     found = {"status": told["status"], "title": told.get("title")}
     found |= {"calls": len(calls)} if not _has_torn_or_copied(look, key) else {}
-    tokens = answers.show(look.index, key, look.now)["tokens"]
+    tokens = ask(look, "show", run=key, now=look.now)["tokens"]
     if None not in known and tokens is not None:
         found["prompt and completion"] = sum(known)
     return found
@@ -189,7 +190,7 @@ def disagreements(home):
                     found.append((key, field, f"runs: {said['runs'][field]}", f"{name}: {value}"))
     left = untold(look.index)
     own = {key: runs(look, key) for key in keys if key not in left}
-    tools = answers.tools(look.index)
+    tools = ask(look, "tools")
     for name, key in (("calls", "calls"), ("failures", "failures")):
         total, summed = sum(row[key] for row in tools), sum(row[name] for row in own.values())
         if total != summed:
@@ -311,11 +312,11 @@ def test_a_run_of_which_no_tree_state_is_kept_stands_in_its_own_tree(tmp_path):
         home.intake.admit([*lines, line("above", 4, child)], "tracklog")
         assert disagreements(home) == []
         index = Looked(home).index
-        assert answers.show(index, "tracklog:one", "")["cost_with_sub_runs"] is None
+        assert ask(index, "show", run="tracklog:one", now="")["cost_with_sub_runs"] is None
         for root in ("tracklog:above", "tracklog:one"):
             keys = [row["key"] for row in around(index, root, "")]
             assert keys == ["tracklog:above", "tracklog:one"]
-        assert [(row.key, row.depth) for row in answers.tree(index)] == [
+        assert [(row.key, row.depth) for row in ask(index, "tree")] == [
             ("awf:one", 0), ("tracklog:above", 0), ("tracklog:one", 1),
         ]  # fmt: skip  # one row
         below = flight_of(home, ("tracklog", "above")).below
@@ -346,7 +347,7 @@ def test_a_spend_of_two_runs_of_one_conversation_costs_what_either_says(
             lines += [line(more, 4, other, family=family[more])]
         home.intake.admit(lines, "tracklog")
         assert disagreements(home) == []
-        [total] = answers.costs(Looked(home).index, "all", PRICES)
+        [total] = ask(Looked(home), "costs", by="all")
         assert total["cost_usd"] == (0.75 if more else 0.25)
         assert total["spends"] == (2 if more else 1)
 

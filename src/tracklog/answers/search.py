@@ -8,7 +8,7 @@ from tracklog.folds import runs as runs_fold
 from tracklog.home.home import Home
 from tracklog.index.search_text import marked, terms
 from tracklog.journal.frame import Record
-from tracklog.model.errors import UnknownName
+from tracklog.model.errors import NoSuchRun, UnknownName
 
 LOOKED_AT = 5_000
 """Records with these words that a search looks at when it is filtered."""
@@ -47,7 +47,10 @@ def search(
     if dialect is not None and dialect not in home.dialects:
         known = ", ".join(sorted(home.dialects))
         raise UnknownName(f"there is no dialect {dialect!r}", f"the dialects are: {known}")
-    of = None if run is None else home.run(run)
+    try:
+        of = None if run is None else home.run(run)
+    except NoSuchRun:  # nothing was said in it
+        return []
     begin = since(home, within, now) or ""
 
     def fits(record: Record) -> bool:
@@ -94,7 +97,7 @@ question = Question(
         flag("brief", "Without the text."),
         limit(20),
     ),
-    refusals={404: "There is no such run or dialect."},
+    refusals={404: "There is no such dialect."},
     examples=(
         "search timeout",
         """search '"connection refused" api'     (a phrase, and a word anywhere)""",
