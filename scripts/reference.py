@@ -1,5 +1,6 @@
 """The reference pages, made of what the source says of itself."""
 
+import ast
 import inspect
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reference"
 README = ROOT / "README.md"
 FORMAT = PAGES / "journal-format.md"
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+SOURCE = ROOT / "src" / "tracklog"
 
 
 def pages() -> dict[Path, str]:
@@ -36,7 +40,53 @@ def pages() -> dict[Path, str]:
     return {PAGES / f"{name}.md": text for name, text in made.items()} | {
         README: _readme(),
         FORMAT: _format(),
+        ARCHITECTURE: _architecture(),
+        CONTRIBUTING: _filled(CONTRIBUTING.read_text(), "rooms", _rooms()),
     }
+
+
+def rooms() -> tuple[str, ...]:
+    """The rooms in their order, from the test that holds everybody to it."""
+    tree = ast.parse((ROOT / "tests" / "test_architecture.py").read_text())
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "ROOMS":
+            order: tuple[str, ...] = ast.literal_eval(node.value)
+            return order
+    raise LookupError("tests/test_architecture.py has no ROOMS")
+
+
+def _first_sentence(path: Path) -> str:
+    """What a module says of itself in its first sentence or lines, on one line."""
+    text = ast.get_docstring(ast.parse(path.read_text())) or ""
+    return " ".join(text.split("\n\n")[0].split()).replace("|", "\\|")
+
+
+def _rooms() -> str:
+    rows = ["| room | holds |", "|---|---|"]
+    for room in rooms():
+        about = _first_sentence(SOURCE / room / "__init__.py")
+        rows.append(f"| [`{room}/`](src/tracklog/{room}) | {about} |")
+    return "\n".join(rows)
+
+
+def _modules(room: str) -> str:
+    """Every module of a room with its sentence; a folder inside it by its own."""
+    rows = ["| module | holds |", "|---|---|"]
+    for path in sorted((SOURCE / room).iterdir()):
+        if path.is_dir() and (path / "__init__.py").is_file():
+            rows.append(f"| `{path.name}/` | {_first_sentence(path / '__init__.py')} |")
+        elif path.suffix == ".py" and path.name != "__init__.py":
+            rows.append(f"| `{path.stem}` | {_first_sentence(path)} |")
+    return "\n".join(rows)
+
+
+def _architecture() -> str:
+    """The page on the rooms: its tables are made from the source."""
+    parts = []
+    for number, room in enumerate(rooms(), 1):
+        about = _first_sentence(SOURCE / room / "__init__.py")
+        parts.append(f"### {number}. `{room}/`\n\n{about}\n\n{_modules(room)}\n")
+    return _filled(ARCHITECTURE.read_text(), "rooms", "\n".join(parts).rstrip("\n"))
 
 
 def _readme() -> str:

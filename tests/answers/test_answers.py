@@ -2,8 +2,8 @@
 
 import orjson
 import pytest
-import sampling as samples
 
+from support import sampling as samples
 from support.asking import ask
 from support.forking import tracklog
 from tracklog.folds import runs as runs_fold

@@ -5,10 +5,10 @@ from itertools import pairwise
 
 import orjson
 import pytest
-import sampling as samples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support import sampling as samples
 from support.forking import tracklog
 from tracklog.answers.diff import Step, align, changes, compare, diff, steps, without_names
 from tracklog.dialects import tracklog as native

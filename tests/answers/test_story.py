@@ -2,9 +2,9 @@
 
 import orjson
 import pytest
-import sampling as samples
 from click.testing import CliRunner
 
+from support import sampling as samples
 from tracklog.answers.story import MOST, story, told
 from tracklog.cli import tracklog
 from tracklog.dialects.checking import understand

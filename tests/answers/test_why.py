@@ -4,10 +4,10 @@ import time
 
 import orjson
 import pytest
-import sampling as samples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support import sampling as samples
 from support.forking import tracklog
 from tracklog.answers.why import why
 from tracklog.dialects import tracklog as native

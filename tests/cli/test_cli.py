@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 import orjson
 import pytest
-import sampling as samples
 
 from support import forking
+from support import sampling as samples
 from tracklog import __version__
 from tracklog.cli import tracklog as group
 from tracklog.cli._groups import GROUPS

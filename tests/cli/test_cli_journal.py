@@ -17,8 +17,8 @@ from pathlib import Path
 import click
 import orjson
 import pytest
-import sampling as samples
 
+from support import sampling as samples
 from support.forking import Tracklog, on_terminal, tracklog
 from tracklog.answers.doctor import doctor
 from tracklog.dialects import tracklog as native

@@ -12,12 +12,12 @@ import uuid
 import click
 import orjson
 import pytest
-import sampling as samples
 from click.shell_completion import ShellComplete
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support import forking
+from support import sampling as samples
 from tracklog.cli import _table
 from tracklog.dialects import tracklog as native
 from tracklog.home.home import Home

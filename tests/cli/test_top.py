@@ -13,11 +13,11 @@ import unicodedata
 
 import orjson
 import pytest
-import sampling as samples
 from hypothesis import given
 from hypothesis import strategies as st
 from tracklog.answers.fleet import Watch, fleet
 
+from support import sampling as samples
 from support.forking import tracklog
 from support.waiting import readable
 from tracklog.cli._screen import keys_of

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import orjson
 import pytest
-import sampling as samples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema_rs import Draft202012Validator
 from pydantic import ValidationError
 
 from support import parity
+from support import sampling as samples
 from tracklog.dialects.checking import checker, parse, upcast
 from tracklog.dialects.schemas import contract, published, schema_of
 from tracklog.home import registry

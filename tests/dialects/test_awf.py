@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import orjson
 import pytest
-import sampling as samples
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema_rs import Draft202012Validator
 from pydantic import TypeAdapter, ValidationError
 
+from support import sampling as samples
 from tracklog.dialects import Scene, awf
 from tracklog.dialects.awf.shapes import AnyBlock
 from tracklog.dialects.checking import checker

@@ -5,10 +5,10 @@ from typing import Literal
 
 import orjson
 import pytest
-import sampling as samples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support import sampling as samples
 from tracklog.dialects import Dialect, Policy, Shape
 from tracklog.dialects.checking import (
     Found,

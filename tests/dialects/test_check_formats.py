@@ -5,9 +5,9 @@ from urllib.parse import unquote, urlsplit
 
 import orjson
 import pytest
-import sampling as samples
 
 from support import forking
+from support import sampling as samples
 
 tracklog = partial(forking.tracklog, None)
 ODD = samples.ROOT / "dialects/kahn-agent/odd"

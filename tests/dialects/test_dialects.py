@@ -2,8 +2,8 @@
 
 import orjson
 import pytest
-import sampling as samples
 
+from support import sampling as samples
 from tracklog.dialects.checking import checker
 from tracklog.dialects.rules import Lint
 from tracklog.home import registry

@@ -4,12 +4,12 @@ from copy import deepcopy
 
 import orjson
 import pytest
-import sampling as samples
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema_rs import Draft202012Validator
 from pydantic import ValidationError
 
+from support import sampling as samples
 from tracklog.dialects import Scene
 from tracklog.dialects.checking import checker
 from tracklog.dialects.openwop import catalog

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import orjson
 import pytest
-import sampling as samples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support import sampling as samples
 from tracklog.dialects.checking import checker
 from tracklog.folds import (
     Told,

@@ -4,11 +4,11 @@ import json
 import subprocess
 
 import pytest
-import sampling as samples
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support import sampling as samples
 from support.collecting import Collector, Events, collector
 from support.flying import (
     A_TALK,

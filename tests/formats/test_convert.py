@@ -6,11 +6,11 @@ from dataclasses import fields, replace
 
 import orjson
 import pytest
-import sampling as samples
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support import sampling as samples
 from support.flying import DIALECTS, DOORS, FLIGHTS, facts_of, generated, records, sample, told
 from support.soaking import SOAK
 from tracklog.cli import tracklog

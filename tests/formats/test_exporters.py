@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 
 import orjson
 import pytest
-import sampling as samples
 from click.testing import CliRunner
 from google.protobuf.json_format import MessageToJson
 from hypothesis import given, settings
@@ -20,6 +19,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from pydantic import BaseModel, ConfigDict, Field
 
+from support import sampling as samples
 from support.flying import (
     A_TALK,
     DIALECTS,

@@ -4,8 +4,8 @@ import shutil
 
 import orjson
 import pytest
-import sampling as samples
 
+from support import sampling as samples
 from support.forking import tracklog
 
 CLEAN = (samples.ROOT / "dialects/kahn-ci/good/clean.jsonl").read_bytes()

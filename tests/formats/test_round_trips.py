@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import orjson
 import pytest
-import sampling as samples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support import sampling as samples
 from support.flying import (
     DIALECTS,
     DOORS,

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import orjson
 import pytest
-import sampling as samples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support import sampling as samples
 from support.asking import ask
 from support.closing import opened_index
 from support.forking import script, tracklog

@@ -9,10 +9,10 @@ from multiprocessing import get_context
 
 import orjson
 import pytest
-import sampling as samples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support import sampling as samples
 from tracklog.home import registry
 from tracklog.home.home import Home
 from tracklog.intake.intake import Intake, admit

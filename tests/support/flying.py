@@ -3,9 +3,9 @@
 from dataclasses import fields
 from typing import Any, get_args
 
-import sampling as samples
 from hypothesis import strategies as st
 
+from support import sampling as samples
 from tracklog.dialects import tracklog as native
 from tracklog.dialects.checking import checker, understand
 from tracklog.formats.export import flight

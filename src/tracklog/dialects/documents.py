@@ -1,7 +1,6 @@
 """Checks documents that a dialect publishes beside its lines, such as the graph of a kahn run."""
 
 from collections.abc import Iterable, Iterator
-from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import orjson
@@ -26,7 +25,7 @@ def document_of(path: str, data: bytes, dialects: Iterable[Dialect]) -> Document
     """The document that a file holds: it is called like it, or has its keys at the top."""
     known = [Document(each, name) for each in dialects for name in each.document_rules]
     for document in known:
-        if PurePath(path).name == f"{document.name}.json":
+        if path.rpartition("/")[2] == f"{document.name}.json":
             return document
     try:
         body = orjson.loads(data.removeprefix(BOM))
