@@ -232,7 +232,7 @@ def test_tools_can_be_asked_within_a_window(tmp_path):
     ]
     with fleet(tmp_path, *lines) as home:
         assert ask(home, "tools")[0]["calls"] == 3
-        assert ask(home, "tools", since="2026-05-05T00:00:00.000Z")[0]["calls"] == 2
-        assert ask(home, "tools", since=None, until="2026-05-04T10:00:00.000Z")[0]["calls"] == 1
-        assert ask(home, "tools", since="2026-05-06T00:00:00.000Z") == []
+        assert ask(home, "tools", window="24h", now="2026-05-05T10:00:00Z")[0]["calls"] == 2
+        assert ask(home, "tools", window="7d", now="2026-05-05T10:00:00Z")[0]["calls"] == 3
+        assert ask(home, "tools", window="1h", now="2026-05-06T10:00:00Z") == []
     assert b"no tool was called in 24h" in tracklog(tmp_path, "tools", "--window", "24h").stdout

@@ -20,6 +20,7 @@ from support.asking import ask
 from support.forking import Tracklog, tracklog
 from support.transcribing import bodies, run_id
 from support.waiting import eventually, readable
+from tracklog.answers.tree import tree as tree_of
 from tracklog.cli import _child
 from tracklog.formats.exec import recover
 from tracklog.formats.importing import Importing
@@ -439,9 +440,7 @@ def test_a_recording_and_the_import_of_its_conversation_are_counted_once(world):
         home.index.catch_up()
         [row] = ask(home, "costs", by="all")
         assert (row["output_tokens"], row["input_tokens"]) == (25, 100)
-        assert [(each["tool"], each["calls"]) for each in ask(home, "tools")] == [
-            ("Read", 1)
-        ]
+        assert [(each["tool"], each["calls"]) for each in ask(home, "tools")] == [("Read", 1)]
         assert len(ask(home, "runs", now="2026-05-05T09:00:00.000Z")) == 2
 
 
@@ -588,7 +587,7 @@ def test_a_run_inside_a_run_is_its_child_and_an_id_may_be_chosen(world):
     assert done.stdout == CODEX
     with Home(world.home, readonly=True) as home:
         home.index.catch_up()
-        top, below = ask(home, "tree", run=f"awf:{chosen}")
+        top, below = tree_of(home, run=f"awf:{chosen}")
     assert (top.key, below.depth, below.kind) == (f"awf:{chosen}", 1, "sub-run")
 
 

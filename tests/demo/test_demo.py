@@ -14,6 +14,7 @@ from support import forking
 from support.asking import ask
 from support.waiting import eventually
 from tracklog import demo
+from tracklog.answers.tree import tree as tree_of
 from tracklog.collector import operator
 from tracklog.home import registry
 from tracklog.home.home import Home
@@ -44,11 +45,13 @@ def test_the_fleet_shows_every_status_and_everything_the_console_has_a_place_for
         assert {run["status"] for run in runs} == {"waiting", "failed", "lost", "working", "done"}
         assert ask(home, "inbox", now=stamp(NOW))[0]["question_id"] == "rollout"
         assert ask(home, "leaderboard")
-        assert {row["colour"] for row in ask(home, "audits", window="24h", now=stamp(NOW))} >= {"red"}
+        assert {row["colour"] for row in ask(home, "audits", window="24h", now=stamp(NOW))} >= {
+            "red"
+        }
         outcomes = ask(home, "outcomes", now=stamp(NOW))
         assert min(outcomes[name] for name in ("passed", "failed", "flakes")) > 0
         assert outcomes["convergence_mean"] is not None
-        assert max(row.depth for row in ask(home, "tree")) == 2
+        assert max(row.depth for row in tree_of(home)) == 2
         names = {row["name"] for row in ask(home, "findings", now=stamp(NOW), limit=1000)}
         assert "illegal-transition" in names
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from support.asking import ask
 from support.soaking import SOAK
+from tracklog.answers.tree import tree as tree_of
 from tracklog.cli import tracklog
 from tracklog.dialects.tracklog import line_id
 from tracklog.formats import registry
@@ -315,7 +316,7 @@ def test_claude_odd_shapes_are_all_kept():
 def test_claude_a_sub_agent_is_a_run_of_its_own_below_its_parent(home):
     Importing(home).bring(Importing(home).below([CLAUDE / "subagent"]))
     home.index.catch_up()
-    tree = ask(home, "tree")
+    tree = tree_of(home)
     assert [(branch.key, branch.depth) for branch in tree] == [
         (f"tracklog:{PARENT}", 0),
         (f"tracklog:{CHILD}", 1),

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.asking import ask
+from tracklog.answers.tree import tree as tree_of
 from tracklog.dialects.checking import checker
 from tracklog.formats import registry as formats
 from tracklog.formats.export import export, flight_of
@@ -281,7 +282,7 @@ def test_copilot_sub_agents_are_runs_of_their_own_in_one_tree(tmp_path, brought)
     assert [body["run"] for body in of(bodies, "Called")] == [child]
     assert [body["seconds"] for body in of(bodies, "Ended", run=child)] == [1.5]
     home, _ = brought(path)
-    tree = ask(home, "tree", run=f"tracklog:{run_id('copilot', 's-1')}")
+    tree = tree_of(home, run=f"tracklog:{run_id('copilot', 's-1')}")
     assert [branch.key.partition(":")[2] for branch in tree][1:] == [child]
 
 

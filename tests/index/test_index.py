@@ -747,7 +747,7 @@ def test_a_run_whose_id_holds_a_unit_separator_is_a_run_like_any(tmp_path):
         assert [row["run"] for row in rows] == ["\x1b1", "a\x1fb", "a"]
         shown = ask(home, "show", run="tracklog:a\x1fb", now="2026-05-05T09:00:00.000Z")
         assert (shown["run"], shown["title"]) == ("a\x1fb", "two")
-        _, runs, _ = ask(home, "query", sql="SELECT run, title FROM runs ORDER BY run")
+        runs = ask(home, "query", sql="SELECT run, title FROM runs ORDER BY run")["rows"]
         assert [run for run, _ in runs] == ["\x1b1", "a", "a\x1fb"]
 
 

@@ -6,6 +6,7 @@ import orjson
 
 from support.asking import ask
 from support.failing import HastyDisk
+from tracklog.answers.tree import tree
 from tracklog.collector.otlp import Telemetry
 from tracklog.home.home import Home
 from tracklog.journal.blobs import Blobs
@@ -117,7 +118,7 @@ class Door:
 
     def tree(self):
         self.home.index.catch_up()
-        return ask(self.home, "tree")
+        return tree(self.home)
 
     def begin_again(self):
         """As after a restart: nothing is remembered."""
