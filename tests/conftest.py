@@ -57,4 +57,4 @@ def pytest_terminal_summary(terminalreporter):
             for name in columns
         )
         way = row.get("way") or ("in all" if row is total else "")
-        terminalreporter.write_line(f"{way:<18}" + "".join(f"{cell:>14}" for cell in cells))
+        terminalreporter.write_line(f"{way:<20}" + "".join(f"{cell:>14}" for cell in cells))

@@ -9,6 +9,7 @@ from support.collecting import start
 from support.forking import tracklog
 from tracklog.formats.follow import Follower
 from tracklog.home.home import Home
+from tracklog.journal.frame import Mark
 
 
 def line(n: int, **more: object) -> bytes:
@@ -83,6 +84,39 @@ def test_what_was_not_heard_of_a_file_that_begins_alike_is_not_taken_for_known(w
     path.unlink()
     (logs / "two.jsonl").write_bytes(line(1) + line(3) + line(4))
     assert heard(home, logs) == ["a1", "a3", "a4"]
+
+
+@pytest.mark.parametrize("size", [10, 20_000])  # lines, and the bytes between two that differ
+def test_one_that_watches_notices_that_a_file_was_written_anew(watched, size):
+    home, logs = watched
+    path, filled = logs / "now.jsonl", "x" * size
+    path.write_bytes(line(1, more=filled) + line(2))
+    follower = Follower(home.intake, [logs])
+    assert len(list(follower.poll())) == 1
+    path.write_bytes(line(1, more=filled) + line(3) + line(4))
+    told = [verdict for each in follower.poll() for verdict in each.verdicts]
+    assert [each.verdict for each in told] == ["accepted"] * 3
+    (logs / "new").write_bytes(line(1, more=filled.replace("x", "y")) + line(3) + line(4))
+    (logs / "new").rename(path)
+    assert [len(each.lines) for each in follower.poll()] == [3]
+    assert list(follower.poll()) == []
+    with path.open("ab") as file:
+        file.write(line(5))
+    assert heard(home, logs) == ["a5"]
+
+
+@pytest.mark.parametrize("second", [2, 3])
+def test_a_place_without_a_hash_counts_if_its_record_stands_before_it(watched, second):
+    """As homes have them from before there was one."""
+    home, logs = watched
+    path = logs / "now.jsonl"
+    path.write_bytes(line(1))
+    assert heard(home, logs) == ["a1"]
+    (source,) = home.intake.marks.sources()
+    known, mark = home.intake.marks.place(source), Mark(source, len(line(1) + line(2)))
+    home.intake.admit([line(2).rstrip()], mark=mark, place=known)
+    path.write_bytes(line(1) + line(second) + line(4))
+    assert heard(home, logs) == (["a4"] if second == 2 else ["a1", "a3", "a4"])
 
 
 @pytest.fixture

@@ -920,6 +920,7 @@ def prompts(home):
         (("one", "two", "three"), None),
         (("one",), "truncated"),
         (("another", "two", "three"), "replaced"),
+        (("one", "TWO", "three"), "replaced"),
     ],
 )
 def test_appended_truncated_and_replaced_files_are_told_apart(texts, why, tmp_path, home):

@@ -14,28 +14,16 @@ import zstandard
 
 from support.asking import ask
 from support.forking import script
+from support.sessions import AT, SESSION, claude
+from tracklog.answers.doctor import doctor
 from tracklog.formats import registry
 from tracklog.formats.importers import Reading, cloudevents, copilot, gemini, opened
 from tracklog.formats.importers.agui import reader as agui
 from tracklog.formats.importing import Importing
 from tracklog.home.home import Home
 
-SESSION = "cfa1e878-62b5-4e40-b281-bbf9b250d766"
 THREAD = "019982b8-3422-79e0-8b3b-05abaf4f3c3e"
 ROLLOUT = f"rollout-2026-05-05T09-00-00-{THREAD}.jsonl"
-AT = "2026-05-05T09:00:00.000Z"
-
-
-def claude():
-    for n in count():
-        frame = {"sessionId": SESSION, "cwd": "/tmp", "version": "2", "timestamp": AT}
-        called = {"type": "tool_use", "id": f"call{n}", "name": "Task", "input": {"prompt": f"{n}"}}
-        usage = {"input_tokens": 1, "output_tokens": n}
-        said = {"id": f"m{n}", "model": "x", "content": [called], "usage": usage}
-        yield {"type": "assistant", "uuid": f"a{n}", "message": said, "requestId": f"r{n}", **frame}
-        side = {"role": "user", "content": f"prompt {n}"}
-        yield {"type": "user", "uuid": f"s{n}", "isSidechain": True, "message": side, **frame}
-        yield {"type": "last-prompt", "lastPrompt": f"{n}", "sessionId": SESSION}
 
 
 def codex():
@@ -253,6 +241,22 @@ def test_an_import_that_is_interrupted_prints_what_it_did_until_then(tmp_path, f
         assert out.startswith(b"2 files read (")
         accepted = int(re.search(rb"([0-9,]+) accepted", out)[1].replace(b",", b""))
         assert 0 < accepted <= kept
+
+
+def test_what_an_import_remembers_is_for_the_owner_alone(tmp_path):
+    path = tmp_path / f"{SESSION}.jsonl"
+    path.write_bytes(b"".join(orjson.dumps(each) + b"\n" for each in islice(claude(), 3)))
+    before = os.umask(0)
+    try:
+        with Home(tmp_path / "home", durability="os") as home:
+            Importing(home).bring([path])
+    finally:
+        os.umask(before)
+    assert list((tmp_path / "home" / "sources").glob("*.json"))
+    (seen,) = [
+        each for each in doctor(tmp_path / "home", time.time()) if each.name == "permissions"
+    ]
+    assert seen.state == "ok", seen
 
 
 def zst(content):

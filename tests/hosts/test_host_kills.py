@@ -14,9 +14,11 @@ from test_host_fishbowl import Prompt, Reply, a_judge, conduct, kept, player, sc
 
 from support.forking import in_a_process
 from support.transcribing import bodies, run_id
+from tracklog.cli._hosts.workflow import command
 from tracklog.home.home import Home
 from tracklog.hosts.workflow import processes
-from tracklog.hosts.workflow.command import command
+from tracklog.journal.disk import Disk
+from tracklog.journal.verify import verify
 from tracklog.recording.recorder.writer import Writer
 from tracklog.recording.transcript import lint
 
@@ -74,6 +76,45 @@ def test_a_contest_killed_after_every_event_is_the_contest_that_it_would_have_be
         if code == 0:
             break
     assert number == len(whole) + 1
+
+
+def play_until_a_write(home: str, cut: int) -> None:
+    """Plays, and dies in the middle of the write of that number."""
+    left, write = count(1), Disk.write
+
+    def mortal(disk, fd, block):
+        if next(left) != cut:
+            return write(disk, fd, block)
+        os.write(fd, block[: len(block) // 2])
+        return die()
+
+    Disk.write = mortal
+    play(home, lambda _event: None)
+
+
+@pytest.mark.long
+def test_a_contest_killed_inside_every_write_is_the_contest_that_it_would_have_been(
+    tmp_path, record_property
+):
+    play(str(tmp_path / "calm"), lambda _event: None)
+    with Home(tmp_path / "calm", readonly=True) as home:
+        whole = without_time(kept(home))
+    tally = Counter(lost=0, doubled=0, faults=0)
+    for cut in count(1):
+        path = tmp_path / str(cut)
+        if (code := in_a_process(play_until_a_write, str(path), cut)) == 0:
+            break
+        assert code == KILLED
+        play(str(path), lambda _event: None)
+        with Home(path, readonly=True) as home:
+            events = without_time(kept(home))
+        there, wanted = (Counter(map(json.dumps, each)) for each in (events, whole))
+        tally.update(kills=1, inside=1, acknowledged=len(whole))
+        tally.update(lost=(wanted - there).total(), doubled=(there - wanted).total())
+        tally.update(faults=len(verify(path).faults))
+    record_property("crash", {"way": "host, fishbowl", **tally})
+    assert tally["kills"] > len(whole)
+    assert (tally["lost"], tally["doubled"], tally["faults"]) == (0, 0, 0)
 
 
 AGENT = """\

@@ -5,6 +5,7 @@ import errno
 import shutil
 import threading
 import time
+from collections import Counter
 from multiprocessing import get_context
 
 import orjson
@@ -21,9 +22,10 @@ from tracklog.journal.frame import Mark
 from tracklog.journal.journal import Entry, Journal
 from tracklog.journal.offsets import Marks, pack, unpack
 from tracklog.journal.refused import Refused, line_of
+from tracklog.journal.segments import segment_path
 from tracklog.journal.stores.file import FileStore
 from tracklog.journal.stores.memory import MemoryStore
-from tracklog.model.errors import JournalFull, KeyReused
+from tracklog.model.errors import JournalFull, KeyReused, Overtaken, StoreBroken
 
 requirement = pytest.mark.requirement
 
@@ -278,6 +280,29 @@ def test_a_key_of_format_1_lets_in_what_is_absent_of_its_batch(journal):
         intake.admit([KAHN], "kahn-agent", batch="k")
 
 
+def test_a_large_batch_of_format_1_is_compared_to_its_end(tmp_path):
+    """A reading of the journal returns 8 MiB at most; the batch has more."""
+    pad = b"x" * 2000
+    lines = [KAHN.replace(b'"task":"t"', b'"task":"%d %b"' % (n, pad)) for n in range(5000)]
+    with Journal(FileStore(tmp_path)) as journal:
+        kept = [Entry("kahn-agent", "kahn", "r1", line) for line in lines[:-1]]
+        journal.append(kept, mark=Mark("batch:k", len(lines)))
+        verdicts = intake_of(journal).admit(lines, "kahn-agent", batch="k")
+        assert Counter(each.verdict for each in verdicts) == {"duplicate": 4999, "accepted": 1}
+        assert journal.last == 5000
+
+
+@pytest.mark.parametrize("gone", [1, 2])
+def test_a_batch_of_format_1_of_which_a_record_was_erased_is_not_kept_again(tmp_path, gone):
+    lines = [KAHN.replace(b'"task":"t"', b'"task":"%d"' % n) for n in range(3)]
+    with Home(tmp_path) as home:
+        kept = [Entry("kahn-agent", "kahn-agent", "r1", line) for line in lines]
+        home.journal.append(kept, mark=Mark("batch:k", 3))
+        home.store.erase(gone, reason="r", by="b", at="2026-05-05T09:00:00.000Z")
+        verdicts = home.intake.admit(lines, "kahn-agent", batch="k")
+        assert words(verdicts) == [("duplicate", 1), ("duplicate", 2), ("duplicate", 3)]
+
+
 @given(
     st.lists(
         st.tuples(st.sampled_from(["accepted", "refused"]), st.just(0))
@@ -315,6 +340,8 @@ def test_a_cache_of_marks_is_gone_on_with(tmp_path):
         lambda cache: orjson.dumps({**orjson.loads(cache), "link": "1:00"}),
         lambda cache: orjson.dumps({**orjson.loads(cache), "places": {"batch:k": ["x"]}}),
         lambda cache: orjson.dumps({**orjson.loads(cache), "places": {"batch:k": [1, 2, 3, 4]}}),
+        lambda cache: cache.replace(b'"batch:k"', b'"batch:j"'),
+        lambda cache: cache.replace(b'"a2"', b'"a3"'),
     ],
 )
 def test_an_odd_cache_of_marks_is_made_anew(tmp_path, spoil):
@@ -355,12 +382,28 @@ def test_a_key_is_not_remembered_past_pruning(tmp_path):
         assert again[0].seq > 1
 
 
+@pytest.mark.parametrize("verdicts", [b'"a3"', b'"a1"', b'"x2"', b'"a9"'])
+def test_a_damaged_mark_is_reported_and_nothing_is_kept_again(tmp_path, verdicts):
+    with Home(tmp_path) as home:
+        home.intake.admit([KAHN, KAHN], "kahn-agent", batch="k")
+    (tmp_path / "marks.json").unlink()
+    path = segment_path(tmp_path / "journal", 1)
+    path.write_bytes(path.read_bytes().replace(b'"a2"', verdicts))
+    with Home(tmp_path) as home:
+        with pytest.raises(StoreBroken, match=r"record 1, .* is damaged"):
+            home.intake.admit([KAHN, KAHN], "kahn-agent", batch="k")
+        assert home.journal.last == 2
+
+
 def test_a_mark_stays_with_its_records(tmp_path):
     with Journal(FileStore(tmp_path)) as journal:
         intake = Intake(journal, registry.dialects(), marks=Marks(journal, tmp_path / "marks.json"))
         intake.admit([KAHN, KAHN], "kahn-agent", mark=Mark("file:a", 200))
         intake.marks.save()
-        intake.admit([KAHN], "kahn-agent", mark=Mark("file:a", 300))
+        place = intake.marks.place("file:a")
+        intake.admit([KAHN], "kahn-agent", mark=Mark("file:a", 300), place=place)
+        with pytest.raises(Overtaken):
+            intake.admit([KAHN], "kahn-agent", mark=Mark("file:a", 400), place=place)
     with Journal(FileStore(tmp_path)) as journal:
         assert Marks(journal, tmp_path / "marks.json").place("file:a")[:2] == (300, 3)
         assert Marks(journal).place("file:a")[:2] == (300, 3)

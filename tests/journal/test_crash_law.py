@@ -25,7 +25,7 @@ from tracklog.home.home import Home
 from tracklog.home.registry import dialect
 from tracklog.intake.intake import Intake
 from tracklog.intake.resuming import admit_stream
-from tracklog.journal.journal import Journal
+from tracklog.journal.journal import Entry, Journal, Mark
 from tracklog.journal.segments import chain_path, firsts, segment_path
 from tracklog.journal.stores.file import FileStore
 from tracklog.journal.verify import verify
@@ -474,6 +474,68 @@ def test_two_processes_race_for_a_key_and_the_batch_is_kept_once_each_time(tmp_p
     assert verify(tmp_path).ok
 
 
+RACE = """
+import sys
+from io import BytesIO
+from pathlib import Path
+from tracklog.follow import Follower, Heard
+from tracklog.home import Home
+from tracklog.resuming import admit_stream
+way, root, rounds = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+with Home(root / "home", durability="os") as home:
+    follower = Follower(home.intake, [root / "logs"], "kahn-ci", home.path)
+    for turn in range(rounds):
+        sys.stdin.readline()
+        path, accepted = root / f"{turn}.jsonl", 0
+        if way == "stream":
+            for _, verdicts in admit_stream(home.intake, path.open("rb"), f"key:{turn}", "kahn-ci"):
+                accepted += sum(each.verdict == "accepted" for each in verdicts)
+        elif way == "follow":
+            for heard in follower.poll():
+                assert isinstance(heard, Heard), heard
+                accepted += sum(each.verdict == "accepted" for each in heard.verdicts)
+        else:
+            lines = path.read_bytes().splitlines()
+            verdicts = home.intake.admit(lines, "kahn-ci", batch=str(turn))
+            accepted = 0 if verdicts.replayed else sum(each.verdict == "accepted" for each in verdicts)
+        print(accepted, flush=True)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("way", ["stream", "follow", "format 1"])
+def test_two_processes_race_for_a_stream_and_each_line_is_kept_once(tmp_path, way):
+    """The same file is recorded or followed twice at once, or half a batch of format 1 is mended."""
+    rounds, count = 100 * SOAK, 20
+    (tmp_path / "logs").mkdir()
+    kept = 0
+    if way == "format 1":
+        with Home(tmp_path / "home", durability="os") as home:
+            for turn in range(rounds):
+                half = [Entry("kahn-ci", "kahn", "r1", line(1000 * turn + n)) for n in range(5)]
+                home.journal.append(half, mark=Mark(f"batch:{turn}", count))
+        kept = 5
+    words = [sys.executable, "-c", RACE, way, str(tmp_path), str(rounds)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
+    racers = [subprocess.Popen(words, **pipes) for _ in range(2)]
+    for turn in range(rounds):
+        lines = b"".join(line(1000 * turn + n) + b"\n" for n in range(count))
+        folder = tmp_path / "logs" if way == "follow" else tmp_path
+        (folder / f"{turn}.jsonl").write_bytes(lines)
+        for racer in racers:
+            racer.stdin.write("go\n")
+        accepted = [int(racer.stdout.readline()) for racer in racers]
+        assert sum(accepted) == count - kept
+    for racer in racers:
+        racer.stdin.close()
+        assert racer.wait(60) == 0
+        racer.stdout.close()
+    with Home(tmp_path / "home", readonly=True, index="sqlite::memory:") as home:
+        there = [each.line for each in home.journal.records()]
+    assert sorted(there) == sorted(line(1000 * t + n) for t in range(rounds) for n in range(count))
+    assert verify(tmp_path / "home").ok
+
+
 def test_after_a_kill_verify_reports_what_is_not_chained_yet_and_no_fault(tmp_path):
     grown(tmp_path, batches_of(1, 3, 2))
     links = chain_path(tmp_path / "journal", 1)
@@ -529,3 +591,89 @@ def test_a_line_end_that_arrives_later_makes_no_other_line(tmp_path, end):
     with Home(home) as opened_home, path.open("rb") as file:
         done = list(admit_stream(opened_home.intake, file, "file", "kahn-ci"))
     assert [each.verdict for _, verdicts in done for each in verdicts][-1] == "accepted"
+
+
+class ForgetfulDisk(RememberingDisk):
+    """After a failed sync it takes its pages for written, as Linux does: only a new write counts."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.syncs, self.bad = 0, range(0)
+
+    def sync(self, fd):
+        number, self.syncs = self.syncs, self.syncs + 1
+        if number in self.bad:
+            self.open_files[fd].changes = []
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().sync(fd)
+
+    def records_left(self, target: Path) -> int:
+        """How many records a loss of power would leave, if it came now."""
+        target.mkdir()
+        self.leave(target, names="safe", bytes_kept="none")
+        store = FileStore(target, readonly=True)
+        count = len(store.read(0, 10_000))
+        store.close()
+        shutil.rmtree(target)
+        return count
+
+
+@pytest.mark.parametrize("durability", ["sync", "lifecycle", "interval"])
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_what_a_failed_sync_left_in_doubt_is_written_again_before_it_is_called_durable(
+    tmp_path, durability, times
+):
+    """Also records before the group that failed, which were not synced on their own."""
+    batches = batches_of(3, 20, 2, 20, 1, 5, pad=600)  # several pages each
+    for at in range(7):
+        root = tmp_path / f"home{at}"
+        root.mkdir()
+        disk = ForgetfulDisk(root)
+        store = FileStore(root, disk=disk, durability=durability, interval=60)
+        journal = Journal(store, Clock())
+        disk.bad = range(disk.syncs + at, disk.syncs + at + times)
+        for number, lines in enumerate(batches.values()):
+            entries = [Entry("kahn-ci", "kahn", "r1", each) for each in lines]
+            for _ in range(times + 2):
+                with contextlib.suppress(NotAppended):
+                    journal.append(entries, lifecycle=number % 2 == 1)
+                    break
+            else:
+                pytest.fail("it is not got over")
+            if durability == "interval":
+                with contextlib.suppress(NotAppended):
+                    journal.sync()
+            assert disk.records_left(tmp_path / "after") >= journal.durable
+        for _ in range(times + 1):
+            with contextlib.suppress(NotAppended):
+                journal.sync()
+        assert journal.durable == journal.last == 51
+        assert disk.records_left(tmp_path / "after") == 51
+        disk.bad = range(0)
+        store.close()
+
+
+def test_a_group_is_written_again_if_its_writer_died_of_a_failed_sync(tmp_path):
+    """The system tells of a failed sync once: whoever opens the home next does not hear of it."""
+    root = tmp_path / "home"
+    root.mkdir()
+    disk = ForgetfulDisk(root)
+    batches = batches_of(2, 300, pad=40)
+    intake = opened(root, disk)
+    intake.admit(batches["k0"], "kahn-ci", batch="k0")
+    disk.bad = range(disk.syncs, disk.syncs + 1)
+    disk.truncate = lambda fd, size: _die()
+    with pytest.raises(Crash):
+        intake.admit(batches["k1"], "kahn-ci", batch="k1")
+    del disk.truncate
+    for fd in list(disk.open_files):
+        disk.close(fd)
+    intake.journal.store.reader.close()
+    again = opened(root, disk)
+    assert again.admit(batches["k1"], "kahn-ci", batch="k1").replayed
+    assert disk.records_left(tmp_path / "after") == again.journal.durable == 302
+    again.journal.close()
+
+
+def _die() -> None:
+    raise Crash

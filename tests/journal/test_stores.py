@@ -214,6 +214,13 @@ class TestRunPlaces:
         self.check(home)
         self.saved(home)
 
+    def test_removed_while_a_reader_knows_them(self, home):
+        reader = self.check(home)
+        for path in self.saved(home):
+            path.unlink()
+        assert numbers(reader.read(0, 100, ("spoken", "r2"))) == list(range(3, 61, 4))
+        self.saved(home)
+
     def test_torn_at_every_byte(self, home):
         path = self.saved(home)[1]
         whole = path.read_bytes()

@@ -19,9 +19,9 @@ from pathlib import Path
 import httpx
 import orjson
 import pytest
-from test_importing import SESSION, claude
 
 from support.collecting import lasting_port
+from support.sessions import SESSION, claude
 from support.soaking import SEED, SOAK
 from tracklog.home.home import Home
 from tracklog.journal.verify import verify
@@ -261,37 +261,56 @@ sys.exit(0 if HttpSink(sys.argv[2]).flush(100) else 1)
 """
 
 
+TS_EMIT = """
+import { AgentEmitter } from "@tracklog/contracts/emit";
+const [url, start, stop] = process.argv.slice(1);
+const run = new AgentEmitter(undefined, { url, runId: "r1" }).bind({ agent_id: "a" });
+for (let n = Number(start); n < Number(stop); n++) {
+  run.agentRunStart({ task: `${n} ${"x".repeat(560)}` });
+  if (n % 100 === 0) await new Promise((then) => setImmediate(then));
+}
+"""
+
+
+TS_FORWARD = """
+import { HttpSink } from "@tracklog/contracts/emit";
+process.exit((await new HttpSink(process.argv[1]).flush(100)) ? 0 : 1);
+"""
+
+
+@pytest.mark.parametrize("language", ["Python", "TypeScript"])
 @pytest.mark.promise("A line is in a private file before the call returns")
-def test_the_python_emitter(tmp_path, tally):
+def test_an_emitter(tmp_path, tally, language):
     """The collector is killed inside a write; the spool sends again what was not acknowledged."""
     chance = random.Random(SEED)
-    home, port, count = tmp_path / "home", lasting_port(), 5_000
+    home, port, count, turns = tmp_path / "home", lasting_port(), 5_000, 3 * SOAK
     env = {**ENV, "TRACKLOG_SPOOL": str(tmp_path / "spool")}
     server = Server(home, port=port)
 
-    def emit(start: int, stop: int) -> subprocess.Popen:
-        words = [sys.executable, "-c", EMIT, str(CONTRACTS), server.url, str(start), str(stop)]
-        return subprocess.Popen(words, env=env, stderr=subprocess.DEVNULL)
+    def begin(python: str, typescript: str, *given: int) -> subprocess.Popen:
+        words, folder = [sys.executable, "-c", python, str(CONTRACTS)], CONTRACTS
+        if language == "TypeScript":
+            words, folder = ["node", "--input-type=module", "-e", typescript], CONTRACTS / "ts"
+        words += [server.url, *map(str, given)]
+        return subprocess.Popen(words, env=env, cwd=folder, stderr=subprocess.DEVNULL)
 
-    for turn in range(3 * SOAK):
-        program = emit(turn * count, turn * count + count)
+    for turn in range(turns):
+        program = begin(EMIT, TS_EMIT, turn * count, turn * count + count)
         inside = kill_in_a_write(server.process, home, 500 << 10, chance)
         server.stop()
-        program.wait(120)
+        assert program.wait(120) == 0
         tally.add(kills=1, inside=inside)
         server = Server(home, port=port)
-    words = [sys.executable, "-c", FORWARD, str(CONTRACTS), server.url]
-    assert subprocess.run(words, env=env, timeout=120, check=False).returncode == 0
+    assert begin(FORWARD, TS_FORWARD).wait(120) == 0
     server.stop()
     numbers = Counter()
     with Home(home, readonly=True, index="sqlite::memory:") as opened:
         for record in opened.journal.records():
             numbers[int(orjson.loads(record.line)["task"].split()[0])] += 1
-    wanted = 3 * SOAK * count
     tally.add(
         acknowledged=numbers.total(),
-        lost=len(set(range(wanted)) - set(numbers)),
+        lost=len(set(range(turns * count)) - set(numbers)),
         doubled=numbers.total() - len(numbers),
         faults=len(verify(home).faults),
     )
-    tally.done("emitter, Python")
+    tally.done(f"emitter, {language}")

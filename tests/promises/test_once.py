@@ -1,6 +1,9 @@
 """The section "Recorded once": identities, batch keys, offsets of files and of pipes."""
 
+import os
+import subprocess
 import threading
+import time
 from hashlib import sha256
 from pathlib import Path
 from uuid import UUID
@@ -8,7 +11,7 @@ from uuid import UUID
 import orjson
 import pytest
 
-from promises.command import Serving, lines_of, run
+from promises.command import TRACKLOG, Serving, environment, lines_of, run
 from support.collecting import start, tool
 from support.forking import tracklog
 
@@ -137,7 +140,18 @@ def test_a_key_with_the_same_lines_gets_the_first_answer(server, verbose):
             assert answer.json() == first.json() | {"replayed": True}
 
 
+@pytest.mark.promise("A batch is the lines of one `POST`")
+def test_a_key_is_sent_in_the_address_or_in_a_header(server):
+    line, headers = tool("keys"), {"Content-Type": "application/x-ndjson"}
+    before = last(server)
+    answer = server.http.post("/api/events/kahn-agent?batch=way", content=line, headers=headers)
+    assert "replayed" not in answer.json()
+    assert server.post([line], Idempotency_Key="way").json()["replayed"] is True
+    assert last(server) == before + 1
+
+
 @pytest.mark.promise("The same batch key with other lines is refused with 409")
+@pytest.mark.promise("Two batches have the same lines if")
 def test_a_key_with_other_lines_is_409(server):
     lines = [tool("conflict", step=n) for n in range(3)]
     assert counts(server.post(lines, Idempotency_Key="c")) == (3, 0, 0)
@@ -152,6 +166,9 @@ def test_a_key_with_other_lines_is_409(server):
     answer = server.http.post("/api/events", content=b"\n".join(lines), headers=headers)
     assert answer.status_code == 409, "lines whose dialect is not named are another batch"
     assert last(server) == before
+    assert counts(server.post([*lines, b"{}"], Idempotency_Key="d")) == (3, 0, 1)
+    answer = server.post([*lines, b'{"mended":1}'], Idempotency_Key="d")
+    assert answer.status_code == 409, "a refused line counts"
 
 
 @pytest.mark.promise("Batch keys hold for several collectors on one home, too")
@@ -295,6 +312,54 @@ def test_a_followed_file_is_continued_where_it_stopped(tmp_path):
     assert lines_of(home, "r") == [*lines, *another]
 
 
+@pytest.mark.promise("A file that was replaced by another is read from its start")
+@pytest.mark.promise("It is another file if the bytes before the offset")
+@pytest.mark.promise("All of them are compared when a command starts")
+@pytest.mark.parametrize("verb", ["follow --once", "record"])
+@pytest.mark.parametrize("way", ["renamed onto it", "written in place"])
+@pytest.mark.parametrize("after", ["", "new3"])
+def test_a_file_that_only_begins_alike_is_another_file(tmp_path, verb, way, after):
+    """Also one of the same size, and one that is longer than the offset."""
+    path, other = tmp_path / "run.jsonl", tmp_path / "other"
+    before = [tool("r", output=each) for each in ("same", "old2")]
+    new = [tool("r", output=each) for each in ("same", "new2", after) if each]
+    path.write_bytes(b"\n".join(before) + b"\n")
+    assert tracklog(tmp_path / "home", *verb.split(), path).returncode == 0
+    target = other if way == "renamed onto it" else path
+    target.write_bytes(b"\n".join(new) + b"\n")
+    if target is other:
+        other.rename(path)
+    for _ in range(2):  # and once only
+        assert tracklog(tmp_path / "home", *verb.split(), path).returncode == 0
+        assert lines_of(tmp_path / "home", "r") == [*before, *new]
+
+
+@pytest.mark.promise("All of them are compared when a command starts")
+@pytest.mark.parametrize("way", ["renamed onto it", "written in place"])
+def test_a_running_follow_notices_another_file(tmp_path, way):
+    home, path, other = tmp_path / "home", tmp_path / "run.jsonl", tmp_path / "other"
+    files = [[tool("r", output=each) for each in words] for words in ("ab", "acd", "axde")]
+    path.write_bytes(b"\n".join(files[0]) + b"\n")
+    words = [TRACKLOG, "follow", path, "--home", home]
+    follow = subprocess.Popen(words, env=environment(), stderr=subprocess.DEVNULL)
+    try:
+        for number, lines in enumerate(files):
+            if number:
+                target = other if way == "renamed onto it" else path
+                target.write_bytes(b"\n".join(lines) + b"\n")
+                if target is other:
+                    other.rename(path)
+            expected = [line for each in files[: number + 1] for line in each]
+            until, heard = time.monotonic() + 60, b""
+            while heard.split(b"\n")[:-1] != expected and time.monotonic() < until:
+                time.sleep(0.2)
+                heard = tracklog(home, "events", "r", "--raw").stdout
+            assert heard.split(b"\n")[:-1] == expected
+    finally:
+        follow.terminate()
+        follow.wait(60)
+
+
 @pytest.mark.promise("`record --key KEY` continues a piped stream in the same way")
 @pytest.mark.promise("Without a key, lines of a pipe that have no identity are recorded again")
 def test_a_pipe_is_continued_when_it_has_a_key(tmp_path):
@@ -311,3 +376,24 @@ def test_a_pipe_is_continued_when_it_has_a_key(tmp_path):
     assert pipe(2).startswith(b"2 accepted")
     assert pipe(2).startswith(b"2 accepted")
     assert lines_of(tmp_path, "r") == [*lines, *lines[:2], *lines[:2]]
+
+
+@pytest.mark.promise("Two processes that read one file into one home at the same time")
+@pytest.mark.parametrize("verb", ["record", "record --key k", "follow --once"])
+def test_two_at_the_same_time_record_a_file_once(tmp_path, verb):
+    home, folder = tmp_path / "home", tmp_path / "logs"
+    folder.mkdir()
+    path = folder / "run.jsonl"
+    lines = [tool("r", step=n, output="x" * 500) for n in range(4000)]
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    assert record(home, os.devnull)  # the home is there
+    given = [] if "--key" in verb else [folder if verb.startswith("follow") else path]
+    words = [TRACKLOG, *verb.split(), *map(str, given), "--home", str(home)]
+    started, quiet = [], subprocess.DEVNULL
+    for _ in range(2):
+        with path.open("rb") as file:
+            started.append(
+                subprocess.Popen(words, stdin=file, env=environment(), stdout=quiet, stderr=quiet)
+            )
+    assert [process.wait(120) for process in started] == [0, 0]
+    assert lines_of(home, "r") == lines

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import orjson
 import pytest
-from test_importing import SESSION, claude
 
 from promises.command import NDJSON, Serving, lines_of, run
 from support.collecting import start, tool
 from support.forking import tracklog
+from support.sessions import SESSION, claude
 
 CONTRACTS = Path(__file__).parents[2] / "contracts"
 FORMAT_1 = Path(__file__).parents[1] / "samples" / "homes" / "format-1"
@@ -269,6 +269,31 @@ def test_an_erased_record_is_nowhere_and_the_rest_still_verifies(tmp_path):
             assert answer.json()["accepted"] == 0
     assert run("record", "--home", home, input=secret + b"\n").stderr.startswith(b"0 accepted")
     assert [each for each in holders(home) if not each.startswith("refused")] == []
+
+
+@pytest.mark.promise("`tracklog erase` removes the bytes of one record from every file")
+def test_several_records_are_erased_under_a_collector_that_goes_on_to_answer(tmp_path):
+    of_run = (
+        "events?run=n",
+        "runs/tracklog/n/proof",
+        "runs/tracklog/n/story",
+        "export/html/tracklog/n",
+    )
+    addresses = [f"/api/{each}" for each in of_run]
+    with Serving(tmp_path, "--durability", "os") as server:
+        server.post([native(str(number)) for number in range(1, 5)], "tracklog")
+        for number in (1, 2, 3):
+            words = ("--reason", "r", "--yes", "--home", tmp_path)
+            done = run("erase", "n", number, *words)
+            assert (done.returncode, done.stderr.count(b"\n")) == (0, 0), done.stderr[:500]
+            assert [server.get(each).status_code for each in addresses] == [200] * 4
+            assert len(server.get("/api/events?run=n").json()["events"]) == 4 + number
+        for path in (tmp_path / "journal").glob("*.runs"):
+            path.unlink()  # derived, and made anew
+        assert [server.get(each).status_code for each in addresses] == [200] * 4
+    notes = [orjson.loads(line) for line in lines_of(tmp_path, "n") if line and b"erasure" in line]
+    assert len(notes) == 3
+    assert proven(tmp_path)["erased"] == [1, 2, 3]
 
 
 @pytest.mark.promise("`tracklog prune` drops whole old segments")

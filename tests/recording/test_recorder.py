@@ -910,7 +910,7 @@ def test_a_null_recorder_accepts_anything_and_keeps_nothing(tmp_path, monkeypatc
 def patient(monkeypatch):
     """A disk that failed is not tried again by itself, however slowly the test goes on."""
     for pause in ("FIRST_PAUSE", "LONGEST_PAUSE"):
-        monkeypatch.setattr(f"tracklog.recorder.spill.{pause}", 3600.0)
+        monkeypatch.setattr(f"tracklog.recording.recorder.spill.{pause}", 3600.0)
 
 
 def test_degrade_keeps_events_in_order_and_writes_them_first(tmp_path, caplog, patient):

@@ -291,6 +291,8 @@ def test_a_cut_or_replaced_file_is_told_and_goes_on_from_the_cursor(tmp_path):
     fresh.write_bytes(json.dumps(body(1) | {"run_id": run_id()}).encode() + b"\n")
     fresh.replace(path)  # another run: nothing of it was told
     assert take(follow) == ["rotated", 1]
+    path.write_bytes(b"".join(line(n) + b"\n" for n in (1, 2)))  # longer, and written in place
+    assert take(follow) == ["rotated", 1, 2]
 
 
 def test_a_follower_hears_a_recorder_in_a_thread_and_in_an_event_loop(tmp_path):

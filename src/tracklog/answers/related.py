@@ -67,15 +67,20 @@ PAID = {"computed_usd": None, "lower_bound": False, "upper_bound": False}
 
 
 def put_own_spends(
-    index: Indexer, rows: Iterable[dict[str, Any]], prices: Prices | None = None
+    index: Indexer,
+    rows: Iterable[dict[str, Any]],
+    prices: Prices | None = None,
+    spenders: Collection[str] | None = None,
 ) -> None:
     """Puts into the rows of runs what each spent itself, without what another run recorded before.
 
-    With prices, where no cost was reported, the cost by the list is put there too.
+    With prices, where no cost was reported, the cost by the list is put there too. `spenders` are
+    the runs that recorded a spend, where the caller knows them: of the others nothing is read.
     """
     every = list(rows)
     runs = {_key(row) for row in every}  # one without an amount too: another run may know it
-    put_counted(every, read_spends(index, runs), runs, prices)
+    spends = read_spends(index, runs if spenders is None else runs.intersection(spenders))
+    put_counted(every, spends, runs, prices)
 
 
 def put_counted(

@@ -268,7 +268,8 @@ class RunList:
     ) -> list[RunRow]:
         rows = [fields(state, now, lost_after) for state in states]
         keys = [f"{row['family']}:{row['run']}" for row in rows]
-        self._put_spends(rows[:looked_up], spent)
+        spenders = {f"{state.family}:{state.run}" for state in states if runs_fold.has_spent(state)}
+        self._put_spends(rows[:looked_up], spent, spenders)
         same = same_conversation(self.home.index, keys[:looked_up])
         return [RunRow(**row, same_as=same.get(key)) for key, row in zip(keys, rows, strict=True)]
 
@@ -298,13 +299,18 @@ class RunList:
         self._large = {key: hash(now[key][0]) for key in now.keys() - self._held.keys()}
         return [state for _, state in now.values()]
 
-    def _put_spends(self, rows: list[dict[str, Any]], spent: _Spent) -> None:
-        """Puts into the rows what each run spent itself; what is known of it is not read again."""
+    def _put_spends(
+        self, rows: list[dict[str, Any]], spent: _Spent, spenders: Collection[str]
+    ) -> None:
+        """Puts into the rows what each run spent itself; what is known of it is not read again.
+
+        Of runs that recorded no spend nothing is read.
+        """
         index, prices = self.home.index, load(self.home.path)
         runs = {f"{row['family']}:{row['run']}" for row in rows}
         held = ((run, spent[run]) for run in runs if run in spent)
         known = {run: own for run, (by, own) in held if by is prices}
-        spends = read_spends(index, runs - known.keys())
+        spends = read_spends(index, (runs - known.keys()).intersection(spenders))
         found = spent_by(spends, runs - known.keys(), prices)
         put_spends(rows, known | found)
         recorded: dict[str, set[str]] = {}

@@ -17,7 +17,7 @@ from tracklog.home.home import Home
 from tracklog.index.gc_paused import gc_paused
 from tracklog.journal.frame import Run
 from tracklog.model.fact import Fact, Linked, Noted, Spent
-from tracklog.reading.replay import meaning
+from tracklog.reading.walk import facts_in
 
 WINDOW = 300
 """Seconds over which the rate of tool calls is measured."""
@@ -187,7 +187,7 @@ class Fleet:
             near = self.home.journal.read(max(0, row.last_seq - NEAR), NEAR, (row.family, row.run))
             superseded = self.home.index.silent([record.seq for record in near])
             texts = (
-                words([fact for _, fact in meaning(record, self.home.dialects) if _speaks(fact)])
+                words([fact for fact in facts_in(record, self.home.dialects) if _speaks(fact)])
                 for record in reversed(near)
                 if record.seq not in superseded
             )

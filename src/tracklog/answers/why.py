@@ -18,7 +18,8 @@ from tracklog.folds import tree as tree_fold
 from tracklog.home.home import Home
 from tracklog.index.gc_paused import gc_paused
 from tracklog.model.errors import NoSuchRecord
-from tracklog.reading.replay import meaning, picked
+from tracklog.reading.replay import picked
+from tracklog.reading.walk import facts_in
 
 MOST_RUNS = 64
 """Runs that are tied to one, and in which a cause is looked for that it does not hold itself."""
@@ -134,7 +135,7 @@ class _Web:
         said: dict[int, str] = {}
         for key, wanted in by_run.items():
             for record in picked(self.home.journal, run_of(key), set(wanted)):
-                facts = [fact for _, fact in meaning(record, self.home.dialects)]
+                facts = facts_in(record, self.home.dialects)
                 kind = "" if facts else self._node(record.seq).told.kind
                 said[record.seq] = short(words(facts)) or kind
         return said

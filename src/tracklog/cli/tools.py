@@ -7,10 +7,13 @@ from tracklog.cli import _question, _table
 if TYPE_CHECKING:
     from tracklog.answers.tools import ToolRow
 
+UNKNOWN = "(unknown)"
+"""In the place of a tool's name where a result was recorded, and nothing of its call."""
+
 
 def _show(rows: "list[ToolRow]", asked: _question.Asked) -> None:
     columns = [
-        _table.Column("tool", lambda row: row.tool, cut=24),
+        _table.Column("tool", lambda row: row.tool or UNKNOWN, cut=24),
         _table.Column("calls", lambda row: row.calls, right=True),
         _table.Column("failed", lambda row: row.failures, right=True),
         _table.Column("rate", lambda row: _rate(row.failure_rate), rank=4, right=True),

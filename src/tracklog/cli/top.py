@@ -159,14 +159,13 @@ class _Said:
 
     def _line(self, record: "Record") -> str:
         from tracklog.answers.phrases import words
-        from tracklog.reading.replay import meaning
+        from tracklog.reading.walk import read_alone
 
-        told = list(meaning(record, self.home.dialects))
-        facts = [fact for _, fact in told]
-        kind = told[0][0].kind if told else "erased" if record.erased else "not understood"
+        _, event, facts, *_ = read_alone(record, self.home.dialects)
+        kind = event.kind if event else "erased" if record.erased else "not understood"
         agent = next((str(fact.agent) for fact in facts if fact.agent is not None), "")
         said = words(facts) or kind
-        moment = (told[0][0].at if told else None) or record.received
+        moment = (event.at if event else None) or record.received
         who = f"{agent}: " if agent else ""
         return terminal.plain(f"{record.seq:>7}  {moment[11:19]}  {who}{said}")
 

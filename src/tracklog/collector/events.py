@@ -10,8 +10,8 @@ from tracklog.journal.frame import seq_of
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
-    from tracklog.collector.routing import Call
     from tracklog.home.home import Home
+    from tracklog.web.routing import Call
 
 _SCANNED = 100_000  # records that one page of a filtered reading looks at
 _PAGE = 16 << 20  # bytes of frames in one page

@@ -11,7 +11,7 @@ from tracklog.formats import registry
 
 if TYPE_CHECKING:
     from tracklog.answers import Param
-    from tracklog.collector.routing import Route
+    from tracklog.web.routing import Route
 
 HEADER, VERSION = "Tracklog-Protocol", "1"
 ABOUT_HEADER = (

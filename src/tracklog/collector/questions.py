@@ -8,11 +8,11 @@ from starlette.responses import Response
 from tracklog.answers import NO_RUN, Question
 from tracklog.answers.registry import questions
 from tracklog.collector.exchange import here
-from tracklog.collector.routing import Endpoint, Route
+from tracklog.web.routing import Endpoint, Route
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
-    from tracklog.collector.routing import Call
+    from tracklog.web.routing import Call
 
 
 def routes() -> tuple[Route, ...]:

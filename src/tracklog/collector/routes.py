@@ -19,9 +19,9 @@ from tracklog.collector import (
     questions,
     stream,
 )
-from tracklog.collector.routing import Call, Endpoint, Route
 from tracklog.collector.shapes import LINES, ref, rows
-from tracklog.collector.trouble import json_response
+from tracklog.web.routing import Call, Endpoint, Route
+from tracklog.web.trouble import json_response
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector

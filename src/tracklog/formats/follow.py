@@ -7,18 +7,26 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from tracklog.intake.intake import Intake, Verdict
+from tracklog.intake.resuming import feed
 from tracklog.journal.frame import Mark
 from tracklog.journal.offsets import Place
+from tracklog.model.errors import Overtaken
 from tracklog.model.lines import Line, split
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as HASH
 
 STEP = 4 << 20
 """Bytes of a file that are admitted at a time, at least a line."""
 
 FIRST = 1 << 16
 """Bytes of its first line by which a file is known."""
+
+LAST = 1 << 12
+"""Bytes before its offset that are compared whenever a file has changed."""
 
 
 class Heard(NamedTuple):
@@ -42,11 +50,28 @@ class Skipped(NamedTuple):
     path: Path
 
 
+class _Behind(NamedTuple):
+    """What was read of a file, by which it is known again."""
+
+    through: int
+    made: "HASH"
+    """Of the bytes up to there."""
+    last: bytes
+    """The last of them."""
+    inode: int
+
+    @property
+    def place(self) -> Place:
+        return Place(self.through, 0, self.made.hexdigest())
+
+
 class Follower:
     """Watches folders and files; each file's place stands in the journal with its records.
 
-    A file is known by its path and its first line: one that was replaced is read from its start,
-    and one that was renamed is read on where it was, if what was heard last stands there.
+    A file is known by its path and its first line, and is read on where what was read before still
+    stands: else it is another file, and is read from its start. The whole is compared when a file
+    is first seen or has another inode, its last bytes whenever it has changed. A file that was
+    renamed is read on where it was.
     What lies in `home` is our own, and is never listened to.
     A link in a folder that leads out of it is not read, unless `follow_symlinks`: whoever can
     write to the folder could have any other file read.
@@ -68,7 +93,9 @@ class Follower:
         self._paths = paths
         self._dialect = dialect
         self._home = home and home.resolve()
-        self._places: dict[str, int] = {}
+        self._behind: dict[str, _Behind] = {}
+        self._marked: dict[str, Place | None] = {}
+        """The last mark of each source that is known here; another one is another process's."""
         self._alike: defaultdict[str, set[str]] | None = None
         """The sources that ever left a mark, by what tells first lines apart."""
         self._seen: dict[Path, tuple[int, ...]] = {}
@@ -151,10 +178,9 @@ class Follower:
             if not first.endswith(b"\n") and len(first) < FIRST:
                 return  # its first line is still being written
             source = _source(path, first)
-            place = self._place(source, file)
-            if place > size:
-                place = 0  # cut back: what is there now is read again
-            while place < size:
+            behind = self._resume(source, file, found.st_ino)
+            while (behind := self._moved(source, file, behind)).through < size:
+                place = behind.through
                 file.seek(place)
                 block = file.read(min(STEP, size - place))
                 while b"\n" not in block and place + len(block) < size:
@@ -162,19 +188,37 @@ class Follower:
                 whole = block.rfind(b"\n") + 1
                 if not whole:
                     return
-                heard = self._admit(path, source, place, block[:whole])
+                read = _read_on(behind, block[:whole])
+                heard = self._admit(path, source, read, block[:whole])
+                if heard is None:
+                    continue
                 if any(verdict.problems for verdict in heard.verdicts):
                     before = self._lines_before(file, source, place)
                     lines = [line._replace(number=line.number + before) for line in heard.lines]
                     heard = heard._replace(lines=lines)
                 yield heard
-                place += whole
-                self._places[source] = place
+                self._behind[source] = behind = read
 
-    def _admit(self, path: Path, source: str, place: int, block: bytes) -> Heard:
+    def _admit(self, path: Path, source: str, read: _Behind, block: bytes) -> Heard | None:
+        """Admits a piece of a file; None if another process was quicker."""
         lines = list(split(BytesIO(block), self._intake.cap))
-        mark = Mark(source, place + len(block))
-        return Heard(path, lines, self._intake.admit_lines(lines, self._dialect, mark=mark))
+        mark, known = Mark(source, read.through, read.place.sha256), self._marked[source]
+        try:
+            verdicts = self._intake.admit_lines(lines, self._dialect, mark=mark, place=known)
+        except Overtaken:
+            return None
+        first = next((each.seq for each in verdicts if each.verdict == "accepted"), None)
+        if first is not None:
+            self._marked[source] = Place(mark.through, first, mark.sha256)
+        return Heard(path, lines, verdicts)
+
+    def _moved(self, source: str, file: BinaryIO, behind: _Behind) -> _Behind:
+        """Where to go on in a file: behind what another process has read of it meanwhile."""
+        known, before = self._intake.marks.place(source), self._marked[source]
+        self._marked[source] = known
+        if known is not None and known != before:
+            behind = self._behind[source] = self._farthest(file, [known], behind.inode)
+        return behind
 
     def _lines_before(self, file: BinaryIO, source: str, place: int) -> int:
         """How many lines of a file end before that place; only a refusal wants to know."""
@@ -187,14 +231,22 @@ class Follower:
         self._counted[source] = at, count
         return count
 
-    def _place(self, source: str, file: BinaryIO) -> int:
-        if source not in self._places:
-            known = self._intake.marks.place(source) or self._renamed(source, file)
-            self._places[source] = known.through if known else 0
-        return self._places[source]
+    def _resume(self, source: str, file: BinaryIO, inode: int) -> _Behind:
+        """Where to go on in a file: behind what was read of it, if that still stands there."""
+        behind = self._behind.get(source)
+        if behind is None:
+            known = self._marked[source] = self._intake.marks.place(source)
+            places = [known] if known else self._renamed(source)
+            behind = self._farthest(file, places, inode)
+        elif behind.inode != inode:
+            behind = self._farthest(file, [behind.place], inode)
+        elif _last_of(file, behind.through) != behind.last:
+            behind = _nothing_of(inode)
+        self._behind[source] = behind
+        return behind
 
-    def _renamed(self, source: str, file: BinaryIO) -> Place | None:
-        """Where a file got to under another name, which nothing that begins alike has any more."""
+    def _renamed(self, source: str) -> list[Place]:
+        """Where files got to that began alike, and whose names have nothing like it any more."""
         marks = self._intake.marks
         if self._alike is None:
             self._alike = defaultdict(set)
@@ -203,13 +255,24 @@ class Follower:
         alike = self._alike[source[-BEGUN:]]
         places = [known for each in alike if not _stands(each) and (known := marks.place(each))]
         alike.add(source)
-        return max((known for known in places if self._holds(file, known)), default=None)
+        return places
+
+    def _farthest(self, file: BinaryIO, places: list[Place], inode: int) -> _Behind:
+        """The last of these places before which the file has what was read then."""
+        found, made, at = _nothing_of(inode), sha256(), 0
+        for known in sorted(places):
+            at += feed(made, file, at, known.through - at)
+            if at < known.through:
+                break  # it is shorter than what was read
+            stands = known.sha256 == made.hexdigest() if known.sha256 else self._holds(file, known)
+            if stands:
+                found = _Behind(at, made.copy(), _last_of(file, at), inode)
+        return found
 
     def _holds(self, file: BinaryIO, known: Place) -> bool:
         """Whether the record that said how far a source got stands in this file, before that place.
 
-        Kahn lines have no identity: what is taken for new is counted again, and what is taken
-        for known is lost. So the bytes decide.
+        For marks without a hash, as homes have them from before there was one.
         """
         record = next(iter(self._intake.journal.read(known.seq - 1, 1)), None)
         if record is None or record.seq != known.seq or not record.line:
@@ -217,6 +280,23 @@ class Follower:
         begin = max(0, known.through - max(STEP, len(record.line) + 2))
         file.seek(begin)
         return record.line in file.read(known.through - begin)
+
+
+def _nothing_of(inode: int) -> _Behind:
+    return _Behind(0, sha256(), b"", inode)
+
+
+def _last_of(file: BinaryIO, end: int) -> bytes:
+    begin = max(0, end - LAST)
+    file.seek(begin)
+    return file.read(end - begin)
+
+
+def _read_on(behind: _Behind, block: bytes) -> _Behind:
+    made = behind.made.copy()
+    made.update(block)
+    last = (behind.last + block[-LAST:])[-LAST:]
+    return _Behind(behind.through + len(block), made, last, behind.inode)
 
 
 BEGUN = 16

@@ -23,11 +23,11 @@ from tracklog.intake.identities import (
     Stretch,
 )
 from tracklog.journal import offsets
-from tracklog.journal.journal import Journal, Mark
+from tracklog.journal.journal import Journal, Mark, Record
 from tracklog.journal.offsets import Marks, Place, pack, unpack
 from tracklog.journal.refused import Refused
 from tracklog.model import problems
-from tracklog.model.errors import KeyReused, Overtaken
+from tracklog.model.errors import KeyReused, Overtaken, StoreBroken
 from tracklog.model.event import Body, Passed, Problem, Refusal
 from tracklog.model.fact import Began, Ended
 from tracklog.model.lines import CAP, Line
@@ -99,6 +99,7 @@ class Intake:
         *,
         batch: str | None = None,
         mark: Mark | None = None,
+        place: Place | None = None,
         bodies: Sequence[Body | None] | None = None,
         repeated: bool = False,
     ) -> Verdicts:
@@ -106,9 +107,10 @@ class Intake:
 
         Without a dialect each line is recognised. A `batch` is a key of the sender's: the same
         key and the same lines again get the same answer again, other lines are an error. A `mark`
-        says how far into which source these lines go, and is kept with them. `bodies` are what
-        lines were written from, by whoever wrote them a moment ago: they are judged, and the
-        lines not read again. `repeated` lines were admitted before and have a mark: those without
+        says how far into which source these lines go, and is kept with them; `place` is where that
+        source was when they were read. If another writer has moved it since, nothing is kept, and
+        `Overtaken` is raised. `bodies` are what lines were written from, by whoever wrote them a
+        moment ago: they are judged, and the lines not read again. `repeated` lines were admitted before and have a mark: those without
         an identity are duplicates. On return what was accepted is as durable as the journal
         promises.
         """
@@ -118,8 +120,8 @@ class Intake:
         redacted = self._redacted(results) if self._redact else {}
         events: list[Passed] = [result for result in results if type(result) is Passed]
         stretches = self._identities.stretches(events)
-        work = _Work(lines, results, events, stretches, redacted, key, mark)
-        with self._alone(stretches, batch):
+        work = _Work(lines, results, events, stretches, redacted, key, mark, place)
+        with self._alone(stretches, key.source if key else mark and mark.source):
             return self._admit(work, repeated=repeated)
 
     def close(self) -> None:
@@ -132,11 +134,13 @@ class Intake:
         dialect: str | None = None,
         *,
         mark: Mark | None = None,
+        place: Place | None = None,
         repeated: bool = False,
     ) -> Verdicts:
         """The same for lines that were cut from a file, of which one may be too long to hold."""
         held = [line.data for line in lines if line.size <= self.cap]
-        verdicts = iter(self.admit(held, dialect, mark=mark, repeated=repeated))
+        admitted = self.admit(held, dialect, mark=mark, place=place, repeated=repeated)
+        verdicts = iter(admitted)
         return Verdicts(
             next(verdicts) if line.size <= self.cap else self._too_long(line) for line in lines
         )
@@ -194,12 +198,12 @@ class Intake:
             place += 1
         return taken
 
-    def _alone(self, stretches: list[Stretch], batch: str | None) -> ExitStack:
-        """Nobody else admits to the same runs, or under the same key, meanwhile."""
+    def _alone(self, stretches: list[Stretch], source: str | None) -> ExitStack:
+        """Nobody else admits to the same runs, or from the same source, meanwhile."""
         named = self._identities.named
         names = {key[1:] for key, _ in stretches if key[0] in named}
-        if batch:
-            names.add(("batch", batch))
+        if source:
+            names.add(("source", source))
         stack = ExitStack()
         for number in sorted({hash(name) % STRIPES for name in names}):
             stack.enter_context(self._stripes[number])
@@ -211,6 +215,7 @@ class Intake:
         shaped = False
         while True:
             known: dict[int, int] = {}
+            place = work.place
             if work.key is not None and (place := self.marks.place(work.key.source)):
                 if place.sha256:
                     return _replayed(work, place)
@@ -221,13 +226,18 @@ class Intake:
                 self._put_aside(zip(work.lines, work.results, strict=True))
                 shaped = True
             try:
-                return _verdicts(work.results, self._keep(work, known, aside))
+                return _verdicts(work.results, self._keep(work, known, place, aside))
             except Overtaken:
+                if work.mark is not None and self.marks.place(work.mark.source) != place:
+                    raise
                 continue  # another process was quicker: judge again, knowing what it wrote
 
-    def _keep(self, work: "_Work", known: dict[int, int], aside: set[int]) -> list[Outcome]:
+    def _keep(
+        self, work: "_Work", known: dict[int, int], place: Place | None, aside: set[int]
+    ) -> list[Outcome]:
         """Appends what is new; `known` are the numbers of events that are kept under the same key.
 
+        It is called off if the key, or the source of the mark, is not at `place` any more.
         Refusals that are put aside are noted in `aside`, so that they are not once more.
         """
         identities, events = self._identities, work.events
@@ -244,7 +254,8 @@ class Intake:
             mark, guard = work.mark, identities.guard(fresh, len(entries))
             if work.key is not None:
                 mark = self._mark(work, work.key, decided, entries)
-                guard = guard if known else self._also(work.key, guard)
+            if mark is not None:
+                guard = self._also(mark.source, place, guard)
             seqs = self.journal.append(
                 entries,
                 lifecycle=self._lifecycle and self._lives(entries),
@@ -258,9 +269,11 @@ class Intake:
         self.marks.note(seqs, mark)
         return identities.settle(events, decided, fresh, seqs)
 
-    def _also(self, key: "_Key", still_new: Callable[[int], bool]) -> Callable[[int], bool]:
-        """Asked when nobody else can append: is the key still new, and what else has to be?"""
-        return lambda first: self.marks.is_new(key.source, first) and still_new(first)
+    def _also(
+        self, source: str, place: Place | None, still_new: Callable[[int], bool]
+    ) -> Callable[[int], bool]:
+        """Asked when nobody else can append: is the source still there, is all else still new?"""
+        return lambda first: self.marks.is_at(source, place, first) and still_new(first)
 
     def _mark(
         self, work: "_Work", key: "_Key", decided: list[Outcome | None], entries: list[Passed]
@@ -295,10 +308,11 @@ class Intake:
         Half a batch could be kept under its key; what is absent is admitted now.
         """
         found: dict[int, int] = {}
-        records = iter(self.journal.read(place.seq - 1, max(1, place.through)))
+        last = place.seq - 1 + max(1, place.through)
+        records = self.journal.records(place.seq - 1, through=last)
         record = next(records, None)
         for n, event in enumerate(events):
-            if record is not None and record.line == event.line:
+            if record is not None and _may_be(record, event):
                 found[n] = record.seq
                 record = next(records, None)
         if not found:
@@ -313,6 +327,13 @@ class Intake:
             for dialect in (self._dialects[event.dialect],)
             for fact in dialect.facts(understand(dialect, event.line))
         )
+
+
+def _may_be(record: Record, event: Passed) -> bool:
+    """Whether that is the event's record; of an erased one only its dialect and run are known."""
+    if record.erased:
+        return (record.dialect, record.run) == (event.dialect, event.run)
+    return record.line == event.line
 
 
 def _new(
@@ -343,6 +364,7 @@ class _Work(NamedTuple):
     redacted: dict[int, Sequence[str]]
     key: _Key | None
     mark: Mark | None
+    place: Place | None
 
 
 def _digest(dialect: str | None, lines: list[bytes]) -> str:
@@ -362,8 +384,14 @@ def _replayed(work: _Work, place: Place) -> Verdicts:
     if work.key is None or place.sha256 != work.key.sha256:
         raise _reused(place)
     number = count(place.seq)
+    outcomes = list(unpack(place.verdicts))
+    if len(outcomes) != len(work.results):
+        raise StoreBroken(
+            f"record {place.seq}, which says what became of this batch, is damaged",
+            "run `tracklog verify`; to record these lines again, send them under another key",
+        )
     verdicts = Verdicts()
-    for heard, (fate, seq) in zip(work.results, unpack(place.verdicts), strict=True):
+    for heard, (fate, seq) in zip(work.results, outcomes, strict=True):
         what = (heard.dialect, heard.kind, heard.run)
         if fate == "refused":
             why = heard.problems if isinstance(heard, Refusal) else (_REFUSED_BEFORE,)

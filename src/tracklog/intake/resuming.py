@@ -3,12 +3,16 @@
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
 
 from tracklog.intake.intake import Intake, Verdicts
 from tracklog.journal.frame import Mark
 from tracklog.journal.offsets import Place
-from tracklog.model.errors import KeyReused
+from tracklog.model.errors import KeyReused, Overtaken
 from tracklog.model.lines import Line, Source, groups
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as HASH
 
 _BLOCK = 1 << 20
 
@@ -22,34 +26,33 @@ def admit_stream(
     same bytes under the same name are duplicates, other bytes raise `KeyReused`. A stream without
     a name has no place: lines without an identity are kept again when it is sent again.
     """
-    place = intake.marks.place(source) if source else None
-    hashed = _Hashed(stream)
-    for group in groups(hashed, intake.cap):
-        known = [line for line in group if place and _end(line) <= place.through]
-        if known:
-            yield known, intake.admit_lines(known, dialect, repeated=True)
-        new = group[len(known) :]
-        if not new:
-            continue
-        if place is not None:
-            _compare(hashed, place)
-            place = None
-        last = new[-1]
-        end = last.offset + last.size + last.whole
-        mark = Mark(source, end, hashed.through(end)) if source else None
-        yield new, intake.admit_lines(new, dialect, mark=mark)
-    if place is not None:
-        _compare(hashed, place)
+    resumed = _Resumed(intake, stream, source, dialect)
+    for group in groups(resumed, intake.cap):
+        yield from resumed.admit(group)
+    resumed.compare()
 
 
 def starts_alike(path: Path, place: Place) -> bool:
     """Whether a file still begins with the bytes that were admitted from it."""
-    made, left = sha256(), place.through
+    made = sha256()
     with path.open("rb") as file:
-        while left and (block := file.read(min(_BLOCK, left))):
-            made.update(block)
-            left -= len(block)
-    return not left and made.hexdigest() == place.sha256
+        count = feed(made, file, 0, place.through)
+    return count == place.through and made.hexdigest() == place.sha256
+
+
+def feed(made: "HASH", file: BinaryIO, start: int, count: int) -> int:
+    """Hashes so many bytes of a file from an offset on; how many there were."""
+    file.seek(start)
+    left = count
+    while left and (block := file.read(min(_BLOCK, left))):
+        made.update(block)
+        left -= len(block)
+    return count - left
+
+
+def _behind(line: Line) -> int:
+    """The offset behind a line and its line end."""
+    return line.offset + line.size + line.whole
 
 
 def _end(line: Line) -> int:
@@ -58,19 +61,17 @@ def _end(line: Line) -> int:
     return line.offset + (line.size if line.size > held + 1 else held)
 
 
-def _compare(hashed: "_Hashed", place: Place) -> None:
-    if hashed.through(place.through) != place.sha256:
-        raise KeyReused(
-            f"this key was used before, for other lines: see record {place.seq}",
-            "give a new stream a key of its own",
-        )
+class _Resumed:
+    """A stream that is read and hashed, and the place up to which the journal has it."""
 
-
-class _Hashed:
-    """A stream whose bytes are hashed as far as asked, whatever was read ahead."""
-
-    def __init__(self, stream: Source) -> None:
-        self._stream = stream
+    def __init__(
+        self, intake: Intake, stream: Source, source: str | None, dialect: str | None
+    ) -> None:
+        self._intake, self._stream = intake, stream
+        self._source, self._dialect = source, dialect
+        self._place = intake.marks.place(source) if source else None
+        self._is_other = self._place is not None
+        """Whether another call left the place, of bytes that were not compared yet."""
         self._ahead = bytearray()
         self._hash, self._done = sha256(), 0
 
@@ -79,11 +80,58 @@ class _Hashed:
         self._ahead += block
         return block
 
-    def through(self, end: int) -> str:
+    def admit(self, lines: list[Line]) -> Iterator[tuple[list[Line], Verdicts]]:
+        """Admits the next lines: those before the place as repeated, the others as new."""
+        while lines:
+            place = self._place
+            known = [line for line in lines if place and _end(line) <= place.through]
+            if known and place:
+                yield known, self._intake.admit_lines(known, self._dialect, repeated=True)
+                lines = lines[len(known) :]
+                self._pass(min(_behind(known[-1]), place.through))
+                continue
+            self.compare()
+            if (verdicts := self._admit_new(lines)) is not None:
+                yield lines, verdicts
+                return
+
+    def compare(self) -> None:
+        """Raises `KeyReused` if the stream does not begin with what was admitted before."""
+        place = self._place
+        if place is not None and self._is_other and self._through(place.through) != place.sha256:
+            raise KeyReused(
+                f"this key was used before, for other lines: see record {place.seq}",
+                "give a new stream a key of its own",
+            )
+        self._is_other = False
+
+    def _admit_new(self, lines: list[Line]) -> Verdicts | None:
+        """Admits lines behind the place; None if another process has moved it meanwhile."""
+        end, source = _behind(lines[-1]), self._source
+        if source is None:
+            return self._intake.admit_lines(lines, self._dialect)
+        mark = Mark(source, end, self._through(end))
+        try:
+            verdicts = self._intake.admit_lines(lines, self._dialect, mark=mark, place=self._place)
+        except Overtaken:
+            verdicts = None
+        self._place = self._intake.marks.place(source)
+        if verdicts is None:
+            self._is_other = self._place is not None
+            return None
+        self._is_other = self._place is not None and self._place.through > end
+        self._pass(end)
+        return verdicts
+
+    def _through(self, end: int) -> str:
         """The SHA-256 of the first `end` bytes; of fewer, where the stream has no more."""
+        made = self._hash.copy()
+        made.update(self._ahead[: max(0, end - self._done)])
+        return made.hexdigest()
+
+    def _pass(self, end: int) -> None:
+        """Nobody will ask for the hash of fewer bytes than these."""
         count = max(0, end - self._done)
-        block = bytes(self._ahead[:count])
+        self._hash.update(self._ahead[:count])
+        self._done += min(count, len(self._ahead))
         del self._ahead[:count]
-        self._hash.update(block)
-        self._done += len(block)
-        return self._hash.hexdigest()

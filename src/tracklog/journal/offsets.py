@@ -6,11 +6,12 @@ The marks stand in the journal, with the records they belong to; the file beside
 import contextlib
 import re
 import threading
+import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
@@ -92,16 +93,14 @@ class Marks:
         with self._mutex:
             self._asked = True
             self._catch_up()
-            place = self._places.get(source)
-            return place if place is not None and place.seq >= self._journal.first else None
+            return self._kept(source)
 
-    def is_new(self, source: str, before: int) -> bool:
-        """Whether no record before that number has a mark of this source."""
+    def is_at(self, source: str, place: Place | None, before: int) -> bool:
+        """Whether a source is still where it was, by the records before that number."""
         with self._mutex:
             if self._cursor < before - 1:
                 self._catch_up()
-            place = self._places.get(source)
-            return place is None or place.seq < self._journal.first
+            return self._kept(source) == place
 
     def sources(self) -> list[str]:
         """Every source that left a mark, the latest last."""
@@ -124,13 +123,15 @@ class Marks:
         with self._mutex:
             self._catch_up()
             places = {source: list(place) for source, place in self._places.items()}
-            cache = {
-                "cursor": self._cursor,
-                "link": self._journal.link(self._cursor),
-                "places": places,
-            }
+            link = self._journal.link(self._cursor)
+            cache = {"cursor": self._cursor, "link": link, "places": places}
+            cache["crc"] = _crc(cache)
         with contextlib.suppress(OSError):  # a cache: it is made again from the journal
             write_file(Disk(), self._path, orjson.dumps(cache))
+
+    def _kept(self, source: str) -> Place | None:
+        place = self._places.get(source)
+        return place if place is not None and place.seq >= self._journal.first else None
 
     def _catch_up(self) -> None:
         self._skip_own()
@@ -160,6 +161,8 @@ class Marks:
         """Takes the cache over, if it is of this journal and of no other history of it."""
         try:
             cache = orjson.loads(path.read_bytes())
+            if cache.pop("crc") != _crc(cache):
+                return
             places = {source: _place(*parts) for source, parts in cache["places"].items()}
             self._cursor = int(cache["cursor"])
             known = self._journal.link(self._cursor)
@@ -169,6 +172,10 @@ class Marks:
             self._places.update(places)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             self._cursor = 0  # a cache: it is made again from the journal
+
+
+def _crc(cache: dict[str, Any]) -> int:
+    return zlib.crc32(orjson.dumps(cache))
 
 
 def _place(through: int, seq: int, sha256: str, verdicts: str) -> Place:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 HEAD = 64 << 10
 """Bytes of a file that importers see to recognise it."""
-KIB = 1024
+COMPARED = 64 << 10
+"""Bytes at the start of a file, and before its offset, by which it is known again."""
 STEP = 1 << 20
 """Bytes of lines that are handed over at a time."""
 HELD = 256
@@ -96,7 +97,7 @@ class Reading:
         self.timeless: Collection[str] = ()
         """The runs of which nothing was told with a time."""
         self.completed: int | None = None
-        """Where a record stands that was torn before, is whole now, and says nothing."""
+        """Where a record stands that was torn before and is whole now, if no line is from there."""
         self._others = others
         self._put, self._redact = put, redact
         self._told_path = told_path or _spelled(path)
@@ -173,9 +174,9 @@ class Reading:
             else:
                 record(raw)
             if torn is not None and raw.offset >= torn and raw.value is not DAMAGED:
+                if not any(_is_behind(line, torn) for line in tell.lines[lines:]):
+                    self.completed = raw.offset  # no line says so
                 torn = None
-                if len(tell.lines) == lines:  # no line says so
-                    self.completed = raw.offset
             place.offset, place.run = raw.through, tell.run
             if tell.size >= STEP:
                 settled = self._settled(file, place, found)
@@ -218,11 +219,17 @@ class Reading:
         """The place with all that is needed to know the file again."""
         place.size, place.modified = found.st_size, found.st_mtime_ns
         there = file.tell()
-        place.head_size = min(KIB, place.offset)
+        place.head_size = min(COMPARED, place.offset)
         place.head = _hash_of(file, 0, place.head_size)
-        place.tail = _hash_of(file, max(0, place.offset - KIB), min(KIB, place.offset))
+        place.tail = _hash_of(file, max(0, place.offset - COMPARED), min(COMPARED, place.offset))
         file.seek(there)
         return place
+
+
+def _is_behind(line: bytes, offset: int) -> bool:
+    """Whether a line was read from that place or behind it; parts of a stream stand at its start."""
+    there = orjson.loads(line)["origin"].get("offset")
+    return isinstance(there, int) and there >= offset
 
 
 def _read(reader: "Reader", raw: Raw) -> None:
@@ -240,7 +247,7 @@ def _difference(file: BinaryIO, after: Place, fresh: Place) -> str:
         return "truncated"
     if _hash_of(file, 0, after.head_size) != after.head:
         return "replaced"
-    if _hash_of(file, max(0, after.offset - KIB), min(KIB, after.offset)) != after.tail:
+    if _hash_of(file, max(0, after.offset - COMPARED), min(COMPARED, after.offset)) != after.tail:
         return "rewritten"
     return ""
 

@@ -22,7 +22,7 @@ from tracklog.model.errors import NoSuchRun
 from tracklog.model.event import Body
 from tracklog.model.fact import Asked
 from tracklog.model.lines import mended
-from tracklog.reading.replay import facts_of
+from tracklog.reading.record import facts_of
 
 FAMILY = "openwop"
 TERMINAL = {"run.completed": "completed", "run.failed": "failed", "run.cancelled": "cancelled"}

@@ -6,7 +6,7 @@ import threading
 import zlib
 from array import array
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import orjson
 
@@ -86,10 +86,16 @@ class Runs:
             temporary.unlink(missing_ok=True)
 
 
+class StaleRuns(Exception):
+    """The `.runs` file is not there any more, or is another one."""
+
+
 class SavedRuns(NamedTuple):
     """The directory of a `.runs` file: where in it each run's places are."""
 
     path: Path
+    version: tuple[int, int]
+    """Its inode and the time of its last change."""
     first: int
     start: int
     rows: dict[Run, tuple[int, int]]
@@ -100,10 +106,15 @@ class SavedRuns(NamedTuple):
         if row is None:
             return None
         at, count = row
-        with self.path.open("rb") as file:
-            file.seek(self.start + at)
-            both = array("Q")
-            both.frombytes(file.read(count * 16))
+        both = array("Q")
+        try:
+            with self.path.open("rb") as file:
+                if _version(file) != self.version:
+                    raise StaleRuns
+                file.seek(self.start + at)
+                both.frombytes(file.read(count * 16))
+        except (OSError, ValueError) as error:
+            raise StaleRuns from error
         both = _little(both)
         return Places(both[:count], both[count:])
 
@@ -112,6 +123,7 @@ def load_runs(path: Path, first: int, size: int, chain: str) -> SavedRuns | None
     """What is saved beside a segment of that size and chain; None when missing, torn or stale."""
     try:
         with path.open("rb") as file:
+            version = _version(file)
             length, check = map(int, file.readline(64).split())
             head = file.read(length)
             start = file.tell() + 1
@@ -122,9 +134,14 @@ def load_runs(path: Path, first: int, size: int, chain: str) -> SavedRuns | None
         if said["first"] != first or said["size"] != size or said["chain"] != chain:
             return None
         rows = {(family, run): (at, count) for family, run, at, count in said["runs"]}
-        return SavedRuns(path, first, start, rows)
+        return SavedRuns(path, version, first, start, rows)
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _version(file: BinaryIO) -> tuple[int, int]:
+    state = os.fstat(file.fileno())
+    return state.st_ino, state.st_mtime_ns
 
 
 def _little(numbers: "array[int]") -> "array[int]":

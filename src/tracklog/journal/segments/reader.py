@@ -1,5 +1,6 @@
 """Reads a folder of segments without a lock, while others write it."""
 
+import contextlib
 import os
 import threading
 import time
@@ -21,7 +22,7 @@ from tracklog.journal.segments import (
     still,
     whole_groups,
 )
-from tracklog.journal.segments.places import Places, Runs, SavedRuns, load_runs
+from tracklog.journal.segments.places import Places, Runs, SavedRuns, StaleRuns, load_runs
 from tracklog.model.errors import StoreBroken
 
 _MOST = 1 << 23  # bytes that one reading returns, unless a single record is longer
@@ -84,6 +85,8 @@ class Reader:
             except FileNotFoundError:  # pruned while we read
                 with self._lock:
                     self._firsts = firsts(self.folder)
+                    if first in self._firsts:
+                        raise
                 return found or self.read(after, limit, run)
             if len(found) >= limit or room <= 0:
                 break
@@ -232,26 +235,31 @@ class Reader:
                 self._cursors.popitem(last=False)
 
     def _of_run(self, fd: int, part: "_Part", run: Run, found: list[bytes]) -> int:
-        """A sidecar that is stale is noticed at the first frame that is elsewhere."""
-        for _ in range(2):
-            places = self._places(fd, part.first, run)
-            if places is None:
-                return part.room
-            frames = _fetch(fd, places, part)
-            if frames is not None:
-                found += frames[0]
-                return frames[1]
+        """A sidecar that is stale is noticed at the first frame that is elsewhere.
+
+        One that an erasure has removed or another process has replaced is loaded again; one that
+        does not hold then is made anew from the segment.
+        """
+        for learn in (False, False, True):
+            with contextlib.suppress(StaleRuns):
+                places = self._places(fd, part.first, run, learn=learn)
+                if places is None:
+                    return part.room
+                frames = _fetch(fd, places, part)
+                if frames is not None:
+                    found += frames[0]
+                    return frames[1]
             with self._lock:
                 self._drop(part.first)
-            runs_path(self.folder, part.first).unlink(missing_ok=True)
         raise StoreBroken(
-            f"the places of runs in segment {part.first} do not hold, twice",
+            f"the places of runs in segment {part.first} do not hold",
             "run `tracklog verify` on this home",
         )
 
-    def _places(self, fd: int, first: int, run: Run) -> Places | None:
+    def _places(self, fd: int, first: int, run: Run, *, learn: bool) -> Places | None:
+        """Where a run's records are, as saved, or as the segment itself says."""
         with self._lock:
-            known = self._directory(fd, first)
+            known = self._learnt(fd, first) if learn else self._directory(fd, first)
             if isinstance(known, SavedRuns):
                 return known.places(run)
             places = known.places.get(run)
@@ -262,23 +270,32 @@ class Reader:
         if first in self._saved:
             self._saved.move_to_end(first)
             return self._saved[first]
+        self._look()
+        sealed = bool(self._firsts) and first < self._firsts[-1]
+        if sealed and (saved := self._load(fd, first)) is not None:
+            return saved
+        runs = self._learnt(fd, first)
+        return (sealed and self._load(fd, first)) or runs
+
+    def _load(self, fd: int, first: int) -> SavedRuns | None:
+        """What is saved beside a sealed segment, if it fits."""
+        path, size = runs_path(self.folder, first), os.fstat(fd).st_size
+        saved = load_runs(path, first, size, self._seal(first))
+        return saved and self._keep(saved)
+
+    def _learnt(self, fd: int, first: int) -> Runs:
+        """What a segment itself says; of a sealed one it is saved."""
         last, size = self._look(), os.fstat(fd).st_size
         at = bisect_right(self._firsts, first)
-        sealed = at < len(self._firsts)
-        path = runs_path(self.folder, first)
-        chain = self._seal(first) if sealed else ""
-        saved = load_runs(path, first, size, chain) if sealed else None
-        if saved is not None:
-            return self._keep(saved)
         runs = self._open if self._open and self._open.first == first else Runs(first)
-        runs.learn(fd, size, self._firsts[at] - 1 if sealed else last)
-        if not sealed:
+        if at == len(self._firsts):
+            runs.learn(fd, size, last)
             self._open = runs
             return runs
+        runs.learn(fd, size, self._firsts[at] - 1)
         runs.size = size
-        runs.save(path, chain)
-        saved = load_runs(path, first, size, chain)
-        return runs if saved is None else self._keep(saved)
+        runs.save(runs_path(self.folder, first), self._seal(first))
+        return runs
 
     def _seal(self, first: int) -> str:
         """The chain at the end of a sealed segment; empty when it cannot be read."""

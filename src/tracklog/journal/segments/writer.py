@@ -256,7 +256,8 @@ class Writer:
             # again before anything else is.
             self._doubtful = True
             raise
-        self._synced = end
+        if not self._doubtful:
+            self._synced = end
 
     def _rewrite(self) -> None:
         """Writes what a failed sync left in doubt once more, so that the next sync counts.
@@ -535,6 +536,8 @@ class Writer:
             raise
         self._chain_end += len(made)
         self.through, self.chain = through, chained
+        # Whoever wrote them may have died of a failed sync, which this process was not told of.
+        self._synced, self._doubtful = start, True
         self._find("chained-late", f"records {begun} to {through} had no chain line, and got one")
 
     def _cut_chain(self, rest: bytes, through: int) -> None:

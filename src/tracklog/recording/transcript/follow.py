@@ -10,13 +10,15 @@ from tracklog.model.lines import BOM, Line
 from tracklog.recording.transcript.reader import Flaw, Reading, read_line
 
 POLL = 0.1
+LAST = 1 << 12
+"""Bytes before its offset by which a file is known again."""
 
 
 class Follow:
     """The events of a growing file: iterate it, or `async for` over it, until `stop` says so.
 
-    A last line without its end is pending, not a problem. A file that shrank or was replaced is
-    told as `rotated`; what was told of its run before is not told again.
+    A last line without its end is pending, not a problem. A file that shrank, or in
+    which other bytes stand before the offset, is told as `rotated`; what was told of its run before is not told again.
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class Follow:
         self._held: list[bytes] = []
         self._poll, self._stop, self._strict = poll, stop, strict
         self._inode: int | None = None
+        self._last = b""
         self._number, self._offset = 1, 0
         self._cursor: tuple[object, int] | None = None
         self._catching_up = False
@@ -66,16 +69,17 @@ class Follow:
         with file:
             status = os.fstat(file.fileno())
             end = self._offset + sum(map(len, self._held))
-            if self._inode not in (None, status.st_ino) or status.st_size < end:
+            file.seek(end - len(self._last))
+            if self._inode not in (None, status.st_ino) or file.read(len(self._last)) != self._last:
                 yield self._rotated(status.st_size)
-                end = 0
             self._inode = status.st_ino
-            file.seek(end)
+            file.seek(self._offset + sum(map(len, self._held)))
             while chunk := file.read(1 << 18):
+                self._last = (self._last + chunk)[-LAST:]
                 yield from self._cut(chunk)
 
     def _rotated(self, size: int) -> Flaw:
-        self._held, self._number, self._offset = [], 1, 0
+        self._held, self._number, self._offset, self._last = [], 1, 0, b""
         self._catching_up = self._cursor is not None
         return Flaw("rotated", 1, 0, f"the file was cut or replaced, it has {size} bytes", "info")
 
