@@ -87,7 +87,7 @@ def test_keys_of_format_1_are_compared_with_what_is_there_and_the_rest_is_let_in
 
 def test_many_that_open_it_at_once_upgrade_it_once(home):
     code = (
-        "import sys; from tracklog.home import Home\n"
+        "import sys; from tracklog.home.home import Home\n"
         "with Home(sys.argv[1]) as home: print(home.journal.last)"
     )
     run = [sys.executable, "-c", code, str(home)]
