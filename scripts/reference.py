@@ -11,13 +11,13 @@ from tracklog.cli import tracklog
 from tracklog.cli._groups import grouped
 from tracklog.collector.openapi import ABOUT_HEADER, HEADER, VERSION
 from tracklog.collector.routes import ROUTES
-from tracklog.collector.routing import Param
 from tracklog.dialects import Dialect
 from tracklog.dialects.schemas import schema_of
 from tracklog.formats import registry as formats
 from tracklog.home import registry
 from tracklog.journal import merkle
 from tracklog.model import errors
+from tracklog.web.routing import Param
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reference"

@@ -247,5 +247,13 @@ def test_the_changelog_names_the_agent_events():
         assert f"`{name}`" in changes
 
 
+def test_the_readme_says_what_it_is_for_and_how_to_install_it_before_it_names_a_dialect():
+    readme = (ROOT / "README.md").read_text()
+    names = [name for name in registry.dialect_names() if name != "tracklog"]
+    first = min(readme.index(f"`{name}`") for name in names)
+    assert readme.index("**For whom.**") < readme.index("## Install") < first
+    assert readme.index("$ make setup") < first
+
+
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 160

@@ -16,9 +16,9 @@ import pytest
 from support.collecting import ENVIRONMENT, NDJSON, Collector, asks, collector, start, tool
 from support.forking import tracklog
 from support.waiting import eventually
-from tracklog.collector.limits import Limits
 from tracklog.collector.server import within
 from tracklog.home.home import Home
+from tracklog.web.limits import Limits
 
 TOKEN = "a-long-random-word-0123456789"
 

@@ -14,9 +14,9 @@ import pytest
 from support.collecting import Collector, Events, collector, start, tool
 from support.soaking import SOAK
 from support.waiting import eventually
-from tracklog.collector.limits import Limits
 from tracklog.collector.stream import Hub, Wanted, Watcher
 from tracklog.home.home import Home
+from tracklog.web.limits import Limits
 
 
 @pytest.fixture(scope="module")

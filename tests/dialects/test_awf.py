@@ -207,6 +207,42 @@ def test_a_line_in_the_words_of_the_guide_is_accepted_with_a_finding(body):
         assert event.body["payload"]["name"] == "build"
 
 
+RESULT = {key: value for key, value in BLOCKS["tool_result"].items() if key != "tool_id"}
+
+
+@pytest.mark.parametrize("envelope", [{}, {"iteration": 0}], ids=["brief", "whole"])
+@pytest.mark.parametrize(
+    ("kind", "said", "filled"),
+    [
+        ("tool.call", {"name": "read", "call_id": "c", "input": {"a": 1}}, "output"),
+        ("tool.result", {"name": "read", "call_id": "c", "output": "x"}, "input"),
+    ],
+)
+def test_a_tool_payload_without_blocks_need_not_say_what_only_its_other_end_knows(
+    envelope, kind, said, filled
+):
+    event = heard(
+        {**GUIDE, **envelope, "type": kind, "path": "d", "payload": {"fidelity": "router", **said}}
+    )
+    assert "no-blocks" in {finding.name for finding in event.odd}
+    assert event.body["payload"][filled] is None
+    (fact,) = dialect.facts(event)
+    assert (fact.tool, fact.call_id) == ("read", "c")
+
+
+@pytest.mark.parametrize(
+    "payload", [{"tool_content": "x"}, {"output": "x"}, {"blocks": [RESULT]}], ids=repr
+)
+def test_a_brief_result_without_an_id_is_read_and_a_call_without_one_is_not(payload):
+    body = {**GUIDE, "type": "tool.result", "path": "d"}
+    event = heard({**body, "payload": {"fidelity": "router", **payload}})
+    assert "brief-payload" in {finding.name for finding in event.odd}
+    (fact,) = dialect.facts(event)
+    assert fact.synthetic_id is True
+    call = {"fidelity": "router", "tool_name": "read", "tool_input": {}}
+    assert "/payload/call_id" in pointers({**body, "type": "tool.call", "payload": call})
+
+
 def test_a_line_with_iteration_must_have_what_the_field_reference_has():
     assert pointers(body_of("step.started", payload={"kind": "agent"})) == ["/payload/name"]
     assert pointers(body_of("message.assistant", payload={"blocks": []})) == ["/payload/role"]

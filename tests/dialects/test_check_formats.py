@@ -136,6 +136,8 @@ def graph(**depends):
         (graph(a=[], b=["c"], c=["b"]), "cycle"),
         (graph(a=["b"], b=["a"]), "no-root"),
         ({**graph(), "nodes": [NODE, NODE]}, "node-id-reused"),
+        ({**graph(), "nodes": [{**NODE, "depends_on": ["x"]}, NODE]}, "unknown-dependency"),
+        ({**graph(), "nodes": [{**NODE, "depends_on": ["a"]}, NODE]}, "cycle"),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )

@@ -1392,7 +1392,7 @@ def test_the_how_to_adds_a_fold(tmp_path):
     done = python(
         package(tmp_path, POLITE),
         "from tracklog.home import registry\n"
-        "from tracklog.fact import Said\n"
+        "from tracklog.model.fact import Said\n"
         "from tracklog.folds import Told\n"
         "fold = registry.fold('polite')\n"
         "assert fold in registry.folds()\n"

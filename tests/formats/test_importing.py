@@ -15,6 +15,7 @@ import zstandard
 from support.forking import script
 from support.sessions import AT, SESSION, claude
 from tracklog.answers import answers
+from tracklog.answers.doctor import doctor
 from tracklog.formats import registry
 from tracklog.formats.importers import Reading, cloudevents, copilot, gemini, opened
 from tracklog.formats.importers.agui import reader as agui
@@ -240,6 +241,22 @@ def test_an_import_that_is_interrupted_prints_what_it_did_until_then(tmp_path, f
         assert out.startswith(b"2 files read (")
         accepted = int(re.search(rb"([0-9,]+) accepted", out)[1].replace(b",", b""))
         assert 0 < accepted <= kept
+
+
+def test_what_an_import_remembers_is_for_the_owner_alone(tmp_path):
+    path = tmp_path / f"{SESSION}.jsonl"
+    path.write_bytes(b"".join(orjson.dumps(each) + b"\n" for each in islice(claude(), 3)))
+    before = os.umask(0)
+    try:
+        with Home(tmp_path / "home", durability="os") as home:
+            Importing(home).bring([path])
+    finally:
+        os.umask(before)
+    assert list((tmp_path / "home" / "sources").glob("*.json"))
+    (seen,) = [
+        each for each in doctor(tmp_path / "home", time.time()) if each.name == "permissions"
+    ]
+    assert seen.state == "ok", seen
 
 
 def zst(content):

@@ -39,7 +39,6 @@ from support.collecting import Collector, collector
 from support.failing import FailingDisk
 from support.telemetry import TRACE, Door, chat, logs, message, pairs, span, traces, value
 from tracklog.answers import answers
-from tracklog.collector.trouble import Trouble
 from tracklog.dialects import tracklog as native
 from tracklog.formats.importers import Teller, run_id
 from tracklog.formats.importers._reading import Reading
@@ -49,6 +48,7 @@ from tracklog.formats.importers.otlp.shape import SHAPES
 from tracklog.formats.importers.otlp.view import spelled
 from tracklog.journal.blobs import Blobs
 from tracklog.testing import ImporterSuite
+from tracklog.web.trouble import Trouble
 
 SAMPLES = sorted((Path(__file__).parents[1] / "samples/otlp").glob("*.json"))
 PROTOBUF = {"Content-Type": "application/x-protobuf"}

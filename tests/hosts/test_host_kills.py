@@ -14,9 +14,9 @@ from test_host_fishbowl import Prompt, Reply, a_judge, conduct, kept, player, sc
 
 from support.forking import in_a_process
 from support.transcribing import bodies, run_id
+from tracklog.cli._hosts.workflow import command
 from tracklog.home.home import Home
 from tracklog.hosts.workflow import processes
-from tracklog.hosts.workflow.command import command
 from tracklog.journal.disk import Disk
 from tracklog.journal.verify import verify
 from tracklog.recording.recorder.writer import Writer

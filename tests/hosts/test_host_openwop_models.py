@@ -10,7 +10,7 @@ import pytest
 from support.hosting import TOKEN, Client, Host, Process, flow, pairs, put
 from support.serving import CUT, HANG, STALL, calls, serving
 from support.waiting import eventually
-from tracklog.hosts.openwop.command import settings_of
+from tracklog.hosts.openwop.mounted import settings_of
 from tracklog.hosts.openwop.settings import ModelServer, Tool
 from tracklog.model.errors import TracklogError
 

@@ -22,9 +22,10 @@ from tracklog.journal.frame import Mark
 from tracklog.journal.journal import Entry, Journal
 from tracklog.journal.offsets import Marks, pack, unpack
 from tracklog.journal.refused import Refused, line_of
+from tracklog.journal.segments import segment_path
 from tracklog.journal.stores.file import FileStore
 from tracklog.journal.stores.memory import MemoryStore
-from tracklog.model.errors import JournalFull, KeyReused, Overtaken
+from tracklog.model.errors import JournalFull, KeyReused, Overtaken, StoreBroken
 
 requirement = pytest.mark.requirement
 
@@ -379,6 +380,19 @@ def test_a_key_is_not_remembered_past_pruning(tmp_path):
         again = home.intake.admit([KAHN], "kahn-agent", batch="k")
         assert not again.replayed
         assert again[0].seq > 1
+
+
+@pytest.mark.parametrize("verdicts", [b'"a3"', b'"a1"', b'"x2"', b'"a9"'])
+def test_a_damaged_mark_is_reported_and_nothing_is_kept_again(tmp_path, verdicts):
+    with Home(tmp_path) as home:
+        home.intake.admit([KAHN, KAHN], "kahn-agent", batch="k")
+    (tmp_path / "marks.json").unlink()
+    path = segment_path(tmp_path / "journal", 1)
+    path.write_bytes(path.read_bytes().replace(b'"a2"', verdicts))
+    with Home(tmp_path) as home:
+        with pytest.raises(StoreBroken, match=r"record 1, .* is damaged"):
+            home.intake.admit([KAHN, KAHN], "kahn-agent", batch="k")
+        assert home.journal.last == 2
 
 
 def test_a_mark_stays_with_its_records(tmp_path):

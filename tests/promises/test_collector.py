@@ -438,6 +438,37 @@ def test_where_files_cannot_grow_they_are_read_from_all_the_same(tmp_path):
         _check_full(server, lambda: limit(1), lambda: limit(resource.RLIM_INFINITY))
 
 
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs a limit that can be changed")
+@pytest.mark.promise("An answer that cannot wait for the index")
+def test_where_there_is_no_room_for_a_first_index_that_is_the_answer(tmp_path):
+    """And not an empty list, which would say that nothing was recorded."""
+    with Serving(tmp_path / "home") as server:
+        assert server.post([start("a")]).status_code == 200
+        for size, status in ((1, 503), (resource.RLIM_INFINITY, 200)):
+            limits = (size, resource.RLIM_INFINITY)
+            resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, limits)
+            answer = server.get("/api/runs")
+            assert answer.status_code == status
+        assert [row["run"] for row in answer.json()] == ["a"]
+
+
+@pytest.mark.promise("An answer that cannot wait for the index")
+@pytest.mark.promise("An answer of 200 to a `POST` means")
+def test_while_another_process_indexes_an_answer_says_how_far_it_goes(tmp_path):
+    with Serving(tmp_path / "home") as server:
+        assert server.post([start("a")]).status_code == 200
+        assert "tracklog-as-of" not in server.get("/api/runs").headers
+        assert server.post([start("b"), tool("b")]).status_code == 200
+        with (tmp_path / "home" / "index.db.lock").open("rb+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            answer = server.get("/api/runs")
+            assert answer.headers["tracklog-as-of"] == "1"
+            assert [row["run"] for row in answer.json()] == ["a"]
+        answer = server.get("/api/runs")
+        assert "tracklog-as-of" not in answer.headers
+        assert {row["run"] for row in answer.json()} == {"a", "b"}
+
+
 # Who may ask
 
 

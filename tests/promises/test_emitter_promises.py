@@ -118,7 +118,7 @@ while not slow._shared.sink._closed:
     time.sleep(0.001)
 time.sleep(0.1)
 emit(quick, 2)
-print("emitted while it waits" if closing.is_alive() else "waited")
+print("emitted while it waits" if closing.is_alive() else "waited", flush=True)
 os._exit(0)
 """
         out, _ = ended(program(code, hanging.url, tmp_path, deadline=60.0))

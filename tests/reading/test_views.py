@@ -8,6 +8,7 @@ import tempfile
 from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
+from itertools import permutations
 from pathlib import Path
 
 import orjson
@@ -497,6 +498,45 @@ def test_a_file_without_a_recent_clock_does_not_look_alive(tmp_path):
     assert "working" not in tracklog(home, "top", "--once")
 
 
+def span(id, name, begin, end, **attributes):
+    """A span below one root; its attributes are texts."""
+    told = {f"gen_ai.{key.replace('__', '.')}": value for key, value in attributes.items()}
+    return {
+        "traceId": "5b8efff798038103d269b633813fc6aa",
+        "spanId": id * 16,
+        "parentSpanId": "f" * 16,
+        "name": name,
+        "startTimeUnixNano": str(1_700_000_000_000_000_000 + begin * 10**9),
+        "endTimeUnixNano": str(1_700_000_000_000_000_000 + end * 10**9),
+        "attributes": [{"key": k, "value": {"stringValue": v}} for k, v in told.items()],
+    }
+
+
+def message(role, text):
+    return orjson.dumps([{"role": role, "parts": [{"type": "text", "content": text}]}]).decode()
+
+
+CHAT = {"operation__name": "chat", "request__model": "gpt-5"}
+TOOL = {"operation__name": "execute_tool", "tool__name": "read", "tool__call__id": "c1"}
+SPANS = [
+    span("a", "chat", 1, 2, **CHAT, input__messages=message("user", "What is it?")),
+    span("b", "execute_tool read", 2, 3, **TOOL, tool__call__result="x"),
+    span("c", "chat", 3, 4, **CHAT, output__messages=message("assistant", "It is x.")),
+]
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))), ids=repr)
+def test_a_trace_whose_last_turn_was_answered_is_done_in_whatever_order_it_is_told(tmp_path, order):
+    spans = [SPANS[n] for n in order]
+    told = {"resourceSpans": [{"resource": {}, "scopeSpans": [{"spans": spans}]}]}
+    (tmp_path / "trace.json").write_bytes(orjson.dumps(told))
+    with Home(tmp_path / "home", durability="os") as home:
+        Importing(home).bring([tmp_path / "trace.json"])
+        assert disagreements(home) == []
+        [run] = home.runs()
+        assert runs(Looked(home), ":".join(run))["status"] == "done"
+
+
 def test_a_file_without_a_clock_that_is_followed_is_alive_while_it_is_written(tmp_path):
     path = tmp_path / "exec.jsonl"
     sample = (SAMPLES / "importers/codex/exec_json_stream.jsonl").read_bytes()
@@ -583,6 +623,28 @@ def test_a_story_ends_behind_what_happened_before_the_end(tmp_path):
     assert told.index("shell returned") < told.index("run ended")
 
 
+def test_a_story_begins_before_what_happened_after_the_beginning(tmp_path):
+    """A trace tells of its root last, because that ends last."""
+    with Home(tmp_path, durability="os") as home:
+        lines = [line("r", 1, said("user", "Fix it"), clock=2)]
+        lines += [line("r", 2, Called(tool="shell", call_id="a"), clock=3)]
+        lines += [line("r", 3, Returned(call_id="a", tool="shell", ok=True), clock=4)]
+        lines += [line("r", 4, Began(what="run"), clock=1)]
+        lines += [line("r", 5, Ended(what="run", passed=True), clock=9)]
+        home.intake.admit(lines, "tracklog")
+    told = tracklog(tmp_path, "story", "r")
+    parts = ("run began", "Fix it", "→ shell", "shell returned", "run ended")
+    assert sorted(parts, key=told.index) == list(parts)
+    lines = [
+        line("r", 6, Began(what="run"), clock=10),
+        line("r", 7, said("user", "More"), clock=11),
+    ]
+    with Home(tmp_path, durability="os") as home:
+        home.intake.admit(lines, "tracklog")
+    told = tracklog(tmp_path, "story", "r")
+    assert told.rindex("run began") > told.index("run ended")
+
+
 # Findings, titles, tools
 
 
@@ -599,6 +661,25 @@ def test_a_torn_tail_is_found_until_the_rest_of_the_line_has_arrived(tmp_path, c
         path.write_bytes(until + lines[n])
         tracklog(home, "import", path)
         assert "torn-tail" not in tracklog(home, "findings", "--json")
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [path for path in FILES if path.suffix == ".jsonl" and path.read_bytes().endswith(b"}\n")],
+    ids=lambda path: f"{path.parent.name}/{path.stem[:30]}",
+)
+def test_no_torn_tail_is_left_whatever_its_source_is_a_file_of(tmp_path, sample):
+    """The parts of a streamed answer are told where the stream begins."""
+    whole = sample.read_bytes()
+    last = whole.splitlines(keepends=True)[-1]
+    path = tmp_path / sample.name
+    with Home(tmp_path / "home", durability="os") as home:
+        for data, torn in ((whole[: -len(last) // 2], True), (whole, False)):
+            path.write_bytes(data)
+            Importing(home).bring([path])
+            look = Looked(home)
+            names = {each["name"] for each in answers.findings(look.index, look.now)}
+            assert ("torn-tail" in names) is torn
 
 
 def test_a_torn_record_that_says_nothing_when_it_is_whole_is_found_no_more(tmp_path):
@@ -660,3 +741,52 @@ def test_a_result_without_a_call_id_is_no_tool_without_a_name(tmp_path):
     assert listed(tracklog(home, "tools", "--json")) == []
     [row] = listed(tracklog(home, "runs", "--json"))
     assert row["tool_calls"] == 0
+
+
+AGUI_RESULT = {"type": "TOOL_CALL_RESULT", "messageId": "m", "content": "done", "role": "tool"}
+AGUI_TOLD = {"id": "m", "role": "tool", "content": "done"}
+
+
+@pytest.mark.parametrize(
+    "event", [AGUI_RESULT, {"type": "MESSAGES_SNAPSHOT", "messages": [AGUI_TOLD]}]
+)
+def test_a_result_of_ag_ui_without_a_call_id_is_no_call(tmp_path, event):
+    path, home = tmp_path / "run.jsonl", tmp_path / "home"
+    ends = [
+        {"type": name, "threadId": "t", "runId": "r"} for name in ("RUN_STARTED", "RUN_FINISHED")
+    ]
+    path.write_bytes(b"".join(orjson.dumps(each) + b"\n" for each in (ends[0], event, ends[1])))
+    tracklog(home, "import", path)
+    assert listed(tracklog(home, "tools", "--json")) == []
+    [row] = listed(tracklog(home, "runs", "--json"))
+    assert row["tool_calls"] == 0
+
+
+def test_a_result_whose_call_was_not_heard_is_of_an_unknown_tool(tmp_path):
+    with Home(tmp_path, durability="os") as home:
+        alone = Returned(call_id="c", ok=False, error="exit code 1")
+        home.intake.admit([line("r", 1, alone, mapping="1", clock=1)], "tracklog")
+        assert disagreements(home) == []
+    [_, row] = tracklog(tmp_path, "tools").splitlines()
+    assert row.split()[:3] == ["(unknown)", "1", "1"]
+
+
+@pytest.mark.parametrize("lost", ["erased", "too big"])
+def test_an_export_of_events_that_lacks_a_line_is_read_back_as_one_run(tmp_path, lost):
+    whole = {"type": "text", "text": "x" * (70_000 if lost == "too big" else 1)}
+    with Home(tmp_path / "one", durability="os") as home:
+        lines = [line("r", 1, Began(what="run"), family="awf")]
+        lines += [line("r", 2, Said(role="user", blocks=(whole,)), family="awf")]
+        home.intake.admit([*lines, line("r", 3, Ended(what="run"), family="awf")], "tracklog")
+        if lost == "erased":
+            home.erase("awf:r", 2, reason="a secret", by="me")
+        path = tmp_path / "r.cloudevents.json"
+        path.write_bytes(
+            b"".join(export(flight_of(Looked(home).home, ("awf", "r")), "cloudevents"))
+        )
+    with Home(tmp_path / "two", durability="os") as home:
+        summary = Importing(home).bring([path])
+        assert list(home.runs()) == [("awf", "r")]
+        [(why, count)] = summary.by_importer["cloudevents"].ignored.items()
+        assert lost in why
+        assert count == 1

@@ -18,9 +18,9 @@ import orjson
 
 from support.forking import Tracklog
 from tracklog.collector import app, server
-from tracklog.collector.limits import Limits
 from tracklog.collector.pages import Console
 from tracklog.home.home import Home
+from tracklog.web.limits import Limits
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("TRACKLOG")}

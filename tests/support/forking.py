@@ -33,7 +33,8 @@ def _process(target, *arguments):
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(WITH + [name for name in TARGETS if name in sys.modules])
     # The server is not told our path, and what it cannot import it leaves to every fork.
-    path = {"PYTHONPATH": os.pathsep.join(each for each in sys.path if each.startswith(TESTS))}
+    ours = [each for each in sys.path if each.startswith(TESTS)]
+    path = {"PYTHONPATH": os.pathsep.join([*ours, *filter(None, [os.environ.get("PYTHONPATH")])])}
     with _STARTING, mock.patch.dict(os.environ, path):
         forkserver.ensure_running()
     process = context.Process(target=target, args=arguments)

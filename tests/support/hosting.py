@@ -21,15 +21,15 @@ from support.forking import Tracklog
 from support.waiting import eventually
 from tracklog.collector import server
 from tracklog.collector.app import Collector
-from tracklog.collector.guard import Guard
-from tracklog.collector.limits import Limits
 from tracklog.collector.protocol import connections_with
 from tracklog.dialects.checking import check
 from tracklog.home import registry
 from tracklog.home.home import Home
-from tracklog.hosts.openwop.command import app_of
+from tracklog.hosts.openwop.mounted import app_of
 from tracklog.hosts.openwop.settings import Settings
 from tracklog.model.lines import Line
+from tracklog.web.guard import Guard
+from tracklog.web.limits import Limits
 
 TOKEN = "a-long-word-that-nobody-guesses"
 SCHEMAS = {

@@ -77,9 +77,9 @@ def runs(
     at, only those of a status, or with an agent, if asked. With a limit, the runs looked at are
     those that were recorded last; `by_time` looks at all, for those whose events are the latest.
     """
-    kept: Iterable[tuple[str, Any]]
+    kept: list[tuple[str, Any]]
     if limit is None:
-        kept = index.states("runs")
+        kept = list(index.states("runs"))
     elif by_time:
         order = runs_fold.last_active
         kept = nlargest(limit, index.states("runs"), key=lambda each: order(each[1]))
@@ -90,7 +90,7 @@ def runs(
         for row in runs_fold.answer((state for _, state in kept), now, lost_after)
         if (not status or row["status"] in status) and (not agent or agent in row["agents"])
     ]
-    count_once(index, rows, prices)
+    count_once(index, rows, prices, {key for key, state in kept if runs_fold.has_spent(state)})
     keys = [f"{row['family']}:{row['run']}" for row in rows]
     same = untold(index, None if limit is None else keys)
     for key, row in zip(keys, rows, strict=True):

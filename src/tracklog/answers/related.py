@@ -67,15 +67,20 @@ PAID = {"computed_usd": None, "lower_bound": False, "upper_bound": False}
 
 
 def count_once(
-    index: Indexer, rows: Iterable[dict[str, Any]], prices: Prices | None = None
+    index: Indexer,
+    rows: Iterable[dict[str, Any]],
+    prices: Prices | None = None,
+    spenders: Collection[str] | None = None,
 ) -> None:
     """Puts into the rows of runs what each spent itself: not what another one told before.
 
-    With prices, what each cost by the list is told where no cost was reported.
+    With prices, what each cost by the list is told where no cost was reported. `spenders` are the
+    runs that recorded a spend, where the caller knows them: of the others nothing is read.
     """
     every = list(rows)
     runs = {_key(row) for row in every}  # one without an amount too: another run may know it
-    put_spent(every, spends(index, runs), runs, prices)
+    told = spends(index, runs if spenders is None else runs.intersection(spenders))
+    put_spent(every, told, runs, prices)
 
 
 def put_spent(

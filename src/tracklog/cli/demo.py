@@ -75,9 +75,10 @@ def _show(home: Path, host: str, port: int) -> None:
 
     from tracklog import demo
     from tracklog.cli import serve
-    from tracklog.collector import guard, server
+    from tracklog.collector import server
     from tracklog.collector.app import Collector
     from tracklog.home.home import Home
+    from tracklog.web import guard
 
     token = serve.token_for(host)
     stop = threading.Event()

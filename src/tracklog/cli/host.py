@@ -1,6 +1,20 @@
 """`tracklog host`: run agents, and have all that they do on record."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 import click
+
+if TYPE_CHECKING:
+    from tracklog.hosts import Host
+
+
+def _command_of(host: "Host") -> click.Command:
+    """An outside package's own command, or ours from the folder `hosts`."""
+    if host.command is not None:
+        return host.command()
+    command: click.Command = import_module(f"tracklog.cli._hosts.{host.name}").command
+    return command
 
 
 class Hosts(click.Group):
@@ -16,7 +30,7 @@ class Hosts(click.Group):
 
         if cmd_name not in self.list_commands(ctx):
             return None
-        command = host(cmd_name).command()
+        command = _command_of(host(cmd_name))
         command.name = cmd_name
         return command
 

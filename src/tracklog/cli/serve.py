@@ -85,10 +85,11 @@ def command(
     hosts: tuple[str, ...],
 ) -> None:
     """Listen for lines, keep them, show them live and answer questions, until Ctrl-C."""
-    from tracklog.collector import guard, logs, server
+    from tracklog.collector import server
     from tracklog.collector.app import Collector
-    from tracklog.collector.limits import Limits
     from tracklog.home.home import Home
+    from tracklog.web import guard, logs
+    from tracklog.web.limits import Limits
 
     for name in allow_host:
         if "/" in name:
@@ -121,7 +122,7 @@ def command(
 
 def token_for(host: str) -> str | None:
     """The token to ask for; whoever can be reached from elsewhere must have one."""
-    from tracklog.collector import guard
+    from tracklog.web import guard
 
     token = token_of()
     if token is None and not guard.is_loopback(host):
@@ -134,7 +135,7 @@ def token_for(host: str) -> str | None:
 
 def long_enough(token: str | None, host: str) -> str | None:
     """The token; refused where other machines can guess at it and it is short."""
-    from tracklog.collector import guard
+    from tracklog.web import guard
 
     if token is not None and len(token) < guard.SHORTEST and not guard.is_loopback(host):
         raise TracklogError(
@@ -187,7 +188,7 @@ _A_TOKEN = "TRACKLOG_TOKEN to a long random word, as `openssl rand -hex 32` make
 
 
 def _token_in(path: Path) -> str:
-    from tracklog.collector import logs
+    from tracklog.web import logs
 
     try:
         token = path.read_text(errors="replace")

@@ -48,12 +48,30 @@ def command(run: str, home: Path, after: int, whole: bool, as_json: bool) -> Non
             if as_json:
                 records += page["records"]
             else:
-                for record in page["records"]:
+                for record in _beginning_first(page["records"]):
                     teller.tell(record)
         if not as_json:
             teller.done()
     if as_json:
         terminal.put_json(page | {"records": records})
+
+
+def _beginning_first(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records of a page; that the run began stands before what happened later.
+
+    The root of a trace is told last, because it ends last.
+    """
+    from tracklog.folds import moment  # slow to import
+
+    for place, record in enumerate(records):
+        if any(fact["fact"] == "Began" and fact["what"] == "run" for fact in record["facts"]):
+            began = moment(record.get("at"))
+            if began is None:
+                break
+            times = (moment(each.get("at")) for each in records[:place])
+            later = next((n for n, at in enumerate(times) if at is not None and at > began), place)
+            return [*records[:later], record, *records[later:place], *records[place + 1 :]]
+    return records
 
 
 class _Teller:

@@ -8,6 +8,8 @@ from tracklog.cli import _home, _table
 from tracklog.cli import _terminal as terminal
 
 WINDOWS = {"24h": 24 * 3600, "7d": 7 * 24 * 3600, "all": None}
+UNKNOWN = "(unknown)"
+"""In the place of a tool's name where a result was heard, and nothing of its call."""
 
 
 @click.command(
@@ -36,7 +38,7 @@ def command(home: Path, window: str, as_json: bool) -> None:
     _table.put(
         rows,
         [
-            _table.Column("tool", lambda row: row["tool"], cut=24),
+            _table.Column("tool", lambda row: row["tool"] or UNKNOWN, cut=24),
             _table.Column("calls", lambda row: row["calls"], right=True),
             _table.Column("failed", lambda row: row["failures"], right=True),
             _table.Column("rate", lambda row: _rate(row["failure_rate"]), rank=4, right=True),

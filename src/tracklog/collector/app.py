@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from tracklog.collector import logs, otlp
-from tracklog.collector.bodies import Held
+from tracklog.collector import otlp
 from tracklog.collector.desk import AS_OF, Desk
-from tracklog.collector.guard import Guard
-from tracklog.collector.limits import Limits
 from tracklog.collector.metrics import Counts
 from tracklog.collector.pages import SAFE, Console
 from tracklog.collector.routes import ROUTES
-from tracklog.collector.routing import Call, Route, Router
 from tracklog.collector.stream import Hub
-from tracklog.collector.trouble import ClientGone, Trouble, shortage_of, trouble_of
 from tracklog.demo import is_demo
 from tracklog.hosts import Answering
 from tracklog.model.errors import TracklogError
+from tracklog.web import logs
+from tracklog.web.bodies import Held
+from tracklog.web.guard import Guard
+from tracklog.web.limits import Limits
+from tracklog.web.routing import Call, Route, Router
+from tracklog.web.trouble import ClientGone, Trouble, shortage_of, trouble_of
 
 if TYPE_CHECKING:
     from tracklog.home.home import Home

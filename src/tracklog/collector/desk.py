@@ -7,7 +7,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar
 
 from tracklog.answers.board import Board
-from tracklog.model.errors import TracklogError
+from tracklog.index.indexer import BEHIND
+from tracklog.model.errors import IndexUnusable, TracklogError
 
 if TYPE_CHECKING:
     from tracklog.home.home import Home
@@ -34,7 +35,7 @@ class Desk:
         """What a function says that reads the index, once that is up to date.
 
         Where it cannot be brought up to date, as on a full disk, the answer is what is known, and
-        `AS_OF` says how far that goes. An index that holds nothing yet answers nothing.
+        `AS_OF` says how far that goes: to record 0 while it is built for the first time.
         """
         catching_up = self._caught_up()
         await asyncio.wait({catching_up}, timeout=PATIENCE)
@@ -43,7 +44,7 @@ class Desk:
             known = await self.run(self._known)
             if known is None and failure is not None:
                 raise failure
-            AS_OF.set(known)
+            AS_OF.set(known or 0)
         return await self.run(question)
 
     def _known(self) -> int | None:
@@ -86,4 +87,7 @@ class Desk:
         return None
 
     def _index(self) -> None:
-        self.home.index.catch_up()  # opened here, by the first who asks
+        index = self.home.index  # opened here, by the first who asks
+        for found in index.catch_up():
+            if found.name == BEHIND:
+                raise IndexUnusable(found.message, "ask again in a moment")

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from starlette.responses import Response, StreamingResponse
 
-from tracklog.collector import bodies
 from tracklog.collector.ingest import check_lines, cut, numbered
-from tracklog.collector.trouble import Trouble, json_response
 from tracklog.dialects.checking import checker, door_for
 from tracklog.formats import registry as formats
 from tracklog.formats.convert import convert as convert_to
@@ -18,13 +16,15 @@ from tracklog.home import registry
 from tracklog.journal import proof as proofs
 from tracklog.journal.frame import Record, Run, stamp
 from tracklog.model.event import Event
+from tracklog.web import bodies
+from tracklog.web.trouble import Trouble, json_response
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
-    from tracklog.collector.routing import Call
     from tracklog.dialects import Dialect
     from tracklog.formats.exporters import Flight
     from tracklog.home.home import Home
+    from tracklog.web.routing import Call
 
 _ALONE = {"Content-Security-Policy": "sandbox; default-src 'none'"}
 """What a run said may hold anything: a browser saves it, and runs nothing of it."""

@@ -11,13 +11,13 @@ import orjson
 from starlette.responses import Response
 
 from tracklog import hosts
-from tracklog.collector import bodies
-from tracklog.collector.trouble import Trouble, json_response
 from tracklog.model.errors import NoSuchRun, NotAppended, TracklogError, UnknownName
+from tracklog.web import bodies
+from tracklog.web.trouble import Trouble, json_response
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
-    from tracklog.collector.routing import Call
+    from tracklog.web.routing import Call
 
 LONGEST = 65_536
 

@@ -8,15 +8,16 @@ import orjson
 from starlette.responses import Response
 
 from tracklog.answers import answers
-from tracklog.collector import bodies, operator
-from tracklog.collector.trouble import Trouble, json_response
+from tracklog.collector import operator
 from tracklog.journal.frame import stamp
 from tracklog.model.errors import NoSuchQuestion
+from tracklog.web import bodies
+from tracklog.web.trouble import Trouble, json_response
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
     from tracklog.collector.operator import Given
-    from tracklog.collector.routing import Call
+    from tracklog.web.routing import Call
 
 _LOOK = 5.0  # seconds after which a waiting question is looked at again, news or not
 

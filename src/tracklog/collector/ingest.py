@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from tracklog.collector import bodies
 from tracklog.collector.metrics import WORD
-from tracklog.collector.trouble import Trouble
 from tracklog.dialects.recognition import Hints
 from tracklog.model.lines import BOM
+from tracklog.web import bodies
+from tracklog.web.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from starlette.types import Send
 
     from tracklog.collector.app import Collector
-    from tracklog.collector.limits import Limits
-    from tracklog.collector.routing import Call
     from tracklog.dialects import Dialect
     from tracklog.intake.intake import Verdict, Verdicts
+    from tracklog.web.limits import Limits
+    from tracklog.web.routing import Call
 
 TYPES = frozenset(
     f"application/{name}".encode()

@@ -8,7 +8,7 @@ from tracklog import __version__
 from tracklog.formats import registry
 
 if TYPE_CHECKING:
-    from tracklog.collector.routing import Param, Route
+    from tracklog.web.routing import Param, Route
 
 HEADER, VERSION = "Tracklog-Protocol", "1"
 ABOUT_HEADER = (

@@ -7,12 +7,12 @@ from starlette.responses import Response
 
 from tracklog import __version__
 from tracklog.collector.metrics import Metric
-from tracklog.collector.trouble import json_response
 from tracklog.demo import is_demo
+from tracklog.web.trouble import json_response
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
-    from tracklog.collector.routing import Call
+    from tracklog.web.routing import Call
 
 
 async def health(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from starlette.responses import Response
 
-from tracklog.collector import bodies
-from tracklog.collector.trouble import Trouble
 from tracklog.dialects import tracklog as native
 from tracklog.dialects.checking import parse
 from tracklog.formats.importers import Teller, hashed
 from tracklog.formats.importers.otlp import MAPPING, WRITER, tell_items, wire
 from tracklog.formats.importers.otlp.memory import Memory
 from tracklog.model.event import Refusal
+from tracklog.web import bodies
+from tracklog.web.trouble import Trouble
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
-    from tracklog.collector.routing import Call
     from tracklog.home.home import Home
     from tracklog.intake.intake import Verdict
+    from tracklog.web.routing import Call
 
 T = TypeVar("T")
 Headers = Mapping[bytes, bytes]

@@ -12,13 +12,13 @@ from urllib.parse import parse_qs
 from starlette.responses import RedirectResponse, Response
 
 import tracklog
-from tracklog.collector import bodies
-from tracklog.collector.guard import COOKIE
-from tracklog.collector.trouble import Trouble
+from tracklog.web import bodies
+from tracklog.web.guard import COOKIE
+from tracklog.web.trouble import Trouble
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
-    from tracklog.collector.routing import Call
+    from tracklog.web.routing import Call
 
 
 def _hash(text: str) -> str:

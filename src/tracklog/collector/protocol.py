@@ -12,9 +12,9 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from tracklog.collector import otlp
-from tracklog.collector.limits import Limits
 from tracklog.collector.metrics import Counts
-from tracklog.collector.trouble import Trouble
+from tracklog.web.limits import Limits
+from tracklog.web.trouble import Trouble
 
 EXTENSION = "tracklog.connection"
 _HEARD_OUT = 8 << 10  # bytes of a header, of a connection that is turned away

@@ -13,15 +13,15 @@ from tracklog.answers.story import story as story_of
 from tracklog.answers.why import why as why_of
 from tracklog.collector.exchange import here
 from tracklog.collector.stream import ALL, wanted
-from tracklog.collector.trouble import Trouble, json_response
 from tracklog.journal import frame
 from tracklog.journal.frame import Record, seq_of, stamp
+from tracklog.web.trouble import Trouble, json_response
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
-    from tracklog.collector.routing import Call
     from tracklog.home.home import Home
     from tracklog.index.indexer import Indexer
+    from tracklog.web.routing import Call
 
 WINDOWS: dict[str, float | None] = {"24h": 86_400, "7d": 604_800, "all": None}
 """How far back, in seconds."""

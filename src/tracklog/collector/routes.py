@@ -18,7 +18,6 @@ from tracklog.collector import (
     questions,
     stream,
 )
-from tracklog.collector.routing import Call, Endpoint, Param, Route, flag, one_of, whole, words
 from tracklog.collector.shapes import (
     ADMITTED,
     ANSWER,
@@ -31,8 +30,9 @@ from tracklog.collector.shapes import (
     VERDICT,
     WORDS,
 )
-from tracklog.collector.trouble import json_response
 from tracklog.folds.runs import LOST_AFTER, STATUSES
+from tracklog.web.routing import Call, Endpoint, Param, Route, flag, one_of, whole, words
+from tracklog.web.trouble import json_response
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector

@@ -20,12 +20,12 @@ from typing import Any
 
 import uvicorn
 
-from tracklog.collector import logs
 from tracklog.collector.app import Collector
-from tracklog.collector.limits import Limits
 from tracklog.collector.openapi import HEADER, VERSION
 from tracklog.collector.protocol import Connection, connections_with
 from tracklog.model.errors import TracklogError
+from tracklog.web import logs
+from tracklog.web.limits import Limits
 
 _BACKLOG = 2048
 _FILES = 128  # of journal, index, blobs and hosts, besides the connections

@@ -17,19 +17,19 @@ from starlette.responses import Response
 
 from tracklog.collector.exchange import here, options_of
 from tracklog.collector.protocol import EXTENSION, Connection
-from tracklog.collector.trouble import Trouble
 from tracklog.dialects.checking import understood
 from tracklog.formats import registry
 from tracklog.formats.live import Live, live_of
 from tracklog.journal import frame
 from tracklog.journal.frame import Record, Run, seq_of
 from tracklog.model.errors import NoSuchRun
+from tracklog.web.trouble import Trouble
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
-    from tracklog.collector.limits import Limits
-    from tracklog.collector.routing import Call
     from tracklog.home.home import Home
+    from tracklog.web.limits import Limits
+    from tracklog.web.routing import Call
 
 _POLL = 0.025  # seconds between two looks at what another process may have written
 _BLOCK = 1000  # records that are written down together

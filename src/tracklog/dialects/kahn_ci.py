@@ -383,7 +383,7 @@ def lint_graph(graph: Body) -> list[Finding]:
     for node in graph["nodes"]:
         if node["id"] in edges:
             found.append(Finding("node-id-reused", f"two nodes are called {node['id']}", "error"))
-        edges[node["id"]] = node["depends_on"]
+        edges[node["id"]] = [*edges.get(node["id"], ()), *node["depends_on"]]
     for name, parents in edges.items():
         found += [
             Finding(
@@ -392,7 +392,7 @@ def lint_graph(graph: Body) -> list[Finding]:
             for parent in parents
             if parent not in edges
         ]
-    if all(edges.values()):
+    if all(node["depends_on"] for node in graph["nodes"]):
         found.append(Finding("no-root", "no node without dependencies", "error"))
     if cycle := _cycle(edges):
         found.append(Finding("cycle", f"a cycle: {' -> '.join(cycle)}", "error"))

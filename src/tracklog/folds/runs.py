@@ -129,7 +129,7 @@ def step(state: State, told: Told, fact: Fact) -> State:
         state.agents.setdefault(agent, "")
         if fact.step is not None:
             _turned(state.turns.setdefault(agent, [None, 0]), text_of(fact.step))
-    if is_read(told, fact):
+    if is_read(told, fact) and _is_latest(state, told):
         _rested(state, fact)
     match fact:
         case Began():
@@ -233,6 +233,12 @@ def _taken_back(state: State, seq: int) -> None:
 def _turned(turn: list[Any], name: str) -> None:
     if turn[0] != name:
         turn[:] = [name, turn[1] + 1]
+
+
+def _is_latest(state: State, told: Told) -> bool:
+    """Whether nothing is known to have happened later: spans of a trace come in any order."""
+    at, last = moment(told.at), moment(state.last_at)
+    return at is None or last is None or at >= last
 
 
 def _rested(state: State, fact: Fact) -> None:
@@ -410,6 +416,11 @@ def status(state: State, now: str, lost_after: float = LOST_AFTER) -> str:
 def title(state: State) -> str | None:
     """What a run is called: by its own title, else by what it was asked for first."""
     return state.title or state.task or state.prompt
+
+
+def has_spent(state: State) -> bool:
+    """Whether it recorded a spend, of a known amount or not."""
+    return bool(state.spent)
 
 
 def began_ms(state: State) -> int | None:

@@ -25,6 +25,7 @@ from tracklog.formats import registry
 from tracklog.formats.importers import Importer, Place, Reading, Report, hashed, head_of, plain
 from tracklog.formats.importing_lines import LINES, Native, holds_lines
 from tracklog.home.home import Home
+from tracklog.journal.disk import write_private
 from tracklog.journal.frame import stamp
 from tracklog.model.errors import TracklogError
 from tracklog.model.event import Body, Problem
@@ -444,7 +445,7 @@ class Importing:
         content = orjson.dumps(said, default=str)
         if self._home.redact is not None:  # what waits to be told is what was said
             content, _ = self._home.redact(content)
-        new.write_bytes(content)
+        write_private(new, content)
         new.replace(path)
 
     def _load(self) -> None:

@@ -1,6 +1,6 @@
 """Programs that run agents and speak one dialect, one program per file or folder.
 
-To write another: a file here that ends with `host = Host(name=..., about=..., command=...)`.
+To write another: a file here that ends with `host = Host(name=..., about=...)`.
 A host writes its own dialect through the one door, `Home.intake.admit`, and keeps nothing that
 matters anywhere else: its state is a fold of its own events, so that whoever starts it again after
 it was killed finds the run where its last record left it.
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     import click
     from starlette.types import Receive, Scope, Send
 
-    from tracklog.collector.guard import Guard
     from tracklog.home.home import Home
     from tracklog.journal.frame import Run
     from tracklog.recording.tape import By, OnMiss
+    from tracklog.web.guard import Guard
 
 
 class RunOver(TracklogError):
@@ -106,8 +106,9 @@ class Host:
     name: str
     about: str
     """One sentence for `tracklog host --help`."""
-    command: "Callable[[], click.Command]"
-    """Makes `tracklog host NAME`; it is called when the verb is asked for, and may import then."""
+    command: "Callable[[], click.Command] | None" = None
+    """Makes `tracklog host NAME` for a host of an outside package; called when it is asked for.
+    The commands of our own hosts stand in `cli/_hosts`."""
     mount: "Callable[[Home, Guard, Mapping[str, str], Path | None], Mounted] | None" = None
     """For `tracklog serve --with NAME[=PATH]`; the mapping is the environment, the path leads to
     what the host is to offer."""

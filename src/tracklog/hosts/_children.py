@@ -9,8 +9,8 @@ import tempfile
 from collections.abc import Callable, Sequence
 from typing import IO, TYPE_CHECKING
 
-from tracklog.collector import logs
 from tracklog.hosts import NotBegun
+from tracklog.web import logs
 
 if TYPE_CHECKING:
     from tracklog.home.home import Home

@@ -39,6 +39,8 @@ _BATCH = 5000  # records that are applied together
 _BATCH_BYTES = 16 << 20  # and no more than this of them, but for the last
 _PAGE = 1000  # states that are read at once
 
+BEHIND = "index-behind"
+"""The finding that another process is indexing, and has not come to the end."""
 MOST_CALLED = 64
 """Records of one name that are looked at, at most."""
 
@@ -297,7 +299,7 @@ class Indexer:
     def _behind(self) -> Finding:
         cursor, last = self.index.cursor, self.journal.last
         message = f"another process is indexing; this is as of record {cursor} of {last}"
-        return Finding("index-behind", message, "info")
+        return Finding(BEHIND, message, "info")
 
     def _advance(self, progress: Progress | None) -> str | None:
         """Goes to the journal's end; why it has to be gone through once more, or None."""

@@ -27,7 +27,7 @@ from tracklog.journal.journal import Journal, Mark, Record
 from tracklog.journal.offsets import Marks, Place, pack, unpack
 from tracklog.journal.refused import Refused
 from tracklog.model import problems
-from tracklog.model.errors import KeyReused, Overtaken
+from tracklog.model.errors import KeyReused, Overtaken, StoreBroken
 from tracklog.model.event import Body, Passed, Problem, Refusal
 from tracklog.model.fact import Began, Ended
 from tracklog.model.lines import CAP, Line
@@ -384,8 +384,14 @@ def _replayed(work: _Work, place: Place) -> Verdicts:
     if work.key is None or place.sha256 != work.key.sha256:
         raise _reused(place)
     number = count(place.seq)
+    outcomes = list(unpack(place.verdicts))
+    if len(outcomes) != len(work.results):
+        raise StoreBroken(
+            f"record {place.seq}, which says what became of this batch, is damaged",
+            "run `tracklog verify`; to record these lines again, send them under another key",
+        )
     verdicts = Verdicts()
-    for heard, (fate, seq) in zip(work.results, unpack(place.verdicts), strict=True):
+    for heard, (fate, seq) in zip(work.results, outcomes, strict=True):
         what = (heard.dialect, heard.kind, heard.run)
         if fate == "refused":
             why = heard.problems if isinstance(heard, Refusal) else (_REFUSED_BEFORE,)

@@ -104,3 +104,10 @@ def write_file(disk: Disk, path: Path, content: bytes) -> None:
     """The file with that content, whole or not at all, on disk on return."""
     with replacing(disk, path) as fd:
         write_all(disk, fd, content)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Writes a file that the owner alone may read, whatever the umask; it is not synced."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(content)

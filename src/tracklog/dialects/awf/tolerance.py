@@ -72,15 +72,24 @@ def _read_brief(body: Body, kind: str, payload: Body, found: list[Finding]) -> B
 
 
 def _brief_tool(kind: str, payload: Body) -> Body:
-    """What a tool payload says by its one block, or by the keys of a block."""
+    """What a tool payload says by its one block, or by the keys of a block.
+
+    A call has no output and a result need not repeat its input; a result may have no id, because
+    the guide names none in its block. A call without an id or a name is a fault.
+    """
     blocks = payload.get("blocks")
     first = blocks[0] if isinstance(blocks, list) and blocks else payload
-    if not isinstance(first, dict) or {"name", "call_id", "input", "output"} & payload.keys():
-        return {}  # it has keys of the field reference: what is missing is a fault
-    id, name = first.get("tool_id"), first.get("tool_name", "")
+    if not isinstance(first, dict):
+        return {}
+    ended = kind == "tool.result"
+    id = payload.get("call_id", first.get("tool_id"))
+    if ended and id is None and {"tool_content", "output"} & (first.keys() | payload.keys()):
+        id = ""
+    nameless = "" if ended or "tool_id" in first else None
+    name = payload.get("name", first.get("tool_name", nameless))
     if not isinstance(id, str) or not isinstance(name, str):
         return {}
-    output = first.get("tool_content") if kind == "tool.result" else None
+    output = first.get("tool_content") if ended else None
     return {"name": name, "call_id": id, "input": first.get("tool_input"), "output": output}
 
 
@@ -120,7 +129,8 @@ def _restated(kind: str, payload: Body, found: list[Finding]) -> Body:
     """A tool payload with the one block that restates it, where it has none."""
     name, id, fidelity = (payload.get(key) for key in ("name", "call_id", "fidelity"))
     words = isinstance(name, str) and isinstance(id, str) and isinstance(fidelity, str)
-    if not words or not {"input", "output"} <= payload.keys():
+    own, other = ("input", "output") if kind == "tool.call" else ("output", "input")
+    if not words or own not in payload:
         return payload  # nothing to restate: the check says what is missing
     block: Body = {"type": "tool_use", "fidelity": fidelity, "tool_name": name, "tool_id": id}
     if kind == "tool.call":
@@ -128,7 +138,7 @@ def _restated(kind: str, payload: Body, found: list[Finding]) -> Body:
     else:
         block |= {"type": "tool_result", "tool_content": payload["output"]}
     found.append(Finding("no-blocks", f"{kind} without blocks, read as the one that restates it"))
-    return payload | {"blocks": [block]}
+    return {other: None} | payload | {"blocks": [block]}
 
 
 def read_block(block: Any, found: list[Finding]) -> Any:

@@ -97,7 +97,7 @@ class Reading:
         self.timeless: Collection[str] = ()
         """The runs of which nothing was told with a time."""
         self.completed: int | None = None
-        """Where a record stands that was torn before, is whole now, and says nothing."""
+        """Where a record stands that was torn before and is whole now, if no line is from there."""
         self._others = others
         self._put, self._redact = put, redact
         self._told_path = told_path or _spelled(path)
@@ -174,9 +174,9 @@ class Reading:
             else:
                 record(raw)
             if torn is not None and raw.offset >= torn and raw.value is not DAMAGED:
+                if not any(_is_behind(line, torn) for line in tell.lines[lines:]):
+                    self.completed = raw.offset  # no line says so
                 torn = None
-                if len(tell.lines) == lines:  # no line says so
-                    self.completed = raw.offset
             place.offset, place.run = raw.through, tell.run
             if tell.size >= STEP:
                 settled = self._settled(file, place, found)
@@ -224,6 +224,12 @@ class Reading:
         place.tail = _hash_of(file, max(0, place.offset - COMPARED), min(COMPARED, place.offset))
         file.seek(there)
         return place
+
+
+def _is_behind(line: bytes, offset: int) -> bool:
+    """Whether a line was read from that place or behind it; parts of a stream stand at its start."""
+    there = orjson.loads(line)["origin"].get("offset")
+    return isinstance(there, int) and there >= offset
 
 
 def _read(reader: "Reader", raw: Raw) -> None:

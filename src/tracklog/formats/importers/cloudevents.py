@@ -53,6 +53,9 @@ class CloudeventsReader(Reader):
             self.tell.report.mapped["line"] += 1
             self.tell.quote(kind.removeprefix(OURS).partition(".")[0], line)
             return
+        if kind.startswith(OURS) and not {"data", "data_base64"} & event.keys():
+            self.tell.report.ignored[_absent(kind)] += 1  # a note would make a run of its own
+            return
         # Source and id stand for the record, whatever else an intermediary added to it.
         source, id = word(event.get("source")), word(event.get("id"))
         named = raw
@@ -86,6 +89,11 @@ class CloudeventsReader(Reader):
             return self.tell.lift.value(said)
         media = word(event.get("datacontenttype")) or "application/octet-stream"
         return self.tell.lift.blob(content, media)
+
+
+def _absent(kind: str) -> str:
+    """Why an event of ours carries no line."""
+    return "line: erased" if kind.endswith(".erased") else "line: too big, not forwarded"
 
 
 def _native(event: dict[str, Any]) -> str:

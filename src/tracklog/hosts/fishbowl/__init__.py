@@ -12,17 +12,9 @@ from typing import TYPE_CHECKING
 from tracklog.hosts import Host
 
 if TYPE_CHECKING:
-    import click
-
-    from tracklog.collector.guard import Guard
     from tracklog.home.home import Home
     from tracklog.hosts import Mounted
-
-
-def _command() -> "click.Command":
-    from tracklog.hosts.fishbowl.shell import command  # noqa: PLC0415  # when it is asked for
-
-    return command
+    from tracklog.web.guard import Guard
 
 
 def _mount(
@@ -51,7 +43,6 @@ def _say(home: "Home", run: str, text: str, label: str | None) -> int:
 host = Host(
     name="fishbowl",
     about="Play a scenario: a cast of agents, a judge who may rule, a visitor who may interfere.",
-    command=_command,
     mount=_mount,
     family="fishbowl",
     end=_end,

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from tracklog.collector import logs
 from tracklog.dialects.fishbowl import dialect
 from tracklog.hosts import Leases, NotBegun, Program, Wanted
 from tracklog.hosts._children import Children
 from tracklog.hosts.fishbowl import show
 from tracklog.hosts.fishbowl.models import OFFLINE
 from tracklog.hosts.fishbowl.scenario import BadScenario, Scenario, load
-from tracklog.journal.disk import Disk, write_file
+from tracklog.journal.disk import Disk, write_file, write_private
 from tracklog.model.errors import TracklogError, UnknownName
+from tracklog.web import logs
 
 if TYPE_CHECKING:
     from tracklog.home.home import Home
@@ -78,7 +78,7 @@ class Stage:
         if not run or show.is_over(self._home, run):
             _forget(path)
             return
-        play.write_bytes(orjson.dumps(written["scenario"]))
+        write_private(play, orjson.dumps(written["scenario"]))
 
         def ended() -> None:
             if show.is_over(self._home, run) or not show.is_begun(self._home, run):

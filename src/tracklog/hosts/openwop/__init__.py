@@ -7,23 +7,15 @@ from typing import TYPE_CHECKING
 from tracklog.hosts import Host
 
 if TYPE_CHECKING:
-    import click
-
-    from tracklog.collector.guard import Guard
     from tracklog.home.home import Home
     from tracklog.hosts import Mounted
-
-
-def _command() -> "click.Command":
-    from tracklog.hosts.openwop.command import command  # noqa: PLC0415  # slow to import
-
-    return command
+    from tracklog.web.guard import Guard
 
 
 def _mount(
     home: "Home", guard: "Guard", environment: Mapping[str, str], place: Path | None
 ) -> "Mounted":
-    from tracklog.hosts.openwop.command import mount  # noqa: PLC0415  # slow to import
+    from tracklog.hosts.openwop.mounted import mount  # noqa: PLC0415  # slow to import
 
     return mount(home, guard, environment, place)
 
@@ -37,7 +29,6 @@ def _end(home: "Home", run: str, by: str) -> int:
 host = Host(
     name="openwop",
     about="Runs OpenWOP workflows over HTTP: discover, run, stream, answer, cancel, replay, fork.",
-    command=_command,
     mount=_mount,
     family="openwop",
     end=_end,

@@ -9,7 +9,6 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tracklog.collector import logs
 from tracklog.home.home import Home
 from tracklog.hosts import Leases
 from tracklog.hosts._notes import note
@@ -32,6 +31,7 @@ from tracklog.hosts.openwop.workflows import Workflows
 from tracklog.journal.frame import stamp
 from tracklog.model.errors import Overtaken, TracklogError
 from tracklog.recording.tape import Tape
+from tracklog.web import logs
 
 KEPT = 2000
 """Runs whose events are held in memory, at most, those that somebody needs aside."""

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import orjson
 
-from tracklog.collector import logs
 from tracklog.home.home import Home
 from tracklog.hosts.openwop.requests import Requests
 from tracklog.hosts.openwop.runlog import FAMILY, REQUEST, TERMINAL
 from tracklog.journal.disk import Disk, write_file
 from tracklog.journal.frame import Record
+from tracklog.web import logs
 
 LISTEN = 0.1
 """Seconds that a stop waits for the listener, at most."""

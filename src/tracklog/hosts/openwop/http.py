@@ -7,16 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl
 
 import orjson
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from tracklog.collector import bodies, logs
-from tracklog.collector.guard import Guard
-from tracklog.collector.limits import Limits
-from tracklog.collector.trouble import ClientGone, Trouble
 from tracklog.hosts import NotBegun, Program, Wanted
 from tracklog.hosts.openwop.definitions import Refused
 from tracklog.hosts.openwop.ends import BadAnswer
@@ -34,6 +30,11 @@ from tracklog.hosts.openwop.settings import VERBOSITIES, Key, digest, discovery,
 from tracklog.hosts.openwop.streams import MODES, Stream
 from tracklog.hosts.openwop.surface import ROUTES, openapi
 from tracklog.model.errors import NotAppended, TracklogError, UnknownName
+from tracklog.web import bodies, logs
+from tracklog.web.guard import Guard
+from tracklog.web.limits import Limits
+from tracklog.web.routing import Router
+from tracklog.web.trouble import ClientGone, Trouble
 
 STATUS = {
     "validation_error": 400,
@@ -107,12 +108,7 @@ class App:
         self.held = bodies.Held(Limits(body=engine.settings.max_request_bytes))
         self.discovery = discovery(engine.settings, engine.workflows.fixtures)
         self.etag = etag(self.discovery)
-        self._routes: list[
-            tuple[str, re.Pattern[str], Callable[[Call], Awaitable[Response | None]]]
-        ]
-        self._routes = [
-            (route.method, re.compile(route.pattern), getattr(self, route.name)) for route in ROUTES
-        ]
+        self._router = Router(ROUTES)
 
     def programs(self) -> list[Program]:
         """The workflows that can be run, those of the operator first."""
@@ -190,31 +186,18 @@ class App:
         self, scope: Scope, receive: Receive, send: Send, headers: dict[bytes, bytes]
     ) -> Response | None:
         self.guard.check_host(headers)
-        path, method = scope["raw_path"].decode("ascii", "replace"), scope["method"]
-        if path == "/.well-known/openwop" and method in ("GET", "HEAD"):
+        path, method = scope["raw_path"], scope["method"]
+        if path == b"/.well-known/openwop" and method in ("GET", "HEAD"):
             told = {"Cache-Control": "public, max-age=300", "Capabilities-Etag": self.etag}
             return _json(self.discovery, 200, told)
-        if path == "/v1/openapi.json" and method in ("GET", "HEAD"):
+        if path == b"/v1/openapi.json" and method in ("GET", "HEAD"):
             return _json(openapi())
         key = self._key(headers)
-        methods = []
-        for verb, pattern, endpoint in self._routes:
-            found = pattern.fullmatch(path)
-            if found is None:
-                continue
-            methods.append(verb)
-            if verb != ("GET" if method == "HEAD" else method):
-                continue
-            names = {name: unquote(part) for name, part in found.groupdict().items()}
-            query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
-            call = Call(scope, receive, send, headers, key, names, query)
-            if verb != "POST":
-                return await endpoint(call)
-            return await self._posted(call, endpoint)
-        if methods:
-            allow = {"Allow": ", ".join(sorted(methods))}
-            raise Failure("method_not_allowed", f"{method} is not done here", None, allow)
-        raise Failure("not_found", "there is nothing here")
+        route, names = self._router.find(method, path)
+        query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+        call = Call(scope, receive, send, headers, key, names, query)
+        endpoint = getattr(self, route.name)
+        return await (self._posted(call, endpoint) if method == "POST" else endpoint(call))
 
     def _key(self, headers: Mapping[bytes, bytes]) -> Key:
         """Who asks; nothing that was presented is ever said again."""

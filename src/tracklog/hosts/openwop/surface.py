@@ -4,8 +4,6 @@ from typing import Any, NamedTuple
 
 from tracklog import __version__
 
-_PART = "[^/]+"
-
 
 class Route(NamedTuple):
     """One thing that can be asked; its name is that of the method which answers."""
@@ -15,12 +13,6 @@ class Route(NamedTuple):
     name: str
     about: str
     good: int = 200
-
-    @property
-    def pattern(self) -> str:
-        found = self.path.replace("{run}", "(?P<run>[^/:]{1,128})")
-        found = found.replace("{id}", f"(?P<id>{_PART})")
-        return found.replace("{node}", f"(?P<node>{_PART})").replace(".", r"\.")
 
 
 ROUTES = (

@@ -8,17 +8,9 @@ from tracklog.dialects import awf
 from tracklog.hosts import Host
 
 if TYPE_CHECKING:
-    import click
-
-    from tracklog.collector.guard import Guard
     from tracklog.home.home import Home
     from tracklog.hosts import Mounted
-
-
-def _command() -> "click.Command":
-    from tracklog.hosts.workflow.command import command  # noqa: PLC0415  # slow to import
-
-    return command
+    from tracklog.web.guard import Guard
 
 
 def _mount(
@@ -41,7 +33,6 @@ def _end(home: "Home", run: str, by: str) -> int:
 host = Host(
     name="workflow",
     about="Runs the steps of a YAML file: agents, commands, tools, loops and other workflows.",
-    command=_command,
     mount=_mount,
     family=awf.dialect.family,
     end=_end,

@@ -19,6 +19,7 @@ from tracklog.hosts._notes import put
 from tracklog.hosts.workflow import processes
 from tracklog.hosts.workflow.audit import Audit
 from tracklog.hosts.workflow.past import Past
+from tracklog.journal.disk import write_private
 from tracklog.journal.frame import Record
 from tracklog.model.errors import NoSuchRun, TracklogError
 from tracklog.recording.recorder import Recorder
@@ -55,7 +56,7 @@ class Keeper:
         if run_id not in self._mine:
             self.take(run_id)
             self._mine[run_id] = workflow
-            (self._folder / f"{run_id}.open").write_text(workflow)
+            write_private(self._folder / f"{run_id}.open", workflow.encode())
         self._through.setdefault(self._path / "transcripts" / f"{run_id}.jsonl", 0)
 
     def settle(self, run_id: str, workflow: str, end: Mapping[str, Any]) -> None:

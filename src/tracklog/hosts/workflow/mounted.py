@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from tracklog.collector import logs
 from tracklog.dialects import awf
 from tracklog.hosts import NotBegun, Program, Wanted
 from tracklog.hosts._children import Children
 from tracklog.hosts.workflow.engine import read
 from tracklog.hosts.workflow.flow import Loaded, given
 from tracklog.model.errors import TracklogError, UnknownName
+from tracklog.web import logs
 
 if TYPE_CHECKING:
     from tracklog.home.home import Home

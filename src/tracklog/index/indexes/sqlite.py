@@ -40,6 +40,7 @@ _TABLES = (
 )
 _FORMAT = 4  # in user_version: 0 is an empty file
 _BUSY = 30.0  # seconds; what others hold, they hold for milliseconds
+_HELD = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _AT_ONCE = 250  # keys that are asked for in one statement
 _IDLE = 4  # connections for readers that are kept open
 _DAMAGED = (11, 26)  # SQLITE_CORRUPT, SQLITE_NOTADB
@@ -309,8 +310,8 @@ class SqliteIndex:
                 # A reader that is just looking makes this fail at once, whatever the timeout.
                 try:
                     self._writer.execute("PRAGMA journal_mode = WAL")
-                except sqlite3.OperationalError:
-                    if time.monotonic() > until:
+                except sqlite3.OperationalError as error:
+                    if _code(error) not in _HELD or time.monotonic() > until:
                         raise
                     time.sleep(0.01)
 

@@ -19,8 +19,13 @@ def facts_of(message: dict[str, Any], place: int) -> Iterator[Fact]:
     """What a message says, and the calls in it; its place names a call that has no name."""
     id, role, content = word(message.get("id")), word(message.get("role")), message.get("content")
     if role == "tool":
-        call = word(message.get("toolCallId")) or "unknown"
-        yield Returned(call_id=call, output=content, error=message.get("error"))
+        call = word(message.get("toolCallId"))
+        yield Returned(
+            call_id=call or "unknown",
+            output=content,
+            error=message.get("error"),
+            synthetic_id=call is None,
+        )
         return
     if role == "activity":
         text = word(message.get("activityType"))

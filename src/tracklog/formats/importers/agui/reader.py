@@ -297,12 +297,13 @@ class AguiReader(Reader):
             self._tell(Noted(label=kind, kind=kind, text=title, data=self._rest or None))
 
     def _result(self, value: dict[str, Any]) -> None:
-        call = word(value.get("toolCallId")) or "unknown"
+        id = word(value.get("toolCallId"))
+        call = id or "unknown"
         self._end("call", call)
         output = value.get("content")
         extra = self._rest | ({"messageId": value["messageId"]} if "messageId" in value else {})
         self._hear(word(value.get("messageId")))
-        self._tell(Returned(call_id=call, ok=None, output=output), extra)
+        self._tell(Returned(call_id=call, ok=None, output=output, synthetic_id=id is None), extra)
 
     def _hear(self, id: str | None, known: str = "known") -> bool:
         """Whether a message, or a call, is heard for the first time."""

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 
-from tracklog.collector.trouble import Trouble
+from tracklog.web.trouble import Trouble
 
 Headers = Mapping[bytes, bytes]
 
@@ -39,6 +39,7 @@ class Guard:
     """Lets a request pass, or raises what its client is told."""
 
     def __init__(self, token: str | None = None, hosts: Iterable[str] = ()) -> None:
+        self.token = token
         self._token = None if token is None else _digest(token)
         self._hosts = {"localhost", socket.gethostname().lower(), *map(_name, hosts)}
         self._known: set[bytes] = set()

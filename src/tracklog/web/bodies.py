@@ -4,13 +4,13 @@ import asyncio
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tracklog.collector.trouble import ClientGone, Trouble
-from tracklog.collector.unpacking import ENCODINGS, Turns, Unpacker, too_large, unpacker
+from tracklog.web.trouble import ClientGone, Trouble
+from tracklog.web.unpacking import ENCODINGS, Turns, Unpacker, too_large, unpacker
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive
 
-    from tracklog.collector.limits import Limits
+    from tracklog.web.limits import Limits
 
 _DRAINED = 4  # times the limit that is read and dropped, so that a client hears why
 _SMALL = 1 << 20  # bytes of a body that finds room when larger ones do not

@@ -4,25 +4,17 @@ import getpass
 import os
 import secrets
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from tracklog.cli import _home
 from tracklog.cli._tapes import say_report, tape_options
 from tracklog.cli._verbs import Verbs, given
-from tracklog.model.errors import TracklogError
-
-if TYPE_CHECKING:
-    from tracklog.collector.guard import Guard
-    from tracklog.home.home import Home
-    from tracklog.hosts.openwop.http import App
-    from tracklog.hosts.openwop.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
-CONFIG = "TRACKLOG_OPENWOP_CONFIG"
 """Names the settings file of a host inside a collector."""
 
 
@@ -69,7 +61,7 @@ def command() -> None:
 @_home.home_option
 def stop(run: str, home: Path) -> None:
     """End RUN; the host that carries it out hears it."""
-    from tracklog.hosts.openwop.runlog import ask_to_end  # noqa: PLC0415  # slow to import
+    from tracklog.hosts.openwop.runlog import ask_to_end
 
     _home.reading(home).close()
     with _home.writing(home) as opened:
@@ -103,8 +95,9 @@ def run_here(
     as_json: bool,
 ) -> None:
     """Run WORKFLOW here, and tell what happens until it has ended; Ctrl-C cancels it."""
-    from tracklog.hosts import TapeOptions, Wanted  # noqa: PLC0415  # slow to import
-    from tracklog.hosts.openwop.alone import carry_out  # noqa: PLC0415
+    from tracklog.cli._hosts._openwop_run import carry_out
+    from tracklog.hosts import TapeOptions, Wanted
+    from tracklog.hosts.openwop.mounted import app_of, settings_of
 
     settings = settings_of(config, os.environ, workflows, agents)
     options = TapeOptions(run=tape, by=by, miss=on_miss) if tape else None
@@ -140,10 +133,12 @@ def serve(
     test_seams: bool,
 ) -> None:
     """Serve workflows to OpenWOP clients, and keep all that their runs do, until Ctrl-C."""
-    from tracklog.cli.serve import long_enough, token_of  # noqa: PLC0415  # slow to import
-    from tracklog.collector import guard, logs, server  # noqa: PLC0415
-    from tracklog.collector.app import Collector  # noqa: PLC0415
-    from tracklog.home.home import Home  # noqa: PLC0415
+    from tracklog.cli.serve import long_enough, token_of
+    from tracklog.collector import server
+    from tracklog.collector.app import Collector
+    from tracklog.home.home import Home
+    from tracklog.hosts.openwop.mounted import app_of, settings_of
+    from tracklog.web import guard, logs
 
     token = long_enough(token_of(), host)
     made = token is None and secrets.token_urlsafe(24)
@@ -168,61 +163,3 @@ def serve(
             logs.say("info", "listening", url=where, workflows=len(known.known), home=str(home))
 
         server.serve(collector, bound, ready)
-
-
-def mount(
-    home: "Home", guard: "Guard", environment: Mapping[str, str], place: Path | None
-) -> "App":
-    """The host as a part of a collector, with the collector's token.
-
-    What it offers is a settings file, or a folder of workflows.
-    """
-    from tracklog.cli.serve import token_of  # noqa: PLC0415  # slow to import
-
-    path = environment.get(CONFIG)
-    workflows: tuple[Path, ...] = ()
-    if place is not None and place.is_dir():
-        workflows = (place,)
-    elif place is not None:
-        path = str(place)
-    settings = settings_of(Path(path) if path else None, environment, workflows)
-    return app_of(home, guard, settings, token_of())
-
-
-def settings_of(
-    config: Path | None,
-    environment: Mapping[str, str],
-    workflows: tuple[Path, ...] = (),
-    agents: tuple[Path, ...] = (),
-    *,
-    test_seams: bool = False,
-) -> "Settings":
-    """What a file says, and what was said beside it."""
-    from tracklog.hosts.openwop.settings import Settings, read_settings  # noqa: PLC0415
-
-    options = read_settings(config, environment) if config else {}
-    options["workflows"] = (*options.get("workflows", ()), *workflows)
-    options["manifests"] = (*options.get("manifests", ()), *agents)
-    options["seams"] = options.get("seams", False) or test_seams
-    return Settings(**options)
-
-
-def app_of(
-    home: "Home",
-    guard: "Guard | None",
-    settings: "Settings",
-    token: str | None,
-) -> "App":
-    """The host, with everything that was wrong about its workflows and agents said."""
-    from tracklog.collector import logs  # noqa: PLC0415  # slow to import
-    from tracklog.hosts.openwop.engine import Engine  # noqa: PLC0415
-    from tracklog.hosts.openwop.http import App  # noqa: PLC0415
-    from tracklog.hosts.openwop.settings import Key, digest  # noqa: PLC0415
-
-    if token is not None and len(token) < 1:
-        raise TracklogError("the token is empty", "set TRACKLOG_TOKEN to a long random word")
-    engine = Engine(home, settings)
-    for fault in engine.workflows.faults:
-        logs.say("warning", "refused", fault=fault)
-    own = (Key(digest=digest(token)),) if token else ()
-    return App(engine, guard, (*own, *settings.keys))

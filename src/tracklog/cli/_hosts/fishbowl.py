@@ -80,14 +80,14 @@ def play(
     on_miss: Any,
 ) -> None:
     """Play SCENARIO; Ctrl-C ends the run, and says so on record."""
-    from tracklog.dialects.fishbowl import dialect  # noqa: PLC0415
-    from tracklog.hosts._notes import put  # noqa: PLC0415
-    from tracklog.hosts.fishbowl import show  # noqa: PLC0415
-    from tracklog.hosts.fishbowl.governor import BudgetExceeded  # noqa: PLC0415
-    from tracklog.hosts.fishbowl.scenario import load  # noqa: PLC0415
-    from tracklog.hosts.fishbowl.taping import Show  # noqa: PLC0415
-    from tracklog.model.errors import TapeMiss  # noqa: PLC0415
-    from tracklog.recording import tape as tapes  # noqa: PLC0415  # slow to import
+    from tracklog.dialects.fishbowl import dialect
+    from tracklog.hosts._notes import put
+    from tracklog.hosts.fishbowl import show
+    from tracklog.hosts.fishbowl.governor import BudgetExceeded
+    from tracklog.hosts.fishbowl.scenario import load
+    from tracklog.hosts.fishbowl.taping import Show
+    from tracklog.model.errors import TapeMiss
+    from tracklog.recording import tape as tapes
 
     piece = load(scenario)
     _say_unheeded(piece)
@@ -138,7 +138,7 @@ def play(
 @click.option("--label", metavar="NAME", help="What kind of interference it is.")
 def inject(run: str, text: str, home: Path, label: str | None) -> None:
     """Say TEXT on the stage of RUN, as a visitor."""
-    from tracklog.hosts.fishbowl import show  # noqa: PLC0415  # slow to import
+    from tracklog.hosts.fishbowl import show
 
     _home.reading(home).close()
     with _home.writing(home) as opened:
@@ -150,7 +150,7 @@ def inject(run: str, text: str, home: Path, label: str | None) -> None:
 @_home.home_option
 def stop(run: str, home: Path) -> None:
     """End RUN before its next turn."""
-    from tracklog.hosts.fishbowl import show  # noqa: PLC0415  # slow to import
+    from tracklog.hosts.fishbowl import show
 
     _home.reading(home).close()
     with _home.writing(home) as opened:
@@ -166,7 +166,7 @@ def stop(run: str, home: Path) -> None:
 )
 def check(scenarios: tuple[Path, ...]) -> None:
     """Say what is wrong with each scenario, every fault with its place."""
-    from tracklog.hosts.fishbowl.scenario import BadScenario, load  # noqa: PLC0415
+    from tracklog.hosts.fishbowl.scenario import BadScenario, load
 
     bad = False
     for path in scenarios:

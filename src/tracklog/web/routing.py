@@ -1,17 +1,15 @@
 """The shapes of a route: what it is asked with, and how its path is found."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, Protocol, TypeVar
 from urllib.parse import parse_qsl, unquote
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from tracklog.collector.trouble import Trouble
-
-if TYPE_CHECKING:
-    from tracklog.collector.app import Collector
+from tracklog.web.trouble import Trouble
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +99,8 @@ class Call:
     """What the query says, every parameter of the route with its default."""
 
 
-Endpoint = Callable[["Collector", Call], Awaitable[Response | None]]
-"""Answers by a response, or by itself and with None."""
+Endpoint = Callable[[Any, Call], Awaitable[Response | None]]
+"""Is given the application, and answers by a response, or by itself and with None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,31 +145,40 @@ class Route:
 
 
 _REMEMBERED = 1024  # paths
+_SEGMENT = re.compile(rb"\{([a-z_]+)\}(.*)")
 
 
-class Router:
+class Routed(Protocol):
+    """What can be found by a method and a path."""
+
+    @property
+    def method(self) -> str: ...
+    @property
+    def path(self) -> str:
+        """`/v1/runs/{run}`, `/v1/runs/{run}:fork`: a name in braces stands for one segment."""
+        ...
+
+
+R = TypeVar("R", bound=Routed)
+
+
+class Router(Generic[R]):
     """Finds the route of a path, cut at slashes before anything is unquoted: a run may hold one."""
 
-    def __init__(self, routes: Sequence[Route]) -> None:
-        self.routes = routes
-        self._fixed: dict[bytes, dict[str, Route]] = {}
-        self._found: dict[tuple[str, bytes], tuple[Route, dict[str, str]]] = {}
-        self._named: dict[int, list[tuple[list[bytes], dict[str, Route]]]] = {}
-        for route in routes:
+    def __init__(self, routes: Iterable[R]) -> None:
+        self._fixed: dict[bytes, dict[str, R]] = {}
+        self._found: dict[tuple[str, bytes], tuple[R, dict[str, str]]] = {}
+        self._named: dict[int, dict[tuple[bytes, ...], dict[str, R]]] = {}
+        # A segment with something behind its name is more special than one without.
+        for route in sorted(routes, key=lambda route: -route.path.count("}:")):
             path = route.path.encode()
             if b"{" not in path:
                 self._fixed.setdefault(path, {})[route.method] = route
                 continue
-            parts = path.split(b"/")
-            known = self._named.setdefault(len(parts), [])
-            for pattern, methods in known:
-                if pattern == parts:
-                    methods[route.method] = route
-                    break
-            else:
-                known.append((parts, {route.method: route}))
+            parts = tuple(path.split(b"/"))
+            self._named.setdefault(len(parts), {}).setdefault(parts, {})[route.method] = route
 
-    def find(self, method: str, path: bytes) -> tuple[Route, dict[str, str]]:
+    def find(self, method: str, path: bytes) -> tuple[R, dict[str, str]]:
         """The route, and what the path says; those that were found before are remembered."""
         known = self._found.get((method, path))
         if known is None:
@@ -180,22 +187,34 @@ class Router:
                 self._found[method, path] = known
         return known
 
-    def _find(self, method: str, path: bytes) -> tuple[Route, dict[str, str]]:
+    def _find(self, method: str, path: bytes) -> tuple[R, dict[str, str]]:
         methods = self._fixed.get(path)
         if methods is not None:
             return _of(methods, method), {}
         parts = path.split(b"/")
-        for pattern, methods in self._named.get(len(parts), ()):
-            pairs = list(zip(pattern, parts, strict=True))
-            if all(want == part or (want[:1] == b"{" and part) for want, part in pairs):
-                names = {want: part for want, part in pairs if want[:1] == b"{"}
-                return _of(methods, method), {
-                    want[1:-1].decode(): _unquoted(part) for want, part in names.items()
-                }
+        for pattern, methods in self._named.get(len(parts), {}).items():
+            names = _names(pattern, parts)
+            if names is not None:
+                return _of(methods, method), names
         raise Trouble(404, "there is nothing here", "GET /api/openapi.json says what there is")
 
 
-def _of(methods: dict[str, Route], method: str) -> Route:
+def _names(pattern: Iterable[bytes], parts: Iterable[bytes]) -> dict[str, str] | None:
+    """What a path says by the names of a pattern; None where it is another path."""
+    names: dict[bytes, bytes] = {}
+    for want, part in zip(pattern, parts, strict=True):
+        named = _SEGMENT.fullmatch(want)
+        if named is None:
+            if want != part:
+                return None
+        elif len(part) > len(named[2]) and part.endswith(named[2]):
+            names[named[1]] = part.removesuffix(named[2])
+        else:
+            return None
+    return {name.decode(): _unquoted(part) for name, part in names.items()}
+
+
+def _of(methods: Mapping[str, R], method: str) -> R:
     route = methods.get("GET" if method == "HEAD" else method)
     if route is None:
         allowed = ", ".join(sorted({*methods, *(["HEAD"] if "GET" in methods else [])}))

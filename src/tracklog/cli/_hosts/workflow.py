@@ -49,7 +49,7 @@ def command() -> None:
 @_home.home_option
 def stop(run: str, home: Path) -> None:
     """End RUN: what it does is ended, and what was said is kept."""
-    from tracklog.hosts.workflow.keeping import ask_to_end  # noqa: PLC0415  # slow to import
+    from tracklog.hosts.workflow.keeping import ask_to_end
 
     _home.reading(home).close()
     with _home.writing(home) as opened:
@@ -82,7 +82,7 @@ def run_flow(
     record: bool,
 ) -> None:
     """Run the steps of FLOW, to the end."""
-    from tracklog.hosts.workflow.engine import read  # noqa: PLC0415  # slow to import
+    from tracklog.hosts.workflow.engine import read
 
     loaded = read(flow)
     told = dict(map(given, inputs))
@@ -99,9 +99,9 @@ class _Host:
     """One run in this process, with what it stands on."""
 
     def __init__(self, home: Path, loaded: "Loaded", run_id: str | None, *, record: bool) -> None:
-        from tracklog.hosts import Leases  # noqa: PLC0415  # slow to import
-        from tracklog.hosts.workflow.audit import Audit  # noqa: PLC0415
-        from tracklog.hosts.workflow.keeping import Keeper  # noqa: PLC0415
+        from tracklog.hosts import Leases
+        from tracklog.hosts.workflow.audit import Audit
+        from tracklog.hosts.workflow.keeping import Keeper
 
         self._path, self._loaded, self._record = home, loaded, record
         self._run_id = run_id or str(uuid.uuid4())
@@ -122,7 +122,7 @@ class _Host:
 
     def tape(self, name: str, by: Any, miss: Any) -> "Tape":
         """The recorded run as a tape, and those of its sub-runs."""
-        from tracklog.hosts.workflow.replaying import tape_of  # noqa: PLC0415  # slow to import
+        from tracklog.hosts.workflow.replaying import tape_of
 
         with _home.reading(self._path) as home:
             found, self._tape_of = tape_of(home, name, by, miss, self.tapes)
@@ -130,9 +130,9 @@ class _Host:
 
     def report(self, source: str) -> dict[str, Any]:
         """How the tape came out; it is noted beside the run, too."""
-        from tracklog.dialects import awf  # noqa: PLC0415
-        from tracklog.hosts._notes import put  # noqa: PLC0415
-        from tracklog.recording import tape as tapes  # noqa: PLC0415  # slow to import
+        from tracklog.dialects import awf
+        from tracklog.hosts._notes import put
+        from tracklog.recording import tape as tapes
 
         told = tapes.report(self.tapes)
         if self._record:
@@ -143,10 +143,10 @@ class _Host:
 
     def run(self, inputs: dict[str, Any], tape: "Tape | None") -> "Outcome":
         """Runs it; Ctrl-C and a request to end stop what is under way, and put that on record."""
-        from tracklog.hosts.workflow.engine import Outcome  # noqa: PLC0415  # slow to import
-        from tracklog.hosts.workflow.past import Past  # noqa: PLC0415
-        from tracklog.hosts.workflow.processes import end_leftovers, guarded  # noqa: PLC0415
-        from tracklog.recording.recorder import NullRecorder, Recorder  # noqa: PLC0415
+        from tracklog.hosts.workflow.engine import Outcome
+        from tracklog.hosts.workflow.past import Past
+        from tracklog.hosts.workflow.processes import end_leftovers, guarded
+        from tracklog.recording.recorder import NullRecorder, Recorder
 
         if not self._keeper.take(self._run_id):
             raise TracklogError(f"{self._run_id} is being run by another host", "wait for its end")
@@ -169,8 +169,8 @@ class _Host:
 
     def _check_same(self, past: "Past", inputs: dict[str, Any]) -> None:
         """A run goes on with what it was given."""
-        from tracklog.hosts.workflow import flow  # noqa: PLC0415
-        from tracklog.hosts.workflow.engine import fingerprint  # noqa: PLC0415  # slow to import
+        from tracklog.hosts.workflow import flow
+        from tracklog.hosts.workflow.engine import fingerprint
 
         was = (past.start or {}).get("inputs_sha256")
         if was not in (None, fingerprint(flow.given(self._loaded.flow, inputs))):
@@ -181,8 +181,8 @@ class _Host:
     async def _perform(
         self, recorder: Any, inputs: dict[str, Any], past: Any, tape: "Tape | None"
     ) -> "Outcome":
-        from tracklog.hosts.workflow.display import Display  # noqa: PLC0415  # slow to import
-        from tracklog.hosts.workflow.engine import Execution, Ground, Outcome  # noqa: PLC0415
+        from tracklog.hosts.workflow.display import Display
+        from tracklog.hosts.workflow.engine import Execution, Ground, Outcome
 
         ground = Ground(
             display=Display(_put),

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tracklog.collector.trouble import Trouble
+from tracklog.web.trouble import Trouble
 
 if TYPE_CHECKING:
-    from tracklog.collector.limits import Limits
+    from tracklog.web.limits import Limits
 
 T = TypeVar("T")
 

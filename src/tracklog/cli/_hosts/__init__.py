@@ -1,0 +1,1 @@
+"""`tracklog host NAME`: the commands of our hosts, one file each."""

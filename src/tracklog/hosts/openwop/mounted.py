@@ -1,0 +1,61 @@
+"""The host made from its settings: alone, or as a part of a collector."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tracklog.home.home import Home
+from tracklog.hosts.openwop.engine import Engine
+from tracklog.hosts.openwop.http import App
+from tracklog.hosts.openwop.settings import Key, Settings, digest, read_settings
+from tracklog.model.errors import TracklogError
+from tracklog.web import logs
+from tracklog.web.guard import Guard
+
+CONFIG = "TRACKLOG_OPENWOP_CONFIG"
+
+
+def mount(home: Home, guard: Guard, environment: Mapping[str, str], place: Path | None) -> App:
+    """The host as a part of a collector, with the collector's token.
+
+    What it offers is a settings file, or a folder of workflows.
+    """
+    path = environment.get(CONFIG)
+    workflows: tuple[Path, ...] = ()
+    if place is not None and place.is_dir():
+        workflows = (place,)
+    elif place is not None:
+        path = str(place)
+    settings = settings_of(Path(path) if path else None, environment, workflows)
+    return app_of(home, guard, settings, guard.token)
+
+
+def settings_of(
+    config: Path | None,
+    environment: Mapping[str, str],
+    workflows: tuple[Path, ...] = (),
+    agents: tuple[Path, ...] = (),
+    *,
+    test_seams: bool = False,
+) -> Settings:
+    """What a file says, and what was said beside it."""
+    options = read_settings(config, environment) if config else {}
+    options["workflows"] = (*options.get("workflows", ()), *workflows)
+    options["manifests"] = (*options.get("manifests", ()), *agents)
+    options["seams"] = options.get("seams", False) or test_seams
+    return Settings(**options)
+
+
+def app_of(
+    home: Home,
+    guard: Guard | None,
+    settings: Settings,
+    token: str | None,
+) -> App:
+    """The host, with everything that was wrong about its workflows and agents said."""
+    if token is not None and len(token) < 1:
+        raise TracklogError("the token is empty", "set TRACKLOG_TOKEN to a long random word")
+    engine = Engine(home, settings)
+    for fault in engine.workflows.faults:
+        logs.say("warning", "refused", fault=fault)
+    own = (Key(digest=digest(token)),) if token else ()
+    return App(engine, guard, (*own, *settings.keys))
