@@ -439,7 +439,7 @@ def test_where_files_cannot_grow_they_are_read_from_all_the_same(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs a limit that can be changed")
-@pytest.mark.promise("An answer that cannot wait for the index")
+@pytest.mark.promise("If the index cannot be updated")
 def test_where_there_is_no_room_for_a_first_index_that_is_the_answer(tmp_path):
     """And not an empty list, which would say that nothing was recorded."""
     with Serving(tmp_path / "home") as server:
@@ -452,7 +452,7 @@ def test_where_there_is_no_room_for_a_first_index_that_is_the_answer(tmp_path):
         assert [row["run"] for row in answer.json()] == ["a"]
 
 
-@pytest.mark.promise("An answer that cannot wait for the index")
+@pytest.mark.promise("If the index cannot be updated")
 @pytest.mark.promise("An answer of 200 to a `POST` means")
 def test_while_another_process_indexes_an_answer_says_how_far_it_goes(tmp_path):
     with Serving(tmp_path / "home") as server:
