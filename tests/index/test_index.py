@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support import sampling as samples
+from support.asking import ask
 from support.closing import opened_index
 from support.forking import script, tracklog
 from support.rights import READ, modes_bind
-from tracklog.answers import answers
 from tracklog.dialects.checking import checker
 from tracklog.folds import Fold, Position, conversation, row_key, run_key
 from tracklog.home import registry
@@ -746,11 +746,11 @@ def test_a_run_whose_id_holds_a_unit_separator_is_a_run_like_any(tmp_path):
     with Home(tmp_path / "home", durability="os") as home:
         home.journal.append([said("one", "a"), said("two", "a\x1fb", 2), said("three", "\x1b1", 3)])
         home.index.catch_up()
-        rows = answers.runs(home.index, "2026-05-05T09:00:00.000Z")
+        rows = ask(home, "runs", now="2026-05-05T09:00:00.000Z")
         assert [row["run"] for row in rows] == ["\x1b1", "a\x1fb", "a"]
-        shown = answers.show(home.index, "tracklog:a\x1fb", "2026-05-05T09:00:00.000Z")
+        shown = ask(home, "show", run="tracklog:a\x1fb", now="2026-05-05T09:00:00.000Z")
         assert (shown["run"], shown["title"]) == ("a\x1fb", "two")
-        _, runs, _ = answers.query(home.index, "SELECT run, title FROM runs ORDER BY run")
+        runs = ask(home, "query", sql="SELECT run, title FROM runs ORDER BY run")["rows"]
         assert [run for run, _ in runs] == ["\x1b1", "a", "a\x1fb"]
 
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
 
+from tracklog.answers import Question, flag, now_of, text
 from tracklog.answers.phrases import phrase
-from tracklog.answers.related import count_once
+from tracklog.answers.related import put_own_spends
 from tracklog.folds import Position, call_name, run_of, said_in, short, text_of
 from tracklog.folds import runs as runs_fold
 from tracklog.home.home import Home
@@ -133,7 +134,7 @@ def _diff(home: Home, a: str, b: str, now: str, *, exact: bool) -> Diff:
         counts[row.kind] += 1
     counts["same"] = len(matched) - len(rows)
     wholes = [runs_fold.row(home.index.state("runs", key), now) for key in (a, b)]
-    count_once(home.index, wholes)
+    put_own_spends(home.index, wholes)
     deltas = _deltas(*wholes)
     return Diff(a, b, not rows, counts, rows[0] if rows else None, at, rows, deltas)
 
@@ -548,3 +549,21 @@ def _deltas(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, dict[str, A
             more = None if one is None or two is None else round(two - one, 9)
             found[name] = {"a": one, "b": two, "delta": more}
     return found
+
+
+def asked(home: Home, a: str, b: str, exact: bool = False, *, now: str | None = None) -> Diff:
+    """The difference of two runs that are named in any way."""
+    one, two = (":".join(home.run(name)) for name in (a, b))
+    return diff(home, one, two, now_of(home, now), exact=exact)
+
+
+question = Question(
+    name="diff",
+    about="Compare two runs, step by step, and show where they part.",
+    ask=asked,
+    params=(
+        text("a", "A run: its id, the beginning of it, or `family:run`.", required=True, run=True),
+        text("b", "The other run.", required=True, run=True),
+        flag("exact", "Ids and times count, too."),
+    ),
+)

@@ -5,6 +5,9 @@ from dataclasses import MISSING, fields
 from itertools import islice
 from typing import Any, NamedTuple
 
+from tracklog.answers import Question, flag, run_param
+from tracklog.answers import limit as limit_param
+from tracklog.answers import whole as whole_number
 from tracklog.answers.phrases import phrase, words
 from tracklog.folds import Call, call_name, is_settled, original_call
 from tracklog.home.home import Home
@@ -206,3 +209,21 @@ _FIELDS: Mapping[type[Fact], list[tuple[str, str, Any]]] = {
 
 def _found(findings: Sequence[Finding]) -> list[dict[str, str]]:
     return [finding._asdict() for finding in findings]
+
+
+question = Question(
+    name="story",
+    about="List the records of a run and what each means, oldest first, in any dialect. `next` is "
+    "the `after` of the next page, and null at the end. A record that was withdrawn says "
+    "`withdrawn`, one that was recorded again later `superseded`.",
+    ask=story,
+    params=(
+        run_param(),
+        whole_number("after", "Only behind this record.", least=0, default=0),
+        whole_number("before", "The last records before this number, not the first.", least=1),
+        limit_param(1000),
+        flag("whole", "Long texts uncut; a record that was cut says `cut`."),
+    ),
+    paths=("/api/runs/{family}/{run}/story",),
+    fresh=False,
+)

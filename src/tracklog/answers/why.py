@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from tracklog.answers import Question, run_param, whole
 from tracklog.answers.causality import How, Node, Story, Tie, Unseen, stories
 from tracklog.answers.phrases import words
-from tracklog.answers.related import kin
+from tracklog.answers.related import related_runs
 from tracklog.folds import run_of, short
 from tracklog.folds import tree as tree_fold
 from tracklog.home.home import Home
@@ -256,7 +257,7 @@ class _Web:
 
     def _links(self, key: str) -> tuple[tree_fold.Links, tree_fold.Links]:
         if key not in self._tied:
-            self._states |= kin(self.home.index, [key])
+            self._states |= related_runs(self.home.index, [key])
             self._tied |= {key, *self._states}
             self._resolve = tree_fold.resolver(self._states)
             self._tree = tree_fold.links(self._states)
@@ -304,3 +305,22 @@ class _Web:
                     return place
         first = next(iter(self.story(child).nodes), 0)
         return max((seq for seq in story.nodes if seq < first), default=None)
+
+
+def asked(home: Home, run: str, seq: int, limit: int | None = None) -> Why:
+    """The causes and effects of a record of a run that is named in any way."""
+    return why(home, ":".join(home.run(run)), seq, limit)
+
+
+question = Question(
+    name="why",
+    about="Show what led to a record, from the prompt on, and what it caused.",
+    ask=asked,
+    params=(
+        run_param(),
+        whole("seq", "The record.", least=1, required=True),
+        whole("limit", "Of a longer way so many steps, its two ends; else all.", least=2),
+    ),
+    paths=("/api/why",),
+    refusals={404: "There is no such run, or no such record in it."},
+)

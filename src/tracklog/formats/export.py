@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from tracklog.answers.related import elsewhere, kin, put_spent
+from tracklog.answers.related import put_counted, related_runs, spends_elsewhere
 from tracklog.folds import DOLLAR, Position, run_of, spend_name
 from tracklog.folds import costs as costs_fold
 from tracklog.folds import runs as runs_fold
@@ -68,13 +68,13 @@ def flight_now(home: Home, run: Run, *, prove: bool = False) -> Flight:
 
 def flight_of(home: Home, run: Run, through: int | None = None) -> Flight:
     """A run of a home with the runs below it; its index has to have caught up."""
-    states = kin(home.index, [":".join(run)])
+    states = related_runs(home.index, [":".join(run)])
     return flight(
         run,
         lambda each: home.journal.records(run=each, through=through),
         home.dialects,
         states,
-        lambda key: elsewhere(home.index, key, through),
+        lambda key: spends_elsewhere(home.index, key, through),
     )
 
 
@@ -336,7 +336,7 @@ class Survey:
         row = runs_fold.row(self.state, self.state.last_received)
         if self.elsewhere:
             key = f"{row['family']}:{row['run']}"
-            put_spent([row], [*self.spends.values(), *self.elsewhere], {key})
+            put_counted([row], [*self.spends.values(), *self.elsewhere], {key})
         return row
 
 

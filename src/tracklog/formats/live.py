@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tracklog.answers.related import kin
+from tracklog.answers.related import related_runs
 from tracklog.formats import registry
 from tracklog.formats.export import Survey, Tree, conversation_of, hear, heard_of, root_of, surveyed
 from tracklog.formats.exporters import Exporter, Flight, Options
@@ -21,7 +21,7 @@ PATIENCE = 0.5
 
 def live_of(home: Home, run: Run, exporter: Exporter, options: Options) -> "Live":
     """A run of a home; its index has to have caught up."""
-    states = kin(home.index, [":".join(run)])
+    states = related_runs(home.index, [":".join(run)])
     return Live(run, home.journal, home.dialects, states, exporter, options)
 
 
