@@ -213,6 +213,15 @@ class TestRunPlaces:
         self.check(home)
         self.saved(home)
 
+    def test_deleted_below_a_reader_that_knows_them(self, home):
+        """As an erasure does, also one of another process."""
+        reader = self.check(home)
+        for _ in range(2):
+            for path in self.saved(home):
+                path.unlink()
+            assert numbers(reader.read(0, 100, ("spoken", "r2"))) == list(range(3, 61, 4))
+        reader.close()
+
     def test_torn_at_every_byte(self, home):
         path = self.saved(home)[1]
         whole = path.read_bytes()

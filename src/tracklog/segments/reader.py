@@ -251,9 +251,11 @@ class Reader:
 
     def _places(self, fd: int, first: int, run: Run) -> Places | None:
         with self._lock:
-            known = self._directory(fd, first)
-            if isinstance(known, SavedRuns):
-                return known.places(run)
+            while isinstance(known := self._directory(fd, first), SavedRuns):
+                try:
+                    return known.places(run)
+                except FileNotFoundError:  # it may be deleted at any time, and an erasure does so
+                    self._drop(first)
             places = known.places.get(run)
             return places and Places(places.marks[:], places.offsets[:])
 
