@@ -23,7 +23,7 @@ from tracklog.folds import run_of
 from tracklog.home import registry
 from tracklog.home.home import Home
 from tracklog.index.indexer import Indexer
-from tracklog.reading.replay import event_of, told_of
+from tracklog.reading.walk import read_alone
 
 COUNT = 1_000_000
 LONG = 30_000  # events of one run among them
@@ -73,14 +73,14 @@ def floor(folder: Path) -> list[float]:
             after = records[-1].seq
             began, busy = time.perf_counter(), time.process_time()
             for each in records:
-                event: Any = event_of(each, home.dialects)
-                told = told_of(each, event)
-                for fact in home.dialects[each.dialect].facts(event):
+                reading = read_alone(each, home.dialects)
+                place: Any = reading.position
+                for fact in reading.facts:
                     for name, key_of, step, new in listeners.get(type(fact), ()):
-                        key = key_of(told, fact)
+                        key = key_of(place, fact)
                         if key is not None:
-                            state = states.get((name, key))
-                            states[name, key] = step(new() if state is None else state, told, fact)
+                            state = states.get((name, key)) or new()
+                            states[name, key] = step(state, place, fact)
             taken += time.perf_counter() - began
             cpu += time.process_time() - busy
     return [taken, cpu]

@@ -221,6 +221,37 @@ def test_nobody_names_a_dialect_outside_its_own_file(name):
     assert spoken <= own
 
 
+READERS = {
+    "tracklog.intake.intake": {"facts", "understand"},  # whether a run begins or ends in a batch
+    "tracklog.intake.identities": {"understood"},  # whether an identity came before
+    "tracklog.index.indexer": {"facts", "rules"},  # which modules they stand in, to see them change
+}
+"""Who else may touch what a dialect reads with, and what for."""
+
+
+def meanings(name: str) -> set[str]:
+    """What a module calls that turns a line into an event, facts or findings."""
+    tree, found = ast.parse(MODULES[name].read_text()), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            found |= {each.name for each in node.names} & {"understand", "understood"}
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            of, called = node.func.value, node.func.attr
+            of_itself = isinstance(of, ast.Name) and of.id == "self"
+            found |= {called} & {"facts", "rules"} if not of_itself else set()
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
+            of = node.value.id if isinstance(node.value, ast.Name) else node.value.attr
+            found |= {node.attr} & {"facts", "rules"} if "dialect" in of else set()
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_nobody_reads_records_but_the_one_walk(name):
+    """A second walk would count what the first does not, and two views would disagree."""
+    if room(name) not in ("dialects", "reading"):
+        assert meanings(name) == READERS.get(name, set())
+
+
 def test_a_module_begins_with_what_lives_in_it():
     for name, path in MODULES.items():
         assert ast.get_docstring(ast.parse(path.read_text())), name

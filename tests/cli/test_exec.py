@@ -16,10 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from support.asking import ask
 from support.forking import Tracklog, tracklog
 from support.transcribing import bodies, run_id
 from support.waiting import eventually, readable
-from tracklog.answers import answers, prices
+from tracklog.answers.tree import tree as tree_of
 from tracklog.cli import _child
 from tracklog.formats.exec import recover
 from tracklog.formats.importing import Importing
@@ -143,7 +144,7 @@ def test_a_claude_run_is_recorded_turn_by_turn_with_its_calls(world, output):
     with Home(world.home, readonly=True) as home:
         assert len(list(home.journal.read(0, 100))) == len(told) + 2  # its name, and how it was run
         home.index.catch_up()
-        [row] = answers.costs(home.index, "all")
+        [row] = ask(home, "costs", by="all")
     assert (row["output_tokens"], row["cost_usd"]) == (25, 0.01)
 
 
@@ -406,7 +407,7 @@ def test_a_recording_that_was_killed_is_finished_by_the_next_one(world):
     with Home(world.home) as home:
         [run] = recover(home)
         home.index.catch_up()
-        [row] = answers.runs(home.index, "2026-05-05T09:00:00.000Z")
+        [row] = ask(home, "runs", now="2026-05-05T09:00:00.000Z")
         assert (row["run"], row["outcome"]) == (run, "interrupted")
         assert recover(home) == []
 
@@ -437,12 +438,10 @@ def test_a_recording_and_the_import_of_its_conversation_are_counted_once(world):
     with Home(world.home) as home:
         assert Importing(home).bring([path]).lines["refused"] == 0
         home.index.catch_up()
-        [row] = answers.costs(home.index, "all")
+        [row] = ask(home, "costs", by="all")
         assert (row["output_tokens"], row["input_tokens"]) == (25, 100)
-        assert [(each["tool"], each["calls"]) for each in answers.tools(home.index)] == [
-            ("Read", 1)
-        ]
-        assert len(answers.runs(home.index, "2026-05-05T09:00:00.000Z")) == 2
+        assert [(each["tool"], each["calls"]) for each in ask(home, "tools")] == [("Read", 1)]
+        assert len(ask(home, "runs", now="2026-05-05T09:00:00.000Z")) == 2
 
 
 THREAD = "019982b8-3422-79e0-8b3b-05abaf4f3c3e"
@@ -562,17 +561,17 @@ def test_in_either_order_a_conversation_is_counted_once(world, name, recorded_fi
     now = "2026-05-05T09:00:00.000Z"
     with Home(world.home) as home:
         home.index.catch_up()
-        [row] = answers.costs(home.index, "all", prices.load())
+        [row] = ask(home, "costs", by="all")
         assert row["output_tokens"] == output
-        assert sum(each["calls"] for each in answers.tools(home.index)) == 1
-        rows = answers.runs(home.index, now, prices=prices.load())
+        assert sum(each["calls"] for each in ask(home, "tools")) == 1
+        rows = ask(home, "runs", now=now)
         [other] = [each for each in rows if each["same_as"]]
         [counted] = [each for each in rows if not each["same_as"]]
         assert other["same_as"] == f"{counted['family']}:{counted['run']}"
-        shown = answers.show(home.index, f"{other['family']}:{other['run']}", now)
+        shown = ask(home, "show", run=f"{other['family']}:{other['run']}", now=now)
         assert shown["same_as"] == other["same_as"]
-        assert all(each["run_count"] == 1 for each in answers.agents(home.index))
-        assert len(answers.outcome_runs(home.index)) <= 1
+        assert all(each["run_count"] == 1 for each in ask(home, "agents"))
+        assert len(ask(home, "outcome-runs")) <= 1
 
 
 def test_a_run_inside_a_run_is_its_child_and_an_id_may_be_chosen(world):
@@ -588,7 +587,7 @@ def test_a_run_inside_a_run_is_its_child_and_an_id_may_be_chosen(world):
     assert done.stdout == CODEX
     with Home(world.home, readonly=True) as home:
         home.index.catch_up()
-        top, below = answers.tree(home.index, f"awf:{chosen}")
+        top, below = tree_of(home, run=f"awf:{chosen}")
     assert (top.key, below.depth, below.kind) == (f"awf:{chosen}", 1, "sub-run")
 
 

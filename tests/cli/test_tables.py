@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 
 from support import forking
 from support import sampling as samples
+from tracklog.answers.costs import CostRow
+from tracklog.answers.runs import runs
 from tracklog.cli import _table
 from tracklog.dialects import tracklog as native
 from tracklog.home.home import Home
@@ -175,14 +177,13 @@ def test_what_is_shown_of_an_id_can_be_asked_for(home, columns):
     with Home(home, readonly=True) as opened:
         opened.index.catch_up()
         names = _table.Names(opened.runs())
-        rows = [{"family": family, "run": run} for family, run in sorted(opened.runs())]
-        short = [row for row in rows if row["run"].isascii() and len(row["run"]) < 40]
+        short = [row for row in runs(opened) if row.run.isascii() and len(row.run) < 40]
         column = names.column()
         texts = [[column.value(row), "x" * 300] for row in short]
         words = _table.Column("words", lambda row: row, cut=8)
         _, *lines = _table.lines(texts, [column, words], columns)
         for row, line in zip(short, lines, strict=True):
-            assert opened.run(line.split("  ")[0]) == (row["family"], row["run"])
+            assert opened.run(line.split("  ")[0]) == (row.family, row.run)
 
 
 @given(st.sets(st.text("ab:-", min_size=1, max_size=12), min_size=1, max_size=12), st.data())
@@ -244,7 +245,8 @@ def test_money_is_told_without_exponents(dollars, told):
     ],
 )
 def test_money_has_one_format_with_a_mark_for_what_was_computed_and_for_a_bound(row, shown):
-    assert _table.cost(row) == shown
+    known = dict.fromkeys(CostRow.__dataclass_fields__) | row
+    assert _table.cost(CostRow(**known)) == shown
 
 
 def test_every_verb_prints_money_in_that_format(home):

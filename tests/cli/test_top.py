@@ -10,6 +10,7 @@ import sys
 import termios
 import time
 import unicodedata
+from dataclasses import astuple, replace
 
 import orjson
 import pytest
@@ -19,11 +20,10 @@ from hypothesis import strategies as st
 from support import sampling as samples
 from support.forking import tracklog
 from support.waiting import readable
-from tracklog.answers.fleet import Watch, fleet
+from tracklog.answers.top import Fleet, agent_row
 from tracklog.cli._screen import keys_of
 from tracklog.dialects import tracklog as native
 from tracklog.folds import agents as agents_fold
-from tracklog.folds import runs as runs_fold
 from tracklog.folds.runs import STATUSES
 from tracklog.home.home import Home
 from tracklog.journal.frame import stamp
@@ -499,50 +499,35 @@ def test_a_watch_sees_what_a_fresh_one_sees(tmp_path):
     """Over every sample, however the records come in: what is kept from look to look is right."""
     now = "2026-05-05T09:10:00.000Z"
     with Home(tmp_path / "home", durability="os") as home:
-        watch = Watch(home)
+        fleet = Fleet(home)
         for sample in samples.of("good"):
             home.intake.admit(samples.lines_of(sample), samples.dialect_of(sample))
-            view = watch.look(now)
-        fresh = Watch(home).look(now)
+            view = fleet.look(now)
+        fresh = Fleet(home).look(now)
         assert view.counts == fresh.counts
         assert view.last == fresh.last == home.journal.last
-        without = [[{**row, "words": ""} for row in each.runs] for each in (view, fresh)]
+        without = [[replace(row, words="") for row in each.runs] for each in (view, fresh)]
         assert without[0] == without[1]
         assert view.agents == fresh.agents
 
 
-STATES = st.lists(
-    st.builds(
-        runs_fold.State,
-        family=st.just("f"),
-        run=st.uuids().map(str),
-        last_seq=st.integers(1, 99),
-        last_received=st.sampled_from(["2026-05-05T09:00:00.000Z", "2026-05-05T08:00:00.000Z"]),
-        ended=st.booleans(),
-        passed=st.sampled_from([None, True, False]),
-        asking=st.sampled_from([{}, {"q": ""}]),
-    ),
-    max_size=12,
-)
-
-
-@given(STATES)
-def test_rows_are_ordered_by_need_then_the_latest_first(states):
-    view = fleet(states, [], "2026-05-05T09:01:00.000Z", rates={})
-    order = [(STATUSES.index(row["status"]), -row["last_seq"]) for row in view.runs]
-    assert order == sorted(order)
-    assert sum(view.counts.values()) == len(view.runs) == len(states)
+def test_rows_are_ordered_by_need_then_the_latest_first(tmp_path):
+    now = "2026-05-05T09:10:00.000Z"
+    with Home(tmp_path / "home", durability="os") as home:
+        for sample in samples.of("good"):
+            home.intake.admit(samples.lines_of(sample), samples.dialect_of(sample))
+        view = Fleet(home).look(now)
+    for rows in (view.runs, view.agents):
+        order = [(STATUSES.index(row.status), -row.last_seq) for row in rows]
+        assert order == sorted(order)
+        assert len({place for place, _ in order}) > 2
+    assert sum(astuple(view.counts)) == len(view.runs)
 
 
 def test_an_agent_that_worked_in_a_run_that_is_lost_is_lost():
-    run = runs_fold.State(
-        family="f", run="r", begun=True, last_seq=1, alive="2026-05-05T08:00:00.000Z"
-    )
-    agent = agents_fold.State(
-        family="f", run="r", agent="a", phase="working", last_received="2026-05-05T08:00:00.000Z"
-    )
-    view = fleet([run], [agent], "2026-05-05T09:00:00.000Z", rates={})
-    assert view.agents[0]["status"] == "lost"
+    agent = agents_fold.State(family="f", run="r", agent="a", phase="working")
+    assert agent_row(agent, "lost", "2026-05-05T09:00:00.000Z").status == "lost"
+    assert agent_row(agent, "waiting", "2026-05-05T09:00:00.000Z").status == "working"
 
 
 TYPED = st.lists(
@@ -571,5 +556,5 @@ def test_unknown_keys_are_no_keys():
 
 def test_returned_calls_do_not_count_as_calls(home):
     record(home, "r", Called(tool="t", call_id="c"), Returned(call_id="c", ok=True))
-    (row,) = Watch(home).look(stamp(time.time())).runs
-    assert row["calls_per_minute"] == pytest.approx(0.2)
+    (row,) = Fleet(home).look().runs
+    assert row.calls_per_minute == pytest.approx(0.2)

@@ -11,9 +11,10 @@ import httpx
 import pytest
 
 from support import forking
+from support.asking import ask
 from support.waiting import eventually
 from tracklog import demo
-from tracklog.answers import answers
+from tracklog.answers.tree import tree as tree_of
 from tracklog.collector import operator
 from tracklog.home import registry
 from tracklog.home.home import Home
@@ -40,16 +41,18 @@ def test_every_dialect_speaks(made):
 def test_the_fleet_shows_every_status_and_everything_the_console_has_a_place_for(made):
     with Home(made, clock=lambda: NOW) as home:
         home.index.catch_up()
-        runs = answers.runs(home.index, stamp(NOW), 1000)
+        runs = ask(home, "runs", now=stamp(NOW), limit=1000)
         assert {run["status"] for run in runs} == {"waiting", "failed", "lost", "working", "done"}
-        assert answers.inbox(home.index, stamp(NOW))[0]["question_id"] == "rollout"
-        assert answers.leaderboard(home.index)
-        assert {row["colour"] for row in answers.audits(home.index, "24h", stamp(NOW))} >= {"red"}
-        outcomes = answers.outcomes(home.index, stamp(NOW))
+        assert ask(home, "inbox", now=stamp(NOW))[0]["question_id"] == "rollout"
+        assert ask(home, "leaderboard")
+        assert {row["colour"] for row in ask(home, "audits", window="24h", now=stamp(NOW))} >= {
+            "red"
+        }
+        outcomes = ask(home, "outcomes", now=stamp(NOW))
         assert min(outcomes[name] for name in ("passed", "failed", "flakes")) > 0
         assert outcomes["convergence_mean"] is not None
-        assert max(row.depth for row in answers.tree(home.index)) == 2
-        names = {row["name"] for row in answers.findings(home.index, stamp(NOW), None, 1000)}
+        assert max(row.depth for row in tree_of(home)) == 2
+        names = {row["name"] for row in ask(home, "findings", now=stamp(NOW), limit=1000)}
         assert "illegal-transition" in names
 
 
@@ -75,7 +78,7 @@ def test_hours_of_it_are_never_refused_and_odd_only_on_purpose(tmp_path):
                         played._say(home, due)
             home.index.catch_up()
             now = stamp(NOW + 24 * demo.ROUND)
-            found = answers.findings(home.index, now, None, 1000)
+            found = ask(home, "findings", now=now, limit=1000)
             amiss = {(row["run"], row["name"]) for row in found if row["level"] != "info"}
     assert amiss == {("docs-in-a-hurry", "illegal-transition")}
 
@@ -106,7 +109,7 @@ def _status(home: Home, run: str) -> str:
     home.index.catch_up()
     return next(
         row["status"]
-        for row in answers.runs(home.index, stamp(time.time()), 1000)
+        for row in ask(home, "runs", now=stamp(time.time()), limit=1000)
         if f"{row['family']}:{row['run']}" == run
     )
 

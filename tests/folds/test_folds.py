@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from support import sampling as samples
 from tracklog.dialects.checking import checker
 from tracklog.folds import (
-    Told,
+    Position,
     moment,
     number,
     quantile,
@@ -69,7 +69,7 @@ FOLDS = registry.folds()
 
 
 def told(seq=1, run="r", *, at=None, received=None, family="f", kind="k", dialect="d"):
-    return Told(
+    return Position(
         seq=seq,
         received=received or f"2026-05-06T08:{seq // 60 % 60:02}:{seq % 60:02}.000Z",
         family=family,
@@ -1394,15 +1394,15 @@ def test_the_how_to_adds_a_fold(tmp_path):
         package(tmp_path, POLITE),
         "from tracklog.home import registry\n"
         "from tracklog.model.fact import Said\n"
-        "from tracklog.folds import Told\n"
+        "from tracklog.folds import Position\n"
         "fold = registry.fold('polite')\n"
         "assert fold in registry.folds()\n"
         "state = fold.State()\n"
         "for text in ('Please.', 'No.', 'please, please'):\n"
-        "    told = Told(1, '', 'f', 'r', None, 'k', None, None, 'd')\n"
+        "    place = Position(1, '', 'f', 'r', None, 'k', None, None, 'd')\n"
         "    said = Said(role='user', blocks=({'type': 'text', 'text': text},))\n"
-        "    state = fold.step(state, told, said)\n"
-        "import manners; print(fold.key(told, said), manners.answer([state]))\n",
+        "    state = fold.step(state, place, said)\n"
+        "import manners; print(fold.key(place, said), manners.answer([state]))\n",
     )
     assert done.stdout == "f:r {'sayings': 3, 'polite': 2, 'share': 0.6666666666666666}\n", (
         done.stderr

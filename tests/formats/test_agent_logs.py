@@ -9,7 +9,7 @@ from itertools import count
 import orjson
 import pytest
 
-from tracklog.answers import answers
+from support.asking import ask
 from tracklog.formats import registry
 from tracklog.formats.importers import run_id
 from tracklog.formats.importing import Importing
@@ -415,6 +415,6 @@ def test_turns_of_codex_that_were_rolled_back_are_taken_back_and_kept(tmp_path):
     with Home(tmp_path / "home", durability="os") as home:
         Importing(home).bring([path])
         home.index.catch_up()
-        rows = answers.conversation(home, f"tracklog:{run_id('codex', THREAD)}")
+        rows = ask(home, "conversation", run=f"tracklog:{run_id('codex', THREAD)}")
     words = [(row["parts"][0]["text"], row["withdrawn"]) for row in rows]
     assert words == [("a", False), ("b", True), ("c", True), ("d", False)]

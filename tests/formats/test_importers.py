@@ -11,8 +11,9 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from support.asking import ask
 from support.soaking import SOAK
-from tracklog.answers import answers, prices
+from tracklog.answers.tree import tree as tree_of
 from tracklog.cli import tracklog
 from tracklog.dialects.tracklog import line_id
 from tracklog.formats import registry
@@ -93,7 +94,7 @@ def home(tmp_path):
 
 def costs(home):
     home.index.catch_up()
-    return {row["of"].partition(":")[2]: row for row in answers.costs(home.index)}
+    return {row["of"].partition(":")[2]: row for row in ask(home, "costs")}
 
 
 @pytest.mark.parametrize(
@@ -315,7 +316,7 @@ def test_claude_odd_shapes_are_all_kept():
 def test_claude_a_sub_agent_is_a_run_of_its_own_below_its_parent(home):
     Importing(home).bring(Importing(home).below([CLAUDE / "subagent"]))
     home.index.catch_up()
-    tree = answers.tree(home.index)
+    tree = tree_of(home)
     assert [(branch.key, branch.depth) for branch in tree] == [
         (f"tracklog:{PARENT}", 0),
         (f"tracklog:{CHILD}", 1),
@@ -383,7 +384,7 @@ def test_claude_a_longer_copy_takes_the_place_of_the_shorter(tmp_path, home):
     ]
     Importing(home).bring([path])
     home.index.catch_up()
-    (row,) = answers.conversation(home, f"tracklog:{SESSION}")
+    (row,) = ask(home, "conversation", run=f"tracklog:{SESSION}")
     assert [part["text"] for part in row["parts"]] == ["Hello, world", "Another"]
 
 
@@ -410,7 +411,7 @@ def test_claude_a_prompt_that_goes_on_from_further_back_leaves_a_branch(tmp_path
     path = write(tmp_path / f"{SESSION}.jsonl", *records)
     Importing(home).bring([path])
     home.index.catch_up()
-    rows = answers.conversation(home, f"tracklog:{SESSION}")
+    rows = ask(home, "conversation", run=f"tracklog:{SESSION}")
     assert [(row["parts"][0]["text"], row["withdrawn"]) for row in rows] == [
         ("first", False), ("yes", False), ("wrong", True), ("no", True),
         ("right", False), ("fine", False), ("next", False), ("in a circle", False),
@@ -433,10 +434,10 @@ def test_claude_what_was_printed_and_its_file_count_once(tmp_path, home, order):
     for n in order:
         Importing(home).bring([paths[n]])
         assert costs(home)[SESSION]["output_tokens"] == 5
-        (paid,) = answers.costs(home.index, prices=prices.load())
+        (paid,) = ask(home, "costs")
         assert (paid["calls"], paid["cost_usd"]) == (1, None)  # a total is never added
         assert paid["computed_usd"] == pytest.approx((3 * 3 + 5 * 15) / 1e6)
-        (run,) = answers.runs(home.index, "2026-05-06T00:00:00.000Z", prices=prices.load())
+        (run,) = ask(home, "runs", now="2026-05-06T00:00:00.000Z")
         assert (run["cost_usd"], run["computed_usd"]) == (None, paid["computed_usd"])
 
 
@@ -953,14 +954,14 @@ def test_a_source_that_vanished_is_said_to_be_gone_once_and_what_it_told_is_kept
     assert [(body["run"], body["data"]["path"]) for body in gone] == [(SESSION, str(path))]
     assert prompts(home) == ["one"]
     home.index.catch_up()
-    [row] = answers.runs(home.index, "2026-05-05T10:00:00.000Z")
+    [row] = ask(home, "runs", now="2026-05-05T10:00:00.000Z")
     assert row["source_gone"]
     assert row["silent_seconds"] > 3000  # a note on its file is no sign of life
     three(tmp_path, "one", "two")
     Importing(home).bring([path])
     assert prompts(home) == ["one", "two"]
     home.index.catch_up()
-    [row] = answers.runs(home.index, "2026-05-05T10:00:00.000Z")
+    [row] = ask(home, "runs", now="2026-05-05T10:00:00.000Z")
     assert row["source_gone"] is None
 
 

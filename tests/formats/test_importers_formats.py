@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tracklog.answers import answers
+from support.asking import ask
+from tracklog.answers.tree import tree as tree_of
 from tracklog.dialects.checking import checker
 from tracklog.formats import registry as formats
 from tracklog.formats.export import export, flight_of
@@ -229,7 +230,7 @@ def test_copilot_without_a_shutdown_yields_a_lower_bound(brought):
     assert {body["bound"] for body in of(bodies, "Spent")} == {"lower"}
     assert of(bodies, "Began", what="run")[0]["git"]["branch"] == "main"
     home, _ = brought(FILES["copilot"])
-    [row] = answers.costs(home.index, by="all")
+    [row] = ask(home, "costs", by="all")
     assert (row["output_tokens"], row["lower_bound"]) == (26, True)
 
 
@@ -241,7 +242,7 @@ def test_copilot_drift_joins_the_call_once_and_counts_the_shutdown(brought):
         ("call_2", False),
     ]
     home, _ = brought(FILES["copilot drift"])
-    [row] = answers.costs(home.index, by="all")
+    [row] = ask(home, "costs", by="all")
     assert (row["input_tokens"], row["cached_tokens"], row["output_tokens"]) == (1000, 800, 50)
     assert row["lower_bound"] is False
 
@@ -262,7 +263,7 @@ def test_copilot_messages_are_not_added_to_the_totals_of_their_segment(tmp_path,
         event("assistant.message", "e5", messageId="m2", content="b", outputTokens=7),
     )
     home, _ = brought(path)
-    [row] = answers.costs(home.index, by="all")
+    [row] = ask(home, "costs", by="all")
     assert (row["input_tokens"], row["output_tokens"], row["lower_bound"]) == (100, 37, True)
 
 
@@ -281,7 +282,7 @@ def test_copilot_sub_agents_are_runs_of_their_own_in_one_tree(tmp_path, brought)
     assert [body["run"] for body in of(bodies, "Called")] == [child]
     assert [body["seconds"] for body in of(bodies, "Ended", run=child)] == [1.5]
     home, _ = brought(path)
-    tree = answers.tree(home.index, f"tracklog:{run_id('copilot', 's-1')}")
+    tree = tree_of(home, run=f"tracklog:{run_id('copilot', 's-1')}")
     assert [branch.key.partition(":")[2] for branch in tree][1:] == [child]
 
 
@@ -502,7 +503,7 @@ def test_atif_yields_its_numbers_and_its_child(brought):
     assert (tokens["input_tokens"], tokens["output_tokens"]) == (250, 50)
     assert not of(bodies, "Noted", label="finding")
     home, _ = brought(FILES["atif"])
-    shown = answers.show(home.index, f"tracklog:{root}", "2026-07-12T13:00:00.000Z")
+    shown = ask(home, "show", run=f"tracklog:{root}", now="2026-07-12T13:00:00.000Z")
     assert shown["cost_with_sub_runs"]["input_tokens"] == 250
 
 
@@ -662,12 +663,12 @@ def test_what_we_export_comes_in_again_as_the_same_run(name, format, suffix, tmp
     [run] = home.runs()
     path = tmp_path / f"out.{suffix}"
     path.write_bytes(b"".join(export(flight_of(home, run), format)))
-    before = answers.costs(home.index, by="all"), answers.tools(home.index)
+    before = ask(home, "costs", by="all"), ask(home, "tools")
     with Home(tmp_path / "other", durability="os") as other:
         assert Importing(other).bring([path]).lines["refused"] == 0
         other.index.catch_up()
         assert other.runs() == {run}
-        after = answers.costs(other.index, by="all"), answers.tools(other.index)
+        after = ask(other, "costs", by="all"), ask(other, "tools")
     tokens = ("input_tokens", "output_tokens", "cached_tokens")
     assert [after[0][0][key] for key in tokens] == [before[0][0][key] for key in tokens]
     # A result without its call has no place in a trajectory.

@@ -12,9 +12,9 @@ import orjson
 import pytest
 import zstandard
 
+from support.asking import ask
 from support.forking import script
 from support.sessions import AT, SESSION, claude
-from tracklog.answers import answers
 from tracklog.answers.doctor import doctor
 from tracklog.formats import registry
 from tracklog.formats.importers import Reading, cloudevents, copilot, gemini, opened
@@ -149,7 +149,7 @@ def test_what_a_checkpoint_leaves_out_is_taken_back_and_what_it_keeps_is_not(tmp
     with Home(tmp_path / "home", durability="os") as home:
         Importing(home).bring([path])
         home.index.catch_up()
-        rows = answers.conversation(home, f"tracklog:{SESSION}")
+        rows = ask(home, "conversation", run=f"tracklog:{SESSION}")
         words = [(row["parts"][0]["text"], row["withdrawn"]) for row in rows]
         again = Importing(home).bring([path], again=True)
     assert words == [("word a", False), ("word b", True), ("word c", False), ("word d", False)]

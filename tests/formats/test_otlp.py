@@ -35,10 +35,10 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
+from support.asking import ask
 from support.collecting import Collector, collector
 from support.failing import FailingDisk
 from support.telemetry import TRACE, Door, chat, logs, message, pairs, span, traces, value
-from tracklog.answers import answers
 from tracklog.dialects import tracklog as native
 from tracklog.formats.importers import Teller, run_id
 from tracklog.formats.importers._reading import Reading
@@ -1025,7 +1025,7 @@ def test_a_call_told_by_its_span_and_by_a_log_event_without_an_id_is_one_call(or
         door.send(each)
     assert {line["call_id"] for line in door.facts("Called")} == {"ls-1"}
     door.home.index.catch_up()
-    (row,) = answers.tools(door.home.index)
+    (row,) = ask(door.home, "tools")
     assert (row["tool"], row["calls"]) == ("ls", 1)
 
 

@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support import sampling as samples
+from support.asking import ask
 from support.closing import opened_index
 from support.forking import script, tracklog
 from support.rights import READ, modes_bind
-from tracklog.answers import answers
 from tracklog.dialects.checking import checker
-from tracklog.folds import Fold, Told, conversation, row_key, run_key
+from tracklog.folds import Fold, Position, conversation, row_key, run_key
 from tracklog.home import registry
 from tracklog.home.home import Home
 from tracklog.index.indexer import Indexer
@@ -31,7 +31,8 @@ from tracklog.journal.journal import Entry, Journal
 from tracklog.model.errors import BadQuery, UnknownName
 from tracklog.model.event import Event
 from tracklog.model.fact import FACTS, Called, Fact, Noted, Said
-from tracklog.reading.replay import history, replay, replay_all
+from tracklog.reading.replay import replay, replay_all
+from tracklog.reading.walk import walk
 from tracklog.testing import Clock, IndexSuite, memory_journal
 
 
@@ -42,7 +43,7 @@ class Count:
     last: str | None = None
 
 
-def count(state: Count, told: Told, fact: Fact) -> Count:
+def count(state: Count, told: Position, fact: Fact) -> Count:
     name = type(fact).__name__
     state.n += 1
     state.kinds[name] = state.kinds.get(name, 0) + 1
@@ -274,8 +275,10 @@ def test_the_history_that_counts_folds_to_what_replay_says(events):
     journal.append(events)
     by_name = {dialect.name: dialect for dialect in DIALECTS}
     states: dict[str, Count] = {}
-    for told, fact in history(journal.records(), by_name):
-        states[run_key(told)] = count(states.get(run_key(told)) or Count(), told, fact)
+    for reading in walk(journal.records(), by_name):
+        for fact in reading.facts if reading.counts else ():
+            key = run_key(reading.position)
+            states[key] = count(states.get(key) or Count(), reading.position, fact)
     assert states == replay(COUNTS, journal.records(), by_name)
 
 
@@ -312,7 +315,7 @@ def test_little_memory_changes_nothing(events):
     journal = memory_journal()
     roomy, cramped = indexed(journal, folds=ALL), indexed(journal, folds=ALL)
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("folding._STATES", "folding._WATCHED", "indexer._BATCH_BYTES"):
+        for name in ("folding._STATES", "folding._WALKED", "indexer._BATCH_BYTES"):
             patch.setattr(f"tracklog.index.{name}", 0)
         patch.setattr("tracklog.index.indexer._BATCH", 7)
         journal.append(events)
@@ -576,7 +579,7 @@ def test_a_dialect_that_is_not_here_is_found_and_stops_nothing():
 
 
 def test_a_fold_that_fails_is_found_and_stops_nothing():
-    def fail(state: Count, told: Told, fact: Said) -> Count:
+    def fail(state: Count, told: Position, fact: Said) -> Count:
         state.n += 1
         raise ZeroDivisionError
 
@@ -743,11 +746,11 @@ def test_a_run_whose_id_holds_a_unit_separator_is_a_run_like_any(tmp_path):
     with Home(tmp_path / "home", durability="os") as home:
         home.journal.append([said("one", "a"), said("two", "a\x1fb", 2), said("three", "\x1b1", 3)])
         home.index.catch_up()
-        rows = answers.runs(home.index, "2026-05-05T09:00:00.000Z")
+        rows = ask(home, "runs", now="2026-05-05T09:00:00.000Z")
         assert [row["run"] for row in rows] == ["\x1b1", "a\x1fb", "a"]
-        shown = answers.show(home.index, "tracklog:a\x1fb", "2026-05-05T09:00:00.000Z")
+        shown = ask(home, "show", run="tracklog:a\x1fb", now="2026-05-05T09:00:00.000Z")
         assert (shown["run"], shown["title"]) == ("a\x1fb", "two")
-        _, runs, _ = answers.query(home.index, "SELECT run, title FROM runs ORDER BY run")
+        runs = ask(home, "query", sql="SELECT run, title FROM runs ORDER BY run")["rows"]
         assert [run for run, _ in runs] == ["\x1b1", "a", "a\x1fb"]
 
 

@@ -17,12 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support import sampling
+from support.asking import ask
 from support.collecting import collector
 from support.forking import tracklog as forked
-from tracklog.answers import answers, prices
-from tracklog.answers.board import Board, around
-from tracklog.answers.duplicates import untold
-from tracklog.answers.fleet import Watch
+from tracklog.answers.duplicates import same_conversation
 from tracklog.dialects import tracklog as native
 from tracklog.formats import registry as formats
 from tracklog.formats.convert import convert as convert_to
@@ -37,7 +35,6 @@ SUMMARY = {
     "calls": "tool_calls", "failures": "tool_failures", "tokens": "tokens", "cost": "cost_usd",
     "status": "status", "first": "first_at", "last": "last_at", "title": "title",
 }  # fmt: skip  # what the law is about, and what a row calls it
-PRICES = prices.load()
 
 
 def summary(row):
@@ -62,47 +59,46 @@ def _rows(rows, key):
 
 
 def runs(look, key):
-    return summary(_rows(answers.runs(look.index, look.now, None, prices=PRICES), key))
+    return summary(_rows(ask(look.home, "runs", now=look.now, limit=None), key))
 
 
 def show(look, key):
-    return summary(answers.show(look.index, key, look.now, prices=PRICES))
+    return summary(ask(look.home, "show", run=key, now=look.now))
 
 
 def show_at(look, key):
-    return summary(answers.show_at(look.home, key, look.home.journal.last))
+    return summary(ask(look.home, "show", run=key, at=look.home.journal.last))
 
 
 def board(look, key):
-    board = Board().answer(look.index, look.now, limit=10_000, prices=PRICES)
-    return summary(_rows(board["runs"], key))
+    return summary(_rows(ask(look.home, "board", limit=10_000, now=look.now)["runs"], key))
 
 
 def tree(look, key):
-    rows = around(look.index, key, look.now, prices=PRICES)
+    rows = ask(look.home, "tree", run=key, around=True, now=look.now)
     return summary(next(row["run"] for row in rows if row["key"] == key))
 
 
 def top(look, key):
-    return summary(_rows(Watch(look.home).look(look.now).runs, key))
+    return summary(_rows(ask(look.home, "top", now=look.now)["runs"], key))
 
 
 def compared(look, key):
-    deltas = answers.diff(look.home, key, key, look.now).deltas
+    deltas = ask(look.home, "diff", a=key, b=key, now=look.now)["deltas"]
     return summary({name: each["a"] for name, each in deltas.items()})
 
 
 def costs(look, key):
-    if key in untold(look.index):
+    if key in same_conversation(look.index):
         return {}  # another run tells the same conversation, and is counted
-    found = [row for row in answers.costs(look.index, "run", PRICES) if row["of"] == key]
+    found = [row for row in ask(look.home, "costs", by="run") if row["of"] == key]
     row = found[0] if found else {"total_tokens": None, "cost_usd": None}
     return {"tokens": row["total_tokens"], "cost": row["cost_usd"]}
 
 
 def told_facts(look, key):
     """The facts that the story shows."""
-    told = answers.story(look.home, key, limit=100_000)["records"]
+    told = ask(look.home, "story", run=key, limit=100_000)["records"]
     return [
         fact
         for record in told
@@ -122,10 +118,10 @@ def story(look, key):
 
 
 def sql(look, key):
-    ask = "SELECT tool_calls, tool_failures, first_at, last_at FROM runs WHERE family=? AND run=?"
+    sql = "SELECT tool_calls, tool_failures, first_at, last_at FROM runs WHERE family=? AND run=?"
     family, run = (part.replace("'", "''") for part in look.run(key))
-    ask = ask.replace("family=?", f"family='{family}'").replace("run=?", f"run='{run}'")
-    [row] = answers.query(look.index, ask).rows
+    sql = sql.replace("family=?", f"family='{family}'").replace("run=?", f"run='{run}'")
+    [row] = ask(look.home, "query", sql=sql)["rows"]
     return dict(zip(("calls", "failures", "first", "last"), row, strict=True))
 
 
@@ -144,7 +140,7 @@ def atif(look, key):
     told = whole["extra"]["tracklog"]
     found = {"status": told["status"], "title": told.get("title")}
     found |= {"calls": len(calls)} if not _has_torn_or_copied(look, key) else {}
-    tokens = answers.show(look.index, key, look.now)["tokens"]
+    tokens = ask(look.home, "show", run=key, now=look.now)["tokens"]
     if None not in known and tokens is not None:
         found["prompt and completion"] = sum(known)
     return found
@@ -188,9 +184,9 @@ def disagreements(home):
             for field, value in view.items():
                 if field in said["runs"] and value != said["runs"][field]:
                     found.append((key, field, f"runs: {said['runs'][field]}", f"{name}: {value}"))
-    left = untold(look.index)
+    left = same_conversation(look.index)
     own = {key: runs(look, key) for key in keys if key not in left}
-    tools = answers.tools(look.index)
+    tools = ask(look.home, "tools")
     for name, key in (("calls", "calls"), ("failures", "failures")):
         total, summed = sum(row[key] for row in tools), sum(row[name] for row in own.values())
         if total != summed:
@@ -311,12 +307,11 @@ def test_a_run_of_which_no_tree_state_is_kept_stands_in_its_own_tree(tmp_path):
         child = Linked(kind="sub-run", child="one")
         home.intake.admit([*lines, line("above", 4, child)], "tracklog")
         assert disagreements(home) == []
-        index = Looked(home).index
-        assert answers.show(index, "tracklog:one", "")["cost_with_sub_runs"] is None
+        assert ask(home, "show", run="tracklog:one")["cost_with_sub_runs"] is None
         for root in ("tracklog:above", "tracklog:one"):
-            keys = [row["key"] for row in around(index, root, "")]
+            keys = [row["key"] for row in ask(home, "tree", run=root, around=True)]
             assert keys == ["tracklog:above", "tracklog:one"]
-        assert [(row.key, row.depth) for row in answers.tree(index)] == [
+        assert [(row["key"], row["depth"]) for row in ask(home, "tree")] == [
             ("awf:one", 0), ("tracklog:above", 0), ("tracklog:one", 1),
         ]  # fmt: skip  # one row
         below = flight_of(home, ("tracklog", "above")).below
@@ -347,7 +342,7 @@ def test_a_spend_of_two_runs_of_one_conversation_costs_what_either_says(
             lines += [line(more, 4, other, family=family[more])]
         home.intake.admit(lines, "tracklog")
         assert disagreements(home) == []
-        [total] = answers.costs(Looked(home).index, "all", PRICES)
+        [total] = ask(Looked(home).home, "costs", by="all")
         assert total["cost_usd"] == (0.75 if more else 0.25)
         assert total["spends"] == (2 if more else 1)
 
@@ -678,7 +673,7 @@ def test_no_torn_tail_is_left_whatever_its_source_is_a_file_of(tmp_path, sample)
             path.write_bytes(data)
             Importing(home).bring([path])
             look = Looked(home)
-            names = {each["name"] for each in answers.findings(look.index, look.now)}
+            names = {each["name"] for each in ask(look.home, "findings", now=look.now)}
             assert ("torn-tail" in names) is torn
 
 
@@ -790,3 +785,15 @@ def test_an_export_of_events_that_lacks_a_line_is_read_back_as_one_run(tmp_path,
         [(why, count)] = summary.by_importer["cloudevents"].ignored.items()
         assert lost in why
         assert count == 1
+
+
+def test_views_agree_while_records_of_either_mapping_are_erased(tmp_path):
+    path = SAMPLES / "importers/claude/edge_cases.jsonl"
+    with Home(tmp_path, durability="os") as home:
+        imported(home, path, "1")
+        imported(home, path, "2")
+        [run] = home.runs()
+        half = home.journal.last // 2
+        for seq in (3, half + 3, half - 2, 2 * half - 2):
+            home.erase(":".join(run), seq, reason="a secret", by="me")
+            assert disagreements(home) == []

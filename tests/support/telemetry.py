@@ -4,8 +4,9 @@ import json
 
 import orjson
 
+from support.asking import ask
 from support.failing import HastyDisk
-from tracklog.answers import answers
+from tracklog.answers.tree import tree
 from tracklog.collector.otlp import Telemetry
 from tracklog.home.home import Home
 from tracklog.journal.blobs import Blobs
@@ -102,11 +103,11 @@ class Door:
 
     def runs(self):
         self.home.index.catch_up()
-        return answers.runs(self.home.index, "2026-05-05T17:00:00.000Z")
+        return ask(self.home, "runs", now="2026-05-05T17:00:00.000Z")
 
     def costs(self):
         self.home.index.catch_up()
-        return answers.costs(self.home.index)
+        return ask(self.home, "costs")
 
     def unseen(self):
         """The spans that others named as their parents, and that were not seen."""
@@ -117,7 +118,7 @@ class Door:
 
     def tree(self):
         self.home.index.catch_up()
-        return answers.tree(self.home.index)
+        return tree(self.home)
 
     def begin_again(self):
         """As after a restart: nothing is remembered."""

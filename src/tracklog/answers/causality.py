@@ -6,17 +6,15 @@ nothing says it, an agent acts upon what it was told last, and that is said to b
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from tracklog.dialects import Dialect
-from tracklog.folds import Told, call_name, said_in, text_of, word
+from tracklog.folds import Position, call_name, said_in, text_of, word
 from tracklog.folds import tree as tree_fold
 from tracklog.home.home import Home
 from tracklog.journal.frame import Record, Run
 from tracklog.journal.journal import Journal
-from tracklog.model.event import Event
 from tracklog.model.fact import (
     Answered,
     Asked,
@@ -30,7 +28,8 @@ from tracklog.model.fact import (
     Returned,
     Said,
 )
-from tracklog.reading.replay import Counting, event_of, facts_of, names_of, told_of
+from tracklog.reading.record import Dialects
+from tracklog.reading.walk import Reading, Walker
 
 How = Literal[
     "call", "question", "message", "parent-call", "cause", "about", "handoff", "sub-run", "order"
@@ -68,7 +67,7 @@ class Tie(NamedTuple):
 class Node:
     """What is remembered of a record."""
 
-    told: Told
+    told: Position
     agent: str | None
     prompt: bool = False
     """A person asked for something, or a task was given."""
@@ -79,7 +78,7 @@ class Node:
     ties: list[Tie] = field(default_factory=list)
     names: list[tuple[How, str]] = field(default_factory=list)
     """Causes by name, to be looked up when they are asked for."""
-    called: list[str] = field(default_factory=list)
+    called: Sequence[str] = ()
     """What it goes by itself."""
 
 
@@ -105,9 +104,8 @@ class _Thread:
 class Story:
     """The records of one run and what ties them together."""
 
-    def __init__(self, dialects: Mapping[str, Dialect], over: Collection[int] = ()) -> None:
-        """The records that are `over` count no more."""
-        self.over = over
+    def __init__(self, walker: Walker) -> None:
+        self._walker = walker
         self.nodes: dict[int, Node] = {}
         self.called: dict[str, list[int]] = {}
         """The records that tell of a call, by every id of it."""
@@ -125,8 +123,6 @@ class Story:
         self._began = 0
         self._steps: set[str] = set()
         self.unseen: dict[int, list[Unseen]] = {}
-        self._dialects = dialects
-        self._counting = Counting()
         self._erasures = 0
         self._settled: dict[int, _Resolved] = {}
         self._loose: dict[int, _Resolved] = {}
@@ -138,19 +134,15 @@ class Story:
         If not, something was erased, or other records count no more: it is to be told anew.
         """
         known, erasures = bool(self.nodes), self._erasures
-        for record in records:
-            self._hear(record)
+        self.take(map(self._walker.read, records))
+        return not self._walker.changed and not (known and self._erasures > erasures)
+
+    def take(self, readings: Iterable[Reading]) -> None:
+        for reading in readings:
+            self._add(reading)
         self._loose.clear()
         if self.nodes:
             self.nodes[next(iter(self.nodes))].entry = True
-        erased = known and self._erasures > erasures
-        return not erased and self._counting.standing().over == set(self.over)
-
-    def told_anew(self, records: Iterable[Record]) -> "Story":
-        """The same run, once more from its first record, without those that count no more."""
-        story = Story(self._dialects, self._counting.standing().over)
-        story.hear(records)
-        return story
 
     def ties(self, seq: int) -> list[Tie]:
         """What caused a record, as far as this run tells, the most telling first."""
@@ -164,35 +156,31 @@ class Story:
         """The record of a call, by its id."""
         return self.place("call", f"={id}", 0)
 
-    def _hear(self, record: Record) -> None:
-        event = event_of(record, self._dialects)
-        if not isinstance(event, Event):
+    def _add(self, reading: Reading) -> None:
+        record, event, facts, _, position, *_ = reading
+        if event is None or position is None:
             kind = "erased" if record.erased is not None else "not understood"
-            told = Told(*record[:2], *record[3:5], None, kind, None, None, record.dialect)
-            self.nodes[record.seq] = Node(told, None)
+            position = Position(*record[:2], *record[3:5], None, kind, None, None, record.dialect)
+            self.nodes[record.seq] = Node(position, None)
             return
-        dialect = self._dialects[record.dialect]
-        facts = facts_of(dialect, event)[0]
-        told = told_of(record, event)
         agent = next((each.agent for each in facts if each.agent is not None), event.actor)
-        node = self.nodes[record.seq] = Node(told, word(agent))
-        self._counting.hear(record.seq, dialect, event)
-        if record.seq in self.over:
-            said = "it counts no more: it was told again later, or taken back"
-            self.unseen[record.seq] = [Unseen(record.seq, said)]
+        node = self.nodes[record.seq] = Node(position, word(agent))
+        if not reading.stands:
+            message = "it counts no more: it was told again later, or taken back"
+            self.unseen[record.seq] = [Unseen(record.seq, message)]
             return
-        node.called = names_of(dialect, event)
+        node.called = reading.names
         for name in node.called:
             self._named.setdefault(name, []).append(record.seq)
         if event.cause is not None:
             node.names.append(("cause", event.cause))
-        own = {name for each in facts if type(each) is Called for name in _ids(told, each)}
+        own = {name for each in facts if type(each) is Called for name in _ids(position, each)}
         for fact in facts:
             self._tie(record.seq, node, fact, own)
         for fact in facts:
-            self._tell(record.seq, told, fact, own)
+            self._tell(record.seq, position, fact, own)
 
-    def _thread(self, told: Told, fact: Fact) -> _Thread:
+    def _thread(self, told: Position, fact: Fact) -> _Thread:
         return self._thread_of(self._name(told, fact))
 
     def _thread_of(self, name: str) -> "_Thread":
@@ -201,7 +189,7 @@ class Story:
             thread = self._threads[name] = _Thread()
         return thread
 
-    def _name(self, told: Told, fact: Fact) -> str:
+    def _name(self, told: Position, fact: Fact) -> str:
         """Whose thread a fact belongs to: the agent's, else that of the call or question, else
         that of a step which was heard to begin: others are turns of one conversation.
         """
@@ -286,7 +274,7 @@ class Story:
         names = (name for how, name in self.nodes[tie.seq].names if how == "call")
         return bool(own) and any(name in own for name in names)
 
-    def _others(self, thread: _Thread, told: Told, fact: Fact) -> list[Tie]:
+    def _others(self, thread: _Thread, told: Position, fact: Fact) -> list[Tie]:
         """What others said since it acted last, where nothing was said to it."""
         me = self._name(told, fact)
         said = [seq for name, seq in self._spoke.items() if name != me and seq > thread.acted]
@@ -326,7 +314,7 @@ class Story:
         else:
             node.names.append(("question", question))
 
-    def _tell(self, seq: int, told: Told, fact: Fact, own: set[str]) -> None:
+    def _tell(self, seq: int, told: Position, fact: Fact, own: set[str]) -> None:
         """What the agents of this run know after the fact."""
         thread = self._thread(told, fact)
         tie = Tie(seq, "order")
@@ -383,7 +371,7 @@ class Story:
         thread.acted = seq
         thread.fresh.clear()
 
-    def _link(self, seq: int, told: Told, fact: Linked) -> None:
+    def _link(self, seq: int, told: Position, fact: Linked) -> None:
         child = tree_fold.key_of(fact.child, told.family)
         if child is not None and fact.kind == "sub-run":
             self.children.setdefault(child, seq)
@@ -459,7 +447,7 @@ def _before(places: list[int] | None, seq: int = 0) -> int | None:
     return max((place for place in places if place < seq), default=places[0])
 
 
-def _ids(told: Told, fact: Called) -> Iterator[str]:
+def _ids(told: Position, fact: Called) -> Iterator[str]:
     yield call_name(told, fact)
     if fact.provider_call_id is not None:
         yield f"={text_of(fact.provider_call_id)}"
@@ -468,7 +456,7 @@ def _ids(told: Told, fact: Called) -> Iterator[str]:
 class Stories:
     """The runs that were asked about last, read on from where they were; `lock` is held meanwhile."""
 
-    def __init__(self, journal: Journal, dialects: Mapping[str, Dialect]) -> None:
+    def __init__(self, journal: Journal, dialects: Dialects) -> None:
         self._journal, self._dialects = journal, dialects
         self._kept: OrderedDict[Run, Story] = OrderedDict()
         self.lock = threading.Lock()
@@ -477,14 +465,23 @@ class Stories:
         """A run up to its last record."""
         story = self._kept.pop(run, None)
         if story is None or next(iter(story.nodes)) < self._journal.first:
-            story = Story(self._dialects)
+            story = Story(Walker(self._dialects, rules=False))
         after = next(reversed(story.nodes), 0)
         if not story.hear(self._journal.records(after, run)):
-            story = story.told_anew(self._journal.records(run=run))
+            story = self._read_anew(run)
         if 0 < len(story.nodes) <= MOST_KEPT:
             self._kept[run] = story
             while sum(len(each.nodes) for each in self._kept.values()) > MOST_KEPT:
                 self._kept.popitem(last=False)
+        return story
+
+    def _read_anew(self, run: Run) -> Story:
+        """A run from its first record on, with all revisions known from the beginning."""
+        walker = Walker(self._dialects, rules=False)
+        for record in self._journal.records(run=run):
+            walker.note(record)
+        story = Story(walker)
+        story.take(map(walker.reread, self._journal.records(run=run)))
         return story
 
 

@@ -10,15 +10,14 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
 
+from tracklog.answers import Question, flag, now_of, text
 from tracklog.answers.phrases import phrase
-from tracklog.answers.related import count_once
-from tracklog.dialects import Dialect
-from tracklog.folds import Told, call_name, run_of, said_in, short, text_of
+from tracklog.answers.related import put_own_spends
+from tracklog.folds import Position, call_name, run_of, said_in, short, text_of
 from tracklog.folds import runs as runs_fold
 from tracklog.home.home import Home
 from tracklog.index.gc_paused import gc_paused
-from tracklog.journal.frame import Record, Run
-from tracklog.model.event import Event
+from tracklog.journal.frame import Run
 from tracklog.model.fact import (
     Answered,
     Asked,
@@ -32,7 +31,9 @@ from tracklog.model.fact import (
     Returned,
     Said,
 )
-from tracklog.reading.replay import Counting, event_of, facts_of, meaning, picked, told_of
+from tracklog.reading.record import Dialects
+from tracklog.reading.replay import picked
+from tracklog.reading.walk import Reading, Records, accumulate, facts_in
 
 MOST_EDITS = 128
 """Edits that are looked for one by one between two anchors; beyond them, what is rare is matched."""
@@ -133,55 +134,47 @@ def _diff(home: Home, a: str, b: str, now: str, *, exact: bool) -> Diff:
         counts[row.kind] += 1
     counts["same"] = len(matched) - len(rows)
     wholes = [runs_fold.row(home.index.state("runs", key), now) for key in (a, b)]
-    count_once(home.index, wholes)
+    put_own_spends(home.index, wholes)
     deltas = _deltas(*wholes)
     return Diff(a, b, not rows, counts, rows[0] if rows else None, at, rows, deltas)
 
 
 def _steps_of(home: Home, run: Run, *, exact: bool) -> list[Step]:
-    found, over = _read(home.journal.records(run=run), home.dialects, exact=exact)
-    if over:
-        records = (each for each in home.journal.records(run=run) if each.seq not in over)
-        found, _ = _read(records, home.dialects, exact=exact)
-    return found
+    return steps(lambda: home.journal.records(run=run), home.dialects, exact=exact)
 
 
-def steps(
-    records: Iterable[Record], dialects: Mapping[str, Dialect], *, exact: bool = False
-) -> list[Step]:
+def steps(records: Records, dialects: Dialects, *, exact: bool = False) -> list[Step]:
     """What a run did, in order; a call or a message that is told twice is one step."""
-    return _read(records, dialects, exact=exact)[0]
+    return accumulate(records, dialects, lambda: _Steps(exact=exact), _Steps.add).found
 
 
-def _read(
-    records: Iterable[Record], dialects: Mapping[str, Dialect], *, exact: bool
-) -> tuple[list[Step], frozenset[int]]:
-    """The steps, and the records that count no more, of which there are mostly none."""
-    found: list[Step] = []
-    seen: set[tuple[Any, ...]] = set()
-    counting = Counting()
-    for record in records:
-        event = event_of(record, dialects)
-        if not isinstance(event, Event):
-            continue
-        dialect, told = dialects[record.dialect], told_of(record, event)
-        counting.hear(record.seq, dialect, event)
-        own = text_of([record.run])[2:-2]
-        for nth, fact in enumerate(facts_of(dialect, event)[0]):
-            if fact.copied is True or _known(seen, told, fact):
+class _Steps:
+    """The steps of a run, as its records are read."""
+
+    def __init__(self, *, exact: bool) -> None:
+        self.exact = exact
+        self.found: list[Step] = []
+        self.seen: set[tuple[Any, ...]] = set()
+
+    def add(self, reading: Reading) -> None:
+        position = reading.position
+        if position is None or not reading.stands:
+            return
+        own = text_of([position.run])[2:-2]
+        for nth, fact in enumerate(reading.facts):
+            if fact.copied is True or _known(self.seen, position, fact):
                 continue
             value = _value(fact)
             if value is None:
                 continue
             agent = None if fact.agent is None else text_of(fact.agent)
             said = text_of([type(fact).__name__, fact.agent, *_sort(fact)]), text_of([value])
-            shape, whole = said if exact else (_nameless(each, own) for each in said)
+            shape, whole = said if self.exact else (_nameless(each, own) for each in said)
             hashes = _hash(shape), _hash(shape + whole)
-            found.append(Step(record.seq, type(fact).__name__, agent, *hashes, nth))
-    return found, counting.standing().over
+            self.found.append(Step(position.seq, type(fact).__name__, agent, *hashes, nth))
 
 
-def _known(seen: set[tuple[Any, ...]], told: Told, fact: Fact) -> bool:
+def _known(seen: set[tuple[Any, ...]], told: Position, fact: Fact) -> bool:
     """Whether a call, its return or a message was told before, by any of its ids."""
     ids: list[tuple[Any, ...]] = []
     if isinstance(fact, Called | Returned):
@@ -265,7 +258,7 @@ def _inside(
     wanted = {_place(steps[n]): n in changed for n in apart if n is not None}
     found: dict[tuple[int, int], _Inside] = {}
     for record in picked(home.journal, run, {seq for seq, _ in wanted}):
-        for nth, (_, fact) in enumerate(meaning(record, home.dialects)):
+        for nth, fact in enumerate(facts_in(record, home.dialects)):
             place = (record.seq, nth)
             if place in wanted:
                 told, value, clean = short(phrase(fact), 300) or "", None, None
@@ -556,3 +549,21 @@ def _deltas(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, dict[str, A
             more = None if one is None or two is None else round(two - one, 9)
             found[name] = {"a": one, "b": two, "delta": more}
     return found
+
+
+def asked(home: Home, a: str, b: str, exact: bool = False, *, now: str | None = None) -> Diff:
+    """The difference of two runs that are named in any way."""
+    one, two = (":".join(home.run(name)) for name in (a, b))
+    return diff(home, one, two, now_of(home, now), exact=exact)
+
+
+question = Question(
+    name="diff",
+    about="Compare two runs, step by step, and show where they part.",
+    ask=asked,
+    params=(
+        text("a", "A run: its id, the beginning of it, or `family:run`.", required=True, run=True),
+        text("b", "The other run.", required=True, run=True),
+        flag("exact", "Ids and times count, too."),
+    ),
+)

@@ -1,28 +1,29 @@
-"""Runs that tell of one conversation: recorded as it happened, and imported from its own log.
+"""Runs that record the same conversation: once as it happened, once imported from its own log.
 
-They are joined by the provider's own name of the conversation, an alias of both. Both are shown;
-of two tellings the one that tells more is counted, so that none is counted twice.
+They are found by the provider's own name of the conversation, an alias of both. Both are shown;
+only the one that holds more is counted.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from typing import Any
 
-from tracklog.answers.related import kin, spends, tied
+from tracklog.answers.related import linked_runs, read_spends, related_runs
 from tracklog.folds import aliases, costs, tree
 from tracklog.index.indexer import Indexer
 
-_PARTS = 3  # of what a run tells of having spent
+_PARTS = 3  # of the weight of a run
 
 
-def untold(index: Indexer, among: Iterable[str] | None = None) -> dict[str, str]:
-    """The runs that are not counted, each with one of another family that tells the same and more.
+def same_conversation(index: Indexer, among: Iterable[str] | None = None) -> dict[str, str]:
+    """The runs that are not counted, each with the run of another family that is counted instead.
 
     Sub-runs go with the run that began them: a recording includes what its sub-agents spent.
-    With `among` only what has to do with these runs is looked at.
+    With `among` only runs that are related to these are looked at.
     """
     left: dict[str, str] = {}
     for keys in _shared(index, among):
-        trees = kin(index, keys)
+        trees = related_runs(index, keys)
         sides: dict[str, set[str]] = {}
         for key in keys:
             sides.setdefault(key.partition(":")[0], set()).update(tree.below(trees, key))
@@ -34,23 +35,30 @@ def untold(index: Indexer, among: Iterable[str] | None = None) -> dict[str, str]
     return left
 
 
+def counted_states(index: Indexer, fold: str) -> Iterable[Any]:
+    """The states of a fold, without those of runs that are counted elsewhere."""
+    left = same_conversation(index)
+    states = (state for _, state in index.states(fold))
+    return (state for state in states if f"{state.family}:{state.run}" not in left)
+
+
 def _best(index: Indexer, sides: dict[str, set[str]]) -> str:
-    """The family that tells most: of what was spent, else of what was called, else told first."""
+    """The family that holds most: of what was spent, else of calls; else the one recorded first."""
     weight = _weight(index, set().union(*sides.values()))
 
-    def told(family: str) -> tuple[int, ...]:
+    def size(family: str) -> tuple[int, ...]:
         states = index.load("runs", sides[family]).values()
         spent = [sum(weight[key][part] for key in sides[family]) for part in range(_PARTS)]
         calls = sum(state.tool_calls for state in states)
         return *spent, calls, -min((state.first_seq for state in states), default=0)
 
-    return max(sorted(sides), key=told)
+    return max(sorted(sides), key=size)
 
 
 def _weight(index: Indexer, runs: set[str]) -> dict[str, list[int]]:
-    """By run, how much it tells of having spent: in output, in all that is counted, how often."""
+    """By run, how much it spent: output tokens, all that is counted, the number of spends."""
     weight: dict[str, list[int]] = defaultdict(lambda: [0] * _PARTS)
-    for spent in costs.counted(spends(index, runs)):
+    for spent in costs.counted(read_spends(index, runs)):
         amounts, own = spent.amounts, weight[f"{spent.family}:{spent.run}"]
         own[0] += amounts.get("output_tokens", amounts.get("total_tokens", 0))
         own[1] += sum(amounts.values())
@@ -64,8 +72,8 @@ def _shared(index: Indexer, among: Iterable[str] | None) -> list[list[str]]:
     if among is None:
         rows = (row for _, row in index.sums("aliases"))
     else:
-        # And whoever began them: a sub-run has no name that both sides know.
-        asked = tied(index, among).values()
+        # And the runs that began them: a sub-run has no name that both sides know.
+        asked = linked_runs(index, among).values()
         names = {aliases.name(*known) for state in asked for known in state.aliases}
         rows = index.summed("aliases", names).values()
     named = map(sorted, rows)

@@ -1,6 +1,6 @@
-"""What other runs have to do with some: those above and below them, and who tells of their spends.
+"""Related runs: those above and below a run in the tree, and those that record the same spends.
 
-It is found by name in rows that all runs share, so that no more is read than is told of.
+They are found by name in rows that all runs share, so that no other run is read.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -15,21 +15,21 @@ from tracklog.journal.frame import stamp
 DAY_MS = 86_400_000
 
 
-def kin(index: Indexer, runs: Iterable[str]) -> dict[str, tree.State]:
-    """These runs and all that are tied to them, as parents, children or otherwise, however far.
+def related_runs(index: Indexer, runs: Iterable[str]) -> dict[str, tree.State]:
+    """These runs and all that are linked to them, as parents, children or otherwise, however far.
 
     A recorded run of which no tree state is kept, such as one that only called tools, has a
     placeholder: its key must not be taken for another name of a run that bears the same id.
     """
     keys = set(runs)
-    found = tied(index, keys)
+    found = linked_runs(index, keys)
     named = {other for state in found.values() for _, _, other, *_ in state.links}
     rest = index.load("runs", (keys | named) - found.keys())
     return found | tree.placeholders({key: run.first_seq for key, run in rest.items()})
 
 
-def tied(index: Indexer, runs: Iterable[str]) -> dict[str, tree.State]:
-    """The same, only those runs of which a tree state is kept."""
+def linked_runs(index: Indexer, runs: Iterable[str]) -> dict[str, tree.State]:
+    """The same, without runs that have no tree state."""
     keys, asked = set(runs), set[str]()
     found: dict[str, tree.State] = index.load("tree", keys)
     ahead = {run_of(key)[1] for key in keys}
@@ -43,15 +43,15 @@ def tied(index: Indexer, runs: Iterable[str]) -> dict[str, tree.State]:
     return found
 
 
-def spends(index: Indexer, runs: Iterable[str]) -> list[costs.State]:
-    """What these runs tell of having spent, and what any other run tells of the same spends."""
+def read_spends(index: Indexer, runs: Iterable[str]) -> list[costs.State]:
+    """The spends that these runs record, and what any other run records of the same spends."""
     own = {
         key: state
         for run in set(runs)
         for key, state in index.states("costs", rows_of(*run_of(run)))
     }
-    told = index.summed("costs", {state.key for state in own.values()})
-    others = {rows_of(*run_of(run)) + name for name, row in told.items() for run in row}
+    recorded = index.summed("costs", {state.key for state in own.values()})
+    others = {rows_of(*run_of(run)) + name for name, row in recorded.items() for run in row}
     return [*own.values(), *index.load("costs", others - own.keys()).values()]
 
 
@@ -59,47 +59,47 @@ SPENT = {
     "tokens_in": "input_tokens", "tokens_out": "output_tokens", "tokens_cached": "cached_tokens",
     "tokens": "total_tokens", "cost_usd": "cost_usd",
 }  # fmt: skip  # what a run's row calls what it spent
-"""A spend that several runs tell is that of the run in which it was heard first."""
+"""A spend that several runs record belongs to the run that recorded it first."""
 
 
 PAID = {"computed_usd": None, "lower_bound": False, "upper_bound": False}
-"""What is known of a cost by list prices, before anything is."""
+"""A cost by list prices, before anything is known."""
 
 
-def count_once(
+def put_own_spends(
     index: Indexer,
     rows: Iterable[dict[str, Any]],
     prices: Prices | None = None,
     spenders: Collection[str] | None = None,
 ) -> None:
-    """Puts into the rows of runs what each spent itself: not what another one told before.
+    """Puts into the rows of runs what each spent itself, without what another run recorded before.
 
-    With prices, what each cost by the list is told where no cost was reported. `spenders` are the
-    runs that recorded a spend, where the caller knows them: of the others nothing is read.
+    With prices, where no cost was reported, the cost by the list is put there too. `spenders` are
+    the runs that recorded a spend, where the caller knows them: of the others nothing is read.
     """
     every = list(rows)
     runs = {_key(row) for row in every}  # one without an amount too: another run may know it
-    told = spends(index, runs if spenders is None else runs.intersection(spenders))
-    put_spent(every, told, runs, prices)
+    spends = read_spends(index, runs if spenders is None else runs.intersection(spenders))
+    put_counted(every, spends, runs, prices)
 
 
-def put_spent(
+def put_counted(
     rows: Iterable[dict[str, Any]],
-    told: Iterable[costs.State],
+    spends: Iterable[costs.State],
     runs: Collection[str],
     prices: Prices | None = None,
 ) -> None:
-    """Puts into the rows of these runs what each spent itself, of all that they and others tell."""
-    put(rows, spent_by(told, runs, prices))
+    """Puts into the rows of these runs what each spent itself, of all spends that are recorded."""
+    put_spends(rows, spent_by(spends, runs, prices))
 
 
 def spent_by(
-    told: Iterable[costs.State], runs: Collection[str], prices: Prices | None = None
+    spends: Iterable[costs.State], runs: Collection[str], prices: Prices | None = None
 ) -> dict[str, dict[str, Any]]:
-    """By run, what it spent itself, under the names that its row has for it."""
+    """By run, what it spent itself, under the field names of its row."""
     price = price_by(prices) if prices else None
     counted: dict[str, Mapping[str, Any]] = {
-        row["of"]: row for row in costs.answer(told, by="run", within=runs, price=price)
+        row["of"]: row for row in costs.answer(spends, by="run", within=runs, price=price)
     }
     found = {}
     for run in runs:
@@ -110,24 +110,24 @@ def spent_by(
     return found
 
 
-def put(rows: Iterable[dict[str, Any]], spent: Mapping[str, Mapping[str, Any]]) -> None:
-    """Puts what was spent into rows, as far as they have room for it."""
+def put_spends(rows: Iterable[dict[str, Any]], spent: Mapping[str, Mapping[str, Any]]) -> None:
+    """Puts amounts into the fields that rows have for them."""
     for row in rows:
         own = spent.get(_key(row), {})
         row.update({name: own[name] for name in own if name in row or name in PAID})
 
 
-def elsewhere(index: Indexer, key: str, through: int | None = None) -> list[costs.State]:
-    """What other runs tell of the spends of a run, up to a record."""
+def spends_elsewhere(index: Indexer, key: str, through: int | None = None) -> list[costs.State]:
+    """What other runs record of the spends of a run, up to a record."""
     return [
         each
-        for each in spends(index, [key])
+        for each in read_spends(index, [key])
         if f"{each.family}:{each.run}" != key and (through is None or each.seq <= through)
     ]
 
 
 def price_by(prices: Prices) -> costs.Price:
-    """What a spend costs by a list, on its day."""
+    """The cost of a spend by a list of prices, on its day."""
 
     @cache
     def day(number: int) -> str:

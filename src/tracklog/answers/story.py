@@ -1,18 +1,21 @@
 """What a run's records mean, one after another, for whoever shows them and knows no dialect."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from itertools import islice
 from typing import Any, NamedTuple
 
+from tracklog.answers import Question, flag, run_param
+from tracklog.answers import limit as limit_param
+from tracklog.answers import whole as whole_number
 from tracklog.answers.phrases import phrase, words
-from tracklog.dialects import Dialect
 from tracklog.folds import Call, call_name, is_settled, original_call
 from tracklog.home.home import Home
 from tracklog.journal.frame import Record, Run
-from tracklog.model.event import Event, Finding
+from tracklog.model.event import Finding
 from tracklog.model.fact import FACTS, Called, Fact, Returned, Said
-from tracklog.reading.replay import event_of, facts_of, told_of
+from tracklog.reading.record import Dialects
+from tracklog.reading.walk import read_alone
 
 PAGE = 1000
 MOST = 4000
@@ -123,7 +126,7 @@ def _last(home: Home, run: Run, after: int, limit: int, before: int) -> list[Rec
 
 def told(
     record: Record,
-    dialects: Mapping[str, Dialect],
+    dialects: Dialects,
     *,
     whole: bool = False,
     ends: list[_End] | None = None,
@@ -138,29 +141,25 @@ def told(
         "dialect": record.dialect,
         "bytes": len(record.line),
     }
-    event = event_of(record, dialects)
-    if not isinstance(event, Event):
-        found = () if event is None else (event,)
-        kind = "damaged" if event else "erased"
-        return row | {"kind": kind, "words": kind, "facts": [], "findings": _found(found)}
-    facts, failure = facts_of(dialects[record.dialect], event)
+    _, event, facts, findings, position, *_ = read_alone(record, dialects)
+    if event is None or position is None:
+        kind = "damaged" if findings else "erased"
+        return row | {"kind": kind, "words": kind, "facts": [], "findings": _found(findings)}
     row |= {"kind": event.kind, "at": event.at, "agent": event.actor, "words": words(facts)[:MOST]}
     row["facts"] = [fact_as_json(fact, whole=whole) for fact in facts]
     if ends is not None:
-        place = told_of(record, event)
         ends += (
-            _End(record.seq, call_name(place, fact), type(fact) is Called, said, row)
+            _End(record.seq, call_name(position, fact), type(fact) is Called, said, row)
             for fact, said in zip(facts, row["facts"], strict=True)
             if isinstance(fact, Called | Returned)
         )
     # A text can only be too long in a line that is.
     if not whole and len(record.line) > MOST and any(map(_is_long, facts)):
         row["cut"] = True
-    found = (*event.odd, *((failure,) if failure else ()))
     for key in [key for key, value in row.items() if value is None]:
         del row[key]
-    if found:
-        row["findings"] = _found(found)
+    if findings:
+        row["findings"] = _found(findings)
     return row
 
 
@@ -208,5 +207,23 @@ _FIELDS: Mapping[type[Fact], list[tuple[str, str, Any]]] = {
 """Of each field its name, its key, and what it says by default."""
 
 
-def _found(findings: tuple[Finding, ...]) -> list[dict[str, str]]:
+def _found(findings: Sequence[Finding]) -> list[dict[str, str]]:
     return [finding._asdict() for finding in findings]
+
+
+question = Question(
+    name="story",
+    about="List the records of a run and what each means, oldest first, in any dialect. `next` is "
+    "the `after` of the next page, and null at the end. A record that was withdrawn says "
+    "`withdrawn`, one that was recorded again later `superseded`.",
+    ask=story,
+    params=(
+        run_param(),
+        whole_number("after", "Only behind this record.", least=0, default=0),
+        whole_number("before", "The last records before this number, not the first.", least=1),
+        limit_param(1000),
+        flag("whole", "Long texts uncut; a record that was cut says `cut`."),
+    ),
+    paths=("/api/runs/{family}/{run}/story",),
+    fresh=False,
+)

@@ -9,15 +9,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from tracklog.answers import Question, run_param, whole
 from tracklog.answers.causality import How, Node, Story, Tie, Unseen, stories
 from tracklog.answers.phrases import words
-from tracklog.answers.related import kin
+from tracklog.answers.related import related_runs
 from tracklog.folds import run_of, short
 from tracklog.folds import tree as tree_fold
 from tracklog.home.home import Home
 from tracklog.index.gc_paused import gc_paused
 from tracklog.model.errors import NoSuchRecord
-from tracklog.reading.replay import meaning, picked
+from tracklog.reading.replay import picked
+from tracklog.reading.walk import facts_in
 
 MOST_RUNS = 64
 """Runs that are tied to one, and in which a cause is looked for that it does not hold itself."""
@@ -133,7 +135,7 @@ class _Web:
         said: dict[int, str] = {}
         for key, wanted in by_run.items():
             for record in picked(self.home.journal, run_of(key), set(wanted)):
-                facts = [fact for _, fact in meaning(record, self.home.dialects)]
+                facts = facts_in(record, self.home.dialects)
                 kind = "" if facts else self._node(record.seq).told.kind
                 said[record.seq] = short(words(facts)) or kind
         return said
@@ -255,7 +257,7 @@ class _Web:
 
     def _links(self, key: str) -> tuple[tree_fold.Links, tree_fold.Links]:
         if key not in self._tied:
-            self._states |= kin(self.home.index, [key])
+            self._states |= related_runs(self.home.index, [key])
             self._tied |= {key, *self._states}
             self._resolve = tree_fold.resolver(self._states)
             self._tree = tree_fold.links(self._states)
@@ -303,3 +305,22 @@ class _Web:
                     return place
         first = next(iter(self.story(child).nodes), 0)
         return max((seq for seq in story.nodes if seq < first), default=None)
+
+
+def asked(home: Home, run: str, seq: int, limit: int | None = None) -> Why:
+    """The causes and effects of a record of a run that is named in any way."""
+    return why(home, ":".join(home.run(run)), seq, limit)
+
+
+question = Question(
+    name="why",
+    about="Show what led to a record, from the prompt on, and what it caused.",
+    ask=asked,
+    params=(
+        run_param(),
+        whole("seq", "The record.", least=1, required=True),
+        whole("limit", "Of a longer way so many steps, its two ends; else all.", least=2),
+    ),
+    paths=("/api/why",),
+    refusals={404: "There is no such run, or no such record in it."},
+)

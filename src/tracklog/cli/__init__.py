@@ -1,6 +1,7 @@
-"""The command line: one verb per file, each a thin call to the library.
+"""The command line: one verb per file, and one per question, each a thin call to the library.
 
-To write another: a file here named after the verb, with a click command called `command`.
+To write another: a question in `tracklog.answers`, which has a verb without a file here; or a file
+here named after the verb, with a click command called `command`.
 What is slow to import is imported inside it, so that `tracklog --version` stays fast.
 """
 
@@ -39,8 +40,17 @@ def _heard() -> Iterator[None]:
         raise ReaderGone from None
 
 
+def _files() -> set[str]:
+    """The verbs that have a file of their own."""
+    return {
+        module.name.rstrip("_").replace("_", "-")  # a verb may be a word of Python's
+        for module in iter_modules(__path__)
+        if not module.name.startswith("_")
+    }
+
+
 class Verbs(click.Group):
-    """The verbs of the folder, each read when it is asked for."""
+    """The verbs of the folder and those of the questions, each read when it is asked for."""
 
     def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
         with _heard():
@@ -57,19 +67,21 @@ class Verbs(click.Group):
             raise
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
-        return sorted(
-            module.name.rstrip("_").replace("_", "-")  # a verb may be a word of Python's
-            for module in iter_modules(__path__)
-            if not module.name.startswith("_")
-        )
+        from tracklog.answers.registry import question_names
+
+        return sorted({*_files(), *question_names()})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.list_commands(ctx):
-            return None
-        name = cmd_name.replace("-", "_")
-        module = import_module(f"{__name__}.{name}{'_' if keyword.iskeyword(name) else ''}")
-        command: click.Command = module.command
-        return command
+        if cmd_name in _files():
+            name = cmd_name.replace("-", "_")
+            module = import_module(f"{__name__}.{name}{'_' if keyword.iskeyword(name) else ''}")
+            command: click.Command = module.command
+            return command
+        if cmd_name in self.list_commands(ctx):
+            from tracklog.cli._question import verb
+
+            return verb(cmd_name)
+        return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The verbs in their groups, each with its whole first sentence; click would cut it."""

@@ -1,7 +1,7 @@
 """What the fleet's screen looks like: from what is known and where somebody looks, to lines."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +10,9 @@ from tracklog.cli import _table
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
-    from tracklog.answers.fleet import View
+    from tracklog.answers.top import TopAgentRow, TopAnswer, TopRunRow
+
+    Row = TopRunRow | TopAgentRow
 
 BEGINNING = 10**9
 """More rows than there are: drawing finds out how many that is."""
@@ -50,11 +52,11 @@ class Look:
     """What the open run said, one line each, not cut."""
 
 
-def key_of(row: dict[str, Any]) -> str:
-    return f"{row['family']}:{row['run']}:{row.get('agent', '')}"
+def key_of(row: "Row") -> str:
+    return f"{row.family}:{row.run}:{getattr(row, 'agent', '')}"
 
 
-def rows_of(view: "View", look: Look) -> list[dict[str, Any]]:
+def rows_of(view: "TopAnswer", look: Look) -> "Sequence[Row]":
     """The rows that pass the filter."""
     rows = view.agents if look.agents else view.runs
     wanted = look.filter.casefold().split()
@@ -63,9 +65,10 @@ def rows_of(view: "View", look: Look) -> list[dict[str, Any]]:
     return [row for row in rows if all(word in _text(row) for word in wanted)]
 
 
-def _text(row: dict[str, Any]) -> str:
-    parts = [str(value) for value in row.values() if isinstance(value, str)]
-    parts += row.get("agents", ()) or ()
+def _text(row: "Row") -> str:
+    values = [getattr(row, each.name) for each in fields(row)]
+    parts = [value for value in values if isinstance(value, str)]
+    parts += getattr(row, "agents", ())
     return "\n".join(parts).casefold()
 
 
@@ -73,41 +76,41 @@ def columns(names: _table.Names, *, agents: bool) -> list[_table.Column]:
     """What the table shows."""
     if agents:
         return [
-            _table.Column("status", lambda row: row["status"]),
-            _table.Column("agent", lambda row: row["agent"], cut=16),
+            _table.Column("status", lambda row: row.status),
+            _table.Column("agent", lambda row: row.agent, cut=16),
             names.column(rank=1),
-            _table.Column("heard", lambda row: _table.age(row["silent_seconds"]), 2, right=True),
-            _table.Column("says", lambda row: row["says"], rank=3, cut=10),
+            _table.Column("heard", lambda row: _table.age(row.silent_seconds), 2, right=True),
+            _table.Column("says", lambda row: row.says, rank=3, cut=10),
             _table.Column("why", _reason, rank=4, cut=20),
         ]
     return [
-        _table.Column("status", lambda row: row["status"]),
+        _table.Column("status", lambda row: row.status),
         names.column(),
-        _table.Column("age", lambda row: _table.age(row["seconds"]), rank=4, right=True),
-        _table.Column("heard", lambda row: _table.age(row["silent_seconds"]), 1, right=True),
-        _table.Column("agents", lambda row: len(row["agents"]), rank=6, right=True),
-        _table.Column("calls/m", lambda row: _rate(row["calls_per_minute"]), rank=3, right=True),
+        _table.Column("age", lambda row: _table.age(row.age_seconds), rank=4, right=True),
+        _table.Column("heard", lambda row: _table.age(row.silent_seconds), 1, right=True),
+        _table.Column("agents", lambda row: len(row.agents), rank=6, right=True),
+        _table.Column("calls/m", lambda row: _rate(row.calls_per_minute), rank=3, right=True),
         _table.Column("cost", _table.cost, rank=2, right=True),
-        _table.Column("asks", lambda row: row["questions"] or None, rank=5, right=True),
+        _table.Column("asks", lambda row: row.questions or None, rank=5, right=True),
         _table.Column("last words", _words, cut=24),
     ]
 
 
-def _reason(row: dict[str, Any]) -> Any:
-    return row["outcome"] or row["reason"] or row["task"]
+def _reason(row: "TopAgentRow") -> Any:
+    return row.outcome or row.reason or row.task
 
 
 def _rate(calls: float) -> str | None:
     return f"{calls:.1f}" if calls else None
 
 
-def _words(row: dict[str, Any]) -> Any:
-    if row["question"]:
-        return f"? {row['question']}"
-    return row["words"] or row["outcome"] or row["title"]
+def _words(row: "TopRunRow") -> Any:
+    if row.question:
+        return f"? {row.question}"
+    return row.words or row.outcome or row.title
 
 
-def table(view: "View", look: Look, names: _table.Names, size: tuple[int, int]) -> list[str]:
+def table(view: "TopAnswer", look: Look, names: _table.Names, size: tuple[int, int]) -> list[str]:
     """The list: a line about all, the rows that fit, a line about keys."""
     width, height = size
     rows = rows_of(view, look)
@@ -133,7 +136,7 @@ def table(view: "View", look: Look, names: _table.Names, size: tuple[int, int]) 
     return [*lines[: height - 1], _foot(look, width)]
 
 
-def _nothing(view: "View", look: Look) -> str:
+def _nothing(view: "TopAnswer", look: Look) -> str:
     if look.filter:
         return f"  nothing has {look.filter!r} in it; escape shows all"
     if view.runs:
@@ -141,11 +144,15 @@ def _nothing(view: "View", look: Look) -> str:
     return "  no runs yet; what `tracklog record` keeps appears here"
 
 
-def head(view: "View", width: int | None) -> str:
+def head(view: "TopAnswer", width: int | None) -> str:
     """How many runs there are, by status."""
-    total = sum(view.counts.values())
+    total = sum(astuple(view.counts))
     words: list[tuple[str, str | None]] = [(terminal.count(total, "run"), None)]
-    words += [(f"{n:,} {status}", _table.COLOURS[status]) for status, n in view.counts.items() if n]
+    words += [
+        (f"{n:,} {status}", _table.COLOURS[status])
+        for status, n in asdict(view.counts).items()
+        if n
+    ]
     right = f"record {view.last:,}  {view.now[11:19]} UTC"
     plain = "  ".join(word for word, _ in words)
     if width is None:
@@ -168,7 +175,7 @@ def _foot(look: Look, width: int) -> str:
 
 
 def opened(
-    row: dict[str, Any] | None, look: Look, names: _table.Names, size: tuple[int, int]
+    row: "TopRunRow | None", look: Look, names: _table.Names, size: tuple[int, int]
 ) -> list[str]:
     """One run: how it is, and what it said last."""
     width, height = size
@@ -189,8 +196,8 @@ def opened(
     return [*lines[: height - 1], click.style(terminal.fitted(foot, width), dim=True)]
 
 
-def _title(row: dict[str, Any] | None, name: str, width: int) -> str:
-    status = row["status"] if row else ""
+def _title(row: "TopRunRow | None", name: str, width: int) -> str:
+    status = row.status if row else ""
     named = terminal.plain(name)
     room = max(4, width - len(status) - 2)
     named = terminal.fitted(named, min(room, terminal.cells(named)))
@@ -198,19 +205,19 @@ def _title(row: dict[str, Any] | None, name: str, width: int) -> str:
     return f"{click.style(named, bold=True)}  {shown}"
 
 
-def _facts(row: dict[str, Any]) -> list[str]:
-    calls = [terminal.count(row["tool_calls"], "call")]
-    calls += [f"{row['tool_failures']:,} failed"] if row["tool_failures"] else []
-    calls += [f"{row['open_calls']:,} open"] if row["open_calls"] else []
+def _facts(row: "TopRunRow") -> list[str]:
+    calls = [terminal.count(row.tool_calls, "call")]
+    calls += [f"{row.tool_failures:,} failed"] if row.tool_failures else []
+    calls += [f"{row.open_calls:,} open"] if row.open_calls else []
     money = "" if (paid := _table.cost(row)) == _table.NOTHING else paid
-    tokens = terminal.count(row["tokens"], "token") if row["tokens"] else ""
-    heard = f"heard {_table.ago(row['silent_seconds'])}"
-    said = [row["outcome"] or "", f"age {_table.age(row['seconds'])}", heard, ", ".join(calls)]
-    phases = [f"{name} {phase or ''}".strip() for name, phase in row["agents"].items()]
-    lines = [_table.cell(row["title"])] if row["title"] else []
+    tokens = terminal.count(row.tokens, "token") if row.tokens else ""
+    heard = f"heard {_table.ago(row.silent_seconds)}"
+    said = [row.outcome or "", f"age {_table.age(row.age_seconds)}", heard, ", ".join(calls)]
+    phases = [f"{name} {phase or ''}".strip() for name, phase in row.phases.items()]
+    lines = [_table.cell(row.title)] if row.title else []
     lines.append("  ".join(filter(None, [*said, tokens, money])))
     lines += [f"agents: {', '.join(phases)}"] if phases else []
-    lines += [f"? {_table.cell(row['question'])}"] if row["question"] else []
+    lines += [f"? {_table.cell(row.question)}"] if row.question else []
     return lines
 
 
@@ -225,7 +232,7 @@ def help_lines(size: tuple[int, int]) -> list[str]:
     ]
 
 
-def pressed(key: str, look: Look, rows: Sequence[dict[str, Any]], height: int) -> bool:
+def pressed(key: str, look: Look, rows: "Sequence[Row]", height: int) -> bool:
     """Does what a key says; whether to go on."""
     if look.help:
         look.help = False
@@ -274,7 +281,7 @@ def _scrolled(key: str, look: Look, height: int) -> None:
             look.back = 0
 
 
-def _chose(key: str, look: Look, rows: Sequence[dict[str, Any]], height: int) -> None:
+def _chose(key: str, look: Look, rows: "Sequence[Row]", height: int) -> None:
     at = next((n for n, row in enumerate(rows) if key_of(row) == look.chosen), 0)
     page = max(1, height - 4)
     steps = {"up": -1, "k": -1, "down": 1, "j": 1, "page up": -page, "page down": page}
@@ -282,7 +289,7 @@ def _chose(key: str, look: Look, rows: Sequence[dict[str, Any]], height: int) ->
     if key in steps and rows:
         look.chosen = key_of(rows[max(0, min(at + steps[key], len(rows) - 1))])
     elif key == "enter" and rows:
-        look.opened = (rows[at]["family"], rows[at]["run"])
+        look.opened = (rows[at].family, rows[at].run)
     elif key == "/":
         look.typing = True
     elif key == "escape":

@@ -22,8 +22,9 @@ GROUPS = (
         "Look",
         "see what the runs did and are doing",
         (
-            "runs", "show", "story", "events", "tail", "top", "tree", "agents", "tools", "costs",
-            "outcomes", "audits", "leaderboard",
+            "runs", "show", "story", "conversation", "events", "tail", "top", "board", "tree", "agents",
+            "agents-now", "tools", "costs", "hours", "outcomes", "outcome-runs", "audits",
+            "leaderboard",
         ),
     ),
     Group(

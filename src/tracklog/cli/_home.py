@@ -26,6 +26,7 @@ MANY = 20_000
 """From so many records on, catching up shows its progress."""
 LOOKED_OVER = 16 << 20
 """Bytes of a journal that are verified whenever it is written to from the command line."""
+BEHIND_DAMAGE = "what is recorded now is kept behind it; `tracklog doctor` says what to do"
 MOST_COMPLETED = 200
 """Names that a shell is offered."""
 DURABILITIES = ("sync", "interval", "lifecycle", "os")
@@ -212,23 +213,20 @@ def writing(home: Path, **options: Any) -> "Home":
 
     opened = Home(home, **options)
     tell(opened.store.findings)
-    warn_of_damage(home)
+    if damage := damage_of(home):
+        click.secho(f"warning: {damage}", fg="yellow", err=True)
+        click.echo(f"  {BEHIND_DAMAGE}", err=True)
     return opened
 
 
-def warn_of_damage(home: Path) -> None:
-    """Says that a journal was changed after it was recorded, if it is small enough to look."""
+def damage_of(home: Path) -> str | None:
+    """What was changed in a journal after it was recorded, if it is small enough to look."""
     from tracklog.journal.verify import verify
 
     size = sum(path.stat().st_size for path in (home / "journal").glob("*.jsonl"))
-    if not 0 < size <= LOOKED_OVER:
-        return
-    faults = verify(home).faults
-    if faults:
-        more = f", and {len(faults) - 1:,} more" if len(faults) > 1 else ""
-        click.secho(f"warning: the journal is damaged: {faults[0]}{more}", fg="yellow", err=True)
-        words = "what is recorded now is kept behind it; `tracklog doctor` says what to do"
-        click.echo(f"  {words}", err=True)
+    faults = verify(home).faults if size <= LOOKED_OVER else []
+    more = f", and {len(faults) - 1:,} more" if len(faults) > 1 else ""
+    return f"the journal is damaged: {faults[0]}{more}" if faults else None
 
 
 def redacting(redact: bool) -> dict[str, Any]:

@@ -11,9 +11,11 @@ def of(folder: str) -> Completing:
     """The names of a folder's plugs that begin as what was typed does."""
 
     def names(_context: click.Context, _option: click.Parameter, begun: str) -> list[str]:
+        from tracklog.formats import registry as formats
         from tracklog.home import registry
 
-        return [each.name for each in getattr(registry, folder)() if each.name.startswith(begun)]
+        plugs = getattr(registry, folder, None) or getattr(formats, folder)
+        return [each.name for each in plugs() if each.name.startswith(begun)]
 
     return names
 

@@ -68,18 +68,16 @@ def _row(record: "Record", home: "Home", width: int | None, *, one_run: bool) ->
 def _words(record: "Record", home: "Home") -> tuple[str, str | None, str, dict[str, Any]]:
     """The kind of a record, its own time, a few words of what it means, how the kind looks."""
     from tracklog.answers.phrases import words
-    from tracklog.dialects.checking import understood
     from tracklog.folds import text_of
+    from tracklog.reading.walk import read_alone
 
     if record.erased is not None:
         return "erased", None, record.erased.reason, {"fg": "red"}
-    dialect = home.dialects.get(record.dialect)
-    if dialect is None:
+    if record.dialect not in home.dialects:
         return record.dialect, None, "no dialect of this name is here to read it", {"fg": "yellow"}
-    event = understood(dialect, record.line)
+    _, event, facts, *_ = read_alone(record, home.dialects)
     if event is None:
         return "damaged", None, "`tracklog verify` says what was changed", {"fg": "red"}
-    facts = list(dialect.facts(event))
     who = next((text_of(fact.agent) for fact in facts if fact.agent is not None), event.actor)
     said = ": ".join(filter(None, (who, words(facts))))
     return event.kind, event.at, said, {"bold": True}

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import click
 
@@ -32,7 +32,7 @@ class Column(NamedTuple):
     """What stands in a column, and what happens to it where there is little room."""
 
     name: str
-    value: Callable[[dict[str, Any]], Any]
+    value: Callable[[Any], Any]
     rank: int = 0
     """What is left out first: the greatest, after what says nothing in any row; 0 always stays."""
     cut: int = 0
@@ -67,9 +67,7 @@ class Names:
 
     def column(self, name: str = "run", rank: int = 0) -> Column:
         """The column of a row's run."""
-        return Column(
-            name, lambda row: self.of(row["family"], row["run"]), rank, SHORT, least=self.least
-        )
+        return Column(name, lambda row: self.of(row.family, row.run), rank, SHORT, least=self.least)
 
 
 def _unlike(name: str, names: Sequence[str]) -> int | None:
@@ -88,14 +86,8 @@ def _shared(one: str, other: str) -> int:
     return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def put(
-    rows: Iterable[dict[str, Any]], columns: Sequence[Column], empty: str, *, as_json: bool
-) -> None:
-    """One JSON object per row; or a table as wide as the terminal; or what to do next."""
-    if as_json:
-        for row in rows:
-            terminal.put_json(row)
-        return
+def put(rows: Iterable[Any], columns: Sequence[Column], empty: str) -> None:
+    """A table as wide as the terminal; or, without rows, what to do next."""
     texts = [[terminal.plain(cell(column.value(row))) for column in columns] for row in rows]
     if not texts:
         click.echo(_home.same_record(empty))
@@ -267,11 +259,24 @@ def money(value: float | None, mark: str = "") -> str:
     return f"{mark}{dollars(value)}"
 
 
-def cost(row: dict[str, Any]) -> str:
+class Priced(Protocol):
+    """A row with money."""
+
+    @property
+    def cost_usd(self) -> float | None: ...
+    @property
+    def computed_usd(self) -> float | None: ...
+    @property
+    def lower_bound(self) -> bool: ...
+    @property
+    def upper_bound(self) -> bool: ...
+
+
+def cost(row: Priced) -> str:
     """Money as it is known of a row, with the marks that `MONEY` explains."""
-    known = [row["cost_usd"], row.get("computed_usd")]
+    known = [row.cost_usd, row.computed_usd]
     amounts = [amount for amount in known if amount is not None]
-    bound = "≥" if row.get("lower_bound") else "≤" if row.get("upper_bound") else ""
+    bound = "≥" if row.lower_bound else "≤" if row.upper_bound else ""
     computed = "~" if known[1] is not None else ""
     return money(sum(amounts) if amounts else None, f"{bound}{computed}")
 

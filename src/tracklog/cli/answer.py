@@ -55,8 +55,8 @@ def command(
             opened, question, answer, by=by or getpass.getuser(), run=run, writer="cli"
         )
     if as_json:
-        of = {name: asked[name] for name in ("family", "run", "question_id")}
+        of = {name: getattr(asked, name) for name in ("family", "run", "question_id")}
         terminal.put_json({**given._asdict(), **of})
     else:
-        who = terminal.plain(str(asked["agent"] or asked["run"]))
+        who = terminal.plain(str(asked.agent or asked.run))
         click.echo(f"recorded as {given.seq}: {who} can go on")

@@ -50,18 +50,18 @@ def command(
     from tracklog.formats.convert import convert
     from tracklog.formats.loss import Report
     from tracklog.home import registry
-    from tracklog.reading.replay import standing
+    from tracklog.journal.frame import Record
 
     dialect, found = registry.dialect(to), Report()
     with _home.reading(home) as opened:
         family, name = opened.run(run)
         last, dialects = opened.journal.last, opened.dialects
-        counting = standing(opened.journal.records(run=(family, name), through=last), dialects)
 
         def lines(found: Report) -> Iterator[bytes]:
-            records = opened.journal.records(run=(family, name), through=last)
-            made = convert(records, dialects, dialect, found, carry=not bare, standing=counting)
-            for line in made:
+            def records() -> Iterator[Record]:
+                return opened.journal.records(run=(family, name), through=last)
+
+            for line in convert(records, dialects, dialect, found, carry=not bare):
                 yield line + b"\n"
 
         if strict:

@@ -1,7 +1,6 @@
 """`tracklog diff`: where two runs part."""
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,13 +43,12 @@ def command(run_a: str, run_b: str, home: Path, exact: bool, whole: bool, as_jso
     Ids and times of the two runs are not compared; what each took, in time, tokens and money, is
     told beside the steps.
     """
-    from tracklog.answers import answers
+    from tracklog.answers.diff import asked
 
     with _home.asking(home) as opened:
-        keys = [":".join(opened.run(run)) for run in (run_a, run_b)]
-        answer = answers.diff(opened, keys[0], keys[1], _home.now(), exact=exact)
+        answer = asked(opened, run_a, run_b, exact)
     if as_json:
-        terminal.put_json(asdict(answer))
+        terminal.put_json(answer)
     else:
         _Words().put(answer, whole=whole)
     sys.stdout.flush()
@@ -118,7 +116,7 @@ class _Words:
             _table.Column("second", lambda row: row["b"], right=True),
             _table.Column("more", lambda row: _signed(row["delta"]), right=True),
         ]
-        _table.put(rows, columns, "", as_json=False)
+        _table.put(rows, columns, "")
 
     def say(self, text: str, **look: Any) -> None:
         text = terminal.plain(text)

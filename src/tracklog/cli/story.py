@@ -37,14 +37,14 @@ Each record begins with its number and its time (UTC): `tracklog why RUN SEQ` ta
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(run: str, home: Path, after: int, whole: bool, as_json: bool) -> None:
     """Tell RUN as a story: who said what, which tools were called, what came of it."""
-    from tracklog.answers import answers
+    from tracklog.answers.story import story
 
     with _home.asking(home) as opened:
         records: list[dict[str, Any]] = []
         page: dict[str, Any] = {"next": after}
         teller = _Teller(whole=whole)
         while page["next"] is not None:
-            page = answers.story(opened, run, page["next"], whole=whole)
+            page = story(opened, run, page["next"], whole=whole)
             if as_json:
                 records += page["records"]
             else:

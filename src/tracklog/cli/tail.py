@@ -41,7 +41,6 @@ def command(
     """Print the last records, of every run or of those that are asked for."""
     from collections import deque
 
-    from tracklog.dialects.checking import understood
     from tracklog.home import registry
     from tracklog.journal.frame import Record
 
@@ -57,8 +56,7 @@ def command(
                 return False
             if kind is None:
                 return True
-            known = opened.dialects.get(record.dialect)
-            event = understood(known, record.line) if known and record.line else None
+            event = opened.event(record)
             return event is not None and event.kind == kind
 
         put = printer(opened, raw=raw, as_json=as_json, one_run=wanted is not None)

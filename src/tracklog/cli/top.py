@@ -7,7 +7,6 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from tracklog.cli import _fleet, _home, _table
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
-    from tracklog.answers.fleet import View, Watch
+    from tracklog.answers.top import Fleet, TopAnswer
     from tracklog.cli._screen import Screen
     from tracklog.home.home import Home
     from tracklog.journal.frame import Record, Run
@@ -48,16 +47,15 @@ Keys: up and down or j and k choose, enter opens, escape goes back, / filters, a
 @click.option("--json", "as_json", is_flag=True, help="One JSON object: what a frame shows.")
 def command(home: Path, lost_after: float, once: bool, as_json: bool) -> None:
     """Show runs and agents as they are, live: who waits and for what, who failed, who is lost."""
-    from tracklog.answers import answers
-    from tracklog.answers.fleet import Watch
+    from tracklog.answers.top import Fleet
 
     with _home.asking(home) as opened:
         if _is_screen(once) and not as_json:
-            _live(opened, Watch(opened, lost_after))
+            _live(opened, opened.cache(Fleet), lost_after)
             return
-        view = answers.top(opened, _home.now(), lost_after)
+        view = opened.cache(Fleet).look(lost_after=lost_after)
         if as_json:
-            terminal.put_json(asdict(view))
+            terminal.put_json(view)
         else:
             _once(view, opened)
 
@@ -68,21 +66,20 @@ def _is_screen(once: bool) -> bool:
     return whole and not once
 
 
-def _once(view: "View", home: "Home") -> None:
+def _once(view: "TopAnswer", home: "Home") -> None:
     click.echo(_fleet.head(view, terminal.width()))
     _table.put(
         view.runs,
         _fleet.columns(_home.names(home), agents=False),
         "no runs yet; `tracklog import` or `tracklog record` brings the first",
-        as_json=False,
     )
 
 
-def _live(home: "Home", watch: "Watch") -> None:
+def _live(home: "Home", fleet: "Fleet", lost_after: float) -> None:
     from tracklog.cli._screen import Screen
 
     screen = Screen()
-    with _watched(home, screen, watch) as watcher, screen.entered():
+    with _watched(home, screen, fleet, lost_after) as watcher, screen.entered():
         watcher.start()
         _watch(home, screen, watcher)
 
@@ -114,7 +111,7 @@ def _watch(home: "Home", screen: "Screen", watcher: "_Watcher") -> None:
 
 
 def _frame(
-    view: "View", look: _fleet.Look, names: _table.Names, said: "_Said", size: tuple[int, int]
+    view: "TopAnswer", look: _fleet.Look, names: _table.Names, said: "_Said", size: tuple[int, int]
 ) -> list[str]:
     if look.help:
         return _fleet.help_lines(size)
@@ -124,7 +121,7 @@ def _frame(
     look.events = said.lines(look.opened)
     if look.back:  # who reads further up is not pulled down by what comes
         look.back += max(0, len(look.events) - before)
-    row = next((row for row in view.runs if (row["family"], row["run"]) == look.opened), None)
+    row = next((row for row in view.runs if (row.family, row.run) == look.opened), None)
     return _fleet.opened(row, look, names, size)
 
 
@@ -162,14 +159,13 @@ class _Said:
 
     def _line(self, record: "Record") -> str:
         from tracklog.answers.phrases import words
-        from tracklog.reading.replay import meaning
+        from tracklog.reading.walk import read_alone
 
-        told = list(meaning(record, self.home.dialects))
-        facts = [fact for _, fact in told]
-        kind = told[0][0].kind if told else "erased" if record.erased else "not understood"
+        _, event, facts, *_ = read_alone(record, self.home.dialects)
+        kind = event.kind if event else "erased" if record.erased else "not understood"
         agent = next((str(fact.agent) for fact in facts if fact.agent is not None), "")
         said = words(facts) or kind
-        moment = (told[0][0].at if told else None) or record.received
+        moment = (event.at if event else None) or record.received
         who = f"{agent}: " if agent else ""
         return terminal.plain(f"{record.seq:>7}  {moment[11:19]}  {who}{said}")
 
@@ -177,22 +173,23 @@ class _Said:
 class _Watcher(threading.Thread):
     """Looks whenever the journal grew, so that a key is never waited for."""
 
-    def __init__(self, home: "Home", screen: "Screen", watch: "Watch") -> None:
+    def __init__(self, home: "Home", screen: "Screen", fleet: "Fleet", lost_after: float) -> None:
         super().__init__(daemon=True)
-        self.home, self.screen, self.watch = home, screen, watch
-        self.view: View | None = None
+        self.home, self.screen, self.fleet = home, screen, fleet
+        self.lost_after = lost_after
+        self.view: TopAnswer | None = None
         self.error: Exception | None = None
         self.done = threading.Event()
 
     def run(self) -> None:
         try:
             while not self.done.is_set():
-                self.view = self.watch.look(_home.now())
+                self.view = self.fleet.look(lost_after=self.lost_after)
                 self.screen.wake()
                 until = time.monotonic() + TICK
                 self.done.wait(PAUSE)
                 while not self.done.is_set() and time.monotonic() < until:
-                    if self.home.journal.wait(max(self.watch.seen, self.view.last), PAUSE):
+                    if self.home.journal.wait(max(self.fleet.seen, self.view.last), PAUSE):
                         break
         except Exception as error:  # noqa: BLE001  # told by the thread that has the screen
             self.error = error
@@ -200,8 +197,10 @@ class _Watcher(threading.Thread):
 
 
 @contextmanager
-def _watched(home: "Home", screen: "Screen", watch: "Watch") -> Iterator[_Watcher]:
-    watcher = _Watcher(home, screen, watch)
+def _watched(
+    home: "Home", screen: "Screen", fleet: "Fleet", lost_after: float
+) -> Iterator[_Watcher]:
+    watcher = _Watcher(home, screen, fleet, lost_after)
     try:
         yield watcher
     finally:

@@ -2,53 +2,21 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracklog.cli import _home, _table
+from tracklog.answers.tree import TreeRow, with_runs
+from tracklog.cli import _question, _table
 from tracklog.cli import _terminal as terminal
 
-if TYPE_CHECKING:
-    from tracklog.folds.tree import Branch
 
-
-@click.command(
-    epilog="""\b
-Examples:
-  tracklog tree
-  tracklog tree --all
-  tracklog tree agent-coder-1 --json""",
-)
-@_home.run_argument(required=False)
-@_home.read_option
-@click.option("--all", "whole", is_flag=True, help="Also runs that began no other.")
-@terminal.wide_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per run.")
-def command(run: str | None, home: Path, whole: bool, as_json: bool) -> None:
-    """Draw the runs below RUN, or every tree of runs, with their sub-runs at any depth.
-
-    A run that began no other and has no handoffs is not drawn, unless it is RUN or --all is given;
-    --json lists every run.
-    """
-    from tracklog.answers import answers
-
-    with _home.asking(home) as opened:
-        root = ":".join(opened.run(run)) if run else None
-        branches = answers.tree(opened.index, root)
-        rows = [] if as_json else answers.runs(opened.index, _home.now(), None)
-        names = _home.names(opened)
-    if as_json:
-        for branch in branches:
-            terminal.put_json(asdict(branch))
-        return
+def _show(rows: list[TreeRow], asked: _question.Asked) -> None:
+    run, whole = asked.given["run"], asked.given["all"]
+    branches = rows if asked.given["around"] else with_runs(asked.home, rows)
     alone = set() if whole or run else _alone(branches)
     shown = [branch for n, branch in enumerate(branches) if n not in alone]
-    known = {f"{row['family']}:{row['run']}": row for row in rows}
     for branch, (bars, below) in zip(shown, _drawn(shown), strict=True):
-        _put(branch, bars, below, known.get(branch.key), names)
+        _put(branch, bars, below, asked.names)
     if not branches:
         click.echo("no runs yet; `tracklog import` or `tracklog record` brings the first")
     elif alone:
@@ -57,7 +25,7 @@ def command(run: str | None, home: Path, whole: bool, as_json: bool) -> None:
         click.echo(f"and {words} without sub-runs; --all shows all", err=True)
 
 
-def _alone(branches: "Sequence[Branch]") -> set[int]:
+def _alone(branches: Sequence[TreeRow]) -> set[int]:
     """The places of the runs that have neither a parent nor a child nor a handoff."""
     after = [branch.depth for branch in branches[1:]] + [0]
     return {
@@ -65,7 +33,7 @@ def _alone(branches: "Sequence[Branch]") -> set[int]:
     }
 
 
-def _drawn(branches: "Sequence[Branch]") -> list[tuple[str, str]]:
+def _drawn(branches: Sequence[TreeRow]) -> list[tuple[str, str]]:
     """What stands before each branch, and before what is told of it on further lines."""
     drawn: list[tuple[str, str]] = []
     going_on: list[bool] = []  # by depth: whether a sibling comes further down
@@ -82,18 +50,16 @@ def _drawn(branches: "Sequence[Branch]") -> list[tuple[str, str]]:
     return drawn[::-1]
 
 
-def _put(
-    branch: "Branch", bars: str, below: str, row: dict[str, Any] | None, names: "_table.Names"
-) -> None:
+def _put(branch: TreeRow, bars: str, below: str, names: _table.Names) -> None:
     """A run at its depth, how it is, and the handoffs in it; each on one line that fits."""
-    width = terminal.width()
+    width, row = terminal.width(), branch.run
     family, _, run = branch.key.partition(":")
     notes = [branch.kind] if branch.kind else []
     notes += ["nothing heard of it"] if branch.missing else []
     notes += ["shown above"] if branch.again else []
     if row is not None:
-        notes.append(_table.cell(row["title"]) if row["title"] else "")
-    status = row["status"] if row is not None else "-"
+        notes.append(_table.cell(row.title) if row.title else "")
+    status = row.status if row is not None else "-"
     name = names.of(family, run) if row is not None else branch.key
     head = terminal.plain(f"{bars}{name}")
     said = terminal.plain("  ".join(filter(None, notes)))
@@ -107,3 +73,10 @@ def _put(
         between = " → ".join(_table.cell(end) for end in handoff[1:3])
         line = terminal.plain(f"{below}{handoff[0]} {between}")
         click.secho(line if width is None else terminal.fitted(line, width).rstrip(), dim=True)
+
+
+command = _question.verb(
+    "tree",
+    _show,
+    click.option("--all", is_flag=True, help="Also runs that began no other, unless with --json."),
+)

@@ -18,7 +18,7 @@ Examples:
   tracklog verify storage/transcripts/3f1c1f2e-9a5b-4c7d-8e21-0a1b2c3d4e5f.jsonl
 
 \b
-Exit code: 0 proven, 1 not as it was recorded, 2 usage or I/O.""",
+Exit code: 0 nothing is wrong, 1 not as it was recorded, 2 usage or I/O.""",
 )
 @click.argument(
     "transcripts", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -43,15 +43,15 @@ def command(transcripts: tuple[Path, ...], home: Path, anchor: str | None, as_js
         faults = [{"seq": fault.seq, "why": fault.why} for fault in report.faults]
         said: dict[str, Any] = {"ok": report.ok, "records": report.records, "first": report.first}
         said |= {"head": str(report.head), "erased": report.erased, "faults": faults}
+        said["unproven"] = report.unproven
         terminal.put_json({**said, "notes": report.notes})
     else:
         for fault in report.faults:
             click.secho(str(fault), fg="red")
         for note in report.notes:
             click.echo(note)
-        word = (
-            click.style("proven", fg="green") if report.ok else click.style("NOT whole", fg="red")
-        )
+        colour = "red" if report.faults else "yellow" if report.unproven else "green"
+        word = click.style(report.verdict, fg=colour)
         erased = f", {len(report.erased):,} erased" if report.erased else ""
         click.echo(f"{terminal.count(report.records, 'record')}{erased}: {word}")
         click.echo(f"head {report.head}")

@@ -1,6 +1,5 @@
 """`tracklog why`: what led to an event, and what came of it."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,12 +46,12 @@ def command(run: str, seq: int, home: Path, whole: bool, as_json: bool) -> None:
     Each step says what ties it to its cause: an id that was named (call, question, message,
     cause), a handoff, a sub-run, or only the order: an agent acts upon what it was told last.
     """
-    from tracklog.answers import answers
+    from tracklog.answers.why import asked
 
     with _home.asking(home) as opened:
-        answer = answers.why(opened, ":".join(opened.run(run)), seq)
+        answer = asked(opened, run, seq)
     if as_json:
-        terminal.put_json(asdict(answer))
+        terminal.put_json(answer)
     else:
         _put(answer, whole=whole)
 

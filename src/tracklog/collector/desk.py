@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar
 
-from tracklog.answers.board import Board
 from tracklog.index.indexer import BEHIND
 from tracklog.model.errors import IndexUnusable, TracklogError
 
@@ -25,7 +24,6 @@ class Desk:
 
     def __init__(self, home: "Home") -> None:
         self.home = home
-        self.board = Board()
         self._indexing = ThreadPoolExecutor(1, "index")
         self._asking = ThreadPoolExecutor(4, "ask")
         self._now: asyncio.Task[Exception | None] | None = None

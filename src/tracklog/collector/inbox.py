@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from starlette.responses import Response
 
-from tracklog.answers import answers
 from tracklog.collector import operator
-from tracklog.journal.frame import stamp
 from tracklog.model.errors import NoSuchQuestion
 from tracklog.web import bodies
 from tracklog.web.trouble import Trouble, json_response
@@ -20,12 +18,6 @@ if TYPE_CHECKING:
     from tracklog.web.routing import Call
 
 _LOOK = 5.0  # seconds after which a waiting question is looked at again, news or not
-
-
-async def listed(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint
-    home = collector.home
-    now = stamp(home.clock())
-    return json_response(await collector.desk.ask(lambda: answers.inbox(home.index, now)))
 
 
 async def answer(collector: "Collector", call: "Call") -> Response:
@@ -41,7 +33,7 @@ async def answer(collector: "Collector", call: "Call") -> Response:
         lambda: operator.give(home, question, said["answer"], by=by, run=run)
     )
     collector.hub.poke()
-    names = {name: asked[name] for name in ("family", "run", "question_id")}
+    names = {name: getattr(asked, name) for name in ("family", "run", "question_id")}
     return json_response({**_told(given), **names})
 
 

@@ -5,10 +5,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracklog import __version__
+from tracklog.collector.results import results_of
+from tracklog.collector.shapes import SCHEMAS, Schema, ref
 from tracklog.formats import registry
 
 if TYPE_CHECKING:
-    from tracklog.web.routing import Param, Route
+    from tracklog.answers import Param
+    from tracklog.web.routing import Route
 
 HEADER, VERSION = "Tracklog-Protocol", "1"
 ABOUT_HEADER = (
@@ -16,14 +19,6 @@ ABOUT_HEADER = (
     "portal, a collector older than the header) and acknowledges nothing."
 )
 
-_ERROR = {
-    "type": "object",
-    "required": ["error", "hint"],
-    "properties": {
-        "error": {"type": "string"},
-        "hint": {"type": "string", "description": "What to do next."},
-    },
-}
 _NAMES = {
     "dialect": "The language of the lines, as `tracklog dialects` lists them.",
     "family": "The family of the run.",
@@ -37,9 +32,12 @@ _NAMES = {
 
 def document(routes: "Iterable[Route]") -> dict[str, Any]:
     """What can be asked, with what, and what is answered."""
+    every = list(routes)
+    results, schemas = results_of({repr(each.result): each.result for each in every if each.result})
     paths: dict[str, dict[str, Any]] = {}
-    for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    for route in every:
+        schema = results[repr(route.result)] if route.result else route.schema
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schema)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -49,7 +47,7 @@ def document(routes: "Iterable[Route]") -> dict[str, Any]:
         },
         "paths": paths,
         "components": {
-            "schemas": {"Error": _ERROR},
+            "schemas": dict(sorted({**SCHEMAS, **schemas}.items())),
             "headers": {
                 HEADER: {
                     "description": ABOUT_HEADER,
@@ -62,12 +60,12 @@ def document(routes: "Iterable[Route]") -> dict[str, Any]:
     }
 
 
-def _operation(route: "Route") -> dict[str, Any]:
+def _operation(route: "Route", schema: Schema) -> dict[str, Any]:
     title, _, more = route.about.partition(". ")
     said: dict[str, Any] = {
         "operationId": f"{route.method.lower()}{re.sub(r'[^a-z]+', '_', route.path)}".rstrip("_"),
         "summary": title.rstrip(".") + ".",
-        "responses": _responses(route),
+        "responses": _responses(route, schema),
     }
     if more:
         said["description"] = more
@@ -85,8 +83,8 @@ def _operation(route: "Route") -> dict[str, Any]:
     return said
 
 
-def _responses(route: "Route") -> dict[str, Any]:
-    content = {route.gives: {"schema": dict(route.schema)}}
+def _responses(route: "Route", schema: Schema) -> dict[str, Any]:
+    content = {route.gives: {"schema": dict(schema)}}
     content |= {kind: {"schema": dict(schema)} for kind, schema in route.also.items()}
     fine = {"description": "Done.", "content": content}
     others = {
@@ -101,11 +99,11 @@ def _responses(route: "Route") -> dict[str, Any]:
     for status, about in sorted(others.items()):
         said[str(status)] = {"description": about}
         if status >= 400:
-            schema: dict[str, Any] = {"$ref": "#/components/schemas/Error"}
+            error = dict(ref("Error"))
             if route.error:
-                schema = {"anyOf": [schema, dict(route.error)]}
+                error = {"anyOf": [error, dict(route.error)]}
             said[str(status)]["content"] = {
-                "application/json": {"schema": schema},
+                "application/json": {"schema": error},
                 **{kind: {"schema": dict(shape)} for kind, shape in route.also.items()},
             }
     for each in said.values():
@@ -125,7 +123,7 @@ def _parameter(param: "Param") -> dict[str, Any]:
     schema: dict[str, Any] = {"type": param.kind}
     if param.options:
         schema["enum"] = list(param.options)
-    if param.default is not None:
+    if param.default is not None and not param.many:
         schema["default"] = param.default
     if param.least is not None:
         schema["minimum"] = param.least
@@ -133,10 +131,14 @@ def _parameter(param: "Param") -> dict[str, Any]:
         schema["maximum"] = param.most
     elif param.kind == "integer":
         schema["maximum"] = 10**17
+    listed: dict[str, Any] = {}
+    if param.many:
+        schema, listed = {"type": "array", "items": schema}, {"style": "form", "explode": False}
     return {
         "name": param.name,
         "in": "query",
         "required": param.required,
         "description": param.about,
         "schema": schema,
+        **listed,
     }

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tracklog.answers import answers
+from tracklog.answers.inbox import InboxRow, inbox
 from tracklog.dialects import tracklog as native
 from tracklog.folds import inbox as inbox_fold
 from tracklog.folds import rows_of
@@ -18,8 +18,6 @@ from tracklog.home.home import Home
 from tracklog.journal.frame import stamp
 from tracklog.model.errors import AlreadyAnswered, AmbiguousQuestion, NoSuchQuestion, TooLate
 from tracklog.model.fact import Answered
-
-Row = dict[str, Any]
 
 
 class Given(NamedTuple):
@@ -31,21 +29,21 @@ class Given(NamedTuple):
     seq: int
 
 
-def question(home: Home, id: str, run: str | None = None) -> Row:
+def question(home: Home, id: str, run: str | None = None) -> InboxRow:
     """The question of that id; `run` (an id, or `family:run`) says which, where several have it."""
     home.index.catch_up(patience=10)
     rows = [
         row
         for row in _asked(home, run)
-        if row["question_id"] == id
-        and row["state"] != "unasked"
-        and run in (None, row["run"], f"{row['family']}:{row['run']}")
+        if row.question_id == id
+        and row.state != "unasked"
+        and run in (None, row.run, f"{row.family}:{row.run}")
     ]
-    live = [row for row in rows if row["state"] == "open"] or rows
+    live = [row for row in rows if row.state == "open"] or rows
     if len(live) == 1:
         return live[0]
     if live:
-        runs = [f"{row['family']}:{row['run']}" for row in live]
+        runs = [f"{row.family}:{row.run}" for row in live]
         hint = f"say which with --run (or ?run=): {', '.join(runs[:5])}"
         raise AmbiguousQuestion(f"{len(runs)} runs ask {id!r}", hint, runs=runs)
     where = f" in run {run!r}" if run else ""
@@ -54,30 +52,31 @@ def question(home: Home, id: str, run: str | None = None) -> Row:
     )
 
 
-def _asked(home: Home, run: str | None) -> list[Row]:
+def _asked(home: Home, run: str | None) -> list[InboxRow]:
     """The questions of one run, where it is named in full, or of all."""
     now, (family, colon, name) = stamp(home.clock()), (run or "").partition(":")
     if colon and family in {dialect.family for dialect in home.dialects.values()}:
         states = [state for _, state in home.index.states("inbox", rows_of(family, name))]
         over = runs_fold.is_over(home.index.state("runs", f"{family}:{name}"))
         if states:
-            return inbox_fold.answer(states, now, {(family, name)} if over else ())
-    return answers.inbox(home.index, now)
+            rows = inbox_fold.answer(states, now, {(family, name)} if over else ())
+            return [InboxRow(**row) for row in rows]
+    return inbox(home, now=now)
 
 
 def give(
     home: Home, id: str, answer: Any, *, by: str, run: str | None = None, writer: str = "collector"
-) -> tuple[Row, Given]:
+) -> tuple[InboxRow, Given]:
     """Records the answer to a question, unless it was answered or can no longer be."""
     asked = question(home, id, run)
-    if asked["state"] == "answered":
+    if asked.state == "answered":
         return asked, _same(home, asked, answer, by)
     _check_open(asked)
-    family, name = asked["family"], asked["run"]
+    family, name = asked.family, asked.run
     now = stamp(home.clock())
-    source = orjson.dumps([family, name, id, asked["asked_seq"]])
+    source = orjson.dumps([family, name, id, asked.asked_seq])
     line = native.line(
-        Answered(question_id=id, answer=answer, by=by, agent=asked["agent"]),
+        Answered(question_id=id, answer=answer, by=by, agent=asked.agent),
         id=native.line_id("answer", "1", name, source),
         run=name,
         at=now,
@@ -92,24 +91,23 @@ def give(
     return asked, _given(home, verdict.seq)
 
 
-def given(home: Home, asked: Row) -> Given | None:
+def given(home: Home, asked: InboxRow) -> Given | None:
     """The answer to a question, whole, or None while it can still come; else `TooLate`."""
-    if asked["state"] != "answered":
+    if asked.state != "answered":
         _check_open(asked)
         return None
-    return _given(home, asked["answered_seq"])
+    assert asked.answered_seq is not None
+    return _given(home, asked.answered_seq)
 
 
-def _check_open(asked: Row) -> None:
-    if asked["state"] == "expired":
-        raise TooLate(
-            f"{asked['question_id']!r} has expired", "the agent went on without an answer"
-        )
-    if asked["state"] == "abandoned":
-        raise TooLate(f"the run {asked['run']!r} has ended", "nobody waits for an answer any more")
+def _check_open(asked: InboxRow) -> None:
+    if asked.state == "expired":
+        raise TooLate(f"{asked.question_id!r} has expired", "the agent went on without an answer")
+    if asked.state == "abandoned":
+        raise TooLate(f"the run {asked.run!r} has ended", "nobody waits for an answer any more")
 
 
-def _same(home: Home, asked: Row, answer: Any, by: str) -> Given:
+def _same(home: Home, asked: InboxRow, answer: Any, by: str) -> Given:
     """The answer that won, when it is this one told again; else `AlreadyAnswered`."""
     won = given(home, asked)
     assert won is not None
@@ -117,7 +115,7 @@ def _same(home: Home, asked: Row, answer: Any, by: str) -> Given:
         return won
     who = won.by or "the agent itself"
     raise AlreadyAnswered(
-        f"{asked['question_id']!r} was answered before, by {who}",
+        f"{asked.question_id!r} was answered before, by {who}",
         "the first answer counts; the agent has it",
         by=[won.by] if won.by else [],
         seq=won.seq,
@@ -127,7 +125,7 @@ def _same(home: Home, asked: Row, answer: Any, by: str) -> Given:
 def _given(home: Home, seq: int) -> Given:
     """From the record itself: the fold keeps only the beginning of an answer."""
     for record in home.journal.read(seq - 1, 1):
-        for fact in home.facts(record):
+        for fact in home.facts_in(record):
             if isinstance(fact, Answered):
                 return Given(fact.answer, fact.by, record.received, seq)
         return Given(None, None, record.received, seq)  # erased since

@@ -1,121 +1,274 @@
-"""What bodies and answers look like, as JSON Schema: the words of the OpenAPI document."""
+"""The named schemas of bodies and of answers that no question gives, for the OpenAPI document."""
 
 from collections.abc import Mapping
 from typing import Any
 
-PROBLEM: Mapping[str, Any] = {
-    "type": "object",
-    "required": ["pointer", "message", "hint"],
-    "properties": {name: {"type": "string"} for name in ("pointer", "message", "hint")},
-}
-VERDICT: Mapping[str, Any] = {
-    "type": "object",
-    "required": ["line", "verdict"],
-    "properties": {
-        "line": {"type": "integer", "minimum": 1, "description": "Counted from 1."},
-        "verdict": {"enum": ["accepted", "duplicate", "refused"]},
-        "seq": {"type": "integer", "description": "Its number, or the one it had before."},
-        "problems": {"type": "array", "items": PROBLEM},
-    },
-}
-ADMITTED: Mapping[str, Any] = {
-    "type": "object",
-    "required": ["accepted", "duplicate", "refused", "last_seq", "verdicts"],
-    "properties": {
-        "accepted": {"type": "integer"},
-        "duplicate": {"type": "integer"},
-        "refused": {"type": "integer"},
-        "last_seq": {
-            "type": ["integer", "null"],
-            "description": "The highest number that any of these lines has.",
-        },
-        "verdicts": {"type": "array", "items": VERDICT},
-        "hint": {
-            "type": "string",
-            "description": "When the body is no NDJSON, or its dialect is uncertain.",
-        },
-        "bom": {"const": True, "description": "When a byte order mark was dropped from its start."},
-        "replayed": {
-            "const": True,
-            "description": "When the batch key and its lines are known: this is the first answer.",
+Schema = Mapping[str, Any]
+
+
+def ref(name: str) -> Schema:
+    """A reference to a schema by its name."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def rows(name: str) -> Schema:
+    return {"type": "array", "items": ref(name)}
+
+
+def _texts(*names: str) -> Schema:
+    """An object whose values are all there, and strings."""
+    return {
+        "type": "object",
+        "required": list(names),
+        "properties": {name: {"type": "string"} for name in names},
+    }
+
+
+ANY: Schema = {"type": "object", "additionalProperties": True}
+"""An object of which only its writer knows the keys."""
+LINES: Schema = {"type": "string", "description": "One JSON object per line."}
+_NUMBER, _TEXT = {"type": "integer"}, {"type": "string"}
+
+SCHEMAS: Mapping[str, Schema] = {
+    "Error": {
+        "type": "object",
+        "required": ["error", "hint"],
+        "properties": {
+            "error": {"type": "string"},
+            "hint": {"type": "string", "description": "What to do next."},
         },
     },
-}
-ANSWER: Mapping[str, Any] = {
-    "type": "object",
-    "required": ["answer"],
-    "properties": {
-        "answer": {"description": "Any JSON."},
-        "by": {"type": "string", "description": "Who answers.", "maxLength": 256},
+    "Problem": _texts("pointer", "message", "hint"),
+    "Verdict": {
+        "type": "object",
+        "required": ["line", "verdict"],
+        "properties": {
+            "line": {"type": "integer", "minimum": 1, "description": "Counted from 1."},
+            "verdict": {"enum": ["accepted", "duplicate", "refused"]},
+            "seq": {"type": "integer", "description": "Its number, or the one it had before."},
+            "problems": rows("Problem"),
+        },
     },
-}
-ANSWERED: Mapping[str, Any] = {
-    "type": "object",
-    "required": ["seq", "answer", "by", "at"],
-    "properties": {
-        "seq": {"type": "integer", "description": "The record of the answer."},
-        "answer": {"description": "Any JSON."},
-        "by": {"type": ["string", "null"]},
-        "at": {"type": "string"},
-    },
-}
-PROGRAM: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "program": {"type": "string", "description": "Its name, as `GET /api/hosts` lists it."},
-        "body": {"description": "The program itself, where the host takes one."},
-        "inputs": {"type": "object", "description": "What it is given, by name."},
-        "seed": {"type": "string", "description": "Where chance is part of it."},
-        "tape": {
-            "type": "object",
-            "required": ["run"],
-            "description": "Answer from a recorded run instead of asking anybody.",
-            "properties": {
-                "run": {"type": "string"},
-                "by": {"enum": ["order", "match"]},
-                "miss": {"enum": ["error", "live"]},
+    "Admitted": {
+        "type": "object",
+        "required": ["accepted", "duplicate", "refused", "last_seq", "verdicts"],
+        "properties": {
+            "accepted": _NUMBER,
+            "duplicate": _NUMBER,
+            "refused": _NUMBER,
+            "last_seq": {
+                "type": ["integer", "null"],
+                "description": "The highest number that any of these lines has.",
+            },
+            "verdicts": rows("Verdict"),
+            "hint": {
+                "type": "string",
+                "description": "When the body is no NDJSON, or its dialect is uncertain.",
+            },
+            "bom": {
+                "const": True,
+                "description": "When a byte order mark was dropped from its start.",
+            },
+            "replayed": {
+                "const": True,
+                "description": "When the batch key and its lines are known: this is the first "
+                "answer.",
             },
         },
     },
-}
-WORDS: Mapping[str, Any] = {
-    "type": "object",
-    "required": ["text"],
-    "properties": {
-        "text": {"type": "string", "minLength": 1},
-        "label": {"type": "string", "description": "What kind of interference it is."},
-    },
-}
-HOST: Mapping[str, Any] = {
-    "type": "object",
-    "required": ["host", "about", "family", "can", "programs"],
-    "properties": {
-        "host": {"type": "string"},
-        "about": {"type": "string"},
-        "family": {"type": "string", "description": "Of the runs that it carries out."},
-        "can": {"type": "array", "items": {"enum": ["start", "stop", "inject"]}},
-        "programs": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["name", "about", "inputs"],
-                "properties": {
-                    "name": {"type": "string"},
-                    "about": {"type": "string"},
-                    "inputs": {"type": "object", "description": "Each with its default."},
-                },
-            },
+    "Frame": {
+        "type": "object",
+        "description": "A record as it stands in the journal.",
+        "required": ["seq", "received", "dialect", "run"],
+        "properties": {
+            "seq": _NUMBER,
+            "received": _TEXT,
+            "dialect": _TEXT,
+            "family": {"type": "string", "description": "Where it is not the dialect's name."},
+            "run": _TEXT,
+            "redacted": {"type": "array", "items": _TEXT},
+            "erased": ANY,
+            "event": {"description": "The line of the emitter."},
         },
     },
+    "EventsPage": {
+        "type": "object",
+        "required": ["first", "last", "next", "events"],
+        "properties": {
+            "first": {"type": "integer", "description": "The first record still kept."},
+            "last": _NUMBER,
+            "next": _NUMBER,
+            "events": rows("Frame"),
+        },
+    },
+    "LossRow": {
+        "type": "object",
+        "required": ["kind", "field", "kept", "carried", "dropped", "synthesised"],
+        "properties": {"kind": _TEXT, "field": _TEXT}
+        | dict.fromkeys(("kept", "carried", "dropped", "synthesised"), _NUMBER),
+    },
+    "LossReport": {
+        "type": "object",
+        "required": ["lossless", "totals", "fields"],
+        "properties": {
+            "lossless": {"type": "boolean"},
+            "totals": {"type": "object", "additionalProperties": _NUMBER},
+            "fields": rows("LossRow"),
+        },
+    },
+    "Converted": {
+        "type": "object",
+        "required": ["lines", "report", "refused"],
+        "properties": {
+            "lines": {"type": "array", "items": ANY},
+            "report": ref("LossReport"),
+            "refused": rows("Verdict"),
+        },
+    },
+    "ChainHead": {
+        "type": "object",
+        "required": ["through", "chain"],
+        "properties": {"through": _NUMBER, "chain": _TEXT},
+    },
+    "ProofLink": {
+        "type": "object",
+        "description": "A commit group, by `through` and `root`, or an erasure.",
+        "properties": {
+            "through": _NUMBER,
+            "root": _TEXT,
+            "erased": _NUMBER,
+            "leaf": _TEXT,
+            "tombstone": _TEXT,
+        },
+    },
+    "ProofRecord": {
+        "type": "object",
+        "required": ["seq", "path"],
+        "properties": {
+            "seq": _NUMBER,
+            "head": _TEXT,
+            "tombstone": _TEXT,
+            "path": {"type": "array", "items": _TEXT},
+        },
+    },
+    "Proof": {
+        "type": "object",
+        "required": ["format", "family", "run", "links", "head", "records"],
+        "properties": {
+            "format": {},
+            "family": _TEXT,
+            "run": _TEXT,
+            "before": ref("ChainHead"),
+            "links": rows("ProofLink"),
+            "head": ref("ChainHead"),
+            "records": rows("ProofRecord"),
+        },
+    },
+    "ProofFault": {
+        "type": "object",
+        "required": ["seq", "message"],
+        "properties": {"seq": {"type": ["integer", "null"]}, "message": _TEXT},
+    },
+    "ProofCheck": {
+        "type": "object",
+        "description": "Given with `check`.",
+        "required": ["records", "head", "whole", "faults"],
+        "properties": {
+            "records": _NUMBER,
+            "head": ref("ChainHead"),
+            "whole": {"type": "boolean"},
+            "faults": rows("ProofFault"),
+        },
+    },
+    "AnswerBody": {
+        "type": "object",
+        "required": ["answer"],
+        "properties": {
+            "answer": {"description": "Any JSON."},
+            "by": {"type": "string", "description": "Who answers.", "maxLength": 256},
+        },
+    },
+    "Answered": {
+        "type": "object",
+        "required": ["seq", "answer", "by", "at"],
+        "properties": {
+            "seq": {"type": "integer", "description": "The record of the answer."},
+            "answer": {"description": "Any JSON."},
+            "by": {"type": ["string", "null"]},
+            "at": _TEXT,
+            "family": _TEXT,
+            "run": _TEXT,
+            "question_id": _TEXT,
+        },
+    },
+    "Tape": {
+        "type": "object",
+        "required": ["run"],
+        "description": "Answer from a recorded run instead of asking anybody.",
+        "properties": {
+            "run": _TEXT,
+            "by": {"enum": ["order", "match"]},
+            "miss": {"enum": ["error", "live"]},
+        },
+    },
+    "StartBody": {
+        "type": "object",
+        "properties": {
+            "program": {"type": "string", "description": "Its name, as `GET /api/hosts` lists it."},
+            "body": {"description": "The program itself, where the host takes one."},
+            "inputs": {**ANY, "description": "What it is given, by name."},
+            "seed": {"type": "string", "description": "Where chance is part of it."},
+            "tape": ref("Tape"),
+        },
+    },
+    "StopBody": {
+        "type": "object",
+        "properties": {"by": {"type": "string", "description": "Who wants that."}},
+    },
+    "InjectBody": {
+        "type": "object",
+        "required": ["text"],
+        "properties": {
+            "text": {"type": "string", "minLength": 1},
+            "label": {"type": "string", "description": "What kind of interference it is."},
+        },
+    },
+    "HostProgram": {
+        "type": "object",
+        "required": ["name", "about", "inputs"],
+        "properties": {
+            "name": _TEXT,
+            "about": _TEXT,
+            "inputs": {**ANY, "description": "Each with its default."},
+        },
+    },
+    "HostRow": {
+        "type": "object",
+        "required": ["host", "about", "family", "can", "programs"],
+        "properties": {
+            "host": _TEXT,
+            "about": _TEXT,
+            "family": {"type": "string", "description": "Of the runs that it carries out."},
+            "can": {"type": "array", "items": {"enum": ["start", "stop", "inject"]}},
+            "programs": rows("HostProgram"),
+        },
+    },
+    "StartedRun": _texts("host", "family", "run"),
+    "RecordedAt": {
+        "type": "object",
+        "required": ["seq"],
+        "properties": {"seq": {"type": "integer", "description": "The record of it."}},
+    },
+    "Health": {
+        "type": "object",
+        "required": ["status"],
+        "properties": {"status": _TEXT, "version": _TEXT, "demo": {"const": True}},
+    },
+    "OpenApi": {
+        "type": "object",
+        "required": ["openapi", "info", "paths", "components"],
+        "properties": {"openapi": _TEXT, "info": ANY, "paths": ANY, "components": ANY},
+    },
+    "LoginForm": {"type": "object", "properties": {"token": _TEXT}},
 }
-BEGUN: Mapping[str, Any] = {
-    "type": "object",
-    "required": ["host", "family", "run"],
-    "properties": {name: {"type": "string"} for name in ("host", "family", "run")},
-}
-SEQ: Mapping[str, Any] = {
-    "type": "object",
-    "required": ["seq"],
-    "properties": {"seq": {"type": "integer", "description": "The record of it."}},
-}
-LINES: Mapping[str, Any] = {"type": "string", "description": "One JSON object per line."}
+"""By name; those of the questions are made of their dataclasses."""

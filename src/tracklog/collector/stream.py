@@ -17,7 +17,6 @@ from starlette.responses import Response
 
 from tracklog.collector.exchange import here, options_of
 from tracklog.collector.protocol import EXTENSION, Connection
-from tracklog.dialects.checking import understood
 from tracklog.formats import registry
 from tracklog.formats.live import Live, live_of
 from tracklog.journal import frame
@@ -63,8 +62,7 @@ class Wanted(NamedTuple):
             return False
         if self.kind is None:
             return True
-        known = home.dialects.get(record.dialect)
-        event = understood(known, record.line) if known and record.line else None
+        event = home.event(record)
         return event is not None and event.kind == self.kind
 
 

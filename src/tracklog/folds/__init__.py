@@ -22,8 +22,8 @@ from tracklog.model.fact import Called, Fact, Noted, Returned, Spent, blob_of
 S = TypeVar("S")
 
 
-class Told(NamedTuple):
-    """Where and when a fact was told."""
+class Position(NamedTuple):
+    """The position of a fact: its record, its run, its time, and how it came here."""
 
     seq: int
     received: str
@@ -58,10 +58,10 @@ class Fold(Generic[S]):
     """A dataclass of JSON values, all with defaults; `State()` is the state before any fact."""
     facts: tuple[type[Fact], ...]
     """The facts that it listens to."""
-    key: Callable[[Told, Any], str | None]
+    key: Callable[[Position, Any], str | None]
     """The state that a fact belongs to, by `run_key` or `row_key`; None when it belongs to none.
     A state is its run's own, so that a run can be folded anew when its source is read better."""
-    step: Callable[[S, Told, Any], S]
+    step: Callable[[S, Position, Any], S]
     """The state after the fact; owns the state. Sums are integers, so that order changes nothing."""
     listed: bool = False
     """Whether the states that changed last are asked for."""
@@ -91,9 +91,9 @@ def _nonzero(row: Mapping[str, int]) -> dict[str, int]:
     return {name: amount for name, amount in row.items() if amount}
 
 
-def run_key(told: Told) -> str:
+def run_key(position: Position) -> str:
     """The key of a run: a family has no colon in its name, so it can be cut apart again."""
-    return f"{told.family}:{told.run}"
+    return f"{position.family}:{position.run}"
 
 
 def run_of(key: str) -> tuple[str, str]:
@@ -102,14 +102,18 @@ def run_of(key: str) -> tuple[str, str]:
     return family, run
 
 
-def row_key(told: Told, *names: str) -> str:
+def row_key(position: Position, *names: str) -> str:
     """The key of one row among many of a run; names are cut apart by a mark that none holds."""
-    return MARK.join([run_key(told), *names]) if _plain(told, names) else _masked(told, names)
+    return (
+        MARK.join([run_key(position), *names])
+        if _plain(position, names)
+        else _masked(position, names)
+    )
 
 
-def is_of(key: str, told: Told) -> bool:
+def is_of(key: str, position: Position) -> bool:
     """Whether a key is that of a run, or of one of its rows."""
-    return key == run_key(told) or key.startswith(rows_of(told.family, told.run))
+    return key == run_key(position) or key.startswith(rows_of(position.family, position.run))
 
 
 def rows_of(family: str, run: str) -> str:
@@ -120,13 +124,13 @@ def rows_of(family: str, run: str) -> str:
 MARK = "\x1f"
 
 
-def _plain(told: Told, names: tuple[str, ...]) -> bool:
+def _plain(position: Position, names: tuple[str, ...]) -> bool:
     # The last name may hold anything: nothing follows that it could be mistaken for.
-    return not any(MARK in name or "\x1b" in name for name in (told.run, *names[:-1]))
+    return not any(MARK in name or "\x1b" in name for name in (position.run, *names[:-1]))
 
 
-def _masked(told: Told, names: tuple[str, ...]) -> str:
-    return MARK.join([_mask(run_key(told)), *map(_mask, names[:-1]), *names[-1:]])
+def _masked(position: Position, names: tuple[str, ...]) -> str:
+    return MARK.join([_mask(run_key(position)), *map(_mask, names[:-1]), *names[-1:]])
 
 
 def _mask(name: str) -> str:
@@ -232,16 +236,16 @@ READ = ("reconstructed", "inferred")
 """How a fact is known that was read from a file, however old it is."""
 
 
-def is_read(told: Told, fact: Fact) -> bool:
+def is_read(position: Position, fact: Fact) -> bool:
     """Whether a fact was read from a file, which may be at rest for years."""
-    return told.read or fact.fidelity in READ
+    return position.read or fact.fidelity in READ
 
 
 NO_SIGN = ("source-gone", "erasure", "pruned", "completed")
 """Notes on the record of a run, made by us: no sign of life of the run."""
 
 
-def last_sign(before: str, told: Told, fact: Fact) -> str:
+def last_sign(before: str, position: Position, fact: Fact) -> str:
     """When there was a sign of life last: "" as long as that is not known.
 
     What is heard live is one when it is received. What was read from a file is one at the time
@@ -249,11 +253,11 @@ def last_sign(before: str, told: Told, fact: Fact) -> str:
     """
     if isinstance(fact, Noted) and fact.label in NO_SIGN:
         return before
-    if not is_read(told, fact):
-        return told.received
-    sign, received = told.at, told.received
+    if not is_read(position, fact):
+        return position.received
+    sign, received = position.at, position.received
     at, heard = moment(sign), moment(received)
-    if at is None and not told.read and not before:
+    if at is None and not position.read and not before:
         return received
     if sign is None or at is None or fact.copied is True:
         return before
@@ -263,10 +267,10 @@ def last_sign(before: str, told: Told, fact: Fact) -> str:
     return before if known is not None and known > at else sign
 
 
-def when(told: Told) -> int:
+def when(position: Position) -> int:
     """When it happened: by the emitter's clock, else when it was heard."""
-    at = moment(told.at)
-    return at if at is not None else moment(told.received) or 0
+    at = moment(position.at)
+    return at if at is not None else moment(position.received) or 0
 
 
 def quantile(values: Sequence[float], share: float) -> float | None:
@@ -296,10 +300,10 @@ def rank(fact: Fact) -> int:
 UNHEARD = len(RANKS) + 1
 
 
-def call_name(told: Told, fact: Called | Returned) -> str:
+def call_name(position: Position, fact: Called | Returned) -> str:
     """The name of a tool call within its run; a made-up id means something in its record only."""
     id = text_of(fact.call_id)
-    return f"#{told.seq}/{id}" if fact.synthetic_id is True else f"={id}"
+    return f"#{position.seq}/{id}" if fact.synthetic_id is True else f"={id}"
 
 
 @dataclass(slots=True)
@@ -359,7 +363,7 @@ def is_settled(kept: Any) -> bool:
 
 
 def join_call(
-    calls: Calls, told: Told, fact: Called | Returned, *, places: bool = False
+    calls: Calls, position: Position, fact: Called | Returned, *, places: bool = False
 ) -> tuple[list[Call], list[Call]]:
     """Joins one more telling of a call to the rest: what no longer counts, and what counts instead.
 
@@ -367,7 +371,7 @@ def join_call(
     seen counts, whichever came first. A made-up id is forgotten once it has returned.
     With `places` it is kept which records tell of the call as it is counted.
     """
-    heard = call_name(told, fact)
+    heard = call_name(position, fact)
     name, original = original_call(calls, heard)
     if is_settled(original) or (original is None and name != heard):
         return [], []  # nothing can change it, or it has returned and was forgotten
@@ -376,10 +380,10 @@ def join_call(
     call = (
         Call(*original)
         if original
-        else Call(at=when(told), made_up=made_up, unnamed=made_up or told.unnamed)
+        else Call(at=when(position), made_up=made_up, unnamed=made_up or position.unnamed)
     )
     if isinstance(fact, Called):
-        _called(call, told, fact)
+        _called(call, position, fact)
         copy = f"={provider}" if (provider := word(fact.provider_call_id)) else name
         if copy != name and not isinstance(known := calls.get(copy), str):
             if is_settled(known):
@@ -390,7 +394,7 @@ def join_call(
                 _merge(call, before[-1])
             calls[copy] = name
     else:
-        _returned(call, told, fact)
+        _returned(call, position, fact)
     if made_up and not call.open:
         calls.pop(name, None)
     elif call.called == call.returned == 0:
@@ -404,21 +408,21 @@ def join_call(
     return before, [call]
 
 
-def _called(call: Call, told: Told, fact: Called) -> None:
+def _called(call: Call, position: Position, fact: Called) -> None:
     if (far := rank(fact)) < call.called:
-        call.tool, call.called, call.at = text_of(fact.tool), far, when(told)
-        call.called_seq = told.seq
+        call.tool, call.called, call.at = text_of(fact.tool), far, when(position)
+        call.called_seq = position.seq
 
 
-def _returned(call: Call, told: Told, fact: Returned) -> None:
+def _returned(call: Call, position: Position, fact: Returned) -> None:
     if call.tool is None:
         call.tool = word(fact.tool)
     if (far := rank(fact)) < call.returned:
         call.returned, call.ok = far, fact.ok if isinstance(fact.ok, bool) else None
-        call.returned_seq = told.seq
+        call.returned_seq = position.seq
         call.micros = whole(fact.seconds, 1_000_000)
-        if call.micros is None and call.called != UNHEARD and when(told) > call.at:
-            call.micros = min((when(told) - call.at) * 1000, MOST)
+        if call.micros is None and call.called != UNHEARD and when(position) > call.at:
+            call.micros = min((when(position) - call.at) * 1000, MOST)
 
 
 def _merge(call: Call, copy: Call) -> None:
@@ -459,6 +463,6 @@ def greater(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
     return [one.get(key, -1) for key in order] > [other.get(key, -1) for key in order]
 
 
-def spend_name(told: Told, fact: Spent) -> str:
+def spend_name(position: Position, fact: Spent) -> str:
     """Spends with one key are one spend; without a key it is the record's own."""
-    return f"#{told.seq}" if fact.key is None else f"={text_of(fact.key)}"
+    return f"#{position.seq}" if fact.key is None else f"={text_of(fact.key)}"

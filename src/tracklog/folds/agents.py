@@ -7,7 +7,7 @@ from typing import Any
 
 from tracklog.folds import (
     Fold,
-    Told,
+    Position,
     last_sign,
     moment,
     number,
@@ -51,16 +51,16 @@ class State:
     """When it last gave a sign of life; empty as long as that is not known."""
 
 
-def key(told: Told, fact: Fact) -> str | None:
-    return None if fact.agent is None else row_key(told, text_of(fact.agent))
+def key(position: Position, fact: Fact) -> str | None:
+    return None if fact.agent is None else row_key(position, text_of(fact.agent))
 
 
-def step(state: State, told: Told, fact: Fact) -> State:
+def step(state: State, position: Position, fact: Fact) -> State:
     if not state.first_seq:
-        state.family, state.run, state.agent = told.family, told.run, word(fact.agent) or ""
-        state.first_seq = told.seq
-    state.last_seq, state.last_received = told.seq, told.received
-    state.alive = last_sign(state.alive, told, fact)
+        state.family, state.run, state.agent = position.family, position.run, word(fact.agent) or ""
+        state.first_seq = position.seq
+    state.last_seq, state.last_received = position.seq, position.received
+    state.alive = last_sign(state.alive, position, fact)
     if fact.copied is True:
         return state
     match fact:
@@ -68,14 +68,14 @@ def step(state: State, told: Told, fact: Fact) -> State:
             # A start after an end is a new life.
             state.ended, state.ended_ms, state.micros = False, None, None
             state.outcome = state.passed = state.score = None
-            state.began_ms, state.phase = when(told), "working"
+            state.began_ms, state.phase = when(position), "working"
             state.task = short(fact.task) or state.task
             state.model = word(fact.model) or state.model
         case Moved():
             state.status, state.phase = word(fact.to), text_of(fact.phase)
             state.reason = short(fact.reason)
         case Ended(what="agent"):
-            state.ended, state.ended_ms = True, when(told)
+            state.ended, state.ended_ms = True, when(position)
             state.outcome, state.score = short(fact.outcome), number(fact.score)
             state.passed = fact.passed if isinstance(fact.passed, bool) else None
             state.micros = whole(fact.seconds, 1_000_000)

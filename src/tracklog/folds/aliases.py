@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tracklog.folds import MARK, Fold, Sums, Told, row_key, text_of
+from tracklog.folds import MARK, Fold, Position, Sums, row_key, text_of
 from tracklog.model.fact import Linked
 
 
@@ -19,15 +19,15 @@ class State:
     seq: int = 0
 
 
-def key(told: Told, fact: Linked) -> str | None:
+def key(position: Position, fact: Linked) -> str | None:
     if fact.kind != "alias" or fact.copied is True or not fact.alias:
         return None
-    return row_key(told, text_of(fact.system), text_of(fact.alias))
+    return row_key(position, text_of(fact.system), text_of(fact.alias))
 
 
-def step(state: State, told: Told, fact: Linked) -> State:
+def step(state: State, position: Position, fact: Linked) -> State:
     if not state.seq:
-        state.family, state.run, state.seq = told.family, told.run, told.seq
+        state.family, state.run, state.seq = position.family, position.run, position.seq
         state.system, state.alias = text_of(fact.system), text_of(fact.alias)
     return state
 

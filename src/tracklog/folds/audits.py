@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tracklog.folds import Fold, Told, moment, row_key, text_of, when, word
+from tracklog.folds import Fold, Position, moment, row_key, text_of, when, word
 from tracklog.model.errors import UnknownName
 from tracklog.model.fact import Decided
 
@@ -26,10 +26,10 @@ class State:
     seq: int = 0
 
 
-def key(told: Told, fact: Decided) -> str | None:
+def key(position: Position, fact: Decided) -> str | None:
     if fact.copied is True or fact.name is None or result(fact) is None:
         return None
-    return row_key(told, str(told.seq), text_of(fact.name))
+    return row_key(position, str(position.seq), text_of(fact.name))
 
 
 def result(fact: Decided) -> str | None:
@@ -39,10 +39,10 @@ def result(fact: Decided) -> str | None:
     return "warn" if fact.verdict == "warn" else None
 
 
-def step(state: State, told: Told, fact: Decided) -> State:
+def step(state: State, position: Position, fact: Decided) -> State:
     state.checkpoint, state.result = text_of(fact.name), result(fact) or ""
-    state.family, state.run, state.agent = told.family, told.run, word(fact.agent)
-    state.at_ms, state.seq = when(told), told.seq
+    state.family, state.run, state.agent = position.family, position.run, word(fact.agent)
+    state.at_ms, state.seq = when(position), position.seq
     return state
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from tracklog.folds import (
     UNHEARD,
     Fold,
-    Told,
+    Position,
     call_name,
     rank,
     row_key,
@@ -53,13 +53,13 @@ class State:
     """Told of another run's history only: shown, never counted."""
 
 
-def key(told: Told, fact: Called | Returned) -> str:
-    return row_key(told, call_name(told, fact))
+def key(position: Position, fact: Called | Returned) -> str:
+    return row_key(position, call_name(position, fact))
 
 
-def step(state: State, told: Told, fact: Called | Returned) -> State:
+def step(state: State, position: Position, fact: Called | Returned) -> State:
     if not state.family:
-        state.family, state.run = told.family, told.run
+        state.family, state.run = position.family, position.run
         state.call_id, state.synthetic = text_of(fact.call_id), fact.synthetic_id is True
         state.copied = True
     state.copied = state.copied and fact.copied is True
@@ -72,16 +72,16 @@ def step(state: State, told: Told, fact: Called | Returned) -> State:
         state.tool_server = state.tool_server or word(fact.tool_server)
         if far < _called(state):
             state.called, state.tool = far, text_of(fact.tool)
-            state.called_seq, state.called_ms = told.seq, when(told)
+            state.called_seq, state.called_ms = position.seq, when(position)
     else:
         state.tool = state.tool or word(fact.tool)
         if far < _returned(state):
-            state.returned, state.returned_seq = far, told.seq
+            state.returned, state.returned_seq = far, position.seq
             state.ok = fact.ok if isinstance(fact.ok, bool) else None
             state.status, state.error = short(fact.status, 120), short(fact.error, 120)
             state.exit_code = fact.exit_code if _is_small(fact.exit_code) else None
             state.micros = whole(fact.seconds, 1_000_000)
-            state.returned_ms = when(told) if state.micros is None else None
+            state.returned_ms = when(position) if state.micros is None else None
     return state
 
 

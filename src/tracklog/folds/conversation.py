@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from tracklog.folds import Fold, Told, row_key, said_in, short, text_of, when, word
+from tracklog.folds import Fold, Position, row_key, said_in, short, text_of, when, word
 from tracklog.model.fact import Said
 
 MOST_PARTS = 200
@@ -35,12 +35,12 @@ class State:
     from others. The words themselves stand in the journal."""
 
 
-def key(told: Told, fact: Said) -> str:
+def key(position: Position, fact: Said) -> str:
     id = word(fact.message_id)
-    return row_key(told, f"#{told.seq}" if id is None else f"={id}")
+    return row_key(position, f"#{position.seq}" if id is None else f"={id}")
 
 
-def apply_message(state: State, told: Told, fact: Said) -> State:
+def apply_message(state: State, position: Position, fact: Said) -> State:
     """The message reducer: a message that is known already changes nothing; the first one wins.
 
     Two sayings of one record are parts of one message. So are several records of one message that
@@ -48,20 +48,24 @@ def apply_message(state: State, told: Told, fact: Said) -> State:
     is a part only of a message that was taken back whole.
     """
     if not state.parts:
-        state.family, state.run, state.message_id = told.family, told.run, word(fact.message_id)
+        state.family, state.run, state.message_id = (
+            position.family,
+            position.run,
+            word(fact.message_id),
+        )
         state.agent, state.to, state.step = word(fact.agent), word(fact.to), word(fact.step)
         state.model, state.stop_reason = word(fact.model), short(fact.stop_reason)
         state.injected, state.copied = fact.injected is True, fact.copied is True
-        state.withdrawn = told.withdrawn
-        state.seq, state.at_ms = told.seq, when(told)
-    elif told.seq != state.seq and fact.fidelity != "reconstructed":
+        state.withdrawn = position.withdrawn
+        state.seq, state.at_ms = position.seq, when(position)
+    elif position.seq != state.seq and fact.fidelity != "reconstructed":
         return state
-    elif state.withdrawn and not told.withdrawn:
+    elif state.withdrawn and not position.withdrawn:
         state.withdrawn, state.parts = False, []  # it was told again, or told at more length
-    elif told.withdrawn and not state.withdrawn:
+    elif position.withdrawn and not state.withdrawn:
         return state  # a piece of it was taken back, the rest stands
     words = said_in(fact.blocks)
-    part = [told.seq, text_of(fact.role), len(words), mark_of(words)]
+    part = [position.seq, text_of(fact.role), len(words), mark_of(words)]
     if len(state.parts) < MOST_PARTS and all(part[1:] != each[1:] for each in state.parts):
         state.parts.append(part)
     return state

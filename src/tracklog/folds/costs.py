@@ -9,8 +9,8 @@ from tracklog.folds import (
     MOST,
     TOKENS,
     Fold,
+    Position,
     Sums,
-    Told,
     add,
     amounts,
     greater,
@@ -47,16 +47,16 @@ class State:
     """Tokens, and the cost in billionths of a dollar; what is not known is absent."""
 
 
-def key(told: Told, fact: Spent) -> str | None:
-    return None if fact.copied is True else row_key(told, spend_name(told, fact))
+def key(position: Position, fact: Spent) -> str | None:
+    return None if fact.copied is True else row_key(position, spend_name(position, fact))
 
 
-def step(state: State, told: Told, fact: Spent) -> State:
+def step(state: State, position: Position, fact: Spent) -> State:
     known = amounts(fact)
     if not state.seq:
-        state.family, state.run, state.seq = told.family, told.run, told.seq
-        state.key, state.at_ms = spend_name(told, fact), when(told)
-        state.writer = told.writer
+        state.family, state.run, state.seq = position.family, position.run, position.seq
+        state.key, state.at_ms = spend_name(position, fact), when(position)
+        state.writer = position.writer
     elif not greater(known, state.amounts):
         return state
     state.agent, state.model = word(fact.agent) or state.agent, word(fact.model) or state.model
@@ -144,9 +144,9 @@ def _best_writers(spends: Iterable[State]) -> dict[tuple[str, str], str]:
     """By run, the writer whose spends come to most: those of different writers are never added."""
     sums: dict[tuple[str, str], dict[str, list[int]]] = {}
     for each in spends:
-        told = sums.setdefault((each.family, each.run), {}).setdefault(each.writer, [0, 0, 0])
+        totals = sums.setdefault((each.family, each.run), {}).setdefault(each.writer, [0, 0, 0])
         for place, name in enumerate(("output_tokens", "total_tokens", "cost")):
-            told[place] += each.amounts.get(name, 0)
+            totals[place] += each.amounts.get(name, 0)
     return {
         run: max(sorted(writers), key=lambda writer: writers[writer])
         for run, writers in sums.items()

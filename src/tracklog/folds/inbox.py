@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.folds import Fold, Told, moment, row_key, short, text_of, when, word
+from tracklog.folds import Fold, Position, moment, row_key, short, text_of, when, word
 from tracklog.model.fact import Answered, Asked
 
 
@@ -32,18 +32,22 @@ class State:
     answered_ms: int | None = None
 
 
-def key(told: Told, fact: Asked | Answered) -> str | None:
-    return None if fact.copied is True else row_key(told, text_of(fact.question_id))
+def key(position: Position, fact: Asked | Answered) -> str | None:
+    return None if fact.copied is True else row_key(position, text_of(fact.question_id))
 
 
-def step(state: State, told: Told, fact: Asked | Answered) -> State:
-    state.family, state.run, state.question_id = told.family, told.run, text_of(fact.question_id)
+def step(state: State, position: Position, fact: Asked | Answered) -> State:
+    state.family, state.run, state.question_id = (
+        position.family,
+        position.run,
+        text_of(fact.question_id),
+    )
     state.agent = word(fact.agent) if fact.agent is not None else state.agent
     state.step = word(fact.step) if fact.step is not None else state.step
     if isinstance(fact, Asked):
         if state.answers or not state.times_asked:
             state.times_asked += 1
-            state.asked_seq, state.asked_ms = told.seq, when(told)
+            state.asked_seq, state.asked_ms = position.seq, when(position)
             state.answers, state.by = 0, []
             state.answer = state.answered_seq = state.answered_ms = None
         state.what, state.text = word(fact.what) or state.what, short(fact.text, 2000)
@@ -56,7 +60,7 @@ def step(state: State, told: Told, fact: Asked | Answered) -> State:
             state.by.append(by)
         if state.answers == 1:
             state.answer = short(fact.answer, 2000)
-            state.answered_seq, state.answered_ms = told.seq, when(told)
+            state.answered_seq, state.answered_ms = position.seq, when(position)
     return state
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.folds import Fold, Told, run_key, short, whole, word
+from tracklog.folds import Fold, Position, run_key, short, whole, word
 from tracklog.model.fact import Began, Ended, Fact, Noted
 
 
@@ -35,24 +35,24 @@ class State:
     """What its end says of both; None where it says nothing."""
 
 
-def key(told: Told, fact: Fact) -> str | None:
-    return None if isinstance(fact, Noted) and fact.label != "setup" else run_key(told)
+def key(position: Position, fact: Fact) -> str | None:
+    return None if isinstance(fact, Noted) and fact.label != "setup" else run_key(position)
 
 
-def step(state: State, told: Told, fact: Fact) -> State:
+def step(state: State, position: Position, fact: Fact) -> State:
     if not state.first_seq:
-        state.family, state.run, state.first_seq = told.family, told.run, told.seq
-    state.last_seq = told.seq
+        state.family, state.run, state.first_seq = position.family, position.run, position.seq
+    state.last_seq = position.seq
     if fact.copied is True:
         return state
     match fact:
         case Began(what="run"):
-            state.started_at = told.at
+            state.started_at = position.at
         case Noted(label="setup", data=Mapping() as setup):
             _set_up(state, setup)
         case Ended(what="run"):
             # F15: the last end wins, whatever an earlier one said.
-            state.finished, state.finished_at, state.reason = True, told.at, short(fact.outcome)
+            state.finished, state.finished_at, state.reason = True, position.at, short(fact.outcome)
             state.winner, state.winner_kind = word(fact.winner), word(fact.winner_kind)
             state.winning_model = word(fact.winning_model)
             models = fact.winning_models if isinstance(fact.winning_models, tuple | list) else ()

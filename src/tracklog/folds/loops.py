@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from tracklog.folds import Fold, Sums, Told, call_name, row_key, text_of, word
+from tracklog.folds import Fold, Position, Sums, call_name, row_key, text_of, word
 from tracklog.model.fact import Called
 
 MOST_NAMES = 1000
@@ -28,11 +28,11 @@ class State:
     last_seq: int = 0
 
 
-def key(told: Told, fact: Called) -> str | None:
+def key(position: Position, fact: Called) -> str | None:
     # Arguments that are not known cannot be the same.
     if fact.copied is True or fact.input is None:
         return None
-    return row_key(told, digest(fact.input), text_of(fact.tool))
+    return row_key(position, digest(fact.input), text_of(fact.tool))
 
 
 def digest(arguments: Any) -> str:
@@ -40,11 +40,11 @@ def digest(arguments: Any) -> str:
     return sha256(text_of(arguments).encode(errors="replace")).hexdigest()[:24]
 
 
-def step(state: State, told: Told, fact: Called) -> State:
+def step(state: State, position: Position, fact: Called) -> State:
     if not state.first_seq:
-        state.family, state.run, state.first_seq = told.family, told.run, told.seq
+        state.family, state.run, state.first_seq = position.family, position.run, position.seq
         state.tool = text_of(fact.tool)
-    names = [call_name(told, fact)]
+    names = [call_name(position, fact)]
     if (provider := word(fact.provider_call_id)) is not None:
         names.append(f"={provider}")
     known = any(name in state.names for name in names)
@@ -52,7 +52,7 @@ def step(state: State, told: Told, fact: Called) -> State:
         state.names += [name for name in names if name not in state.names]
     if not known:
         state.times += 1
-        state.last_seq = told.seq
+        state.last_seq = position.seq
     if (agent := word(fact.agent)) is not None and agent not in state.agents:
         state.agents = sorted([*state.agents, agent])
     return state

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.folds import Fold, Told, moment, number, run_key, short, text_of
+from tracklog.folds import Fold, Position, moment, number, run_key, short, text_of
 from tracklog.model.fact import Began, Decided, Ended, Fact
 
 PASSES = {
@@ -34,26 +34,26 @@ class State:
     last_seq: int = 0
 
 
-def key(told: Told, fact: Fact) -> str | None:
+def key(position: Position, fact: Fact) -> str | None:
     if fact.copied is True:
         return None
     match fact:
         case Began(what="run") | Ended(what="run"):
-            return run_key(told)
+            return run_key(position)
         case Decided(verdict=None) if fact.step is not None and number(fact.score) is not None:
-            return run_key(told)
+            return run_key(position)
     return None
 
 
-def step(state: State, told: Told, fact: Fact) -> State:
-    state.family, state.run, state.last_seq = told.family, told.run, told.seq
+def step(state: State, position: Position, fact: Fact) -> State:
+    state.family, state.run, state.last_seq = position.family, position.run, position.seq
     match fact:
         case Began():
             state.begun, state.ended, state.ended_at = True, False, None
             state.outcome = state.passed = None
         case Ended():
             state.ended = True
-            state.ended_at = told.received if moment(told.at) is None else told.at
+            state.ended_at = position.received if moment(position.at) is None else position.at
             state.outcome = short(fact.outcome)
             state.passed = fact.passed if isinstance(fact.passed, bool) else None
         case Decided():

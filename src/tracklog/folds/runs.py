@@ -11,7 +11,7 @@ from tracklog.folds import (
     DOLLAR,
     NO_SIGN,
     Fold,
-    Told,
+    Position,
     add,
     amounts,
     greater,
@@ -118,10 +118,10 @@ class State:
     """When it was seen that the file that told of it is not there any more."""
 
 
-def step(state: State, told: Told, fact: Fact) -> State:
-    if told.withdrawn:
-        _taken_back(state, told.seq)
-    _heard(state, told, fact)
+def step(state: State, position: Position, fact: Fact) -> State:
+    if position.withdrawn:
+        _taken_back(state, position.seq)
+    _heard(state, position, fact)
     if fact.copied is True:
         return state
     agent = word(fact.agent)
@@ -129,23 +129,23 @@ def step(state: State, told: Told, fact: Fact) -> State:
         state.agents.setdefault(agent, "")
         if fact.step is not None:
             _turned(state.turns.setdefault(agent, [None, 0]), text_of(fact.step))
-    if is_read(told, fact) and _is_latest(state, told):
+    if is_read(position, fact) and _is_latest(state, position):
         _rested(state, fact)
     match fact:
         case Began():
-            _began(state, told, fact)
+            _began(state, position, fact)
         case Ended():
-            _ended(state, told, fact)
+            _ended(state, position, fact)
         case Moved():
             _phase(state, fact, text_of(fact.phase))
         case Called() | Returned():
-            _counted(state, told, fact)
+            _counted(state, position, fact)
         case Asked():
             state.asking[text_of(fact.question_id)] = _subject(fact)
         case Answered():
             state.asking.pop(text_of(fact.question_id), None)
         case Spent():
-            _spent(state, told, fact)
+            _spent(state, position, fact)
             state.model = _model(fact.model) or state.model
         case Said(role="user"):
             _asked_for(state, fact)
@@ -154,35 +154,35 @@ def step(state: State, told: Told, fact: Fact) -> State:
         case Noted(label="title"):
             state.title = _titled(fact.text) or state.title
         case Noted(label="source-gone"):
-            state.source_gone = told.received
+            state.source_gone = position.received
     return state
 
 
-def _heard(state: State, told: Told, fact: Fact) -> None:
+def _heard(state: State, position: Position, fact: Fact) -> None:
     if not state.first_seq:
-        state.family, state.run = told.family, told.run
-        state.first_seq, state.first_received = told.seq, told.received
-    state.last_seq, state.last_received = told.seq, told.received
+        state.family, state.run = position.family, position.run
+        state.first_seq, state.first_received = position.seq, position.received
+    state.last_seq, state.last_received = position.seq, position.received
     state.source_gone = None
-    if told.dialect not in state.dialects:
-        state.dialects = sorted([*state.dialects, told.dialect])
-    state.alive = last_sign(state.alive, told, fact)
-    at, received = moment(told.at), moment(told.received)
+    if position.dialect not in state.dialects:
+        state.dialects = sorted([*state.dialects, position.dialect])
+    state.alive = last_sign(state.alive, position, fact)
+    at, received = moment(position.at), moment(position.received)
     if at is None or fact.copied is True:
         return
     if not (isinstance(fact, Noted) and fact.label in NO_SIGN):
         first, last = moment(state.first_at), moment(state.last_at)
-        state.first_at = told.at if first is None or at < first else state.first_at
-        state.last_at = told.at if last is None or at >= last else state.last_at
-    if received is not None and not is_read(told, fact):
+        state.first_at = position.at if first is None or at < first else state.first_at
+        state.last_at = position.at if last is None or at >= last else state.last_at
+    if received is not None and not is_read(position, fact):
         state.skew_ms = max(state.skew_ms, abs(at - received))
 
 
-def _when(state: State, told: Told, fact: Fact) -> int | None:
+def _when(state: State, position: Position, fact: Fact) -> int | None:
     """When it happened; of what was read from a file without a time, when the last thing did."""
-    if moment(told.at) is None and is_read(told, fact):
+    if moment(position.at) is None and is_read(position, fact):
         return moment(state.last_at)
-    return when(told)
+    return when(position)
 
 
 def _model(name: str | None) -> str | None:
@@ -235,9 +235,9 @@ def _turned(turn: list[Any], name: str) -> None:
         turn[:] = [name, turn[1] + 1]
 
 
-def _is_latest(state: State, told: Told) -> bool:
+def _is_latest(state: State, position: Position) -> bool:
     """Whether nothing is known to have happened later: spans of a trace come in any order."""
-    at, last = moment(told.at), moment(state.last_at)
+    at, last = moment(position.at), moment(state.last_at)
     return at is None or last is None or at >= last
 
 
@@ -276,9 +276,9 @@ def _forget(state: State, subject: str) -> None:
         state.asking = {each: who for each, who in state.asking.items() if who != subject}
 
 
-def _began(state: State, told: Told, fact: Began) -> None:
+def _began(state: State, position: Position, fact: Began) -> None:
     if state.began_ms is None:
-        state.began_ms = _when(state, told, fact)
+        state.began_ms = _when(state, position, fact)
     state.task = state.task or _titled(fact.task)
     if fact.what != "step":
         state.model = _model(fact.model) or state.model
@@ -296,25 +296,25 @@ def _began(state: State, told: Told, fact: Began) -> None:
         state.steps[text_of(fact.step)] = "working"
 
 
-def _ended(state: State, told: Told, fact: Ended) -> None:
+def _ended(state: State, position: Position, fact: Ended) -> None:
     passed = fact.passed if isinstance(fact.passed, bool) else None
     phase = "failed" if passed is False or fact.error is not None else "done"
     outcome, score = short(fact.outcome), number(fact.score)
     if fact.what == "run":
-        state.ended, state.ended_ms = True, _when(state, told, fact)
+        state.ended, state.ended_ms = True, _when(state, position, fact)
         state.seconds = number(fact.seconds)
         state.outcome, state.score = outcome, score
         state.passed = False if phase == "failed" else passed
     elif fact.what == "agent":
-        state.ends[word(fact.agent) or ""] = [outcome, passed, score, _when(state, told, fact)]
+        state.ends[word(fact.agent) or ""] = [outcome, passed, score, _when(state, position, fact)]
         _phase(state, fact, phase)
     elif (name := word(fact.step)) in state.steps and name is not None:
         state.steps[name] = phase
         _forget(state, f"step {name}")
 
 
-def _counted(state: State, told: Told, fact: Called | Returned) -> None:
-    before, after = join_call(state.calls, told, fact)
+def _counted(state: State, position: Position, fact: Called | Returned) -> None:
+    before, after = join_call(state.calls, position, fact)
     for calls, one in ((before, -1), (after, 1)):
         for call in calls:
             state.tool_calls += one * call.counts
@@ -323,14 +323,14 @@ def _counted(state: State, told: Told, fact: Called | Returned) -> None:
             state.torn_calls += one * call.torn
 
 
-def _spent(state: State, told: Told, fact: Spent) -> None:
-    name, known = spend_name(told, fact), amounts(fact)
+def _spent(state: State, position: Position, fact: Spent) -> None:
+    name, known = spend_name(position, fact), amounts(fact)
     if fact.key is None and fact.group is None and name != state.last_spent:
         if state.last_spent:
             _sum(state.sums, state.spent.pop(state.last_spent)[2])
         state.last_spent = name
     if name not in state.spent or greater(known, state.spent[name][2]):
-        state.spent[name] = [word(fact.group), fact.whole is True, known, told.writer]
+        state.spent[name] = [word(fact.group), fact.whole is True, known, position.writer]
 
 
 def answer(
@@ -478,7 +478,7 @@ fold = Fold(
     about="What is every run doing, how did it end, and what did it take?",
     State=State,
     facts=FACTS,
-    key=lambda told, _: run_key(told),
+    key=lambda position, _: run_key(position),
     step=step,
     listed=True,
     rewound=True,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.folds import Fold, Told, run_key, said_in, short, text_of, word
+from tracklog.folds import Fold, Position, run_key, said_in, short, text_of, word
 from tracklog.model.fact import Began, Decided, Fact, Noted, Said
 
 NOTES, VERDICTS, VISITORS = 8, 5, 5
@@ -23,7 +23,7 @@ class State:
     visitors: list[list[Any]] = field(default_factory=list)
 
 
-def step(state: State, told: Told, fact: Fact) -> State:
+def step(state: State, position: Position, fact: Fact) -> State:
     match fact:
         case Began(what="run"):
             state.goal = short(fact.task) or state.goal
@@ -31,29 +31,29 @@ def step(state: State, told: Told, fact: Fact) -> State:
         case Noted(label="setup", data=Mapping() as setup):
             state.seed = short(setup.get("seed")) or state.seed
             state.scene = state.seed if state.scene in (None, state.goal) else state.scene
-        case Said() if not told.withdrawn and (words := short(said_in(fact.blocks))):
-            _said(state, told, fact, words)
+        case Said() if not position.withdrawn and (words := short(said_in(fact.blocks))):
+            _said(state, position, fact, words)
         case Decided() if fact.verdict is not None:
             # A verdict that was also spoken is a verdict, not a note.
-            state.notes = [note for note in state.notes if note[0] != told.seq]
+            state.notes = [note for note in state.notes if note[0] != position.seq]
             by = word(fact.by) or word(fact.agent)
             verdict = short(text_of(fact.verdict)) or ""
-            state.verdicts.append([told.seq, f"{by}: {verdict}" if by else verdict])
+            state.verdicts.append([position.seq, f"{by}: {verdict}" if by else verdict])
             del state.verdicts[:-VERDICTS]
     return state
 
 
-def _said(state: State, told: Told, fact: Said, words: str) -> None:
+def _said(state: State, position: Position, fact: Said, words: str) -> None:
     who = word(fact.agent) or "someone"
     match text_of(fact.role):
         case "world":
             state.scene = words
         case "user":
-            state.visitors.append([told.seq, words])
+            state.visitors.append([position.seq, words])
             del state.visitors[:-VISITORS]
         case role:
-            form = {"belief": f"{who} believes: ", "note": f"{who} [{told.kind}]: "}
-            state.notes.append([told.seq, form.get(role, f"{who}: ") + words])
+            form = {"belief": f"{who} believes: ", "note": f"{who} [{position.kind}]: "}
+            state.notes.append([position.seq, form.get(role, f"{who}: ") + words])
             del state.notes[: -NOTES - SPARE]
 
 
@@ -74,7 +74,7 @@ fold = Fold(
     about="What would one see on the stage now?",
     State=State,
     facts=(Began, Said, Decided, Noted),
-    key=lambda told, _: run_key(told),
+    key=lambda position, _: run_key(position),
     step=step,
     rewound=True,
 )

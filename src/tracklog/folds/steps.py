@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.folds import Fold, Told, add, number, run_key, short, text_of, when, whole, word
+from tracklog.folds import Fold, Position, add, number, run_key, short, text_of, when, whole, word
 from tracklog.model.fact import Began, Ended, Fact, Moved
 
 BLOCKED = "blocked"
@@ -30,26 +30,26 @@ class State:
     `begun` and `tried`, whether it `lapsed` or which parts `failed`, and what passed later (`flakes`)."""
 
 
-def key(told: Told, fact: Fact) -> str | None:
+def key(position: Position, fact: Fact) -> str | None:
     if fact.copied is True:
         return None
     match fact:
         case Began(what="run" | "step") | Ended(what="run" | "step"):
-            return run_key(told)
+            return run_key(position)
         case Moved(agent=None) if fact.step is not None:
-            return run_key(told)
+            return run_key(position)
     return None
 
 
-def step(state: State, told: Told, fact: Fact) -> State:
-    state.family, state.run = told.family, told.run
+def step(state: State, position: Position, fact: Fact) -> State:
+    state.family, state.run = position.family, position.run
     match fact:
         case Began(what="run"):
-            state.started, state.started_ms = told.at or told.received, when(told)
+            state.started, state.started_ms = position.at or position.received, when(position)
             state.ended = state.seconds = state.outcome = state.exit_code = None
             state.counts = _counts(fact.counts)
         case Ended(what="run"):
-            _end(state, told, fact)
+            _end(state, position, fact)
         case Began() if fact.step is not None:
             tries = _of(state, fact)
             tries["begun"] = add(tries.get("begun", 0), 1)
@@ -57,17 +57,17 @@ def step(state: State, told: Told, fact: Fact) -> State:
         case Ended(attempt=int()) if fact.step is not None:
             _try(_of(state, fact), fact)
         case Ended() if fact.step is not None:
-            _end_step(_of(state, fact), told, fact)
+            _end_step(_of(state, fact), position, fact)
         case Moved():
             tries = _of(state, fact)
             phase = text_of(fact.phase)
-            tries |= {"status": BLOCKED if fact.to == BLOCKED else phase, "moved": told.seq}
+            tries |= {"status": BLOCKED if fact.to == BLOCKED else phase, "moved": position.seq}
     return state
 
 
 def _counts(given: Any) -> dict[str, int]:
-    told = given.items() if isinstance(given, Mapping) else ()
-    return {text_of(name): n for name, count in told if (n := whole(count)) is not None}
+    counts = given.items() if isinstance(given, Mapping) else ()
+    return {text_of(name): n for name, count in counts if (n := whole(count)) is not None}
 
 
 def _of(state: State, fact: Began | Ended | Moved) -> dict[str, Any]:
@@ -77,9 +77,9 @@ def _of(state: State, fact: Began | Ended | Moved) -> dict[str, Any]:
     return state.steps.setdefault(name, {})
 
 
-def _end(state: State, told: Told, fact: Ended) -> None:
-    state.ended, state.outcome = told.at or told.received, short(fact.outcome)
-    took = (when(told) - state.started_ms) / 1000 if state.started else None
+def _end(state: State, position: Position, fact: Ended) -> None:
+    state.ended, state.outcome = position.at or position.received, short(fact.outcome)
+    took = (when(position) - state.started_ms) / 1000 if state.started else None
     state.seconds = took if (said := number(fact.seconds)) is None else said
     code = number(fact.exit_code)
     state.exit_code = None if code is None else int(code)
@@ -101,14 +101,14 @@ def _try(tries: dict[str, Any], fact: Ended) -> None:
         tries["flakes"] = 1
 
 
-def _end_step(tries: dict[str, Any], told: Told, fact: Ended) -> None:
+def _end_step(tries: dict[str, Any], position: Position, fact: Ended) -> None:
     failed = fact.passed is False or fact.error is not None
     if "tried" not in tries and tries.get("status") == "working":
         if failed:
             tries["lapsed"] = True
         elif "lapsed" in tries:
             tries["flakes"] = 1  # it had failed, and was begun again
-    if tries.get("moved") != told.seq:  # else its status was told in the same breath
+    if tries.get("moved") != position.seq:  # else its status was told in the same breath
         tries["status"] = "failed" if failed else "done"
 
 

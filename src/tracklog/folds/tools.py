@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import log2
 from typing import Any
 
-from tracklog.folds import MARK, Call, Fold, Sums, Told, join_call, moment, run_key, summed
+from tracklog.folds import MARK, Call, Fold, Position, Sums, join_call, moment, run_key, summed
 from tracklog.model.fact import Called, Returned
 
 HOUR = 3_600_000
@@ -24,9 +24,9 @@ class State:
     """By hour since 1970 and by tool: calls, failures, open calls, and how many took how long."""
 
 
-def step(state: State, told: Told, fact: Called | Returned) -> State:
+def step(state: State, position: Position, fact: Called | Returned) -> State:
     if fact.copied is not True:
-        before, after = join_call(state.calls, told, fact, places=True)
+        before, after = join_call(state.calls, position, fact, places=True)
         for call in before:
             _count(state, call, -1)
         for call in after:
@@ -137,7 +137,7 @@ fold = Fold(
     about="How often is each tool called, how often does it fail, and how long does it take?",
     State=State,
     facts=(Called, Returned),
-    key=lambda told, _: run_key(told),
+    key=lambda position, _: run_key(position),
     step=step,
     sums=sums,
 )

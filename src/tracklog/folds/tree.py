@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.folds import Fold, Sums, Told, run_key, run_of, short, text_of, word
+from tracklog.folds import Fold, Position, Sums, run_key, run_of, short, text_of, word
 from tracklog.model.fact import Began, Ended, Fact, Linked, Moved, Said
 
 DESCENT = ("sub-run", "fork", "resume", "branch")
@@ -24,23 +24,23 @@ class State:
     """System and this run's name there."""
 
 
-def step(state: State, told: Told, fact: Fact) -> State:
+def step(state: State, position: Position, fact: Fact) -> State:
     if not state.first_seq:
-        state.family, state.run, state.first_seq = told.family, told.run, told.seq
+        state.family, state.run, state.first_seq = position.family, position.run, position.seq
     if not isinstance(fact, Linked) or fact.copied is True:
         return state
     kind = text_of(fact.kind)
     if kind in ("handoff", "message"):
         giver, taker = word(fact.from_), word(fact.to)
-        state.handoffs.append([kind, giver, taker, told.seq, short(fact.reason)])
+        state.handoffs.append([kind, giver, taker, position.seq, short(fact.reason)])
     elif kind == "alias":
         known = [word(fact.system), word(fact.alias)]
         if known not in state.aliases:
             state.aliases.append(known)
     else:
         for end in ("parent", "child", "other"):
-            if (other := key_of(getattr(fact, end), told.family)) is not None:
-                _link(state, [kind, end, other, told.seq, word(fact.call_id)])
+            if (other := key_of(getattr(fact, end), position.family)) is not None:
+                _link(state, [kind, end, other, position.seq, word(fact.call_id)])
     return state
 
 
@@ -135,7 +135,7 @@ Links = dict[str, dict[str, str]]
 def links(states: Mapping[str, State]) -> tuple[Links, Links]:
     """The children and the parents of every run that was named, from either end's telling."""
     resolve = resolver(states)
-    told = sorted(
+    every = sorted(
         (seq, kind, *((key, resolve(other)) if end == "child" else (resolve(other), key)))
         for key, state in states.items()
         for kind, end, other, seq, _ in state.links
@@ -143,7 +143,7 @@ def links(states: Mapping[str, State]) -> tuple[Links, Links]:
     )
     children: Links = {}
     parents: Links = {}
-    for _, kind, parent, child in told:
+    for _, kind, parent, child in every:
         children.setdefault(parent, {}).setdefault(child, kind)
         parents.setdefault(child, {}).setdefault(parent, kind)
     return children, parents
@@ -185,7 +185,7 @@ fold = Fold(
     about="Which runs and agents began which others?",
     State=State,
     facts=(Began, Ended, Moved, Said, Linked),
-    key=lambda told, _: run_key(told),
+    key=lambda position, _: run_key(position),
     step=step,
     sums=sums,
 )

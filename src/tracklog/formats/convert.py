@@ -8,7 +8,7 @@ lines that it was made of, and converting back restores them to the byte.
 
 import copy
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from hashlib import sha256
 from typing import Any
@@ -23,8 +23,8 @@ from tracklog.formats.loss import Fate, Report
 from tracklog.journal.frame import Record
 from tracklog.model.event import Body, Event
 from tracklog.model.fact import Ended, Fact, Noted
-from tracklog.reading.replay import Standing, event_of, facts_of
-from tracklog.reading.replay import standing as standing_of
+from tracklog.reading.record import Dialects, facts_of
+from tracklog.reading.walk import Reading, Records, walk
 
 MAPPING = "1"
 """The version of what `say` makes of facts; it is part of the ids that are made."""
@@ -35,29 +35,25 @@ MENDS = 8
 
 
 def convert(
-    records: Iterable[Record],
-    dialects: Mapping[str, Dialect],
+    records: Records,
+    dialects: Dialects,
     to: Dialect,
     report: Report | None = None,
     *,
     carry: bool = True,
-    standing: Standing | None = None,
 ) -> Iterator[bytes]:
     """The records as lines of another dialect, each of which its door takes.
 
     A superseded record is carried along and not told: those of the newer mapping are.
-    `standing` says which they are, where the caller can read the records twice.
+    The records are held in memory unless they can be asked for twice.
 
     A line that is in that dialect already, or is of a sister dialect and passes the door as it
     stands, is yielded as it is, byte for byte.
     The report is filled while the lines are taken; it is complete behind the last one.
     """
-    if standing is None:
-        records = list(records)
-        standing = standing_of(records, dialects)
     telling = _Telling(dialects, to, Report() if report is None else report, carry=carry)
-    for record in records:
-        yield from telling.hear(record, counts=record.seq not in standing.superseded)
+    for reading in walk(records, dialects):
+        yield from telling.hear(reading)
     telling.end()
 
 
@@ -97,9 +93,9 @@ class _Telling:
         self.runs: dict[tuple[str, str], _Run] = {}
         self.form = _form(to)
 
-    def hear(self, record: Record, *, counts: bool = True) -> Iterator[bytes]:
-        event = event_of(record, self.dialects)
-        if not isinstance(event, Event):
+    def hear(self, reading: Reading) -> Iterator[bytes]:
+        record, event = reading.record, reading.event
+        if event is None:
             if record.line:
                 self.report.add(record.dialect, "line", "dropped")
             return
@@ -114,7 +110,7 @@ class _Telling:
             yield from self._restored(carried, record, run)
             if run.restored == carried["of"]:
                 return
-        if counts:
+        if reading.counts:
             yield from self._tell(event, record, run, 0)
         else:
             self._wait(_Source(event, []), run)

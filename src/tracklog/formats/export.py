@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from tracklog.answers.related import elsewhere, kin, put_spent
-from tracklog.dialects import Dialect
-from tracklog.folds import DOLLAR, Told, run_of, spend_name
+from tracklog.answers.related import put_counted, related_runs, spends_elsewhere
+from tracklog.folds import DOLLAR, Position, run_of, spend_name
 from tracklog.folds import costs as costs_fold
 from tracklog.folds import runs as runs_fold
 from tracklog.folds import tree as tree_fold
@@ -22,19 +21,13 @@ from tracklog.journal import proof as proofs
 from tracklog.journal.frame import Record, Run
 from tracklog.journal.verify import head
 from tracklog.model.errors import NotProven
-from tracklog.model.event import Event, Finding
+from tracklog.model.event import Event
 from tracklog.model.fact import Asked, Began, Decided, Fact, Spent
-from tracklog.reading.replay import (
-    ALL_COUNT,
-    Counting,
-    Standing,
-    event_of,
-    facts_of,
-    failure,
-    told_of,
-)
+from tracklog.reading.record import Dialects
+from tracklog.reading.revisions import Revisions
+from tracklog.reading.walk import Reading, Walker
 
-Records = Callable[[Run], Iterable[Record]]
+RecordsOf = Callable[[Run], Iterable[Record]]
 """The records of a run from the first on, as often as they are asked for."""
 Tree = Mapping[str, tree_fold.State]
 """What is known of how runs belong together, by run."""
@@ -75,20 +68,20 @@ def flight_now(home: Home, run: Run, *, prove: bool = False) -> Flight:
 
 def flight_of(home: Home, run: Run, through: int | None = None) -> Flight:
     """A run of a home with the runs below it; its index has to have caught up."""
-    states = kin(home.index, [":".join(run)])
+    states = related_runs(home.index, [":".join(run)])
     return flight(
         run,
         lambda each: home.journal.records(run=each, through=through),
         home.dialects,
         states,
-        lambda key: elsewhere(home.index, key, through),
+        lambda key: spends_elsewhere(home.index, key, through),
     )
 
 
 def flight(
     run: Run,
-    records: Records,
-    dialects: Mapping[str, Dialect],
+    records: RecordsOf,
+    dialects: Dialects,
     tree: Tree | None = None,
     others: Elsewhere = lambda _key: (),
 ) -> Flight:
@@ -106,8 +99,8 @@ def flight(
 class _Family(NamedTuple):
     """What is known of a run and of those around it."""
 
-    records: Records
-    dialects: Mapping[str, Dialect]
+    records: RecordsOf
+    dialects: Dialects
     states: Tree
     children: tree_fold.Links
     parents: tree_fold.Links
@@ -165,12 +158,12 @@ def _flight(run: Run, root: Run, family: _Family, seen: set[str]) -> Flight:
         run=run[1],
         root=root,
         conversation=conversation_of(run, root, states),
-        heard=lambda: hear(records(run), dialects, counted, survey.found()),
+        heard=lambda: hear(records(run), dialects, counted, survey.walker.revisions),
         untold=_untold(dialects),
         summary=survey.summary(),
         opening=survey.opening,
         spends=tuple(spend for spend in counted.values() if spend.counts),
-        findings=tuple(survey.rest()),
+        findings=tuple(survey.walker.at_rest()),
         stepped=survey.stepped,
         asks=survey.asks,
         judged=frozenset(survey.judged),
@@ -182,7 +175,7 @@ def _flight(run: Run, root: Run, family: _Family, seen: set[str]) -> Flight:
     )
 
 
-def _untold(dialects: Mapping[str, Dialect]) -> Callable[[Event], Iterator[str]]:
+def _untold(dialects: Dialects) -> Callable[[Event], Iterator[str]]:
     known: dict[str, Untold] = {}
 
     def untold(event: Event) -> Iterator[str]:
@@ -205,47 +198,46 @@ def _call(states: Tree, parent: str, child: str) -> str | None:
 
 def hear(
     records: Iterable[Record],
-    dialects: Mapping[str, Dialect],
+    dialects: Dialects,
     counted: Mapping[str, Spend],
-    standing: Standing,
+    revisions: Revisions,
 ) -> Iterator[Heard]:
-    """The records, understood one after the other; what cannot be is there all the same.
+    """The records of a run, read one after the other, with all revisions known."""
+    walker = Walker(dialects, revisions=revisions)
+    return (heard_of(walker.reread(record), counted) for record in records)
+
+
+def heard_of(reading: Reading, counted: Mapping[str, Spend]) -> Heard:
+    """A record as exporters take it; one that cannot be read is there all the same.
 
     A superseded record has its line and event, and no facts: those of the newer mapping count.
     """
-    rules = _Rules(dialects)
-    for record in records:
-        event = event_of(record, dialects)
-        if not isinstance(event, Event):
-            found = (event,) if event is not None else ()
-            yield Heard(record, None, findings=found, identity=str(record.seq))
-            continue
-        dialect = dialects[record.dialect]
-        unique = dialect.policy.identity == "refuse" and event.id
-        identity = str(event.id) if unique else str(record.seq)
-        names = dialect.names(event)
-        if record.seq in standing.superseded:
-            yield Heard(record, event, identity=identity, names=names, superseded=True)
-            continue
-        facts, trouble = facts_of(dialect, event)
-        findings = [*event.odd, *rules.hear(dialect, event), *([trouble] if trouble else [])]
-        yield Heard(
-            record,
-            event,
-            tuple(facts),
-            tuple(findings),
-            identity,
-            names,
-            _spent_here(told_of(record, event), facts, counted),
-        )
+    record, event, facts, findings, position, dialect, superseded = reading
+    if event is None or position is None or dialect is None:
+        return Heard(record, None, findings=tuple(findings), identity=str(record.seq))
+    unique = dialect.policy.identity == "refuse" and event.id
+    identity = str(event.id) if unique else str(record.seq)
+    if superseded:
+        return Heard(record, event, identity=identity, names=reading.names, superseded=True)
+    return Heard(
+        record,
+        event,
+        tuple(facts),
+        tuple(findings),
+        identity,
+        reading.names,
+        _spent_here(position, facts, counted),
+    )
 
 
-def _spent_here(told: Told, facts: list[Fact], counted: Mapping[str, Spend]) -> dict[int, Spend]:
+def _spent_here(
+    position: Position, facts: Sequence[Fact], counted: Mapping[str, Spend]
+) -> dict[int, Spend]:
     """Which of the facts are spends that count, and are heard here for the first time."""
     found = {}
     for place, fact in enumerate(facts):
         if isinstance(fact, Spent) and fact.copied is not True:
-            spend = counted.get(_spot(told.seq, spend_name(told, fact)))
+            spend = counted.get(_spot(position.seq, spend_name(position, fact)))
             if spend is not None:
                 found[place] = spend
     return found
@@ -255,50 +247,26 @@ def _spot(seq: int, name: str) -> str:
     return f"{seq} {name}"
 
 
-class _Rules:
-    """Each dialect's state of the run."""
-
-    def __init__(self, dialects: Mapping[str, Dialect]) -> None:
-        self.dialects = dialects
-        self.states: dict[str, Any] = {}
-
-    def hear(self, dialect: Dialect, event: Event) -> list[Finding]:
-        try:
-            self.states[dialect.name], found = dialect.rules(self.states.get(dialect.name), event)
-            return list(found)
-        except Exception as error:  # noqa: BLE001  # one record must not stop the others
-            return [failure(f"the dialect {dialect.name}", error)]
-
-    def rest(self) -> Iterator[Finding]:
-        for name, state in self.states.items():
-            yield from self.dialects[name].rest(state)
-
-
-def surveyed(
-    run: Run, records: Callable[[], Iterable[Record]], dialects: Mapping[str, Dialect]
-) -> "Survey":
+def surveyed(run: Run, records: Callable[[], Iterable[Record]], dialects: Dialects) -> "Survey":
     """A survey of all records of a run; they are read again where some turn out not to count."""
-    survey = Survey(run, dialects)
+    walker = Walker(dialects)
+    survey = Survey(run, walker)
     for record in records():
-        survey.hear(record)
-    if survey.is_stale:
-        survey = Survey(run, dialects, survey.found())
+        survey.add(walker.read(record))
+    if walker.changed:
+        walker.begin_again()
+        survey = Survey(run, walker)
         for record in records():
-            survey.hear(record)
-        survey.settle()
+            survey.add(walker.reread(record))
     return survey
 
 
 class Survey:
     """What has to be known of a run before its first line is written."""
 
-    def __init__(
-        self, run: Run, dialects: Mapping[str, Dialect], standing: Standing = ALL_COUNT
-    ) -> None:
-        self.standing, self.counts = standing, True
-        """Which records do not count, as far as was known before; whether the last one does."""
-        self._counting = Counting()
-        self.dialects, self.rules = dialects, _Rules(dialects)
+    def __init__(self, run: Run, walker: Walker) -> None:
+        self.walker = walker
+        """What has read the records that were added."""
         self.state = runs_fold.State(family=run[0], run=run[1])
         self.spends: dict[str, costs_fold.State] = {}
         self.elsewhere: Sequence[costs_fold.State] = ()
@@ -309,50 +277,32 @@ class Survey:
         self.asks = self.stepped = False
         self.judged: set[str] = set()
 
-    def hear(self, record: Record) -> None:
-        event, self.counts = event_of(record, self.dialects), True
-        if not isinstance(event, Event):
+    def add(self, reading: Reading) -> None:
+        """Takes in the next record of the run."""
+        position, event = reading.position, reading.event
+        if position is None or event is None or reading.superseded:
             return
-        dialect = self.dialects[record.dialect]
-        self.counts = self._counting.hear(record.seq, dialect, event)
-        told = self.standing.place(told_of(record, event)) if self.counts else None
-        if told is None:
-            return
-        self.rules.hear(dialect, event)
-        span = span_of(dialect.names(event))
+        span = span_of(reading.names)
         if self.trace is None and span is not None:
             self.trace = span[0]
-        for fact in facts_of(dialect, event)[0]:
-            self.state = runs_fold.step(self.state, told, fact)
+        for fact in reading.facts:
+            self.state = runs_fold.step(self.state, position, fact)
             self.asks = self.asks or isinstance(fact, Asked)
             if isinstance(fact, Decided) and fact.about is not None:
                 self.judged.add(fact.about)
             if isinstance(fact, Spent):
-                self._spend(told, fact)
+                self._spend(position, fact)
             elif isinstance(fact, Began):
                 self._open(fact)
                 if fact.what == "run" and span is not None and self.own is None:
                     above = span_of((event.cause,)) if event.cause else None
                     self.own = (*span, above[1] if above else None)
 
-    @property
-    def is_stale(self) -> bool:
-        """Whether a record that was counted does not count any more."""
-        return self._counting.changed
-
-    def settle(self) -> None:
-        """Notes that all records were read with it known which of them count."""
-        self._counting.changed = False
-
-    def found(self) -> Standing:
-        """Which of the records that were read do not count."""
-        return self._counting.standing()
-
-    def _spend(self, told: Told, fact: Spent) -> None:
-        key = costs_fold.key(told, fact)
+    def _spend(self, position: Position, fact: Spent) -> None:
+        key = costs_fold.key(position, fact)
         if key is not None:
             known = self.spends.get(key) or costs_fold.State()
-            self.spends[key] = costs_fold.step(known, told, fact)
+            self.spends[key] = costs_fold.step(known, position, fact)
 
     def _open(self, fact: Began) -> None:
         if fact.what == "step":
@@ -386,11 +336,8 @@ class Survey:
         row = runs_fold.row(self.state, self.state.last_received)
         if self.elsewhere:
             key = f"{row['family']}:{row['run']}"
-            put_spent([row], [*self.spends.values(), *self.elsewhere], {key})
+            put_counted([row], [*self.spends.values(), *self.elsewhere], {key})
         return row
-
-    def rest(self) -> Iterator[Finding]:
-        return self.rules.rest()
 
 
 def _spend(each: costs_fold.State) -> Spend:

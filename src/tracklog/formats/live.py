@@ -1,17 +1,17 @@
 """A run written in someone else's format while it goes on."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from tracklog.answers.related import kin
-from tracklog.dialects import Dialect
+from tracklog.answers.related import related_runs
 from tracklog.formats import registry
-from tracklog.formats.export import Survey, Tree, conversation_of, hear, root_of, surveyed
+from tracklog.formats.export import Survey, Tree, conversation_of, hear, heard_of, root_of, surveyed
 from tracklog.formats.exporters import Exporter, Flight, Options
 from tracklog.home.home import Home
 from tracklog.journal.frame import Record, Run
 from tracklog.journal.journal import Journal
 from tracklog.model.errors import UnknownName
-from tracklog.reading.replay import Standing
+from tracklog.reading.record import Dialects
+from tracklog.reading.walk import Walker
 
 BLOCK = 1000
 """Records that are written together."""
@@ -21,7 +21,7 @@ PATIENCE = 0.5
 
 def live_of(home: Home, run: Run, exporter: Exporter, options: Options) -> "Live":
     """A run of a home; its index has to have caught up."""
-    states = kin(home.index, [":".join(run)])
+    states = related_runs(home.index, [":".join(run)])
     return Live(run, home.journal, home.dialects, states, exporter, options)
 
 
@@ -35,7 +35,7 @@ class Live:
         self,
         run: Run,
         journal: Journal,
-        dialects: Mapping[str, Dialect],
+        dialects: Dialects,
         tree: Tree,
         exporter: Exporter,
         options: Options,
@@ -49,7 +49,7 @@ class Live:
         self.run, self.journal, self.dialects = run, journal, dialects
         self._root = root_of(run, tree)
         self._conversation = conversation_of(run, self._root, tree)
-        self._survey, self._last = Survey(run, dialects), 0
+        self._survey, self._last = Survey(run, Walker(dialects)), 0
         self._writer = exporter.follow(self._flight, options)
         self.cursor = 0
         """All of the run up to this record was told."""
@@ -98,16 +98,16 @@ class Live:
                 yield said
 
     def _hear(self, record: Record) -> bytes:
-        self._survey.hear(record)
+        walker = self._survey.walker
+        reading = walker.read(record)
+        self._survey.add(reading)
         self._last = record.seq
-        ended = self._survey.ended and not self._survey.is_stale
-        superseded = frozenset[int]() if self._survey.counts else frozenset({record.seq})
-        [heard] = hear([record], self.dialects, {}, Standing(superseded))
-        return self._writer.hear(heard, ended=ended)
+        ended = self._survey.ended and not walker.changed
+        return self._writer.hear(heard_of(reading, {}), ended=ended)
 
     def _settle(self) -> None:
         """Reads the run again where a record that was counted does not count any more."""
-        if self._survey.is_stale:
+        if self._survey.walker.changed:
             self._survey = surveyed(self.run, self._records, self.dialects)
 
     def _records(self) -> Iterator[Record]:
@@ -115,13 +115,13 @@ class Live:
 
     def _flight(self) -> Flight:
         self._settle()
-        counted, standing = self._survey.counted(), self._survey.found()
+        counted, revisions = self._survey.counted(), self._survey.walker.revisions
         return Flight(
             family=self.run[0],
             run=self.run[1],
             root=self._root,
             conversation=self._conversation,
-            heard=lambda: hear(self._records(), self.dialects, counted, standing),
+            heard=lambda: hear(self._records(), self.dialects, counted, revisions),
             summary=self._survey.summary(),
             spends=tuple(spend for spend in counted.values() if spend.counts),
         )

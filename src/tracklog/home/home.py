@@ -4,15 +4,15 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from tracklog.dialects import Dialect
 from tracklog.dialects import tracklog as native
-from tracklog.dialects.checking import understood
 from tracklog.folds import MARK, Fold, run_of
 from tracklog.home import registry
 from tracklog.index.indexer import Indexer
@@ -25,9 +25,11 @@ from tracklog.journal.refused import SEGMENT_SIZE, Refused
 from tracklog.journal.retention import Erasure, Pruning
 from tracklog.journal.stores import Durability
 from tracklog.model.errors import IndexUnwritable, NoSuchRecord, NoSuchRun
+from tracklog.model.event import Event
 from tracklog.model.fact import Began, Ended, Fact, Noted
 from tracklog.model.lines import CAP
-from tracklog.reading.replay import history
+from tracklog.reading.record import event_of
+from tracklog.reading.walk import facts_in, walk
 
 T = TypeVar("T")
 
@@ -156,18 +158,18 @@ class Home:
             found.setdefault(key.rpartition(MARK)[0], set()).update(map(run_of, row))
         return found
 
-    def facts(self, record: Record) -> Iterator[Fact]:
-        """What a record means; nothing when it was erased or damaged, or its dialect is not here."""
-        dialect = self.dialects.get(record.dialect)
-        event = understood(dialect, record.line) if dialect and record.line else None
-        if dialect is not None and event is not None:
-            yield from dialect.facts(event)
+    def event(self, record: Record) -> Event | None:
+        """The event of a record; None when it was erased or damaged, or its dialect is not here."""
+        return event_of(record, self.dialects)
+
+    def facts_in(self, record: Record) -> Sequence[Fact]:
+        """The facts of a record by itself, whether it counts or not; none where it has no event."""
+        return facts_in(record, self.dialects)
 
     def erase(self, name: str, seq: int, *, reason: str, by: str) -> Erasure:
         """Takes one record's bytes out of every place of this home, and puts that on record."""
         record = self.record(name, seq)
-        dialect = self.dialects.get(record.dialect)
-        event = understood(dialect, record.line) if dialect is not None else None
+        event = self.event(record)
         erasure: Erasure = self.store.erase(
             seq, reason=reason, by=by, at=self._now(), id=event.id if event else None
         )
@@ -268,7 +270,8 @@ class Home:
 
     def _is_open(self, run: Run) -> bool:
         begun: set[tuple[str, str | None]] = set()
-        for _, fact in history(self.journal.records(run=run), self.dialects):
+        readings = walk(lambda: self.journal.records(run=run), self.dialects)
+        for fact in chain.from_iterable(each.facts for each in readings if each.counts):
             if isinstance(fact, Began) and fact.what != "step":
                 begun.add((fact.what, fact.agent))
             elif isinstance(fact, Ended) and fact.what != "step":

@@ -10,18 +10,19 @@ from zlib import crc32
 
 import orjson
 
-from tracklog.dialects import Dialect, Source
-from tracklog.folds import Fold, Sums, Told, is_of, rows_of, run_key, summed
-from tracklog.index.batch import PAST, Batch, Watch
+from tracklog.dialects import Dialect
+from tracklog.folds import Fold, Position, Sums, is_of, rows_of, run_key, summed
+from tracklog.index.batch import PAST, Batch
 from tracklog.index.codec import freeze, thaw
 from tracklog.index.indexes import Change, Found, Index, Words
 from tracklog.index.search_text import spoken
 from tracklog.journal.frame import Record, Run
 from tracklog.journal.journal import Journal
 from tracklog.model.errors import IndexDamaged
-from tracklog.model.event import Event, Finding
+from tracklog.model.event import Finding
 from tracklog.model.fact import Fact, Noted
-from tracklog.reading.replay import event_of, facts_of, failure, names_of, source_of, told_of
+from tracklog.reading.record import event_of, failure
+from tracklog.reading.walk import Reading, Walker
 
 REST = "rest:"
 """Beside the folds: the runs of which something is amiss if nothing more comes."""
@@ -30,7 +31,7 @@ SUMS = "sums:"
 
 _STEPS = 20_000  # facts of a run that is folded anew, held at once
 _STATES = 16 << 20  # bytes of JSON whose states stay in memory from one batch to the next
-_WATCHED = 100_000  # events whose runs' rules stay in memory
+_WALKED = 100_000  # events whose runs' walkers stay in memory
 _MOMENT = 2000  # events of a run between two of which its states are kept
 
 
@@ -66,8 +67,11 @@ class Folding:
         self._kept: dict[tuple[str, str], Any] = {}
         self._sizes: dict[tuple[str, str], int] = {}
         self._size = 0
-        self._watched: dict[Run, Watch] = {}
-        self._watching = 0
+        self._walkers: dict[Run, Walker] = {}
+        self._walked = 0
+        """The events that these walkers have read."""
+        self._unsettled: dict[Run, int] = {}
+        """The findings of each run that were noted to remain if nothing more comes."""
 
     def resume(self) -> None:
         """From where the index is, which another process may have brought on."""
@@ -81,7 +85,7 @@ class Folding:
         """Applies a batch; or nothing, and the number of a record that was erased meanwhile."""
         batch = Batch()
         for record in records:
-            self._hear(record, batch)
+            self._read(record, batch)
         for noted in batch.erasures:
             if self._was_erased(noted):
                 return noted
@@ -94,80 +98,64 @@ class Folding:
         batch.findings.sort(key=itemgetter(0))
         changes = [*self._changes(batch), *self._sums(batch), *self._rests(batch)]
         changes += self._pasts(batch)
-        told = (batch.findings, batch.words, _names(batch), batch.silent, batch.anew)
-        self.index.apply(cursor, changes, *told, link=self.journal.link(cursor))
+        rows = (batch.findings, batch.words, _names(batch), batch.superseded, batch.anew)
+        self.index.apply(cursor, changes, *rows, link=self.journal.link(cursor))
         self.at = cursor
         self._trim()
         return 0
 
-    def _hear(self, record: Record, batch: Batch) -> None:
+    def _read(self, record: Record, batch: Batch) -> None:
         """Takes one more record into account."""
-        event = event_of(record, self.dialects)
-        if not isinstance(event, Event):
-            if event is not None:
-                batch.find(record, event)
-            return
-        dialect = self.dialects[record.dialect]
-        watch = self._watch(record)
-        source = None if dialect.source is None else source_of(dialect, event)
-        if source is not None and watch.retold.hear(record.seq, source):
-            batch.anew[record.family, record.run] = None
-        if watch.retold.mixed:
-            batch.mixed.add((record.family, record.run))
-        facts = self._understand(record, dialect, event, source, watch, batch)
-        for fact in facts:
+        walker = self._walker(record)
+        reading = walker.read(record)
+        run = (record.family, record.run)
+        if walker.changed:
+            batch.anew[run] = None
+        if walker.revisions.mixed:
+            batch.mixed.add(run)
+        self._add(reading, walker, batch)
+        for fact in reading.facts:
             if type(fact) is Noted and fact.label == "erasure":
                 batch.note_erasure(record, fact, self._through)
-        if self._words and (text := spoken(facts)):
+        if self._words and (text := spoken(reading.facts)):
             batch.words.append(Words(record.seq, text))
 
-    def _understand(
-        self,
-        record: Record,
-        dialect: Dialect,
-        event: Event,
-        source: Source | None,
-        watch: Watch,
-        batch: Batch,
-    ) -> list[Fact]:
-        """What a record means: to the rules, and to the folds that listen, unless it counts no more."""
-        facts, failed = facts_of(dialect, event)
-        told = told_of(record, event)
-        if dialect.policy.identity == "refuse":  # else an identity means something in its run only
-            known = batch.names.setdefault((record.family, record.run), {})
-            for name in names_of(dialect, event):
-                known.setdefault(number_of(name), record.seq)
-            if isinstance(event.cause, str):
-                known.setdefault(number_of(event.cause, is_cause=True), record.seq)
-            if event.id is not None and dialect.policy.elsewhere is not None:
-                batch.ids.append((number_of(event.id), told))
-        if source is not None:
-            if not watch.retold.counts(source):
-                batch.silent.append(record.seq)
-                return facts
-            if watch.retold.is_back(record.seq, source):
-                told = told._replace(withdrawn=True)
-            if (corrected := watch.retold.corrected(record.seq, source)) is not None:
-                batch.find(record, corrected)
-        for found in watch.hear(dialect, event):
-            batch.find(record, found)
-        if failed is not None:
-            batch.find(record, failed)
-        batch.heard[record.family, record.run] = record.seq
+    def _add(self, reading: Reading, walker: Walker, batch: Batch) -> None:
+        """Adds what a record means to the batch; of one that does not count, only its names."""
+        record, _, facts, findings, position, dialect, superseded = reading
+        if position is not None and dialect is not None and dialect.policy.identity == "refuse":
+            self._name(reading, position, dialect, batch)
+        if superseded:
+            batch.superseded.append(record.seq)
+            return
+        for finding in findings:
+            batch.find(record, finding)
+        if position is None:
+            return
+        batch.active[record.family, record.run] = record.seq
         steps = batch.steps
         for fact in facts:
             for fold in self._listeners.get(type(fact), ()):
                 try:
-                    key = fold.key(told, fact)
+                    key = fold.key(position, fact)
                 except Exception as error:  # noqa: BLE001  # one fold must not stop the others
                     batch.find(record, failure(f"the fold {fold.name}", error))
                     continue
                 if key is not None:
-                    steps.append(((fold.name, key), fold, told, fact))
-        if watch.count % _MOMENT == 0 and not watch.retold.mixed:
-            key = run_key(told)
-            steps += [((name, key), None, told, None) for name in self._rewound]
-        return facts
+                    steps.append(((fold.name, key), fold, position, fact))
+        if walker.checked.count % _MOMENT == 0 and not walker.revisions.mixed:
+            key = run_key(position)
+            steps += [((name, key), None, position, None) for name in self._rewound]
+
+    def _name(self, reading: Reading, position: Position, dialect: Dialect, batch: Batch) -> None:
+        """Adds the names of a record whose identity means the same in every run."""
+        known = batch.names.setdefault((position.family, position.run), {})
+        for name in reading.names:
+            known.setdefault(number_of(name), position.seq)
+        if isinstance(position.cause, str):
+            known.setdefault(number_of(position.cause, is_cause=True), position.seq)
+        if position.id is not None and dialect.policy.elsewhere is not None:
+            batch.ids.append((number_of(position.id), position))
 
     def _fold_anew(self, run: Run, through: int, batch: Batch) -> None:
         """Forgets what a run's states were and folds it once more, now that it reads differently."""
@@ -179,16 +167,10 @@ class Folding:
             sums = self.folds[name[0]].sums
             if sums is not None:
                 batch.before[name] = sums(name[1], before or self._thawed(name, json))
-        watch = self._watched[run]
-        watch.begin_again()
+        walker = self._walkers[run]
+        walker.begin_again()
         for record in self.journal.records(run=run, through=through):
-            event = event_of(record, self.dialects)
-            if isinstance(event, Event):
-                dialect = self.dialects[record.dialect]
-                source = source_of(dialect, event)
-                self._understand(record, dialect, event, source, watch, batch)
-            elif event is not None:
-                batch.find(record, event)
+            self._add(walker.reread(record), walker, batch)
             if len(batch.steps) > _STEPS:
                 self._load(batch)
                 self._step(batch)
@@ -204,60 +186,43 @@ class Folding:
                     yield (fold, key), state
                 after = page[-1][0]
 
-    def _watch(self, record: Record) -> Watch:
-        """What is remembered of a record's run; read again when it went cold."""
+    def _walker(self, record: Record) -> Walker:
+        """The walker of a record's run; one that was let go reads the run again."""
         run = (record.family, record.run)
-        watch = self._watched.pop(run, None)
-        if watch is None:
-            watch = Watch() if self._whole else self.recall(run, record.seq - 1)[0]
-            self._watching += watch.count
-        self._watched[run] = watch
-        self._watching += 1
-        return watch
+        walker = self._walkers.pop(run, None)
+        if walker is None:
+            walker = Walker(self.dialects) if self._whole else self.recall(run, record.seq - 1)[0]
+            self._walked += walker.checked.count
+        self._walkers[run] = walker
+        self._walked += 1
+        return walker
 
-    def recall(self, run: Run, through: int) -> tuple[Watch, int]:
-        """What is to be remembered of a run as of a record, and the run's last record until then."""
-        watch = Watch()
-        last, settled = self._recall_into(watch, run, through, hear=True)
-        if not settled:
-            watch.begin_again()
-            self._recall_into(watch, run, through, hear=False)
-        return watch, last
-
-    def _recall_into(self, watch: Watch, run: Run, through: int, *, hear: bool) -> tuple[int, bool]:
-        last, settled = 0, True
-        for record in self.journal.records(run=run, through=through):
-            event, last = event_of(record, self.dialects), record.seq
-            if not isinstance(event, Event):
-                continue
-            dialect = self.dialects[record.dialect]
-            source = source_of(dialect, event)
-            if source is not None:
-                if hear and watch.retold.hear(record.seq, source):
-                    settled = False
-                if not watch.retold.counts(source):
-                    continue
-            for _ in watch.hear(dialect, event):
-                pass  # found when it was first heard
-        return last, settled
+    def recall(self, run: Run, through: int) -> tuple[Walker, int]:
+        """The walker of a run as it was after a record, and the run's last record until then."""
+        walker = Walker(self.dialects)
+        last = walker.skim(lambda: self.journal.records(run=run, through=through))
+        return walker, last
 
     def _find_elsewhere(self, batch: Batch) -> None:
-        """Finds the identities that were heard in another run before."""
+        """Finds the identities that came in another run before."""
         known = self.index.heard({id for id, _ in batch.ids})
-        for id, told in sorted(batch.ids, key=lambda each: each[1].seq):
+        for id, position in sorted(batch.ids, key=lambda each: each[1].seq):
             places = known.setdefault(id, [])
-            other = next(self._same(places, told), None)
-            places.append(told.seq)
-            if other is not None and other.run != told.run:
-                said = f"{told.id} was heard in run {other.run} before, in record {other.seq}"
-                name = self.dialects[told.dialect].policy.elsewhere or ""
-                batch.findings.append(Found(told.seq, told.family, told.run, Finding(name, said)))
+            other = next(self._same(places, position), None)
+            places.append(position.seq)
+            if other is not None and other.run != position.run:
+                message = (
+                    f"{position.id} was heard in run {other.run} before, in record {other.seq}"
+                )
+                name = self.dialects[position.dialect].policy.elsewhere or ""
+                found = Found(position.seq, position.family, position.run, Finding(name, message))
+                batch.findings.append(found)
 
-    def _same(self, places: Iterable[int], told: Told) -> Iterator[Record]:
-        """Of some records those before one that have its identity in its dialect."""
-        for record in self.records(seq for seq in places if seq < told.seq):
-            event = event_of(record, self.dialects)
-            if record.dialect == told.dialect and isinstance(event, Event) and event.id == told.id:
+    def _same(self, places: Iterable[int], position: Position) -> Iterator[Record]:
+        """Of some records those before a position that have its identity in its dialect."""
+        for record in self.records(seq for seq in places if seq < position.seq):
+            event = event_of(record, self.dialects) if record.dialect == position.dialect else None
+            if event is not None and event.id == position.id:
                 yield record
 
     def records(self, seqs: Iterable[int]) -> Iterator[Record]:
@@ -286,23 +251,23 @@ class Folding:
 
     def _step(self, batch: Batch) -> None:
         kept, changed = self._kept, batch.changed
-        for name, fold, told, fact in batch.steps:
+        for name, fold, position, fact in batch.steps:
             before = kept.get(name)
             if fold is None or fact is None:
-                batch.keep_past(name, told, before)
+                batch.keep_past(name, position, before)
                 continue
             if fold.sums is not None and name not in batch.before:
                 batch.before[name] = {} if before is None else fold.sums(name[1], before)
             try:
-                if before is None and not is_of(name[1], told):
+                if before is None and not is_of(name[1], position):
                     raise ValueError(f"the key {name[1]!r} is not of the run")  # noqa: TRY301  # found like any failure of it
-                kept[name] = fold.step(fold.State() if before is None else before, told, fact)
+                kept[name] = fold.step(fold.State() if before is None else before, position, fact)
             except Exception as error:  # noqa: BLE001  # one fold must not stop the others
-                found = failure(f"the fold {fold.name}", error)
-                batch.findings.append(Found(told.seq, told.family, told.run, found))
+                finding = failure(f"the fold {fold.name}", error)
+                batch.findings.append(Found(position.seq, position.family, position.run, finding))
                 if before is None:
                     continue
-            changed[name] = told.seq
+            changed[name] = position.seq
         batch.steps.clear()
 
     def _changes(self, batch: Batch) -> Iterator[Change]:
@@ -336,10 +301,10 @@ class Folding:
                 yield (table, key, 0, _row(after[key]) if key in after else b"")
 
     def _pasts(self, batch: Batch) -> Iterator[Change]:
-        """What states were at some moments; none of a run that was told more than once."""
-        told_twice = {rows_of(*run) for run in batch.mixed}
+        """What states were at some moments; none of a run that is folded anew now and then."""
+        mixed = {rows_of(*run) for run in batch.mixed}
         for (fold, key), state in batch.past.items():
-            if key[:-15] not in told_twice:
+            if key[:-15] not in mixed:
                 yield (fold, key, int(key[-15:]), state)
         for run in batch.mixed:
             for fold in self._rewound:
@@ -347,13 +312,12 @@ class Folding:
                     yield (PAST + fold, key, 0, b"")
 
     def _rests(self, batch: Batch) -> Iterator[Change]:
-        """Notes of which runs something is amiss if nothing more comes."""
-        for run, seq in batch.heard.items():
-            watch = self._watched[run]
-            amiss = len(watch.rest(self.dialects))
-            if amiss or watch.amiss:
-                yield (REST, ":".join(run), seq, orjson.dumps({"n": amiss}) if amiss else b"")
-            watch.amiss = amiss
+        """Notes of which runs there are findings if nothing more comes."""
+        for run, seq in batch.active.items():
+            count = len(self._walkers[run].at_rest())
+            if count or self._unsettled.get(run, -1):
+                yield (REST, ":".join(run), seq, orjson.dumps({"n": count}) if count else b"")
+            self._unsettled[run] = count
 
     def _trim(self) -> None:
         """Lets go of what was not needed for longest."""
@@ -364,13 +328,14 @@ class Folding:
                     break
                 del self._kept[name]
                 self._size -= self._sizes.pop(name, 0)
-        if self._watching > _WATCHED:
+        if self._walked > _WALKED:
             self._whole = False
-            self._watching = sum(watch.count for watch in self._watched.values())
-            for run in list(self._watched):
-                if self._watching <= _WATCHED // 2:
+            self._walked = sum(walker.checked.count for walker in self._walkers.values())
+            for run in list(self._walkers):
+                if self._walked <= _WALKED // 2:
                     break
-                self._watching -= self._watched.pop(run).count
+                self._walked -= self._walkers.pop(run).checked.count
+                self._unsettled.pop(run, None)
 
 
 def _row(amounts: Mapping[str, int]) -> bytes:

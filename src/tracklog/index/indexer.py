@@ -27,7 +27,9 @@ from tracklog.journal.journal import Journal
 from tracklog.model.errors import IndexDamaged, IndexUnusable, UnknownName
 from tracklog.model.event import Finding
 from tracklog.model.fact import Fact
-from tracklog.reading.replay import meaning
+from tracklog.reading import record as reading_record
+from tracklog.reading import revisions, rules
+from tracklog.reading.walk import Walker, facts_in, read_alone
 
 Progress = Callable[[int, int], None]
 """Told how far the index is, and how far the journal."""
@@ -193,8 +195,8 @@ class Indexer:
 
     def rest(self, run: Run) -> list[Found]:
         """What is amiss in a run if nothing more comes, read from its own records."""
-        watch, last = self._folding.recall(run, self.index.cursor)
-        return [Found(last, *run, found) for found in watch.rest(self.dialects)]
+        walker, last = self._folding.recall(run, self.index.cursor)
+        return [Found(last, *run, finding) for finding in walker.at_rest()]
 
     def search(self, text: str, limit: int = 50) -> list[Hit]:
         """The records in which all these words were said, the newest first.
@@ -207,8 +209,8 @@ class Indexer:
         return [self._hit(each) for each in records if each.line and each.seq in wanted]
 
     def _hit(self, record: Record) -> Hit:
-        told = list(meaning(record, self.dialects))
-        return Hit(record, spoken(fact for _, fact in told), told[0][0].at if told else None)
+        reading = read_alone(record, self.dialects)
+        return Hit(record, spoken(reading.facts), reading.event.at if reading.event else None)
 
     def silent(self, seqs: Collection[int]) -> set[int]:
         """Those of the records that were told again later, and count no more."""
@@ -220,15 +222,15 @@ class Indexer:
 
     def text(self, record: Record) -> str:
         """What was said in a record, read from its own bytes."""
-        return spoken(fact for _, fact in meaning(record, self.dialects))
+        return spoken(facts_in(record, self.dialects))
 
-    def facts(self, seq: int) -> list[Fact]:
+    def facts_at(self, seq: int) -> list[Fact]:
         """What a record means, read from its own bytes."""
         return [
             fact
             for record in self.journal.read(seq - 1, 1)
             if record.seq == seq
-            for _, fact in meaning(record, self.dialects)
+            for fact in facts_in(record, self.dialects)
         ]
 
     def called(self, name: str) -> set[Run]:
@@ -375,7 +377,8 @@ def _fingerprint(
         + [f"{each.name}:{each.type}" for each in fields(fold.State)]
         for fold in folds.values()
     ]
-    modules = {Folding.__module__, thaw.__module__, meaning.__module__, spoken.__module__}
+    modules = {Folding.__module__, thaw.__module__, spoken.__module__, Walker.__module__}
+    modules |= {each.__name__ for each in (reading_record, revisions, rules)}
     for dialect in dialects.values():
         modules |= {each.__module__ for each in (dialect.read, dialect.facts, dialect.rules)}
     for fold in folds.values():

@@ -1,1 +1,1 @@
-"""The one walk from records to events, facts and findings, and the replay of past states."""
+"""The one walk: from records to events, facts and findings, and whether each record counts."""

@@ -21,7 +21,7 @@ from tracklog.home.home import Home
 from tracklog.journal.frame import Run
 from tracklog.model.errors import TapeMiss
 from tracklog.model.fact import Called, Fact, Returned, Said
-from tracklog.reading.replay import meaning, standing
+from tracklog.reading.walk import walk
 
 LABEL = "tape"
 """Under this a host notes beside a run how its tape came out."""
@@ -177,13 +177,10 @@ def tape_of(home: Home, run: Run, *, by: By = "order", miss: OnMiss = "error") -
 
 def recorded_in(home: Home, run: Run) -> Iterator[Recorded]:
     """What models and tools answered in a run, each answer once, in the order of the record."""
-    over = standing(home.journal.records(run=run), home.dialects).over
     listener = _Listener()
-    for record in home.journal.records(run=run):
-        if record.seq not in over:
-            for _, fact in meaning(record, home.dialects):
-                if fact.copied is not True:
-                    listener.hear(record.seq, fact)
+    for reading in walk(lambda: home.journal.records(run=run), home.dialects):
+        for fact in reading.own_facts if reading.stands else ():
+            listener.hear(reading.record.seq, fact)
     yield from listener.told()
 
 

@@ -9,80 +9,48 @@ from urllib.parse import parse_qsl, unquote
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from tracklog.answers import Param
 from tracklog.web.trouble import Trouble
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Param:
-    """What may stand behind the question mark."""
+def read(param: Param, text: str | None) -> Any:
+    """The value of a parameter, from what a query says of it."""
+    if text is None:
+        if param.required:
+            raise Trouble(400, f"{param.name} is missing", f"add ?{param.name}=…: {param.about}")
+        return param.default
+    if param.many:
+        return tuple(_value(param, each) for each in text.split(",") if each)
+    return _value(param, text)
 
-    name: str
-    about: str
-    kind: str = "string"
-    """string, integer, number or boolean."""
-    default: Any = None
-    least: float | None = None
-    most: float | None = None
-    options: tuple[str, ...] = ()
-    required: bool = False
 
-    def read(self, text: str | None) -> Any:
-        if text is None:
-            if self.required:
-                raise Trouble(400, f"{self.name} is missing", f"add ?{self.name}=…: {self.about}")
-            return self.default
-        if self.kind == "string":
-            if self.options and text not in self.options:
-                raise self._wrong(text, f"one of {', '.join(self.options)}")
-            return text
-        if self.kind == "boolean":
-            if text not in ("0", "1", "true", "false"):
-                raise self._wrong(text, "true or false")
-            return text in ("1", "true")
-        try:
-            value = int(text) if self.kind == "integer" else float(text)
-        except ValueError:
-            raise self._wrong(text, _KINDS[self.kind]) from None
-        if len(text) > 18 or not text.isascii():
-            raise self._wrong(text, f"{_KINDS[self.kind]} of at most 18 digits")
-        least, most = self.least, self.most
-        if not ((least is None or value >= least) and (most is None or value <= most)):
-            bounds = f"from {least:,} to {most:,}" if most is not None else f"at least {least:,}"
-            raise self._wrong(text, bounds)
-        return value
+def _value(param: Param, text: str) -> Any:
+    if param.kind == "string":
+        if param.options and text not in param.options:
+            raise _wrong(param, text, f"one of {', '.join(param.options)}")
+        return text
+    if param.kind == "boolean":
+        if text not in ("0", "1", "true", "false"):
+            raise _wrong(param, text, "true or false")
+        return text in ("1", "true")
+    try:
+        value = int(text) if param.kind == "integer" else float(text)
+    except ValueError:
+        raise _wrong(param, text, _KINDS[param.kind]) from None
+    if len(text) > 18 or not text.isascii():
+        raise _wrong(param, text, f"{_KINDS[param.kind]} of at most 18 digits")
+    least, most = param.least, param.most
+    if not ((least is None or value >= least) and (most is None or value <= most)):
+        bounds = f"from {least:,} to {most:,}" if most is not None else f"at least {least:,}"
+        raise _wrong(param, text, bounds)
+    return value
 
-    def _wrong(self, text: str, wanted: str) -> Trouble:
-        return Trouble(400, f"{self.name} is {text[:50]!r}", f"it must be {wanted}")
+
+def _wrong(param: Param, text: str, wanted: str) -> Trouble:
+    return Trouble(400, f"{param.name} is {text[:50]!r}", f"it must be {wanted}")
 
 
 _KINDS = {"integer": "a whole number", "number": "a number"}
-
-
-def words(name: str, about: str, *, required: bool = False) -> Param:
-    return Param(name=name, about=about, required=required)
-
-
-def flag(name: str, about: str) -> Param:
-    return Param(name=name, about=about, kind="boolean", default=False)
-
-
-def whole(
-    name: str,
-    about: str,
-    *,
-    least: int,
-    most: int | None = None,
-    default: int | None = None,
-    required: bool = False,
-) -> Param:
-    return Param(
-        name=name, about=about, kind="integer", least=least, most=most,
-        default=default, required=required,
-    )  # fmt: skip  # one thing
-
-
-def one_of(name: str, about: str, options: Iterable[str], default: str | None = None) -> Param:
-    return Param(name=name, about=about, options=tuple(options), default=default)
 
 
 @dataclass(slots=True)
@@ -120,6 +88,8 @@ class Route:
     gives: str = "application/json"
     schema: Mapping[str, Any] = field(default_factory=dict)
     """The schema of a good answer."""
+    result: Any = None
+    """The type of a good answer, from which its schema is made."""
     also: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Other content types of a good answer, and their schemas."""
     error: Mapping[str, Any] = field(default_factory=dict)
@@ -134,14 +104,14 @@ class Route:
     def read(self, query: bytes) -> dict[str, Any]:
         """What the query says of each parameter; of one that is said twice, the last."""
         if not query:
-            return {param.name: param.read(None) for param in self.params}
+            return {param.name: read(param, None) for param in self.params}
         said = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
         unknown = sorted(said.keys() - {param.name for param in self.params})
         if unknown:
             known = ", ".join(param.name for param in self.params)
             hint = f"there is: {known}" if known else "leave it out: nothing is chosen here"
             raise Trouble(400, f"there is no parameter {unknown[0][:50]!r}", hint)
-        return {param.name: param.read(said.get(param.name)) for param in self.params}
+        return {param.name: read(param, said.get(param.name)) for param in self.params}
 
 
 _REMEMBERED = 1024  # paths

@@ -1,21 +1,23 @@
-"""Runs that have to do with each other are found by name, and nothing else is read."""
+"""Related runs are found by name, and nothing else is read."""
+
+from contextlib import contextmanager
+from dataclasses import asdict
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.closing import opened_index
+from support.asking import ask
 from support.soaking import SOAK
-from tracklog.answers import answers
-from tracklog.answers.board import Board
-from tracklog.answers.duplicates import untold
-from tracklog.answers.related import SPENT, kin, spends
+from tracklog.answers.duplicates import same_conversation
+from tracklog.answers.prices import load
+from tracklog.answers.related import SPENT, price_by, read_spends, related_runs
 from tracklog.dialects import tracklog as native
 from tracklog.folds import costs as costs_fold
 from tracklog.folds import tree as tree_fold
-from tracklog.home import registry
-from tracklog.index.indexer import Indexer
-from tracklog.journal.journal import Entry, Journal
+from tracklog.home.home import Home
+from tracklog.journal.journal import Entry
 from tracklog.model.fact import Began, Called, Linked, Spent
 
 NOW = "2026-05-05T10:00:00.000Z"
@@ -73,38 +75,53 @@ def entry(n, fact, run="r1", family="tracklog", writer="test"):
     return Entry("tracklog", family, run, line)
 
 
+@contextmanager
 def indexed(told):
-    journal = Journal(registry.store("memory:"))
-    journal.append([entry(n, *each) for n, each in enumerate(told)])
-    index = Indexer(journal, opened_index("sqlite::memory:"), registry.dialects(), registry.folds())
-    index.catch_up()
-    return index
+    """A home with these facts, whose index has caught up."""
+    with (
+        TemporaryDirectory() as folder,
+        Home(folder, durability="os", index="sqlite::memory:") as home,
+    ):
+        home.journal.append([entry(n, *each) for n, each in enumerate(told)])
+        home.index.catch_up()
+        yield home
 
 
 @settings(max_examples=150 * SOAK)
 @given(lines)
 def test_what_is_found_by_name_is_what_reading_everything_finds(told):
-    index = indexed(told)
-    trees = dict(index.states("tree"))
-    every = [state for _, state in index.states("costs")]
-    heard = {key: state.first_seq for key, state in index.states("runs")}
-    for key in heard:
-        whole = tree_fold.answer(trees, key, heard)
-        assert answers.tree(index, key) == whole
-        below = {branch.key for branch in whole} | {key}
-        found = costs_fold.answer(spends(index, below), by="all", within=below)
-        assert found == costs_fold.answer(every, by="all", within=below)
-        assert answers.show(index, key, NOW)["cost_with_sub_runs"] == (found or [None])[0]
-        assert key not in trees or key in kin(index, [key])
-    all_trees = answers.tree(index)
-    assert all_trees == tree_fold.answer(trees, None, heard)
-    assert {branch.key for branch in all_trees} >= heard.keys()
+    price = price_by(load())
+    with indexed(told) as home:
+        index = home.index
+        trees = dict(index.states("tree"))
+        every = [state for _, state in index.states("costs")]
+        heard = {key: state.first_seq for key, state in index.states("runs")}
+        for key in heard:
+            whole = tree_fold.answer(trees, key, heard)
+            assert branches(home, run=key) == [asdict(each) for each in whole]
+            below = {branch.key for branch in whole} | {key}
+            spends = read_spends(index, below)
+            found = costs_fold.answer(spends, by="all", within=below, price=price)
+            assert found == costs_fold.answer(every, by="all", within=below, price=price)
+            assert ask(home, "show", run=key)["cost_with_sub_runs"] == (found or [None])[0]
+            assert key not in trees or key in related_runs(index, [key])
+        all_trees = branches(home)
+        assert all_trees == [asdict(each) for each in tree_fold.answer(trees, None, heard)]
+        assert {branch["key"] for branch in all_trees} >= heard.keys()
+
+
+def branches(home, **asked):
+    """The rows of a tree, without those of its runs."""
+    rows = ask(home, "tree", **asked)
+    assert all(row.pop("run") is None for row in rows)
+    return rows
 
 
 @settings(max_examples=150 * SOAK)
 @given(lines)
 def test_every_way_to_group_costs_comes_to_the_same_sum(told):
-    states = [state for _, state in indexed(told).states("costs")]
+    with indexed(told) as home:
+        states = [state for _, state in home.index.states("costs")]
     sums = [
         [
             sum(row[name] or 0 for row in costs_fold.answer(states, by=by))
@@ -119,11 +136,13 @@ def test_every_way_to_group_costs_comes_to_the_same_sum(told):
 @given(lines)
 def test_a_run_is_said_to_have_spent_the_same_wherever_it_is_asked(told):
     tied = Linked(kind="related", other="somebody")
-    index = indexed([*told, *((tied, run, family, "one") for _, run, family, _ in told)])
-    cost = {row["of"]: row for row in costs_fold.answer(s for _, s in index.states("costs"))}
-    rows = answers.runs(index, NOW)
-    board = Board().answer(index, NOW)["runs"]
-    for row in [*rows, *board, *(answers.show(index, key_of(row), NOW) for row in rows)]:
+    with indexed([*told, *((tied, run, family, "one") for _, run, family, _ in told)]) as home:
+        states = [state for _, state in home.index.states("costs")]
+        cost = {row["of"]: row for row in costs_fold.answer(states)}
+        rows = ask(home, "runs", now=NOW)
+        board = ask(home, "board", now=NOW)["runs"]
+        shown = [ask(home, "show", run=key_of(row), now=NOW) for row in rows]
+    for row in [*rows, *board, *shown]:
         spent = cost.get(key_of(row), {})
         assert {name: row[name] for name in SPENT if name in row} == {
             name: spent.get(of) for name, of in SPENT.items() if name in row
@@ -138,16 +157,17 @@ def key_of(row):
 @given(lines)
 def test_what_is_told_again_costs_nothing(told):
     keyed = [each for each in told if not isinstance(each[0], Spent) or each[0].key is not None]
-    once, twice = indexed(keyed), indexed([*keyed, *keyed])
-    for by in ("run", "agent", "model", "all"):
-        assert answers.costs(once, by) == answers.costs(twice, by)
+    with indexed(keyed) as once, indexed([*keyed, *keyed]) as twice:
+        for by in ("run", "agent", "model", "all"):
+            assert ask(once, "costs", by=by) == ask(twice, "costs", by=by)
 
 
 def test_a_telling_without_a_spend_does_not_stand_for_one_that_has_one():
     name = Linked(kind="alias", system="s", alias="thread-1")
     free = Spent(key="k1", usage={"output_tokens": 0})
     told = [(free, "r1", "awf"), (name, "r1", "awf"), (name, "r1"), *[(name, "r2")] * 5]
-    assert [row["of"] for row in answers.costs(indexed(told), "run")] == ["awf:r1"]
+    with indexed(told) as home:
+        assert [row["of"] for row in ask(home, "costs", by="run")] == ["awf:r1"]
 
 
 @settings(max_examples=100 * SOAK)
@@ -162,13 +182,8 @@ def test_of_one_spend_the_greatest_telling_counts_where_it_was_first_heard(told,
     rest = [each for each in plain if each is not first[each[0].key]]
     shuffled = rest[:]
     random.shuffle(shuffled)
-    rows = costs_fold.answer(
-        state for _, state in indexed([*first.values(), *rest]).states("costs")
-    )
-    again = costs_fold.answer(
-        state for _, state in indexed([*first.values(), *shuffled]).states("costs")
-    ) if plain else []  # fmt: skip  # one question
-    assert rows == again if plain else True
+    rows, again = (_costs([*first.values(), *each]) for each in (rest, shuffled))
+    assert rows == again
     best = {
         key: max(each[0].usage["output_tokens"] for each in plain if each[0].key == key)
         for key in first
@@ -180,23 +195,27 @@ def test_of_one_spend_the_greatest_telling_counts_where_it_was_first_heard(told,
         assert row["output_tokens"] == mine
 
 
+def _costs(told):
+    with indexed(told) as home:
+        return costs_fold.answer([state for _, state in home.index.states("costs")])
+
+
 @pytest.mark.parametrize("twin_says", [1, 9])
 def test_of_two_tellings_of_a_conversation_the_one_that_tells_more_counts(twin_says):
     alias = Linked(kind="alias", system="provider", alias="session-1")
-    index = indexed(
-        [
-            (alias, "ours", "awf"),
-            (Spent(key="a", usage={"output_tokens": 5}), "ours", "awf"),
-            (alias, "theirs", "tracklog"),
-            (Spent(key="b", usage={"output_tokens": twin_says}), "theirs", "tracklog"),
-            (Spent(key="c", usage={"output_tokens": 2}), "alone", "tracklog"),
-        ]
-    )
+    told = [
+        (alias, "ours", "awf"),
+        (Spent(key="a", usage={"output_tokens": 5}), "ours", "awf"),
+        (alias, "theirs", "tracklog"),
+        (Spent(key="b", usage={"output_tokens": twin_says}), "theirs", "tracklog"),
+        (Spent(key="c", usage={"output_tokens": 2}), "alone", "tracklog"),
+    ]
     left = "tracklog:theirs" if twin_says == 1 else "awf:ours"
-    assert set(untold(index)) == {left}
-    assert {row["of"] for row in answers.costs(index)} == {
-        "awf:ours", "tracklog:theirs", "tracklog:alone"
-    } - {left}  # fmt: skip  # one set
+    with indexed(told) as home:
+        assert set(same_conversation(home.index)) == {left}
+        assert {row["of"] for row in ask(home, "costs")} == {
+            "awf:ours", "tracklog:theirs", "tracklog:alone"
+        } - {left}  # fmt: skip  # one set
 
 
 def test_what_an_uncounted_run_began_is_not_counted_either_however_deep():
@@ -208,32 +227,31 @@ def test_what_an_uncounted_run_began_is_not_counted_either_however_deep():
     def spent(key, tokens):
         return Spent(key=key, usage={"output_tokens": tokens})
 
-    index = indexed(
-        [
-            (alias, "ours", "awf"),
-            (spent("a", 100), "ours", "awf"),
-            (Called(tool="Read", call_id="1"), "ours", "awf"),
-            (alias, "theirs", "tracklog"),
-            (spent("b", 9), "theirs", "tracklog"),
-            (below("child"), "theirs", "tracklog"),
-            (spent("c", 8), "child", "tracklog"),
-            (Called(tool="Read", call_id="2"), "child", "tracklog"),
-            (below("grandchild"), "child", "tracklog"),
-            (spent("d", 7), "grandchild", "tracklog"),
-            (spent("e", 1), "alone", "tracklog"),
-        ]
-    )
+    told = [
+        (alias, "ours", "awf"),
+        (spent("a", 100), "ours", "awf"),
+        (Called(tool="Read", call_id="1"), "ours", "awf"),
+        (alias, "theirs", "tracklog"),
+        (spent("b", 9), "theirs", "tracklog"),
+        (below("child"), "theirs", "tracklog"),
+        (spent("c", 8), "child", "tracklog"),
+        (Called(tool="Read", call_id="2"), "child", "tracklog"),
+        (below("grandchild"), "child", "tracklog"),
+        (spent("d", 7), "grandchild", "tracklog"),
+        (spent("e", 1), "alone", "tracklog"),
+    ]
     twins = {f"tracklog:{run}": "awf:ours" for run in ("theirs", "child", "grandchild")}
-    assert untold(index) == twins
-    for limit in (None, 50):
-        rows = answers.runs(index, NOW, limit)
-        assert {key_of(row): row["same_as"] for row in rows if row["same_as"]} == twins
-    for key in ("awf:ours", "tracklog:alone", *twins):
-        assert answers.show(index, key, NOW)["same_as"] == twins.get(key)
-    assert {row["of"]: row["output_tokens"] for row in answers.costs(index)} == {
-        "awf:ours": 100,
-        "tracklog:alone": 1,
-    }
-    [all_] = answers.costs(index, "all")
-    assert all_["output_tokens"] == 101
-    assert [(row["tool"], row["calls"]) for row in answers.tools(index)] == [("Read", 1)]
+    with indexed(told) as home:
+        assert same_conversation(home.index) == twins
+        for limit in (None, 50):
+            rows = ask(home, "runs", now=NOW, limit=limit)
+            assert {key_of(row): row["same_as"] for row in rows if row["same_as"]} == twins
+        for key in ("awf:ours", "tracklog:alone", *twins):
+            assert ask(home, "show", run=key, now=NOW)["same_as"] == twins.get(key)
+        assert {row["of"]: row["output_tokens"] for row in ask(home, "costs")} == {
+            "awf:ours": 100,
+            "tracklog:alone": 1,
+        }
+        [all_] = ask(home, "costs", by="all")
+        assert all_["output_tokens"] == 101
+        assert [(row["tool"], row["calls"]) for row in ask(home, "tools")] == [("Read", 1)]

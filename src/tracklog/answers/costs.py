@@ -1,0 +1,73 @@
+"""Costs: tokens and money per run, agent, model or provider."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tracklog.answers import Question, one_of
+from tracklog.answers.duplicates import same_conversation
+from tracklog.answers.prices import load
+from tracklog.answers.related import price_by
+from tracklog.folds import costs as costs_fold
+from tracklog.home.home import Home
+from tracklog.index.gc_paused import gc_paused
+from tracklog.index.indexer import Indexer
+
+BY = ("run", "agent", "model", "provider", "all")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostRow:
+    """What one run, agent, model or provider spent."""
+
+    of: str | None
+    """Its name; a run as `family:run`. Null for the sum of all, or where no name is known."""
+    runs: int
+    spends: int
+    calls: int
+    input_tokens: int | None
+    output_tokens: int | None
+    cached_tokens: int | None
+    cache_write_tokens: int | None
+    reasoning_tokens: int | None
+    tool_tokens: int | None
+    total_tokens: int | None
+    cost_usd: float | None
+    """As the source reported it."""
+    computed_usd: float | None
+    """From list prices, for what has no reported cost."""
+    lower_bound: bool
+    """A part of it has no price: it costs at least this."""
+    upper_bound: bool
+    unpriced_models: list[str]
+
+
+def costs(home: Home, by: str = "run") -> list[CostRow]:
+    """What was spent, the most expensive first; from list prices where no cost was reported."""
+    with gc_paused():
+        price = price_by(load(home.path))
+        rows = costs_fold.answer(_counted_spends(home.index), by=by, price=price)
+    return [CostRow(**row) for row in rows]
+
+
+def _counted_spends(index: Indexer) -> Iterable[costs_fold.State]:
+    """The spends that a counted run records, each as every run records it.
+
+    Another run of the same conversation may say of a spend what the counted one does not, such as
+    its cost; so its record of that spend is compared like that of any other run.
+    """
+    duplicates = same_conversation(index)
+    spends = (state for _, state in index.states("costs"))
+    if not duplicates:
+        return spends
+    every = [(f"{each.family}:{each.run}" in duplicates, each) for each in spends]
+    counted = {each.key for again, each in every if not again}
+    return [each for again, each in every if not again or each.key in counted]
+
+
+question = Question(
+    name="costs",
+    about="List tokens and money, the most expensive first.",
+    ask=costs,
+    params=(one_of("by", "Summed up by what.", BY, default="run"),),
+    examples=("costs", "costs --by model"),
+)

@@ -1,0 +1,46 @@
+"""A question in SQL over the index."""
+
+from dataclasses import dataclass
+
+from tracklog.answers import Param, Question, text, whole
+from tracklog.home.home import Home
+
+
+@dataclass(frozen=True, slots=True)
+class QueryAnswer:
+    """The rows of a SELECT."""
+
+    columns: list[str]
+    rows: list[list[str | int | float | None]]
+    """Bytes as hexadecimal digits."""
+    cut: bool
+    """There are more rows than were asked for."""
+
+
+def query(home: Home, sql: str, limit: int = 1000, seconds: float = 10) -> QueryAnswer:
+    """The answer to one SELECT, which can change nothing; else `BadQuery`."""
+    found = home.index.query(sql, limit=limit, seconds=seconds)
+    rows = [
+        [value.hex() if isinstance(value, bytes) else value for value in row] for row in found.rows
+    ]
+    return QueryAnswer(found.columns, rows, found.cut)
+
+
+question = Question(
+    name="query",
+    about="Answer SQL from the index. Each fold is a table, and the fields of its state are the "
+    "columns. Only one SELECT is answered: nothing can be changed.",
+    ask=query,
+    params=(
+        text("sql", "One SELECT.", required=True),
+        whole("limit", "At most so many rows.", least=1, default=1000),
+        Param(name="seconds", about="It is stopped then.", kind="number", least=0.1, default=10),
+    ),
+    paths=(),  # for who has the files: over HTTP it could keep the server busy
+    examples=(
+        'query "SELECT run, outcome FROM runs WHERE passed = 0"',
+        'query "SELECT name, count(*) AS n FROM findings GROUP BY name ORDER BY n DESC"',
+        """query "SELECT name FROM sqlite_schema WHERE type = 'view'"     (what can be asked)""",
+        'query "SELECT * FROM tools" --json | jq',
+    ),
+)

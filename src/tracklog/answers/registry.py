@@ -1,0 +1,13 @@
+"""Every question, by name."""
+
+from tracklog.answers import Question
+from tracklog.home.plugs import Registry
+
+MACHINERY = (
+    "causality", "doctor", "duplicates", "phrases", "prices", "registry", "related", "run_list",
+)  # fmt: skip  # one row
+"""The files of `answers` that are no question."""
+
+_questions: Registry[Question] = Registry("tracklog.answers", Question, besides=MACHINERY)
+
+question, questions, question_names = _questions.get, _questions.all, _questions.names

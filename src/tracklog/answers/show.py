@@ -1,0 +1,196 @@
+"""One run: its row, its loops, what it waits for, and what it cost with its sub-runs."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracklog.answers import LOST, LOST_AFTER, Question, key_of, now_of, run_param, whole
+from tracklog.answers.costs import CostRow
+from tracklog.answers.duplicates import same_conversation
+from tracklog.answers.inbox import InboxRow
+from tracklog.answers.leaderboard import Player, cast_of
+from tracklog.answers.loops import LOOP, LoopRow, loop_rows
+from tracklog.answers.prices import load
+from tracklog.answers.related import (
+    price_by,
+    put_counted,
+    read_spends,
+    related_runs,
+    spends_elsewhere,
+)
+from tracklog.answers.run_list import RunList, RunRow, fields
+from tracklog.folds import costs as costs_fold
+from tracklog.folds import inbox as inbox_fold
+from tracklog.folds import leaderboard as leaderboard_fold
+from tracklog.folds import rows_of, run_of
+from tracklog.folds import stage as stage_fold
+from tracklog.folds import steps as steps_fold
+from tracklog.folds import tree as tree_fold
+from tracklog.home import registry
+from tracklog.home.home import Home
+from tracklog.model.errors import NoSuchRecord
+from tracklog.reading.replay import replay, replay_all
+
+_SUMMARIES = ("steps", "leaderboard", "stage")
+"""The folds that a summary is made of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """A run of steps, a play or a contest in short; what it is not is null."""
+
+    run_id: str
+    started: str | None = None
+    ended: str | None = None
+    duration_s: float | None = None
+    outcome: str | None = None
+    total_nodes: int | None = None
+    done: int | None = None
+    failed: int | None = None
+    blocked: int | None = None
+    total_attempts: int | None = None
+    flake_retries: int | None = None
+    exit_code: int | None = None
+    failed_nodes: list[str] = field(default_factory=list)
+    node_attempts: dict[str, int] = field(default_factory=dict)
+    scenario: str | None = None
+    seed: str | None = None
+    session_id: str | None = None
+    cast: dict[str, Player] = field(default_factory=dict)
+    started_at: str | None = None
+    finished_at: str | None = None
+    reason: str | None = None
+    winner: str | None = None
+    winner_kind: str | None = None
+    winning_model: str | None = None
+    winning_models: list[str] = field(default_factory=list)
+    turns: int | None = None
+    tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What an audience would see of a play now, the newest words last."""
+
+    goal: str | None
+    seed: str | None
+    scene: str | None
+    notes: list[str]
+    verdicts: list[str]
+    user: list[str]
+    """What visitors said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowAnswer(RunRow):
+    """One run, in full."""
+
+    aliases: list[str] = field(default_factory=list)
+    """Its names in other systems, as `system: name`."""
+    asks: list[InboxRow] = field(default_factory=list)
+    """Its open questions."""
+    loops: list[LoopRow] = field(default_factory=list)
+    cost_with_sub_runs: CostRow | None = None
+    """Null as of an earlier record."""
+    summary: Summary | None = None
+    stage: Stage | None = None
+
+
+def show(
+    home: Home,
+    run: str,
+    at: int | None = None,
+    lost_after: float = LOST_AFTER,
+    *,
+    now: str | None = None,
+) -> ShowAnswer:
+    """One run as it is now, or as it was at a record."""
+    if at is not None:
+        return _show_at(home, ":".join(home.run(run)), at)
+    key, now, index = key_of(home, run), now_of(home, now), home.index
+    below = {key, *tree_fold.below(related_runs(index, [key]), key)}
+    price = price_by(load(home.path))
+    spent = costs_fold.answer(read_spends(index, below), by="all", within=below, price=price)
+    [own] = home.cache(RunList).rows([index.state("runs", key)], now, lost_after)
+    rows = rows_of(*run_of(key))
+    named = (state for _, state in index.states("aliases", rows))
+    often = (each for each, row in index.sums("loops", prefix=rows) if row["times"] >= LOOP)
+    asked = inbox_fold.answer((state for _, state in index.states("inbox", rows)), now)
+    return ShowAnswer(
+        **_fields_of(own),
+        aliases=sorted(f"{each.system}: {each.alias}" for each in named),
+        asks=_open(asked),
+        loops=loop_rows(index, often, LOOP),
+        cost_with_sub_runs=CostRow(**spent[0]) if spent else None,
+        **_in_short({fold: index.state(fold, key) for fold in _SUMMARIES}),
+    )
+
+
+def _fields_of(row: RunRow) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in RunRow.__dataclass_fields__}
+
+
+def _in_short(states: Mapping[str, Any]) -> dict[str, Any]:
+    """The summary of a run with steps or of a play, and what would be seen on the stage."""
+    steps, contest = states["steps"], states["leaderboard"]
+    summary = steps_fold.summary(steps) if steps_fold.stepped(steps) else {}
+    if not leaderboard_fold.staged(contest):
+        return {"summary": Summary(**summary) if summary else None}
+    summary |= leaderboard_fold.summary(contest)
+    summary["cast"] = cast_of(summary["cast"])
+    return {"summary": Summary(**summary), "stage": Stage(**stage_fold.answer(states["stage"]))}
+
+
+def _show_at(home: Home, key: str, seq: int) -> ShowAnswer:
+    """A run as it was at a record, folded anew from the journal.
+
+    Where the index keeps earlier states of a long run, only what followed is read.
+    """
+    run, folds = run_of(key), [registry.fold(name) for name in ("runs", *_SUMMARIES)]
+    after, known = home.index.past([fold.name for fold in folds], run, seq)
+    records = list(home.journal.records(after, run=run, through=seq))
+    begin = {name: {key: state} for name, state in known.items()}
+    states = replay_all(folds, records, home.dialects, until=seq, begin=begin)
+    then = {fold.name: states[fold.name].get(key) or fold.State() for fold in folds}
+    own = then["runs"]
+    if not own.run:
+        raise NoSuchRecord(f"the run had not begun at record {seq}", "ask for a later one")
+    now = records[-1].received if records else own.last_received
+    row = fields(own, now)
+    _put_spends_then(home, key, seq, row)
+    asks: list[InboxRow] = []
+    if row["questions"]:  # it may have asked long before: all of its records are read
+        every = home.journal.records(run=run, through=seq)
+        asked = replay(registry.fold("inbox"), every, home.dialects, until=seq)
+        asks = _open(inbox_fold.answer(asked.values(), now))
+    same = same_conversation(home.index, [key]).get(key)
+    return ShowAnswer(**row, same_as=same, asks=asks, **_in_short(then))
+
+
+def _put_spends_then(home: Home, key: str, seq: int, row: dict[str, Any]) -> None:
+    """Takes out of a row what another run had recorded before, as it was known at a record."""
+    home.index.catch_up()
+    others = spends_elsewhere(home.index, key, seq)
+    if others:
+        every = home.journal.records(run=run_of(key), through=seq)
+        own = replay(registry.fold("costs"), every, home.dialects, until=seq).values()
+        put_counted([row], [*own, *others], {key})
+
+
+def _open(asked: Iterable[Mapping[str, Any]]) -> list[InboxRow]:
+    return [InboxRow(**row) for row in asked if row["state"] == "open"]
+
+
+question = Question(
+    name="show",
+    about="Show one run: status, outcome, agents, tools, tokens, cost, loops.",
+    ask=show,
+    params=(run_param(), whole("at", "As it was at this record.", least=1), LOST),
+    paths=("/api/runs/{family}/{run}",),
+    refusals={404: "There is no such run, or it had not begun at that record."},
+    examples=(
+        "show agent-coder-1",
+        "show agent-coder-1 --at 120       (as it was at record 120)",
+        "show agent-coder-1 --json",
+    ),
+)

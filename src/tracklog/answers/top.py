@@ -1,0 +1,243 @@
+"""The fleet now: every run and every agent, those that need a person first."""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+from tracklog.answers import LOST, LOST_AFTER, Question, now_of
+from tracklog.answers.phrases import words
+from tracklog.answers.run_list import RunList, RunRow, StatusCounts
+from tracklog.folds import agents as agents_fold
+from tracklog.folds import inbox as inbox_fold
+from tracklog.folds import moment, rows_of, silence
+from tracklog.folds import runs as runs_fold
+from tracklog.home.home import Home
+from tracklog.index.gc_paused import gc_paused
+from tracklog.journal.frame import Run
+from tracklog.model.fact import Fact, Linked, Noted, Spent
+from tracklog.reading.walk import facts_in
+
+WINDOW = 300
+"""Seconds over which the rate of tool calls is measured."""
+MOST_CALLS = 10_000
+"""Times of calls that are remembered of a run, at most."""
+SHOWN = 200
+"""Runs whose last words, spends and questions are looked up, at most: nobody reads further."""
+NEAR = 32
+"""Records back from a run's last in which its last words are looked for."""
+QUIET = (Linked, Noted, Spent)
+"""Facts without words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopRunRow(RunRow):
+    """One run, and what it does now."""
+
+    calls_per_minute: float = 0.0
+    """Tool calls, over the last five minutes."""
+    question: str | None = None
+    """Of a run that waits, the question that has waited longest."""
+    words: str = ""
+    """The last thing that it said or did."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopAgentRow:
+    """One agent in one run."""
+
+    family: str
+    run: str
+    agent: str
+    status: str
+    """Working, waiting, failed, lost or done."""
+    says: str | None
+    """Its status in its own words."""
+    reason: str | None
+    task: str | None
+    outcome: str | None
+    model: str | None
+    silent_seconds: float | None
+    last_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopAnswer:
+    """The fleet at one time."""
+
+    now: str
+    last: int
+    """The last record that it knows of."""
+    counts: StatusCounts
+    runs: list[TopRunRow]
+    agents: list[TopAgentRow]
+    notes: list[str] = field(default_factory=list)
+    """Messages about the index, mostly none."""
+
+
+def top(home: Home, lost_after: float = LOST_AFTER, *, now: str | None = None) -> TopAnswer:
+    """The fleet now; what did not change since the last question is not read again."""
+    return home.cache(Fleet).look(now, lost_after)
+
+
+class Fleet:
+    """The fleet of a home that is looked at again and again: only what changed is read."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self._list = home.cache(RunList)
+        self._runs: dict[str, runs_fold.State] = {}
+        self._agents: dict[str, dict[str, agents_fold.State]] = {}
+        self._words: dict[str, tuple[int, str]] = {}
+        self._calls: dict[str, deque[tuple[int, int]]] = {}
+        """When a run called tools, and how many it called then."""
+        self._notes: list[str] = []
+        self._lock = Lock()
+        self.seen = -1
+        """The last record that the next look knows already."""
+
+    def look(self, now: str | None = None, lost_after: float = LOST_AFTER) -> TopAnswer:
+        """Catches up with the journal, and says how the fleet is."""
+        with self._lock, gc_paused():
+            return self._look(now_of(self.home, now), lost_after)
+
+    def _look(self, now: str, lost_after: float) -> TopAnswer:
+        index = self.home.index
+        if self.home.journal.last > self.seen:
+            self._notes = [each.message for each in index.catch_up()]
+            cursor = index.index.cursor
+            self._refresh(self._list.states(), now)
+            self.seen = cursor
+        page = self._list.page(order="need", lost_after=lost_after, now=now, looked_up=SHOWN)
+        rates = self._rates(now)
+        rows = [
+            self._row(row, now, rates, shown=place < SHOWN) for place, row in enumerate(page.runs)
+        ]
+        known = {row.key: row.status for row in rows}
+        agents = [
+            agent_row(state, known.get(key), now)
+            for key, states in self._agents.items()
+            for state in states.values()
+        ]
+        return TopAnswer(
+            now, self.seen, page.counts, rows, sorted(agents, key=_by_need), list(self._notes)
+        )
+
+    def _row(self, row: RunRow, now: str, rates: Mapping[str, float], *, shown: bool) -> TopRunRow:
+        fields = {name: getattr(row, name) for name in RunRow.__dataclass_fields__}
+        more: dict[str, Any] = {}
+        if shown:
+            more["words"] = self._last_words(row)
+            if row.status == "waiting":
+                more["question"] = self._question((row.family, row.run), now)
+        return TopRunRow(**fields, calls_per_minute=rates.get(row.key, 0.0), **more)
+
+    def _refresh(self, states: Iterable[runs_fold.State], now: str) -> None:
+        """Reads what belongs to the runs that changed since the last look; all of it at first."""
+        every = {f"{state.family}:{state.run}": state for state in states}
+        if not self._runs:
+            self._begin(every, now)
+        else:
+            for key, state in every.items():
+                before = self._runs.get(key)
+                if before is None or before.last_seq != state.last_seq:
+                    rows = rows_of(state.family, state.run)
+                    self._agents[key] = dict(self.home.index.states("agents", rows))
+                    self._count(key, before, state)
+            for key in self._runs.keys() - every.keys():
+                self._agents.pop(key, None)
+        self._runs = every
+
+    def _begin(self, every: Mapping[str, runs_fold.State], now: str) -> None:
+        for name, agent in self.home.index.states("agents"):
+            key = f"{agent.family}:{agent.run}"
+            if key in every:
+                self._agents.setdefault(key, {})[name] = agent
+        for key, state in every.items():
+            if state.alive and silence(state.alive, now) <= WINDOW:
+                self._begin_count(key, state)
+
+    def _begin_count(self, key: str, state: runs_fold.State) -> None:
+        for _, call in self.home.index.states("calls", rows_of(state.family, state.run)):
+            if call.called_ms is not None and call.copied is not True:
+                self._calls.setdefault(key, deque(maxlen=MOST_CALLS)).append((call.called_ms, 1))
+
+    def _count(self, key: str, before: runs_fold.State | None, state: runs_fold.State) -> None:
+        known = before.tool_calls if before else 0
+        if state.tool_calls > known:
+            calls = self._calls.setdefault(key, deque(maxlen=MOST_CALLS))
+            at = moment(state.last_at) or moment(state.last_received) or 0
+            calls.append((at, state.tool_calls - known))
+
+    def _rates(self, now: str) -> dict[str, float]:
+        """By run, tool calls per minute."""
+        asked = moment(now) or 0
+        rates = {}
+        for key, calls in list(self._calls.items()):
+            n = sum(many for ms, many in calls if abs(asked - ms) <= WINDOW * 1000)
+            rates[key] = n * 60 / WINDOW
+            if not n:
+                del self._calls[key]
+        return rates
+
+    def _last_words(self, row: RunRow) -> str:
+        known, text = self._words.get(row.key, (0, ""))
+        if known != row.last_seq:
+            near = self.home.journal.read(max(0, row.last_seq - NEAR), NEAR, (row.family, row.run))
+            superseded = self.home.index.silent([record.seq for record in near])
+            texts = (
+                words([fact for fact in facts_in(record, self.home.dialects) if _speaks(fact)])
+                for record in reversed(near)
+                if record.seq not in superseded
+            )
+            text = next(filter(None, texts), text)
+            self._words[row.key] = (row.last_seq, text)
+        return text
+
+    def _question(self, run: Run, now: str) -> str | None:
+        """The question that has waited longest."""
+        states = (state for _, state in self.home.index.states("inbox", rows_of(*run)))
+        waiting = [row for row in inbox_fold.answer(states, now) if row["state"] == "open"]
+        return next((row["text"] or row["question_id"] for row in waiting), None)
+
+
+def agent_row(state: agents_fold.State, run_status: str | None, now: str) -> TopAgentRow:
+    """An agent in one run; one that still works in a run that is over or lost is so, too."""
+    status = state.phase or run_status or "working"
+    if run_status in ("lost", "failed", "done") and status in ("working", "waiting"):
+        status = run_status
+    return TopAgentRow(
+        family=state.family,
+        run=state.run,
+        agent=state.agent,
+        status=status,
+        says=state.status,
+        reason=state.reason,
+        task=state.task,
+        outcome=state.outcome,
+        model=state.model,
+        silent_seconds=silence(state.alive, now) if state.alive else None,
+        last_seq=state.last_seq,
+    )
+
+
+def _by_need(row: TopAgentRow) -> tuple[int, int]:
+    return (runs_fold.RANK.get(row.status, len(runs_fold.RANK)), -row.last_seq)
+
+
+def _speaks(fact: Fact) -> bool:
+    return not isinstance(fact, QUIET) and fact.copied is not True
+
+
+question = Question(
+    name="top",
+    about="Show runs and agents as they are now: who waits and for what, who failed, who is lost.",
+    ask=top,
+    params=(LOST,),
+    examples=(
+        "top",
+        "top --once          (one frame, then it ends; so does a pipe)",
+        """top --json | jq '.runs[] | select(.status == "waiting")'""",
+    ),
+)

@@ -1,0 +1,98 @@
+"""The tree of runs: which run began which."""
+
+import sys
+from dataclasses import dataclass, replace
+
+from tracklog.answers import Question, flag, key_of, now_of, run_param
+from tracklog.answers.related import related_runs
+from tracklog.answers.run_list import RunList, RunRow
+from tracklog.folds import tree as tree_fold
+from tracklog.home.home import Home
+
+Handoff = tuple[str, str | None, str | None, int, str | None]
+"""Its kind (handoff or message), from whom, to whom, the record, the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRow:
+    """A run in the tree, at its depth, below its parent."""
+
+    key: str
+    """`family:run`."""
+    depth: int
+    parent: str | None
+    kind: str | None
+    """How its parent began it, such as sub-run, fork or resume."""
+    missing: bool
+    """Another run names it, and nothing of it was recorded."""
+    again: bool
+    """It stands in the list before, too; what is below it is listed there."""
+    handoffs: list[Handoff]
+    run: RunRow | None = None
+    """Its row; null unless asked for."""
+
+
+def tree(
+    home: Home, run: str | None = None, around: bool = False, *, now: str | None = None
+) -> list[TreeRow]:
+    """The runs below one, or all of them: parents before children."""
+    if run is None:
+        branches = _all(home)
+    else:
+        key = key_of(home, run)
+        states = related_runs(home.index, [key])
+        branches = tree_fold.answer(states, _first(states, key) if around else key)
+    rows = list(map(_row, branches))
+    return with_runs(home, rows, now) if around else rows
+
+
+def _row(branch: tree_fold.Branch) -> TreeRow:
+    handoffs: list[Handoff] = [tuple(each) for each in branch.handoffs]
+    return TreeRow(
+        branch.key,
+        branch.depth,
+        branch.parent,
+        branch.kind,
+        branch.missing,
+        branch.again,
+        handoffs,
+    )
+
+
+def _all(home: Home) -> list[tree_fold.Branch]:
+    # A run that only ever called tools has no tree state, though it was recorded.
+    index = home.index
+    states = dict(index.states("tree"))
+    others = {key for key, _ in index.newest_kept("runs", sys.maxsize)}
+    known = index.load("runs", others - states.keys())
+    return tree_fold.answer(states, None, {key: run.first_seq for key, run in known.items()})
+
+
+def _first(states: dict[str, tree_fold.State], key: str) -> str:
+    """The first ancestor of a run."""
+    _, parents = tree_fold.links(states)
+    top, seen = key, {key}
+    while above := [parent for parent in parents.get(top, {}) if parent not in seen]:
+        top = above[0]
+        seen.add(top)
+    return top
+
+
+def with_runs(home: Home, rows: list[TreeRow], now: str | None = None) -> list[TreeRow]:
+    """The same rows, each with the row of its run."""
+    states = home.index.load("runs", {row.key for row in rows})
+    runs = {run.key: run for run in home.cache(RunList).rows(states.values(), now_of(home, now))}
+    return [replace(row, run=runs.get(row.key)) for row in rows]
+
+
+question = Question(
+    name="tree",
+    about="List the runs below a run, or all of them, parents before children.",
+    ask=tree,
+    params=(
+        replace(run_param(), required=False),
+        flag("around", "The whole tree that the run stands in, each run with its row."),
+    ),
+    paths=("/api/tree", "/api/runs/{family}/{run}/tree"),
+    examples=("tree", "tree --all", "tree agent-coder-1 --json"),
+)

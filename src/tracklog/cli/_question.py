@@ -1,0 +1,157 @@
+"""The verb of a question: its parameters are the options, its answer is printed, or is the JSON."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tracklog.answers import Param, Question
+from tracklog.answers.registry import question as question_of
+from tracklog.cli import _home, _table
+from tracklog.cli import _terminal as terminal
+
+if TYPE_CHECKING:
+    from tracklog.home.home import Home
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+@dataclass
+class Asked:
+    """A question that was asked on the command line."""
+
+    question: Question
+    path: Path
+    home: "Home"
+    given: dict[str, Any]
+    """Every option of the verb."""
+
+    @cached_property
+    def names(self) -> _table.Names:
+        """How the runs of the home are called."""
+        return _home.names(self.home)
+
+    def answer(self, **other: Any) -> Any:
+        """The answer, with the options that were given or with others."""
+        known = {param.python for param in self.question.params}
+        given = {name: value for name, value in self.given.items() if name in known}
+        return self.question.ask(self.home, **given | other)
+
+
+Show = Callable[[Any, Asked], None]
+"""Prints an answer for a person."""
+
+
+def verb(
+    name: str,
+    show: Show | None = None,
+    *decorators: Decorator,
+    notes: str = "",
+    as_json: Callable[[Any, Asked], Any] | None = None,
+) -> click.Command:
+    """The verb of a question; `show` prints its answer, else a table of its fields does.
+
+    The decorators add options of the verb's own, `notes` stand below the examples of its help,
+    `as_json` makes of an answer what `--json` prints, where that is not the answer itself.
+    """
+    question = question_of(name)
+
+    def run(home: Path, json: bool, **given: Any) -> None:
+        with _home.asking(home) as opened:
+            asked = Asked(question, home, opened, given)
+            answer = asked.answer()
+            if json:
+                put_json(as_json(answer, asked) if as_json else answer)
+            else:
+                (show or _fields)(answer, asked)
+
+    each = "One JSON object per row." if question.row else "One JSON object."
+    command: Callable[..., Any] = click.option("--json", is_flag=True, help=each)(run)
+    command = terminal.wide_option(command)
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    for param in reversed([param for param in question.params if not _is_argument(param)]):
+        command = _option(param)(command)
+    command = _home.read_option(command)
+    for param in reversed([param for param in question.params if _is_argument(param)]):
+        command = _argument(param)(command)
+    return click.command(name=name, help=_help(question), epilog=_epilog(question, notes))(command)
+
+
+def put_json(answer: Any) -> None:
+    """An answer for a program: a row per line, or all of it on one."""
+    for each in answer if isinstance(answer, list) else [answer]:
+        terminal.put_json(each)
+
+
+def _is_argument(param: Param) -> bool:
+    return param.run or param.required
+
+
+def _argument(param: Param) -> Decorator:
+    if param.run:
+        return _home.run_argument(param.name, required=param.required)
+    shown = param.keyword or param.name
+    return click.argument(shown, metavar=shown.upper(), type=_type(param))
+
+
+def _option(param: Param) -> Decorator:
+    flag = f"--{param.name.replace('_', '-')}"
+    if param.kind == "boolean":
+        return click.option(flag, param.python, is_flag=True, help=param.about)
+    about = f"{param.about[:-1]}; may be repeated." if param.many else param.about
+    return click.option(
+        flag,
+        param.python,
+        type=_type(param),
+        default=None if param.many else param.default,
+        multiple=param.many,
+        show_default=not param.many and param.default is not None,
+        help=about,
+    )
+
+
+def _type(param: Param) -> click.ParamType[Any]:
+    if param.options:
+        return click.Choice(list(param.options))
+    least = param.least  # the most is for those who ask a server that they share
+    if param.kind == "integer":
+        return click.IntRange(min=None if least is None else int(least))
+    if param.kind == "number":
+        return click.FloatRange(min=least)
+    return click.STRING
+
+
+def _help(question: Question) -> str:
+    """The first sentence alone, as the list of verbs shows it; then the rest."""
+    first, dot, more = question.about.partition(". ")
+    return f"{first}.\n\n{more}" if dot else question.about
+
+
+def _epilog(question: Question, notes: str) -> str:
+    lines = "\n".join(f"  tracklog {example}" for example in question.examples)
+    examples = f"\b\nExamples:\n{lines}" if lines else ""
+    return "\n\n".join(filter(None, (examples, f"\b\n{notes}" if notes else "")))
+
+
+def _fields(answer: Any, asked: Asked) -> None:
+    """A table of rows, or the fields of one answer, one below the other."""
+    row = asked.question.row
+    if row is None:
+        for each in fields(answer):
+            click.echo(
+                f"{each.name:<18}  {terminal.plain(_table.cell(getattr(answer, each.name)))}"
+            )
+        return
+    columns = [
+        _table.Column(each.name.replace("_", " "), _reader(each.name), rank=n, cut=16)
+        for n, each in enumerate(fields(row))
+    ]
+    _table.put(answer, columns, "nothing; `tracklog runs` shows what was recorded")
+
+
+def _reader(name: str) -> Callable[[Any], Any]:
+    return lambda row: getattr(row, name)

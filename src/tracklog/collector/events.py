@@ -1,0 +1,54 @@
+"""Records as they stand in the journal, a page at a time."""
+
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import Response
+
+from tracklog.collector.stream import wanted
+from tracklog.journal import frame
+from tracklog.journal.frame import seq_of
+
+if TYPE_CHECKING:
+    from tracklog.collector.app import Collector
+    from tracklog.home.home import Home
+    from tracklog.web.routing import Call
+
+_SCANNED = 100_000  # records that one page of a filtered reading looks at
+_PAGE = 16 << 20  # bytes of frames in one page
+
+
+async def events(collector: "Collector", call: "Call") -> Response:
+    home, given = collector.home, call.given
+    return await collector.desk.run(
+        lambda: Response(_page(home, given), media_type="application/json")
+    )
+
+
+def _page(home: "Home", given: dict[str, Any]) -> bytes:
+    """Frames as they stand in the journal, from where the reader is, as many as fit."""
+    after, limit = given["after"], given["limit"]
+    asked = wanted(home, given["run"], given["dialect"], given["kind"])
+    if asked.run is not None and not asked.run[0]:
+        home.run(given["run"])  # says that there is none, and what is near
+    whole = asked.dialect is None and asked.kind is None  # the store itself cuts out a run
+    found: list[bytes] = []
+    size = scanned = 0
+    last = home.journal.last
+    while len(found) < limit and size < _PAGE and scanned < _SCANNED:
+        frames = home.store.read(after, min(1000, limit), asked.run)
+        if not frames:
+            after = max(after, last) if after <= last else after
+            break
+        scanned += len(frames)
+        for each, record in zip(frames, frame.read(frames), strict=True):
+            if record is None:
+                after = max(after, seq_of(each))
+                continue
+            after = record.seq
+            if whole or asked.matches(record, home):
+                found.append(each)
+                size += len(each)
+                if len(found) >= limit or size >= _PAGE:
+                    break
+    page = b'{"first":%d,"last":%d,"next":%d,"events":[%b]}'
+    return page % (home.journal.first, last, after, b",".join(found))

@@ -1,0 +1,77 @@
+"""The schemas of typed answers, made of their dataclasses, with what stands below their fields."""
+
+import ast
+import inspect
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from textwrap import dedent
+from typing import Any, get_args
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import JsonSchemaValue
+
+
+def results_of(results: Mapping[str, Any]) -> tuple[dict[str, JsonSchemaValue], JsonSchemaValue]:
+    """The schema of each type by its name, and the named schemas that these refer to."""
+    made, common = TypeAdapter.json_schemas(
+        [(name, "serialization", TypeAdapter(kind)) for name, kind in results.items()],
+        ref_template="#/components/schemas/{model}",
+    )
+    named: dict[str, Any] = common.get("$defs", {})
+    for kind in _dataclasses(results.values()):
+        if kind.__name__ in named:  # a base class alone has no schema
+            _complete(named[kind.__name__], kind)
+    return {name: made[name, "serialization"] for name in results}, _untitled(named)
+
+
+def _complete(schema: dict[str, Any], kind: type) -> None:
+    """Every field of an answer is always there; what its docstring says is its description."""
+    schema["required"] = list(schema["properties"])
+    for name, text in field_docs(kind).items():
+        schema["properties"][name]["description"] = text
+    for each in schema["properties"].values():
+        each.pop("default", None)
+
+
+def _dataclasses(kinds: Any) -> set[type]:
+    """The dataclasses that types are made of, at any depth."""
+    found: set[type] = set()
+    ahead = list(kinds)
+    while ahead:
+        kind = ahead.pop()
+        ahead += get_args(kind)
+        if is_dataclass(kind) and isinstance(kind, type) and kind not in found:
+            found.add(kind)
+            ahead += inspect.get_annotations(kind, eval_str=True).values()
+            ahead += kind.__mro__[1:]
+    return found
+
+
+def _untitled(value: Any) -> Any:
+    """The same without the titles that repeat a field's name."""
+    if isinstance(value, dict):
+        return {
+            key: _untitled(each)
+            for key, each in value.items()
+            if not (key == "title" and isinstance(each, str))
+        }
+    return [_untitled(each) for each in value] if isinstance(value, list) else value
+
+
+def field_docs(kind: type) -> dict[str, str]:
+    """What the docstrings below the fields of a dataclass say, base classes included."""
+    docs: dict[str, str] = {}
+    for each in reversed(kind.__mro__):
+        if not is_dataclass(each):
+            continue
+        [body] = ast.parse(dedent(inspect.getsource(each))).body
+        assert isinstance(body, ast.ClassDef)
+        for field, below in zip(body.body, body.body[1:], strict=False):
+            if (
+                isinstance(field, ast.AnnAssign)
+                and isinstance(field.target, ast.Name)
+                and isinstance(below, ast.Expr)
+                and isinstance(below.value, ast.Constant)
+            ):
+                docs[field.target.id] = inspect.cleandoc(str(below.value.value)).replace("\n", " ")
+    return docs

@@ -1,0 +1,85 @@
+"""Revisions of imported records: a source that is read again, corrected or withdrawn."""
+
+from typing import NamedTuple
+
+from tracklog.dialects import Source
+from tracklog.model.event import Finding
+
+
+class Revisions:
+    """The revisions of the source records of one run, and which events of it are current.
+
+    Of the events made from one source record, those of the newest mapping are current; of a
+    record that was corrected, those of the last content, in whatever order they arrived.
+    """
+
+    __slots__ = ("_known", "_withdrawals", "mixed")
+
+    def __init__(self) -> None:
+        self.mixed = False
+        """Whether some source record has several revisions, or something was withdrawn."""
+        self._known: dict[tuple[str, str], _Revision] = {}
+        self._withdrawals: list[tuple[int, Source]] = []
+
+    def add(self, seq: int, source: Source) -> bool:
+        """Takes an event into account; whether an earlier event of the run reads differently now."""
+        changed = False
+        for name in source.names:
+            of = (source.writer, name)
+            known = self._known.get(of)
+            self.mixed = self.mixed or (known is not None and known.version != source.version)
+            content = () if source.content is None else (source.content,)
+            if known is None or source.version > known.version:
+                changed |= known is not None
+                self._known[of] = _Revision(source.version, seq, seq, content)
+            elif source.version == known.version and content and content[0] not in known.contents:
+                changed |= bool(known.contents)
+                self._known[of] = known._replace(contents=known.contents + content, since=seq)
+        if source.back is not None:
+            self._withdrawals.append((seq, source))
+            changed = True
+        self.mixed = self.mixed or changed
+        return changed
+
+    def is_current(self, source: Source) -> bool:
+        """Whether an event counts: no newer revision of its record is known."""
+        for name in source.names:
+            known = self._known.get((source.writer, name))
+            if known is None:
+                continue  # it came while the others were read again
+            if known.version != source.version:
+                return False
+            if source.content is not None and known.contents[-1] != source.content:
+                return False
+        return True
+
+    def is_withdrawn(self, seq: int, source: Source) -> bool:
+        """Whether a later event of the same writer withdrew this one."""
+        return bool(self._withdrawals) and any(
+            by.writer == source.writer
+            and self.is_current(by)
+            and (known := self._known.get((by.writer, by.back or ""))) is not None
+            and known.first <= seq < at
+            for at, by in self._withdrawals
+        )
+
+    def correction(self, seq: int, source: Source) -> Finding | None:
+        """The finding at the first event of a record that was sent with another content."""
+        for name in source.names:
+            known = self._known.get((source.writer, name))
+            if known is not None and len(known.contents) > 1 and known.since == seq:
+                message = f"{name} was told before with another content; this one counts"
+                return Finding("corrected", message, "info")
+        return None
+
+
+class _Revision(NamedTuple):
+    """The newest known revision of one record of a source."""
+
+    version: tuple[tuple[int, str], ...]
+    first: int
+    """The first event of this version."""
+    since: int
+    """The first event of the last content."""
+    contents: tuple[str, ...]
+    """Each content once, in the order in which they came."""

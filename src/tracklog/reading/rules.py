@@ -1,0 +1,50 @@
+"""The rules of the dialects over the events of one run: what is surprising in it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tracklog.dialects import Dialect
+from tracklog.model.event import Event, Finding
+from tracklog.reading.record import Dialects, failure
+
+
+class RunRules:
+    """The state that the rules of each dialect keep of one run.
+
+    The intake stores an identity once, or, where it keeps conflicts, a second line only if it
+    differs: so that an identity comes again is all there is to find out.
+    """
+
+    __slots__ = ("_ids", "_states", "count")
+
+    def __init__(self) -> None:
+        self._states: dict[str, Any] = {}
+        self._ids: set[tuple[str, str]] = set()
+        self.count = 0
+        """The events that were checked."""
+
+    def check(self, dialect: Dialect, event: Event) -> Sequence[Finding]:
+        """The findings at the next event of the run."""
+        self.count += 1
+        found: Sequence[Finding] = event.odd
+        if event.id is not None and dialect.policy.identity == "keep":
+            if (dialect.name, event.id) in self._ids:
+                message = f"{event.id} was heard before with another line"
+                found = [*found, Finding(dialect.policy.reused, message, "error")]
+            self._ids.add((dialect.name, event.id))
+        try:
+            state, more = dialect.rules(self._states.get(dialect.name), event)
+        except Exception as error:  # noqa: BLE001  # one record must not stop the others
+            return [*found, failure(f"the dialect {dialect.name}", error)]
+        self._states[dialect.name] = state
+        return [*found, *more] if found else more
+
+    def at_rest(self, dialects: Dialects) -> list[Finding]:
+        """The findings that remain if nothing more comes."""
+        found: list[Finding] = []
+        for name, state in self._states.items():
+            try:
+                found += dialects[name].rest(state)
+            except Exception as error:  # noqa: BLE001  # one dialect must not stop the others
+                found.append(failure(f"the dialect {name}", error))
+        return found

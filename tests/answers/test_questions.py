@@ -1,0 +1,225 @@
+"""What is derived from a question: its types, its schema, its verb and its route."""
+
+import inspect
+import subprocess
+import sys
+from dataclasses import fields, is_dataclass
+from typing import Any, get_args, get_origin, get_type_hints
+
+import orjson
+import pytest
+
+from support import sampling as samples
+from support.asking import ask
+from support.collecting import Collector
+from support.forking import tracklog
+from tracklog.answers import Question
+from tracklog.answers.registry import questions
+from tracklog.collector.openapi import document
+from tracklog.collector.routes import ROUTES
+from tracklog.dialects import tracklog as native
+from tracklog.home.home import Home
+from tracklog.model.fact import Called, Fact, Said
+
+RUN = "kahn:agent-coder-1"
+GIVEN: dict[str, dict[str, Any]] = {
+    "show": {"run": RUN},
+    "story": {"run": RUN},
+    "conversation": {"run": "tracklog:looping"},
+    "audits": {"window": "all"},
+    "search": {"query": "the"},
+    "why": {"run": RUN, "seq": None},
+    "diff": {"a": RUN, "b": "kahn:agent-coder-2"},
+    "query": {"sql": "SELECT run FROM runs ORDER BY run"},
+}
+"""What a question is asked with."""
+CLOCKS = ("silent_seconds", "waiting_seconds", "age_seconds", "now", "begin")
+"""What is another number a moment later."""
+OWN = {"query"}
+"""Verbs whose `--json` is made of the answer, and not the answer itself; none has a route."""
+
+
+def looping():
+    """A run that says something and calls a tool again and again."""
+    facts: list[Fact] = [Said(role="user", blocks=({"type": "text", "text": "the same"},))]
+    facts += [Called(tool="Read", call_id=str(n), input={"path": "/a"}) for n in range(4)]
+    for n, fact in enumerate(facts):
+        origin = {"writer": "live", "fidelity": "observed"}
+        yield native.line(fact, id=f"{n:032x}", run="looping", at=None, origin=origin)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    path = tmp_path_factory.mktemp("fleet") / "home"
+    with Home(path, durability="os") as opened:
+        for sample in samples.of("good"):
+            opened.intake.admit(samples.lines_of(sample), samples.dialect_of(sample))
+        opened.intake.admit(list(looping()), "tracklog")
+        opened.index.catch_up()
+        GIVEN["why"]["seq"] = opened.index.state("runs", RUN).last_seq
+    return path
+
+
+@pytest.fixture(scope="module")
+def server(home):
+    server = Collector(home)
+    yield server
+    server.stop()
+
+
+every_question = pytest.mark.parametrize("question", questions(), ids=lambda each: each.name)
+
+
+def timeless(value):
+    """The same value without what changes with the clock."""
+    if isinstance(value, dict):
+        return {key: timeless(each) for key, each in value.items() if key not in CLOCKS}
+    return [timeless(each) for each in value] if isinstance(value, list) else value
+
+
+def on_the_command_line(question: Question) -> list[str]:
+    words = [question.name, "--json"]
+    given = GIVEN.get(question.name, {})
+    for param in question.params:
+        if param.python in given:
+            words += [] if param.required else [f"--{param.name}"]
+            words.append(str(given[param.python]))
+    return words
+
+
+def over_http(question: Question, server: Collector) -> Any:
+    given = dict(GIVEN.get(question.name, {}))
+    path = question.routes[0]
+    if "{run}" in path:
+        path = path.format(**dict(zip(("family", "run"), given.pop("run").split(":"), strict=True)))
+    names = {each.python: each.name for each in question.params}
+    answer = server.get(path, params={names[key]: value for key, value in given.items()})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@every_question
+def test_a_program_gets_the_same_json_from_python_the_verb_and_http(home, server, question):
+    given = GIVEN.get(question.name, {})
+    usual = {each.python: each.default for each in question.params if each.default is not None}
+    with Home(home, readonly=True) as opened:
+        opened.index.catch_up()
+        answer = timeless(ask(opened, question.name, **usual | given))
+    done = tracklog(home, *on_the_command_line(question))
+    assert done.returncode in (0, 1), done.stderr
+    lines = [timeless(orjson.loads(line)) for line in done.stdout.splitlines()]
+    if question.name not in OWN:
+        assert (lines if question.row else lines[0]) == answer
+    if question.routes:
+        assert timeless(over_http(question, server)) == answer
+    assert answer, "the home holds something to be asked"
+
+
+@every_question
+def test_an_answer_is_made_of_frozen_dataclasses_and_of_no_bare_dict(question):
+    seen: set[type] = set()
+    ahead = [question.result]
+    while ahead:
+        kind = ahead.pop()
+        assert kind not in (dict, list, Any), f"{question.name} answers with a bare {kind}"
+        if get_origin(kind) is dict:
+            assert Any not in get_args(kind), f"{question.name} answers with {kind}"
+        ahead += [each for each in get_args(kind) if not isinstance(each, str)]
+        if is_dataclass(kind) and kind not in seen:
+            seen.add(kind)
+            assert kind.__dataclass_params__.frozen, kind
+            assert "__slots__" in vars(kind), kind
+            assert inspect.getdoc(kind), kind
+            ahead += get_type_hints(kind).values()
+    assert seen
+
+
+def bare(value, place=()):
+    """Where a document says of a value only that it is an object."""
+    if isinstance(value, dict):
+        if value.get("type") == "object" and not {"properties", "additionalProperties"} & {*value}:
+            yield place
+        for key, each in value.items():
+            yield from bare(each, (*place, key))
+    elif isinstance(value, list):
+        for n, each in enumerate(value):
+            yield from bare(each, (*place, n))
+
+
+def test_the_openapi_document_has_no_bare_object():
+    assert list(bare({"a": {"type": "object"}})) == [("a",)]
+    assert list(bare(document(ROUTES))) == []
+
+
+@every_question
+def test_the_schema_of_an_answer_has_the_name_of_its_dataclass_and_all_its_fields(question):
+    made = document(ROUTES)
+    for path in question.routes:
+        content = made["paths"][path]["get"]["responses"]["200"]["content"]
+        schema = content["application/json"]["schema"]
+        kind = question.row or question.result
+        named = schema["items"] if question.row else schema
+        assert named == {"$ref": f"#/components/schemas/{kind.__name__}"}
+        names = [each.name for each in fields(kind)]
+        shape = made["components"]["schemas"][kind.__name__]
+        assert list(shape["properties"]) == shape["required"] == names
+
+
+NEW = '''
+"""Words: how many were said in each run."""
+
+from dataclasses import dataclass
+
+from tracklog.answers import Question, whole
+from tracklog.home.home import Home
+
+
+@dataclass(frozen=True, slots=True)
+class WordRow:
+    """One run."""
+
+    run: str
+    words: int
+
+
+def words(home: Home, at_least: int = 1) -> list[WordRow]:
+    return [WordRow("r", 3)] if at_least <= 3 else []
+
+
+question = Question(
+    name="words",
+    about="Count the words that were said in each run.",
+    ask=words,
+    params=(whole("at_least", "So many.", least=1, default=1),),
+)
+'''
+
+
+def test_one_more_question_is_one_file(tmp_path, home):
+    """The file of another package gives a verb, a table, a route and a schema."""
+    (tmp_path / "manners.py").write_text(NEW.strip())
+    info = tmp_path / "manners-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: manners\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[tracklog.answers]\nwords = manners:question\n")
+    program = (
+        "import sys, json; sys.argv[1:] = ['words', '--json', '--home', sys.argv[1]]\n"
+        "from tracklog.collector.openapi import document\n"
+        "from tracklog.collector.routes import ROUTES\n"
+        "made = document(ROUTES)\n"
+        "print(json.dumps([made['paths']['/api/words']['get']['parameters'][0]['name'],\n"
+        "    made['components']['schemas']['WordRow']['required']]), flush=True)\n"
+        "from tracklog.__main__ import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(home)],
+        env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.splitlines() == [
+        '["at_least", ["run", "words"]]',
+        '{"run":"r","words":3}',
+    ], done.stderr
