@@ -56,7 +56,7 @@ TESTS: list[tuple[str, tuple[str, ...]]] = [
     ("check.py", ("check dialects", "intake kahn fishbowl cli", "parity collector")),
     ("lines.py", ("check intake", "cli_journal follow importing", "collector recorder")),
     ("detectors.py", ("secrets", "recorder")),
-    ("intake.py", ("intake", "secrets kin cli_journal", "collector importing")),
+    ("intake.py", ("intake", "secrets kin cli_journal", "crash_law collector importing")),
     ("identities.py", ("intake", "kin importing cli_journal", "collector otlp")),
     ("folds/*", ("folds", "kin answers board top tables", "index exporters story why")),
     ("hosts/fishbowl/*", ("host_fishbowl", "host_control tape host_fishbowl_models")),
