@@ -55,7 +55,7 @@ TESTS: list[tuple[str, tuple[str, ...]]] = [
     ("intake/secrets.py", ("secrets", "recorder")),
     ("intake/identities.py", ("intake", "kin importing cli_journal", "collector otlp")),
     ("intake/resuming.py", ("cli_journal", "crash_law")),
-    ("intake/*", ("intake", "secrets kin cli_journal", "collector importing")),
+    ("intake/*", ("intake", "secrets kin cli_journal", "crash_law collector importing")),
     ("folds/*", ("folds", "kin answers board top tables", "index exporters story why")),
     ("hosts/fishbowl/*", ("host_fishbowl", "host_control tape host_fishbowl_models")),
     ("hosts/workflow/*", ("host_workflow", "host_control tape host_workflow_models")),
