@@ -17,6 +17,7 @@ from tracklog.model.errors import TracklogError
 if TYPE_CHECKING:
     from tracklog.cli._table import Names
     from tracklog.home.home import Home
+    from tracklog.index.indexer import Progress
     from tracklog.model.event import Finding
 
 DEFAULT = "~/.local/share/tracklog"
@@ -171,8 +172,24 @@ def asking(home: Path) -> "Iterator[Home]":
     """A home whose index has caught up; what is to be said about that is said."""
     with reading(home) as opened:
         with progress_bar("indexing", MANY) as progress:
-            tell(opened.index.catch_up(progress))
+            tell(_caught_up(opened, progress))
         yield opened
+
+
+def _caught_up(home: "Home", progress: "Progress") -> "list[Finding]":
+    """Brings the index up to date; where that fails, as on a full disk, what it knows has to do."""
+    from tracklog.index.indexer import BEHIND
+    from tracklog.model.errors import IndexUnusable
+    from tracklog.model.event import Finding
+
+    try:
+        return home.index.catch_up(progress)
+    except IndexUnusable as error:
+        known = home.index.known
+        if known is None:
+            raise
+        message = f"{error.message}; this is as of record {known} of {home.journal.last}"
+        return [Finding(BEHIND, f"{message}; {error.hint}")]
 
 
 def names(home: "Home") -> "Names":

@@ -657,7 +657,7 @@ def _translated(error: OSError, writer: Writer) -> NotAppended:
     if error.errno in _FULL:
         return JournalFull(
             f"{writer.folder} cannot grow: {said}; nothing of this group was kept",
-            "free some space, or drop old segments with `tracklog prune`, and send it again",
+            "free some space, for example with `tracklog prune --older-than 30d`, and send it again",
         )
     if writer._doubtful:
         return NotDurable(
