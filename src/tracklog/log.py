@@ -19,8 +19,8 @@ from tracklog.answers.runs import runs as runs_of
 from tracklog.answers.search import SearchRow
 from tracklog.answers.search import search as search_in
 from tracklog.answers.show import ShowAnswer, show
-from tracklog.answers.why import Why
-from tracklog.answers.why import asked as why_of
+from tracklog.answers.why import WhyAnswer
+from tracklog.answers.why import why as why_of
 from tracklog.dialects import checking
 from tracklog.formats import export as exporting
 from tracklog.home import registry
@@ -95,7 +95,7 @@ class Log:
         self._catch_up()
         return costs_of(self.home, by)
 
-    def why(self, run: str, seq: int) -> Why:
+    def why(self, run: str, seq: int) -> WhyAnswer:
         """What led to a record, from the prompt on, and what it caused."""
         self._catch_up()
         return why_of(self.home, run, seq)

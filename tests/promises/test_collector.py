@@ -444,8 +444,7 @@ def test_where_files_cannot_grow_they_are_read_from_all_the_same(tmp_path):
         _check_full(server, lambda: limit(1), lambda: limit(resource.RLIM_INFINITY))
 
 
-@pytest.mark.promise("An answer that cannot wait for the index")
-@pytest.mark.promise("Where the index knows nothing yet")
+@pytest.mark.promise("If the index cannot be updated")
 def test_on_a_disk_that_was_full_before_the_first_question_no_answer_is_empty(tmp_path):
     with small_disk(tmp_path / "disk") as disk, Serving(disk / "home") as server:
         filler, home = disk / "filler", disk / "home"
@@ -471,7 +470,7 @@ def test_on_a_disk_that_was_full_before_the_first_question_no_answer_is_empty(tm
         assert [row["run"] for row in server.get("/api/runs").json()] == ["a"]
 
 
-@pytest.mark.promise("Where the index knows nothing yet")
+@pytest.mark.promise("If the index cannot be updated")
 def test_while_another_process_makes_the_first_index_no_answer_is_empty(tmp_path):
     with Serving(tmp_path / "home") as server:
         assert server.post([start("a")]).status_code == 200
