@@ -388,8 +388,8 @@ def test_a_recorder_masks_no_secret_by_default(tmp_path):
 
 def test_the_name_of_an_assignment_stands_at_most_forty_bytes_before_it():
     value = made("", 30).encode()
-    near = detectors.NEAR - len(b"api_key")
-    assert detectors.NEAR == 40
+    near = secrets.NEAR - len(b"api_key")
+    assert secrets.NEAR == 40
     for blanks, found in ((near, ["assignment"]), (near + 1, [])):
         line = b"#" * 50 + b"api_key" + b" " * blanks + b'="' + value + b'"'
-        assert [each.name for each in detectors.find(line)] == found
+        assert [each.name for each in secrets.find(line)] == found
