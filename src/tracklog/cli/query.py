@@ -57,7 +57,9 @@ def _rows(columns: list[str], rows: list[tuple[Any, ...]]) -> None:
         tables = "SELECT name FROM sqlite_schema WHERE type = 'view'"
         click.echo(f'no rows; `tracklog query "{tables}"` lists what can be asked', err=True)
         return
-    shown = [_table.Column(name, _nth(n), cut=LEAST) for n, name in enumerate(columns)]
+    shown = [
+        _table.Column(terminal.plain(name), _nth(n), cut=LEAST) for n, name in enumerate(columns)
+    ]
     _table.put([{"row": row} for row in rows], shown, "", as_json=False)
 
 
