@@ -61,17 +61,17 @@ def command(transcripts: tuple[Path, ...], home: Path, anchor: str | None, as_js
 def _transcript(path: Path, anchor: str | None, as_json: bool) -> bool:
     from tracklog.recording.transcript.chain import verify_chain
 
-    proof = verify_chain(path, anchor)
+    proof, name = verify_chain(path, anchor), terminal.plain(str(path))
     if as_json:
         bad = None if proof.bad is None else {"line": proof.bad.number, "why": proof.bad.message}
         said = {"file": str(path), "ok": proof.sound, "lines": proof.lines, "head": proof.head}
         terminal.put_json({**said, "bad": bad, "anchored": proof.anchored})
     elif proof.bad is not None:
-        click.secho(f"{path}: line {proof.bad.number}: {proof.bad.message}", fg="red")
+        click.secho(f"{name}: line {proof.bad.number}: {proof.bad.message}", fg="red")
     elif not proof.lines:
-        click.echo(f'{path}: it has no chain; a Recorder writes one with integrity="chain"')
+        click.echo(f'{name}: it has no chain; a Recorder writes one with integrity="chain"')
     elif proof.anchored is False:
-        click.secho(f"{path}: the anchor was not met: its end was cut off, or rewritten", fg="red")
+        click.secho(f"{name}: the anchor was not met: its end was cut off, or rewritten", fg="red")
     else:
-        click.echo(f"{path}: {terminal.count(proof.lines, 'line')} proven, head {proof.head}")
+        click.echo(f"{name}: {terminal.count(proof.lines, 'line')} proven, head {proof.head}")
     return proof.sound
