@@ -2,14 +2,16 @@
 
 import ast
 import inspect
+import re
 from pathlib import Path
 from typing import Any
 
 import click
 
+from tracklog import _API, log
 from tracklog.cli import tracklog
 from tracklog.cli._groups import grouped
-from tracklog.collector.openapi import ABOUT_HEADER, HEADER, VERSION
+from tracklog.collector.openapi import ABOUT_HEADER, HEADER, VERSION, document
 from tracklog.collector.routes import ROUTES
 from tracklog.dialects import Dialect
 from tracklog.dialects.schemas import schema_of
@@ -17,7 +19,7 @@ from tracklog.formats import registry as formats
 from tracklog.home import registry
 from tracklog.journal import merkle
 from tracklog.model import errors
-from tracklog.web.routing import Param
+from tracklog.web.routing import Param, Route
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reference"
@@ -25,6 +27,7 @@ README = ROOT / "README.md"
 FORMAT = PAGES / "journal-format.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+_PATHS = re.compile(r"(?:[a-z_]+\.)+(?=[A-Za-z])")  # of modules, before a name
 SOURCE = ROOT / "src" / "tracklog"
 
 
@@ -36,6 +39,7 @@ def pages() -> dict[Path, str]:
         "errors": _errors(),
         "http": _http(),
         "importers": _importers(),
+        "python": _python(),
     }
     return {PAGES / f"{name}.md": text for name, text in made.items()} | {
         README: _readme(),
@@ -154,6 +158,31 @@ def _importers() -> str:
     return "\n".join(parts) + "\n"
 
 
+def _python() -> str:
+    """Made of the docstrings of the public API."""
+    parts = [f"# Python\n\n{inspect.getdoc(log)}\n"]
+    parts += [_callable(f"tracklog.{each.__name__}", each) for each in (log.open, log.check)]
+    parts.append(f"## `tracklog.Log`\n\n{inspect.getdoc(log.Log)}\n")
+    methods = [value for name, value in vars(log.Log).items() if not name.startswith("_")]
+    parts += [_callable(f"Log.{each.__name__}", each) for each in methods]
+    parts.append("## Other names\n\n| import | from |\n|---|---|")
+    for module, names in _API.items():
+        parts += [f"| `tracklog.{name}` | `{module}` |" for name in names if module != log.__name__]
+    return "\n".join(parts) + "\n"
+
+
+def _callable(name: str, each: Any) -> str:
+    return f"### `{name}{_signature(each)}`\n\n{inspect.getdoc(each)}\n"
+
+
+def _signature(each: Any) -> str:
+    """The signature without `self`, and types by their own names."""
+    found = inspect.signature(each)
+    kept = [param for name, param in found.parameters.items() if name != "self"]
+    text = _PATHS.sub("", str(found.replace(parameters=kept)))
+    return re.sub(r"\*<class '(\w+)'>", r"\1", text)  # an unpacked mapping of keywords
+
+
 def _http() -> str:
     """Made of the table that mounts the routes."""
     parts = [
@@ -163,6 +192,7 @@ def _http() -> str:
         f"Every answer has the header `{HEADER}: {VERSION}`: {ABOUT_HEADER[0].lower()}{ABOUT_HEADER[1:]}",
         "Who may ask is told in [Who may ask the collector](../how-to/security.md).\n",
     ]
+    made = document(ROUTES)
     for route in ROUTES:
         parts.append(f"## {route.method} `{route.path}`\n\n{route.about}\n")
         if route.takes:
@@ -172,12 +202,25 @@ def _http() -> str:
             parts += ["| parameter | type | default | meaning |", "|---|---|---|---|"]
             parts += [_param(param) for param in route.params]
             parts.append("")
-        parts.append(f"Answer: `{route.gives}`.\n")
+        parts.append(f"Answer: `{route.gives}`{_answer(made, route)}.\n")
         if route.answers:
             parts += ["| status | means |", "|---|---|"]
             parts += [f"| {status} | {about} |" for status, about in sorted(route.answers.items())]
             parts.append("")
+    parts.append("# Answers and bodies\n\nEvery field is always there, unless it is optional.\n")
+    schemas = made["components"]["schemas"]
+    for name, schema in schemas.items():
+        about = f"{schema['description']}\n\n" if "description" in schema else ""
+        parts.append(f"## {name}\n\n{about}{_fields(schema, optional=True)}")
     return "\n".join(parts)
+
+
+def _answer(made: dict[str, Any], route: Route) -> str:
+    """What a route answers with, by the name of its schema."""
+    operation = made["paths"][route.path][route.method.lower()]
+    schema = operation["responses"]["200"]["content"][route.gives]["schema"]
+    named = "$ref" in schema or schema.get("items", {}).get("$ref") or "anyOf" in schema
+    return f", {_type(schema, {}, linked=True)}" if named else ""
 
 
 def _param(param: Param) -> str:
@@ -223,29 +266,40 @@ def _dialect(dialect: Dialect) -> str:
     return "\n".join(parts)
 
 
-def _fields(schema: dict[str, Any]) -> str:
+def _fields(schema: dict[str, Any], *, optional: bool = False) -> str:
+    """A table of the keys: required ones are bold, or, if asked, the others are called optional."""
     definitions = schema.get("$defs", {})
     required = schema.get("required", [])
     rows = ["| key | type | meaning |", "|---|---|---|"]
     for key, value in schema.get("properties", {}).items():
         name = f"**{key}**" if key in required else key
+        if optional:
+            name = key if key in required else f"{key} (optional)"
         told = str(value.get("description", "")).replace("\n", " ").replace("|", "\\|")
-        rows.append(f"| {name} | {_type(value, definitions)} | {told} |")
+        rows.append(f"| {name} | {_type(value, definitions, linked=optional)} | {told} |")
     return "\n".join(rows) + "\n"
 
 
-def _type(value: dict[str, Any], definitions: dict[str, Any]) -> str:
+def _type(value: dict[str, Any], definitions: dict[str, Any], *, linked: bool = False) -> str:
     if "$ref" in value:
         name = value["$ref"].rpartition("/")[2]
         inner = definitions.get(name, {})
-        return _type(inner, definitions) if "enum" in inner else name
+        if "enum" in inner:
+            return _type(inner, definitions, linked=linked)
+        return f"[{name}](#{name.lower()})" if linked else name
     if "const" in value:
         return f"`{value['const']}`"
     if "enum" in value:
         return " · ".join(f"`{option}`" for option in value["enum"])
     for union in ("anyOf", "oneOf"):
         if union in value and "type" not in value:
-            return " or ".join(dict.fromkeys(_type(each, definitions) for each in value[union]))
+            each = (_type(each, definitions, linked=linked) for each in value[union])
+            return " or ".join(dict.fromkeys(each))
     if value.get("type") == "array":
-        return f"list of {_type(value.get('items', {}), definitions)}"
+        return f"list of {_type(value.get('items', {}), definitions, linked=linked)}"
+    values = value.get("additionalProperties")
+    if linked and isinstance(values, dict):
+        return f"{_type(values, definitions, linked=True)} by name"
+    if isinstance(value.get("type"), list):
+        return " or ".join(value["type"])
     return str(value.get("type", "any JSON"))

@@ -62,7 +62,7 @@ SPEAKERS = {
 IMPURE = {"os", "sys", "io", "time", "random", "secrets", "uuid", "pathlib", "asyncio", "socket"}
 IMPURE |= {"subprocess", "threading", "tempfile", "shutil", "logging"}
 PURE = ("model", "dialects", "folds", "formats.providers")
-FILES = {"__init__.py", "__main__.py", "names.py", "py.typed"}
+FILES = {"__init__.py", "__main__.py", "log.py", "names.py", "py.typed"}
 """What stands beside the rooms."""
 
 
@@ -157,7 +157,11 @@ def test_only_its_speakers_and_questions_import_a_plug(name):
             continue
         folder, which = theirs
         allowed = (
-            name == "tracklog.names"  # the models of every dialect, under their public names
+            name
+            in (
+                "tracklog.log",
+                "tracklog.names",
+            )  # the models of every dialect, under their public names
             or room(name) in SHELLS
             or (folder == "dialects" and speaks(name) == which)
             or (folder == "folds" and room(name) in ("answers", "formats"))

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from support import sampling as samples
 from support.forking import tracklog
-from tracklog.answers.diff import Step, align, changes, compare, diff, steps, without_names
+from tracklog.answers.alignment import align, compare
+from tracklog.answers.diff import DiffDelta, changes, diff
+from tracklog.answers.run_steps import RunStep, steps, without_names
 from tracklog.dialects import tracklog as native
 from tracklog.home.home import Home
 from tracklog.model.fact import Began, Called, Decided, Ended, Returned, Said, Spent
@@ -21,7 +23,7 @@ LETTERS = st.lists(st.sampled_from("abcdef"), max_size=30)
 
 
 def step(letter, n=0, sort="x"):
-    return Step(n, "Said", None, sort.encode(), letter.encode(), 0)
+    return RunStep(n, "Said", None, sort.encode(), letter.encode(), 0)
 
 
 def listed(letters):
@@ -51,7 +53,7 @@ def record(home, run, *facts):
 
 
 def compared(home, **options):
-    return diff(home, "tracklog:left", "tracklog:right", NOW, **options)
+    return diff(home, "tracklog:left", "tracklog:right", now=NOW, **options)
 
 
 @given(LETTERS)
@@ -168,11 +170,11 @@ def play(run, path="a.py", verdict="fine", usage=10, task="Mend it"):
 def test_the_same_play_twice_is_the_same_though_every_id_is_another(home):
     record(home, "left-run", *play("left-run", task="Mend left-run"))
     record(home, "right-run", *play("right-run", task="Mend right-run"))
-    answer = diff(home, "tracklog:left-run", "tracklog:right-run", NOW)
+    answer = diff(home, "tracklog:left-run", "tracklog:right-run", now=NOW)
     assert answer.same
     assert (answer.first, answer.rows) == (None, [])
-    assert answer.counts["same"] == 6
-    assert not diff(home, "tracklog:left-run", "tracklog:right-run", NOW, exact=True).same
+    assert answer.counts.same == 6
+    assert not diff(home, "tracklog:left-run", "tracklog:right-run", now=NOW, exact=True).same
 
 
 def test_a_changed_argument_is_told_by_its_pointer_and_what_it_took_by_its_delta(home):
@@ -187,16 +189,16 @@ def test_a_changed_argument_is_told_by_its_pointer_and_what_it_took_by_its_delta
         ("/path", "a.py", "b.py")
     ]
     assert answer.rows[1].changes[0].pointer == "/verdict"
-    assert answer.deltas["tokens"] == {"a": 15, "b": 35, "delta": 20}
-    assert answer.deltas["cost_usd"] == {"a": 0.5, "b": 0.5, "delta": 0}
-    assert answer.deltas["tool_calls"]["delta"] == 0
+    assert answer.deltas["tokens"] == DiffDelta(15, 35, 20)
+    assert answer.deltas["cost_usd"] == DiffDelta(0.5, 0.5, 0)
+    assert answer.deltas["tool_calls"].delta == 0
 
 
 def test_a_step_that_only_one_has_stands_alone(home):
     record(home, "left", *play("left"))
     record(home, "right", *play("right")[:2], said("Let me think"), *play("right")[2:])
     answer = compared(home)
-    assert [(row.kind, (row.b or {}).get("words")) for row in answer.rows] == [
+    assert [(row.kind, row.b and row.b.words) for row in answer.rows] == [
         ("only_b", "Let me think")
     ]
 
@@ -223,8 +225,8 @@ def test_every_run_of_every_dialect_is_the_same_as_itself(sample, home):
     home.index.catch_up()
     for family, run in home.runs():
         key = f"{family}:{run}"
-        assert diff(home, key, key, NOW).same
-        assert diff(home, key, key, NOW, exact=True).same
+        assert diff(home, key, key, now=NOW).same
+        assert diff(home, key, key, now=NOW, exact=True).same
 
 
 TALES = st.lists(
@@ -250,10 +252,10 @@ def test_two_recorded_runs_are_compared_by_the_same_laws(tmp_path_factory, left,
         record(home, "left", *left)
         record(home, "right", *right)
         answer = compared(home)
-        mirror = diff(home, "tracklog:right", "tracklog:left", NOW)
+        mirror = diff(home, "tracklog:right", "tracklog:left", now=NOW)
         assert answer.same == mirror.same == (not answer.rows)
         assert answer.at == mirror.at
-        assert answer.counts["only_a"] == mirror.counts["only_b"]
+        assert answer.counts.only_a == mirror.counts.only_b
         assert [row.a for row in answer.rows] == [row.b for row in mirror.rows]
         one = steps(home.journal.records(run=("tracklog", "left")), home.dialects)
         two = steps(home.journal.records(run=("tracklog", "right")), home.dialects)

@@ -405,10 +405,10 @@ def test_of_a_long_way_the_two_ends_are_told_if_asked(home):
     record(home, *(told(n, said(f"{n}", agent=f"a{n % 2}")) for n in range(1, 12)))
     whole = why(home, "tracklog:r1", 11)
     assert (len(whole.back), whole.left_out) == (10, {"back": 0, "forward": 0})
-    some = why(home, "tracklog:r1", 11, most=5)
+    some = why(home, "tracklog:r1", 11, limit=5)
     assert some.back == [*whole.back[:3], *whole.back[-2:]]
     assert some.left_out == {"back": 5, "forward": 0}
-    assert why(home, "tracklog:r1", 1, most=4).left_out == {"back": 0, "forward": 6}
+    assert why(home, "tracklog:r1", 1, limit=4).left_out == {"back": 0, "forward": 6}
 
 
 @pytest.mark.parametrize("sample", samples.of("good"), ids=samples.name_of)

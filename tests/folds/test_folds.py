@@ -1433,3 +1433,41 @@ def test_a_fold_that_is_none_is_refused_with_what_to_do(tmp_path):
     asked = "from tracklog.home import registry; registry.fold('rude')"
     done = python(package(tmp_path, POLITE, name="rude"), asked)
     assert f"{BadPlug.__name__}: the fold 'rude' is not a Fold of that name" in done.stderr
+
+
+def test_the_model_that_spoke_last_is_told_and_a_placeholder_is_no_model():
+    history = numbered(
+        [Said(role="assistant", blocks=(), model=name) for name in ("a", "b", "<synthetic>")]
+    )
+    assert run_after(history)["model"] == "b"
+
+
+def test_when_its_source_went_is_told_of_a_run():
+    gone = told(3, received="2026-05-06T08:30:00.000Z")
+    history = [(told(2), Began(what="run")), (gone, Noted(label="source-gone"))]
+    assert run_after(history)["source_gone"] == "2026-05-06T08:30:00.000Z"
+
+
+@pytest.mark.parametrize("label", ["source-gone", "erasure", "pruned", "completed"])
+def test_our_own_notes_are_no_sign_of_life(label):
+    note = told(3, received="2026-05-06T08:59:00.000Z")
+    history = [(told(2), Began(what="run")), (note, Noted(label=label))]
+    assert run_after(history)["last_activity"] == told(2).received
+
+
+def test_of_two_writers_the_one_that_tells_of_more_output_counts():
+    spends = [
+        costs_.State(run="r", key=writer, seq=n, writer=writer, amounts=amounts)
+        for n, (writer, amounts) in enumerate(
+            {
+                "log": {"output_tokens": 9, "total_tokens": 10},
+                "telemetry": {"output_tokens": 1, "total_tokens": 50},
+            }.items()
+        )
+    ]
+    assert [each.writer for each in costs_.counted(spends)] == ["log"]
+
+
+def test_an_ended_run_is_named_in_the_aggregate():
+    state = outcomes_.State(run="r", ended=True, outcome="clean", ended_at=NOW)
+    assert outcomes_.as_run(state) == {"run_id": "r", "outcome": "clean", "ended_at": NOW}

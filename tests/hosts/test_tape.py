@@ -138,7 +138,7 @@ def test_a_workflow_runs_again_from_its_record_alone_and_does_the_same(tmp_path)
     with Home(world.home) as home:
         home.index.catch_up()
         for then, now in zip(ids[:3], ids[3:], strict=True):
-            told = diff(home, f"awf:{then}", f"awf:{now}", "2026-01-01T00:00:00.000Z")
+            told = diff(home, f"awf:{then}", f"awf:{now}", now="2026-01-01T00:00:00.000Z")
             assert told.same, told.first
 
 

@@ -22,9 +22,9 @@ interface Tool {
 interface Audit {
   checkpoint: string;
   total: number;
-  pass: number;
-  fail: number;
-  warn: number;
+  passed: number;
+  failed: number;
+  warned: number;
   flakiness: number;
   colour: string;
 }
@@ -46,7 +46,7 @@ interface Cost {
 }
 
 interface Hour {
-  from: string;
+  begin: string;
   calls: number | null;
   failures: number | null;
   p50_seconds: number | null;
@@ -62,7 +62,7 @@ function Hours() {
   if (!data) return null;
   const plot = (of: (hour: Hour) => number | null, part?: (hour: Hour) => number | null): Bar[] =>
     data.map((hour) => ({
-      label: label(hour.from),
+      label: label(hour.begin),
       value: of(hour) ?? 0,
       ...(part ? { part: part(hour) ?? 0 } : {}),
     }));
@@ -175,8 +175,8 @@ function All() {
                   <td className="cut" title={inert(audit.checkpoint)}>
                     <Text>{audit.checkpoint}</Text>
                   </td>
-                  <td className="num">{audit.pass}</td>
-                  <td className="num">{audit.fail}</td>
+                  <td className="num">{audit.passed}</td>
+                  <td className="num">{audit.failed}</td>
                   <td className={`num ${COLOURS[audit.colour] ?? ""}`}>{percent(audit.flakiness)}</td>
                 </tr>
               ))}

@@ -20,6 +20,8 @@ LOST_AFTER = 900.0
 """Seconds without a sign of life after which a working run counts as lost."""
 WINDOWS: Mapping[str, float | None] = {"1h": 3600, "24h": 86_400, "7d": 604_800, "all": None}
 """How far back a question looks, in seconds."""
+JsonValue = object
+"""Any JSON, as its emitter wrote it."""
 NO_RUN = "There is no such run."
 
 Window = Literal["1h", "24h", "7d", "all"]

@@ -1,4 +1,4 @@
-"""What ties the records of one run together: what caused each of them, as far as is told.
+"""The causes of the records of one run, as far as its facts name them.
 
 Causes are read from facts: ids of causes, of tool calls and of questions, handoffs, sub-runs; where
 nothing says it, an agent acts upon what it was told last, and that is said to be by order only.
@@ -42,13 +42,13 @@ RANKS: Mapping[How, int] = {
 }  # fmt: skip  # one row
 LAST_RESORT = 9
 MOST_KEPT = 60_000
-"""Records of stories that are kept to be read on: two kilobytes each."""
+"""Records of runs that are held to be read on: two kilobytes each."""
 MOST_HEARD = 32
 """What an agent was told at once, at most: of more, the last are taken for the causes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unseen:
+class MissingCause:
     """A cause that was named and is not kept here."""
 
     seq: int
@@ -67,7 +67,7 @@ class Tie(NamedTuple):
 class Node:
     """What is remembered of a record."""
 
-    told: Position
+    position: Position
     agent: str | None
     prompt: bool = False
     """A person asked for something, or a task was given."""
@@ -101,7 +101,7 @@ class _Thread:
     asked: int = 0
 
 
-class Story:
+class RunCauses:
     """The records of one run and what ties them together."""
 
     def __init__(self, walker: Walker) -> None:
@@ -122,7 +122,7 @@ class Story:
         self._last = 0
         self._began = 0
         self._steps: set[str] = set()
-        self.unseen: dict[int, list[Unseen]] = {}
+        self.unseen: dict[int, list[MissingCause]] = {}
         self._erasures = 0
         self._settled: dict[int, _Resolved] = {}
         self._loose: dict[int, _Resolved] = {}
@@ -167,7 +167,7 @@ class Story:
         node = self.nodes[record.seq] = Node(position, word(agent))
         if not reading.stands:
             message = "it counts no more: it was told again later, or taken back"
-            self.unseen[record.seq] = [Unseen(record.seq, message)]
+            self.unseen[record.seq] = [MissingCause(record.seq, message)]
             return
         node.called = reading.names
         for name in node.called:
@@ -178,10 +178,10 @@ class Story:
         for fact in facts:
             self._tie(record.seq, node, fact, own)
         for fact in facts:
-            self._tell(record.seq, position, fact, own)
+            self._learn(record.seq, position, fact, own)
 
-    def _thread(self, told: Position, fact: Fact) -> _Thread:
-        return self._thread_of(self._name(told, fact))
+    def _thread(self, position: Position, fact: Fact) -> _Thread:
+        return self._thread_of(self._name(position, fact))
 
     def _thread_of(self, name: str) -> "_Thread":
         thread = self._threads.get(name)
@@ -189,7 +189,7 @@ class Story:
             thread = self._threads[name] = _Thread()
         return thread
 
-    def _name(self, told: Position, fact: Fact) -> str:
+    def _name(self, position: Position, fact: Fact) -> str:
         """Whose thread a fact belongs to: the agent's, else that of the call or question, else
         that of a step which was heard to begin: others are turns of one conversation.
         """
@@ -197,7 +197,7 @@ class Story:
             return f"agent {text_of(fact.agent)}"
         by: str | None = None
         if isinstance(fact, Returned):
-            by = self._by.get(call_name(told, fact))
+            by = self._by.get(call_name(position, fact))
         elif isinstance(fact, Answered):
             by = self._askers.get(text_of(fact.question_id))
         if by is not None:
@@ -219,11 +219,11 @@ class Story:
                     node.names.append(("about", text_of(fact.about)))
             case Called():
                 self._act(node, fact, own)
-                node.names += [("message", name) for name in _ids(node.told, fact)]
+                node.names += [("message", name) for name in _ids(node.position, fact)]
                 if fact.parent_call_id is not None:
                     node.names.append(("parent-call", f"={text_of(fact.parent_call_id)}"))
             case Returned():
-                if (name := call_name(node.told, fact)) not in own:
+                if (name := call_name(node.position, fact)) not in own:
                     node.names.append(("call", name))
             case Asked():
                 self._act(node, fact, own)
@@ -257,9 +257,9 @@ class Story:
 
     def _act(self, node: Node, fact: Fact, own: set[str]) -> None:
         """An agent acts upon what it was told since it acted last, else as it did before."""
-        thread = self._thread(node.told, fact)
+        thread = self._thread(node.position, fact)
         heard = [tie for tie in self._heard(thread) if not self._is_own(tie, own)]
-        node.ties += heard or self._others(thread, node.told, fact) or thread.because
+        node.ties += heard or self._others(thread, node.position, fact) or thread.because
         if not node.ties and self._began:
             node.ties.append(Tie(self._began, "order"))
 
@@ -274,9 +274,9 @@ class Story:
         names = (name for how, name in self.nodes[tie.seq].names if how == "call")
         return bool(own) and any(name in own for name in names)
 
-    def _others(self, thread: _Thread, told: Position, fact: Fact) -> list[Tie]:
+    def _others(self, thread: _Thread, position: Position, fact: Fact) -> list[Tie]:
         """What others said since it acted last, where nothing was said to it."""
-        me = self._name(told, fact)
+        me = self._name(position, fact)
         said = [seq for name, seq in self._spoke.items() if name != me and seq > thread.acted]
         return [Tie(max(said), "order")] if said and me.startswith("agent ") else []
 
@@ -284,7 +284,7 @@ class Story:
         """What changes nothing by itself comes of what came before it in its thread."""
         if node.ties:
             return
-        thread = self._thread(node.told, fact)
+        thread = self._thread(node.position, fact)
         before = self._heard(thread)[-1:] or thread.because[-1:]
         place = before[0].seq if before else self._began
         if place and place != seq:
@@ -292,7 +292,7 @@ class Story:
 
     def _begin(self, seq: int, node: Node, fact: Began) -> None:
         """An agent or a step begins because it was handed over to, or because its run did."""
-        thread = self._thread(node.told, fact)
+        thread = self._thread(node.position, fact)
         handed = [tie for tie in thread.fresh if tie.how == "handoff"]
         heard = handed or list(self._common)[-1:]
         place = self._began
@@ -308,21 +308,21 @@ class Story:
     def _answer(self, node: Node, fact: Answered) -> None:
         question = text_of(fact.question_id)
         asked = self._asked.get(question)
-        if asked is None and (thread := self._thread(node.told, fact)).asked:
+        if asked is None and (thread := self._thread(node.position, fact)).asked:
             # An agent may say only that it was answered, and not what.
             node.ties.append(Tie(thread.asked, "question"))
         else:
             node.names.append(("question", question))
 
-    def _tell(self, seq: int, told: Position, fact: Fact, own: set[str]) -> None:
+    def _learn(self, seq: int, position: Position, fact: Fact, own: set[str]) -> None:
         """What the agents of this run know after the fact."""
-        thread = self._thread(told, fact)
+        thread = self._thread(position, fact)
         tie = Tie(seq, "order")
         match fact:
             case Said(role="user" | "system" | "world"):
                 if fact.to is not None:
                     self._thread_of(f"agent {fact.to}").fresh.append(tie)
-                elif fact.role == "world" or self._name(told, fact) == "":
+                elif fact.role == "world" or self._name(position, fact) == "":
                     self._common.append(tie)
                 else:
                     thread.fresh.append(tie)
@@ -334,10 +334,10 @@ class Story:
                 if fact.to is not None:
                     self._thread_of(f"agent {fact.to}").fresh.append(tie)
                 elif fact.role == "assistant":
-                    self._spoke[self._name(told, fact)] = seq
+                    self._spoke[self._name(position, fact)] = seq
             case Called():
-                for name in _ids(told, fact):
-                    self._by.setdefault(name, self._name(told, fact))
+                for name in _ids(position, fact):
+                    self._by.setdefault(name, self._name(position, fact))
                     self.called.setdefault(name, []).append(seq)
                 if thread.acted != seq:
                     self._did(thread, seq, list(self.nodes[seq].ties))
@@ -346,7 +346,7 @@ class Story:
             case Asked():
                 question = text_of(fact.question_id)
                 self._asked[question] = thread.asked = seq
-                self._askers[question] = self._name(told, fact)
+                self._askers[question] = self._name(position, fact)
                 self._did(thread, seq, [tie])
             case Returned() | Answered():
                 thread.fresh.append(tie)
@@ -354,7 +354,7 @@ class Story:
                 taker = self._thread_of(f"agent {fact.to}")
                 taker.fresh.append(Tie(seq, "handoff"))
             case Linked():
-                self._link(seq, told, fact)
+                self._link(seq, position, fact)
             case Began():
                 if fact.what == "run":
                     self._began = self._began or seq
@@ -371,8 +371,8 @@ class Story:
         thread.acted = seq
         thread.fresh.clear()
 
-    def _link(self, seq: int, told: Position, fact: Linked) -> None:
-        child = tree_fold.key_of(fact.child, told.family)
+    def _link(self, seq: int, position: Position, fact: Linked) -> None:
+        child = tree_fold.key_of(fact.child, position.family)
         if child is not None and fact.kind == "sub-run":
             self.children.setdefault(child, seq)
 
@@ -416,9 +416,9 @@ class Story:
         """The message that made a call, where the call is told once more by itself."""
         if seq in self._voiced:
             return None
-        told = self.called.get(name, [])
-        voiced = (each for each in told if each in self._voiced)
-        return next(voiced, told[0] if told and told[0] < seq else None)
+        places = self.called.get(name, [])
+        voiced = (each for each in places if each in self._voiced)
+        return next(voiced, places[0] if places and places[0] < seq else None)
 
     def _ranked(self, seq: int, ties: list[Tie]) -> list[Tie]:
         """The ties without copies, the most telling first.
@@ -447,48 +447,48 @@ def _before(places: list[int] | None, seq: int = 0) -> int | None:
     return max((place for place in places if place < seq), default=places[0])
 
 
-def _ids(told: Position, fact: Called) -> Iterator[str]:
-    yield call_name(told, fact)
+def _ids(position: Position, fact: Called) -> Iterator[str]:
+    yield call_name(position, fact)
     if fact.provider_call_id is not None:
         yield f"={text_of(fact.provider_call_id)}"
 
 
-class Stories:
+class CauseCache:
     """The runs that were asked about last, read on from where they were; `lock` is held meanwhile."""
 
     def __init__(self, journal: Journal, dialects: Dialects) -> None:
         self._journal, self._dialects = journal, dialects
-        self._kept: OrderedDict[Run, Story] = OrderedDict()
+        self._kept: OrderedDict[Run, RunCauses] = OrderedDict()
         self.lock = threading.Lock()
 
-    def tell(self, run: Run) -> Story:
+    def read(self, run: Run) -> RunCauses:
         """A run up to its last record."""
-        story = self._kept.pop(run, None)
-        if story is None or next(iter(story.nodes)) < self._journal.first:
-            story = Story(Walker(self._dialects, rules=False))
-        after = next(reversed(story.nodes), 0)
-        if not story.hear(self._journal.records(after, run)):
-            story = self._read_anew(run)
-        if 0 < len(story.nodes) <= MOST_KEPT:
-            self._kept[run] = story
+        causes = self._kept.pop(run, None)
+        if causes is None or next(iter(causes.nodes)) < self._journal.first:
+            causes = RunCauses(Walker(self._dialects, rules=False))
+        after = next(reversed(causes.nodes), 0)
+        if not causes.hear(self._journal.records(after, run)):
+            causes = self._read_anew(run)
+        if 0 < len(causes.nodes) <= MOST_KEPT:
+            self._kept[run] = causes
             while sum(len(each.nodes) for each in self._kept.values()) > MOST_KEPT:
                 self._kept.popitem(last=False)
-        return story
+        return causes
 
-    def _read_anew(self, run: Run) -> Story:
+    def _read_anew(self, run: Run) -> RunCauses:
         """A run from its first record on, with all revisions known from the beginning."""
         walker = Walker(self._dialects, rules=False)
         for record in self._journal.records(run=run):
             walker.note(record)
-        story = Story(walker)
-        story.take(map(walker.reread, self._journal.records(run=run)))
-        return story
+        causes = RunCauses(walker)
+        causes.take(map(walker.reread, self._journal.records(run=run)))
+        return causes
 
 
-def stories(home: Home) -> Stories:
-    """The stories of a home, shared by everybody who asks it."""
-    return home.cache(_stories)
+def causes_of(home: Home) -> CauseCache:
+    """The causes in the runs of a home, shared by all who ask it."""
+    return home.cache(_cache)
 
 
-def _stories(home: Home) -> Stories:
-    return Stories(home.journal, home.dialects)
+def _cache(home: Home) -> CauseCache:
+    return CauseCache(home.journal, home.dialects)

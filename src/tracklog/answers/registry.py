@@ -4,7 +4,8 @@ from tracklog.answers import Question
 from tracklog.home.plugs import Registry
 
 MACHINERY = (
-    "causality", "doctor", "duplicates", "phrases", "prices", "registry", "related", "run_list",
+    "alignment", "causality", "doctor", "duplicates", "phrases", "prices", "registry", "related",
+    "run_list", "run_steps",
 )  # fmt: skip  # one row
 """The files of `answers` that are no question."""
 

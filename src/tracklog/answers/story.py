@@ -1,9 +1,12 @@
-"""What a run's records mean, one after another, for whoever shows them and knows no dialect."""
+"""The story of a run: what each of its records means, in any dialect."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, Required, cast
+
+from pydantic import ConfigDict, with_config
+from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
 
 from tracklog.answers import Question, flag, run_param
 from tracklog.answers import limit as limit_param
@@ -12,32 +15,99 @@ from tracklog.answers.phrases import phrase, words
 from tracklog.folds import Call, call_name, is_settled, original_call
 from tracklog.home.home import Home
 from tracklog.journal.frame import Record, Run
-from tracklog.model.event import Finding
 from tracklog.model.fact import FACTS, Called, Fact, Returned, Said
 from tracklog.reading.record import Dialects
 from tracklog.reading.walk import read_alone
 
 PAGE = 1000
 MOST = 4000
-"""Characters of one text that are told; what is longer stands whole in its record."""
+"""Characters of one text that are given; what is longer stands in full in its record."""
+
+FactName = Literal[
+    "Began", "Ended", "Moved", "Called", "Returned", "Said", "Decided", "Asked", "Answered",
+    "Linked", "Spent", "Noted",
+]  # fmt: skip  # one row
+
+
+@with_config(ConfigDict(extra="allow"))
+class StoryFact(TypedDict, total=False):
+    """A fact: its name, in words, and those of its fields that are not as usual, by their names."""
+
+    fact: Required[FactName]
+    words: str
+    """In words; not for what was said, which has its own."""
+    agent: str
+    what: str
+    """What began or ended (run, agent or step), or is asked for."""
+    tool: str
+    call_id: str
+    ok: bool
+    role: str
+    copied: bool
+    """It was copied from the history of another run."""
+    again: bool
+    """Another record holds this call or result too, and it is counted there."""
+    torn: bool
+    """A result whose call was not recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoryFinding:
+    """Something surprising in a record."""
+
+    name: str
+    message: str
+    level: Literal["info", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoryRecord:
+    """One record, and what it means."""
+
+    seq: int
+    received: str
+    dialect: str
+    bytes: int
+    kind: str
+    """Its kind of event, `erased`, or `damaged`."""
+    at: str | None = None
+    agent: str | None = None
+    words: str
+    facts: list[StoryFact]
+    findings: list[StoryFinding]
+    cut: bool = False
+    """Long texts of it were cut."""
+    withdrawn: bool = False
+    """It was taken back."""
+    superseded: bool = False
+    """It was recorded again later, by a better mapping or with another content."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoryAnswer:
+    """A page of the records of a run, oldest first."""
+
+    family: str
+    run: str
+    last: int
+    """The last record of the journal."""
+    next: int | None
+    """The `after` of the next page; null at the end as it is now."""
+    records: list[StoryRecord]
 
 
 def story(
     home: Home,
     run: str,
     after: int = 0,
-    limit: int = PAGE,
-    *,
     before: int | None = None,
+    limit: int = PAGE,
     whole: bool = False,
-) -> dict[str, Any]:
+) -> StoryAnswer:
     """The records of a run behind `after`, at most `limit`, each with what it means.
 
-    With `before` it is the last of them that stand before that number.
-    `next` is the `after` of the next page, and None at the end as it is now.
-    A call or a result that another record tells, too, and that is counted there, says `again`.
-    A record that was taken back says `withdrawn`, and one that was told again later, by a better
-    mapping or with another content, `superseded`: as far as the index has come.
+    With `before` it is the last of them that stand before that number. What is superseded or
+    withdrawn is marked as far as the index has come.
     """
     of = home.run(run)
     if before is None:
@@ -46,47 +116,51 @@ def story(
     else:
         records = _last(home, of, after, limit, before)
         more = bool(records) and any(True for _ in home.journal.records(records[-1].seq, run=of))
-    ends: list[_End] = []
-    rows = [told(record, home.dialects, whole=whole, ends=ends) for record in records]
+    ends: list[_CallEnd] = []
+    rows = [_fields(record, home.dialects, whole=whole, ends=ends) for record in records]
     _mark(home, of, rows)
     _mark_calls(home, of, ends)
-    return {
-        "family": of[0],
-        "run": of[1],
-        "last": home.journal.last,
-        "next": records[-1].seq if more else None,
-        "records": rows,
-    }
+    return StoryAnswer(
+        family=of[0],
+        run=of[1],
+        last=home.journal.last,
+        next=records[-1].seq if more else None,
+        records=[StoryRecord(**row) for row in rows],
+    )
+
+
+def story_record(record: Record, dialects: Dialects, *, whole: bool = False) -> StoryRecord:
+    """One record by itself, and what it means."""
+    return StoryRecord(**_fields(record, dialects, whole=whole, ends=[]))
 
 
 def _mark(home: Home, run: Run, rows: list[dict[str, Any]]) -> None:
-    """Says of the records that count no more that they do not."""
+    """Marks the records that count no more."""
     if not rows:
         return
-    back = home.index.state("runs", ":".join(run)).withdrawn
-    again = home.index.silent([row["seq"] for row in rows])
-    for row in rows if back or again else ():
-        if row["seq"] in again:
+    withdrawn = home.index.state("runs", ":".join(run)).withdrawn
+    superseded = home.index.silent([row["seq"] for row in rows])
+    for row in rows if withdrawn or superseded else ():
+        if row["seq"] in superseded:
             row["superseded"] = True
-        elif any(first <= row["seq"] <= last for first, last in back):
+        elif any(first <= row["seq"] <= last for first, last in withdrawn):
             row["withdrawn"] = True
 
 
-class _End(NamedTuple):
-    """One end of a tool call, as a record tells it."""
+class _CallEnd(NamedTuple):
+    """One end of a tool call, as a record holds it."""
 
     seq: int
     name: str
     called: bool
-    row: dict[str, Any]
-    """What is said of it."""
+    fact: StoryFact
     record: dict[str, Any]
 
 
-def _mark_calls(home: Home, run: Run, ends: list[_End]) -> None:
-    """Says of a call that is told again that it is, and of a result whose call was not heard.
+def _mark_calls(home: Home, run: Run, ends: list[_CallEnd]) -> None:
+    """Marks calls that other records hold too, and results whose call was not recorded.
 
-    What counts is what `runs` and `tools` count: the one telling that the fold keeps.
+    What counts is what `runs` and `tools` count: the one record that the fold keeps.
     """
     if not ends:
         return
@@ -97,18 +171,18 @@ def _mark_calls(home: Home, run: Run, ends: list[_End]) -> None:
         if kept is None and not end.name.startswith("#"):
             continue  # the index has not come so far
         place = (name, end.called)
-        if end.record.get("superseded") or end.row.get("copied"):
+        if end.record.get("superseded") or end.fact.get("copied"):
             continue
         seqs = kept if is_settled(kept) else kept[-2:] if kept else (0, end.seq)
         if kept is None:  # of one record only
-            alone, counts = (name, True) not in shown, end.row.get("tool") is not None
+            alone, counts = (name, True) not in shown, end.fact.get("tool") is not None
         else:
             alone, counts = not seqs[0], is_settled(kept) or Call(*kept).counts
         if place in shown or (kept is not None and seqs[not end.called] != end.seq):
-            end.row["again"] = True
+            end.fact["again"] = True
             continue
         if not end.called and alone and counts:
-            end.row["torn"] = True
+            end.fact["torn"] = True
         shown.add(place)
 
 
@@ -124,55 +198,43 @@ def _last(home: Home, run: Run, after: int, limit: int, before: int) -> list[Rec
         step *= 4
 
 
-def told(
-    record: Record,
-    dialects: Dialects,
-    *,
-    whole: bool = False,
-    ends: list[_End] | None = None,
+def _fields(
+    record: Record, dialects: Dialects, *, whole: bool, ends: list[_CallEnd]
 ) -> dict[str, Any]:
-    """One record, understood; what it does not say is left out, and what was cut says `cut`.
-
-    The ends of tool calls are added to `ends`.
-    """
+    """The fields of a record's row; the ends of tool calls are added to `ends`."""
+    _, event, facts, findings, position, *_ = read_alone(record, dialects)
     row: dict[str, Any] = {
         "seq": record.seq,
         "received": record.received,
         "dialect": record.dialect,
         "bytes": len(record.line),
+        "findings": [StoryFinding(*finding) for finding in findings],
     }
-    _, event, facts, findings, position, *_ = read_alone(record, dialects)
     if event is None or position is None:
         kind = "damaged" if findings else "erased"
-        return row | {"kind": kind, "words": kind, "facts": [], "findings": _found(findings)}
+        return row | {"kind": kind, "words": kind, "facts": []}
     row |= {"kind": event.kind, "at": event.at, "agent": event.actor, "words": words(facts)[:MOST]}
     row["facts"] = [fact_as_json(fact, whole=whole) for fact in facts]
-    if ends is not None:
-        ends += (
-            _End(record.seq, call_name(position, fact), type(fact) is Called, said, row)
-            for fact, said in zip(facts, row["facts"], strict=True)
-            if isinstance(fact, Called | Returned)
-        )
+    ends += (
+        _CallEnd(record.seq, call_name(position, fact), type(fact) is Called, made, row)
+        for fact, made in zip(facts, row["facts"], strict=True)
+        if isinstance(fact, Called | Returned)
+    )
     # A text can only be too long in a line that is.
-    if not whole and len(record.line) > MOST and any(map(_is_long, facts)):
-        row["cut"] = True
-    for key in [key for key, value in row.items() if value is None]:
-        del row[key]
-    if findings:
-        row["findings"] = _found(findings)
+    row["cut"] = not whole and len(record.line) > MOST and any(map(_is_long, facts))
     return row
 
 
-def fact_as_json(fact: Fact, *, whole: bool = False) -> dict[str, Any]:
-    """A fact by its name, in words and with what it says; a text that is cut ends with `…`."""
-    said: dict[str, Any] = {"fact": type(fact).__name__}
+def fact_as_json(fact: Fact, *, whole: bool = False) -> StoryFact:
+    """A fact by its name, in words and with its fields; a text that is cut ends with `…`."""
+    made: dict[str, Any] = {"fact": type(fact).__name__}
     if not isinstance(fact, Said):
-        said["words"] = phrase(fact)
+        made["words"] = phrase(fact)
     for name, key, usual in _FIELDS[type(fact)]:
         value = getattr(fact, name)
         if value is not None and value != usual:
-            said[key] = value if whole else shortened(value)
-    return said
+            made[key] = value if whole else shortened(value)
+    return cast("StoryFact", made)
 
 
 def _is_long(value: Any) -> bool:
@@ -207,10 +269,6 @@ _FIELDS: Mapping[type[Fact], list[tuple[str, str, Any]]] = {
 """Of each field its name, its key, and what it says by default."""
 
 
-def _found(findings: Sequence[Finding]) -> list[dict[str, str]]:
-    return [finding._asdict() for finding in findings]
-
-
 question = Question(
     name="story",
     about="List the records of a run and what each means, oldest first, in any dialect. `next` is "
@@ -226,4 +284,9 @@ question = Question(
     ),
     paths=("/api/runs/{family}/{run}/story",),
     fresh=False,
+    examples=(
+        "story agent-coder-1",
+        "story agent-coder-1 --all | less",
+        "story kahn:nightly --json | jq -r '.records[].words'",
+    ),
 )

@@ -10,7 +10,6 @@ from tracklog.folds import tree as tree_fold
 from tracklog.home.home import Home
 
 Handoff = tuple[str, str | None, str | None, int, str | None]
-"""Its kind (handoff or message), from whom, to whom, the record, the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +27,7 @@ class TreeRow:
     again: bool
     """It stands in the list before, too; what is below it is listed there."""
     handoffs: list[Handoff]
+    """Each as its kind (handoff or message), from whom, to whom, its record, and its reason."""
     run: RunRow | None = None
     """Its row; null unless asked for."""
 

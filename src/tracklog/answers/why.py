@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tracklog.answers import Question, run_param, whole
-from tracklog.answers.causality import How, Node, Story, Tie, Unseen, stories
+from tracklog.answers.causality import How, MissingCause, Node, RunCauses, Tie, causes_of
 from tracklog.answers.phrases import words
 from tracklog.answers.related import related_runs
 from tracklog.folds import run_of, short
@@ -26,7 +26,7 @@ MOST_RUNS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class WhyStep:
     """A record on the way, in words."""
 
     seq: int
@@ -45,34 +45,34 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
+class WhyAnswer:
     """The answer: where it came from, and what came of it."""
 
-    record: Step
-    back: list[Step]
+    record: WhyStep
+    back: list[WhyStep]
     """From the cause of the record to the prompt, the nearest first."""
     ends: Literal["prompt", "start", "unseen"]
     """Whether the way back ends with a prompt, with something that nothing caused, or at a cause
     that was not seen."""
-    unseen: list[Unseen]
-    forward: list[Step]
+    unseen: list[MissingCause]
+    forward: list[WhyStep]
     """All that it caused, in the order of the journal, sub-runs included."""
     left_out: dict[str, int]
     """How many steps in the middle of a way, `back` or `forward`, were left out as asked."""
 
 
-def why(home: Home, key: str, seq: int, most: int | None = None) -> Why:
+def why(home: Home, run: str, seq: int, limit: int | None = None) -> WhyAnswer:
     """From a record of a run back to the prompt that caused it, and on to what it caused.
 
-    Of a way with more than `most` steps its two ends are told.
+    Of a path with more than `limit` steps its two ends are given.
     """
-    with stories(home).lock, gc_paused():
-        return _why(_Web(home), key, seq, most)
+    with causes_of(home).lock, gc_paused():
+        return _why(_Web(home), ":".join(home.run(run)), seq, limit)
 
 
-def _why(web: "_Web", key: str, seq: int, most: int | None) -> Why:
-    story = web.story(key)
-    if seq not in story.nodes:
+def _why(web: "_Web", key: str, seq: int, most: int | None) -> WhyAnswer:
+    causes = web.causes_in(key)
+    if seq not in causes.nodes:
         family, run = run_of(key)
         hint = f"`tracklog events {run}` shows its records"
         raise NoSuchRecord(f"record {seq} is not of run {run!r} ({family})", hint)
@@ -81,7 +81,7 @@ def _why(web: "_Web", key: str, seq: int, most: int | None) -> Why:
     onward = sorted(web.forward(seq))
     left_out = {"back": _cut(path, most), "forward": _cut(onward, most)}
     said = web.words({seq, *(each[0] for each in path), *(each[0] for each in onward)})
-    return Why(
+    return WhyAnswer(
         record=web.step(seq, said),
         back=[web.step(cause, said, how, of) for cause, how, of in path],
         ends="unseen" if unseen and ends == "start" else ends,
@@ -109,7 +109,7 @@ class _Web:
 
     def __init__(self, home: Home) -> None:
         self.home = home
-        self._stories: dict[str, Story] = {}
+        self._causes: dict[str, RunCauses] = {}
         self._of: dict[int, str] = {}
         self._states: dict[str, tree_fold.State] = {}
         self._tied: set[str] = set()
@@ -117,15 +117,15 @@ class _Web:
         self._places: dict[tuple[str, str], int | None] = {}
         self._found: dict[int, list[tuple[Tie, str]]] = {}
 
-    def story(self, key: str) -> Story:
-        if key not in self._stories:
-            story = stories(self.home).tell(run_of(key))
-            self._stories[key] = story
-            self._of.update(dict.fromkeys(story.nodes, key))
-        return self._stories[key]
+    def causes_in(self, key: str) -> RunCauses:
+        if key not in self._causes:
+            causes = causes_of(self.home).read(run_of(key))
+            self._causes[key] = causes
+            self._of.update(dict.fromkeys(causes.nodes, key))
+        return self._causes[key]
 
     def _node(self, seq: int) -> Node:
-        return self._stories[self._of[seq]].nodes[seq]
+        return self._causes[self._of[seq]].nodes[seq]
 
     def words(self, seqs: Iterable[int]) -> dict[int, str]:
         """What some records say."""
@@ -136,40 +136,40 @@ class _Web:
         for key, wanted in by_run.items():
             for record in picked(self.home.journal, run_of(key), set(wanted)):
                 facts = facts_in(record, self.home.dialects)
-                kind = "" if facts else self._node(record.seq).told.kind
+                kind = "" if facts else self._node(record.seq).position.kind
                 said[record.seq] = short(words(facts)) or kind
         return said
 
     def step(
         self, seq: int, said: dict[int, str], how: How | None = None, of: int | None = None
-    ) -> Step:
+    ) -> WhyStep:
         node = self._node(seq)
-        told = node.told
-        return Step(
-            seq, told.family, told.run, told.at, told.received, told.kind, node.agent,
+        at = node.position
+        return WhyStep(
+            seq, at.family, at.run, at.at, at.received, at.kind, node.agent,
             said.get(seq, ""), node.prompt, how, of,
         )  # fmt: skip  # in the order of the fields
 
-    def unseen(self, seq: int) -> list[Unseen]:
+    def unseen(self, seq: int) -> list[MissingCause]:
         """What this record names as a cause and is not kept, in its run or in those tied to it."""
         key = self._of[seq]
-        story = self._stories[key]
-        found = list(story.unseen.get(seq, ()))
+        causes = self._causes[key]
+        found = list(causes.unseen.get(seq, ()))
         elsewhere = {(tie.how, name) for tie, name in self._elsewhere(seq)}
-        for how, name in story.missing(seq):
+        for how, name in causes.missing(seq):
             if (how, name) not in elsewhere:
-                found.append(Unseen(seq, f"its {how} {name.lstrip('=#')!r} was not seen"))
-        parent = self._parent(key) if story.nodes[seq].entry else None
-        if parent is not None and not self.story(parent).nodes:
-            found.append(Unseen(seq, f"nothing was heard of its parent run {parent}"))
+                found.append(MissingCause(seq, f"its {how} {name.lstrip('=#')!r} was not seen"))
+        parent = self._parent(key) if causes.nodes[seq].entry else None
+        if parent is not None and not self.causes_in(parent).nodes:
+            found.append(MissingCause(seq, f"nothing was heard of its parent run {parent}"))
         return found
 
     def causes(self, seq: int) -> list[Tie]:
         """What caused a record, the most telling first; in another run, if its own began there."""
         key = self._of[seq]
-        story = self._stories[key]
-        ties = [*(tie for tie, _ in self._elsewhere(seq)), *story.ties(seq)]
-        if story.nodes[seq].entry and (parent := self._parent(key)) is not None:
+        causes = self._causes[key]
+        ties = [*(tie for tie, _ in self._elsewhere(seq)), *causes.ties(seq)]
+        if causes.nodes[seq].entry and (parent := self._parent(key)) is not None:
             place = self._place_in(parent, key)
             if place is not None:
                 ties.append(Tie(place, "sub-run"))
@@ -224,7 +224,7 @@ class _Web:
         return list(found.values())
 
     def _invert(self, key: str, effects: dict[int, list[Tie]]) -> None:
-        for seq in self.story(key).nodes:
+        for seq in self.causes_in(key).nodes:
             for place, how in self.causes(seq):
                 effects.setdefault(place, []).append(Tie(seq, how))
 
@@ -239,20 +239,20 @@ class _Web:
         """
         if seq not in self._found:
             key = self._of[seq]
-            missing = self._stories[key].missing(seq)
+            missing = self._causes[key].missing(seq)
             ways = ((how, name, self._far_place(key, how, name, seq)) for how, name in missing)
             self._found[seq] = [(Tie(at, how), name) for how, name, at in ways if at is not None]
         return self._found[seq]
 
     def _far_place(self, key: str, how: How, name: str, seq: int) -> int | None:
         for run in self._near(key):
-            if (place := self.story(run).place(how, name, seq)) is not None:
+            if (place := self.causes_in(run).place(how, name, seq)) is not None:
                 return place
-        policy = self.home.dialects[self._node(seq).told.dialect].policy
+        policy = self.home.dialects[self._node(seq).position.dialect].policy
         if how != "cause" or policy.identity != "refuse":  # it names something of its own run
             return None
         far = (":".join(run) for run in self.home.index.called(name))
-        places = {self.story(run).place(how, name, seq) for run in far} - {None}
+        places = {self.causes_in(run).place(how, name, seq) for run in far} - {None}
         return places.pop() if len(places) == 1 else None  # of several it is nobody's to choose
 
     def _links(self, key: str) -> tuple[tree_fold.Links, tree_fold.Links]:
@@ -292,35 +292,36 @@ class _Web:
         """The record of the parent that began the child: as it says, as the child says, else the
         last that was heard of it before.
         """
-        story = self.story(parent)
+        causes = self.causes_in(parent)
         self._links(child)
-        for named, seq in story.children.items():
+        for named, seq in causes.children.items():
             if self._resolve(named) == child:
                 return seq
         state = self._states.get(child)
         for _, end, other, _, call in state.links if state else ():
             if end == "parent" and call is not None and self._resolve(other) == parent:
-                place = story.call(call)
+                place = causes.call(call)
                 if place is not None:
                     return place
-        first = next(iter(self.story(child).nodes), 0)
-        return max((seq for seq in story.nodes if seq < first), default=None)
-
-
-def asked(home: Home, run: str, seq: int, limit: int | None = None) -> Why:
-    """The causes and effects of a record of a run that is named in any way."""
-    return why(home, ":".join(home.run(run)), seq, limit)
+        first = next(iter(self.causes_in(child).nodes), 0)
+        return max((seq for seq in causes.nodes if seq < first), default=None)
 
 
 question = Question(
     name="why",
-    about="Show what led to a record, from the prompt on, and what it caused.",
-    ask=asked,
+    about="Show what led to a record, from the prompt on, and what it caused. Each step says what "
+    "ties it to its cause: an id that was named (call, question, message, cause), a handoff, a "
+    "sub-run, or only the order: an agent acts upon what it was told last.",
+    ask=why,
     params=(
         run_param(),
         whole("seq", "The record.", least=1, required=True),
-        whole("limit", "Of a longer way so many steps, its two ends; else all.", least=2),
+        whole("limit", "Of a longer path so many steps, its two ends; else all.", least=2),
     ),
-    paths=("/api/why",),
     refusals={404: "There is no such run, or no such record in it."},
+    examples=(
+        "why agent-coder-1 412",
+        "why agent-coder-1 412 --all",
+        "why kahn:nightly 97 --json | jq '.back[-1].words'",
+    ),
 )

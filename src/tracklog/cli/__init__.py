@@ -17,7 +17,6 @@ from typing import Any
 import click
 
 from tracklog import __version__
-from tracklog.cli._groups import grouped
 from tracklog.cli._terminal import Harmless, colour, say_error
 from tracklog.model.errors import TracklogError
 
@@ -85,6 +84,8 @@ class Verbs(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The verbs in their groups, each with its whole first sentence; click would cut it."""
+        from tracklog.cli._groups import grouped
+
         names = self.list_commands(ctx)
         verbs = {name: self.get_command(ctx, name) for name in names}
         width = max(map(len, names))

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from tracklog.answers.registry import question_names
+
 
 class Group(NamedTuple):
     """Verbs that belong together, the most used first."""
@@ -22,9 +24,8 @@ GROUPS = (
         "Look",
         "see what the runs did and are doing",
         (
-            "runs", "show", "story", "conversation", "events", "tail", "top", "board", "tree", "agents",
-            "agents-now", "tools", "costs", "hours", "outcomes", "outcome-runs", "audits",
-            "leaderboard",
+            "runs", "show", "story", "events", "tail", "top", "tree", "agents", "tools", "costs",
+            "outcomes", "audits", "leaderboard",
         ),
     ),
     Group(
@@ -47,11 +48,20 @@ GROUPS = (
 )  # fmt: skip  # a table
 
 
+QUESTIONS = "Look"
+"""Where the verb of a question stands that is not in the table."""
+
+
 def grouped(verbs: Iterable[str]) -> list[tuple[Group, list[str]]]:
     """The groups with those of these verbs that belong to them; the rest last, under Other."""
     there = list(verbs)
-    found = [(group, [verb for verb in group.verbs if verb in there]) for group in GROUPS]
     named = {verb for group in GROUPS for verb in group.verbs}
-    rest = [verb for verb in there if verb not in named]
+    questions = set(question_names())
+    asked = [verb for verb in there if verb not in named and verb in questions]
+    rest = [verb for verb in there if verb not in named and verb not in questions]
+    found = [
+        (group, [verb for verb in group.verbs if verb in there] + asked * (group.name == QUESTIONS))
+        for group in GROUPS
+    ]
     found += [(Group("Other", "", tuple(rest)), rest)] if rest else []
     return [(group, each) for group, each in found if each]

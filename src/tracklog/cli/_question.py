@@ -1,5 +1,6 @@
 """The verb of a question: its parameters are the options, its answer is printed, or is the JSON."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -51,11 +52,13 @@ def verb(
     *decorators: Decorator,
     notes: str = "",
     as_json: Callable[[Any, Asked], Any] | None = None,
+    exit_code: Callable[[Any], int] | None = None,
 ) -> click.Command:
     """The verb of a question; `show` prints its answer, else a table of its fields does.
 
     The decorators add options of the verb's own, `notes` stand below the examples of its help,
-    `as_json` makes of an answer what `--json` prints, where that is not the answer itself.
+    `as_json` makes of an answer what `--json` prints, where that is not the answer itself, and
+    `exit_code` says how the verb ends, where that depends on the answer.
     """
     question = question_of(name)
 
@@ -67,6 +70,9 @@ def verb(
                 put_json(as_json(answer, asked) if as_json else answer)
             else:
                 (show or _fields)(answer, asked)
+        if exit_code is not None:
+            sys.stdout.flush()
+            sys.exit(exit_code(answer))
 
     each = "One JSON object per row." if question.row else "One JSON object."
     command: Callable[..., Any] = click.option("--json", is_flag=True, help=each)(run)

@@ -1,16 +1,14 @@
 """`tracklog diff`: where two runs part."""
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracklog.cli import _home, _table
+from tracklog.cli import _question, _table
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
-    from tracklog.answers.diff import Diff, Row
+    from tracklog.answers.diff import DiffAnswer, DiffDelta, DiffRow
 
 SHOWN = 40
 """Differences that are shown, unless all are asked for."""
@@ -20,39 +18,8 @@ UNITS |= {"tokens_cached": "tokens cached", "tool_calls": "tool calls"}
 UNITS |= {"tool_failures": "failed calls"}
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  tracklog diff agent-coder-1 agent-coder-2
-  tracklog diff nightly-41 nightly-42 --json | jq .first
-  tracklog diff a b --exact              (ids and times count, too)
-
-\b
-Exit code: 0 the same steps, 1 they differ, 2 usage or I/O.""",
-)
-@_home.run_argument("run_a")
-@_home.run_argument("run_b")
-@_home.read_option
-@click.option("--exact", is_flag=True, help="Ids and times count, too.")
-@click.option("--all", "whole", is_flag=True, help="Show every difference, however many.")
-@terminal.wide_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(run_a: str, run_b: str, home: Path, exact: bool, whole: bool, as_json: bool) -> None:
-    """Lay RUN_A and RUN_B side by side: what was said, called, decided, and what it took.
-
-    Ids and times of the two runs are not compared; what each took, in time, tokens and money, is
-    told beside the steps.
-    """
-    from tracklog.answers.diff import asked
-
-    with _home.asking(home) as opened:
-        answer = asked(opened, run_a, run_b, exact)
-    if as_json:
-        terminal.put_json(answer)
-    else:
-        _Words().put(answer, whole=whole)
-    sys.stdout.flush()
-    sys.exit(0 if answer.same else 1)
+def _show(answer: "DiffAnswer", asked: _question.Asked) -> None:
+    _Words().put(answer, whole=asked.given["all"])
 
 
 class _Words:
@@ -61,16 +28,16 @@ class _Words:
     def __init__(self) -> None:
         self.width = terminal.width()
 
-    def put(self, answer: "Diff", *, whole: bool) -> None:
+    def put(self, answer: "DiffAnswer", *, whole: bool) -> None:
         self.say(f"--- {answer.a}", fg="red")
         self.say(f"+++ {answer.b}", fg="green")
         counts = answer.counts
         if answer.same:
-            self.say(f"the same: {terminal.count(counts['same'], 'step')}, ids and times apart")
+            self.say(f"the same: {terminal.count(counts.same, 'step')}, ids and times apart")
         else:
-            words = [f"{counts['same']:,} the same", f"{counts['changed']:,} changed"]
-            words += [f"{counts['only_a']:,} only in the first"]
-            words += [f"{counts['only_b']:,} only in the second"]
+            words = [f"{counts.same:,} the same", f"{counts.changed:,} changed"]
+            words += [f"{counts.only_a:,} only in the first"]
+            words += [f"{counts.only_b:,} only in the second"]
             self.say(", ".join(words))
             at = answer.at + 1
             self.say(f"they part at step {at:,}", bold=True)
@@ -82,17 +49,15 @@ class _Words:
             self.say(f"… {left}; --all shows them", dim=True)
         self.deltas(answer.deltas)
 
-    def row(self, row: "Row") -> None:
+    def row(self, row: "DiffRow") -> None:
         sign, colour = SIGNS[row.kind]
         for step in (row.a, row.b) if row.kind != "changed" else (row.a,):
             if step is not None:
-                who = f"{step['agent']}: " if step["agent"] else ""
-                self.say(
-                    f"{sign} {step['seq']:>7}  {step['fact']:<9} {who}{step['words']}", fg=colour
-                )
+                who = f"{step.agent}: " if step.agent else ""
+                self.say(f"{sign} {step.seq:>7}  {step.fact:<9} {who}{step.words}", fg=colour)
         if row.kind != "changed" or row.b is None:
             return
-        self.say(f"  {row.b['seq']:>7}  in the second run", dim=True)
+        self.say(f"  {row.b.seq:>7}  in the second run", dim=True)
         for change in row.changes:
             place = f"{'':11}{change.pointer or 'all of it'}"
             self.say(place, bold=True)
@@ -101,20 +66,16 @@ class _Words:
         if row.more:
             self.say(f"{'':11}… {terminal.count(row.more, 'more change')}", dim=True)
 
-    def deltas(self, deltas: dict[str, dict[str, Any]]) -> None:
-        rows = [
-            {"what": UNITS.get(name, name), **(_dollars(each) if name == "cost_usd" else each)}
-            for name, each in deltas.items()
-            if each["a"] or each["b"]
-        ]
+    def deltas(self, deltas: "dict[str, DiffDelta]") -> None:
+        rows = [(name, each) for name, each in deltas.items() if each.a or each.b]
         if not rows:
             return
         click.echo()
         columns = [
-            _table.Column("", lambda row: row["what"]),
-            _table.Column("first", lambda row: row["a"], right=True),
-            _table.Column("second", lambda row: row["b"], right=True),
-            _table.Column("more", lambda row: _signed(row["delta"]), right=True),
+            _table.Column("", lambda row: UNITS.get(row[0], row[0])),
+            _table.Column("first", lambda row: _amount(row[0], row[1].a), right=True),
+            _table.Column("second", lambda row: _amount(row[0], row[1].b), right=True),
+            _table.Column("more", lambda row: _more(*row), right=True),
         ]
         _table.put(rows, columns, "")
 
@@ -125,12 +86,19 @@ class _Words:
         click.secho(text, **look)
 
 
-def _dollars(amounts: dict[str, Any]) -> dict[str, str]:
-    """An amount in both runs, and by how much the second is more."""
-    more = amounts["delta"]
-    sign = "+" if more and more > 0 else "-" if more else ""
-    shown = {name: _table.money(amounts[name]) for name in ("a", "b")}
-    return {**shown, "delta": _table.money(None if more is None else abs(more), sign)}
+def _amount(name: str, value: float | None) -> str | float | None:
+    return _table.money(value) if name == "cost_usd" else value
+
+
+def _more(name: str, delta: "DiffDelta") -> str | None:
+    """By how much the second run took more."""
+    more = delta.delta
+    if name == "cost_usd":
+        sign = "+" if more and more > 0 else "-" if more else ""
+        return _table.money(None if more is None else abs(more), sign)
+    if more is None:
+        return None
+    return f"+{_table.cell(more)}" if more > 0 else _table.cell(more)
 
 
 def _short(value: Any) -> str:
@@ -139,7 +107,10 @@ def _short(value: Any) -> str:
     return "nothing" if value is None else " ".join((short(value, 300) or "").split())
 
 
-def _signed(delta: float | str | None) -> str | None:
-    if delta is None or isinstance(delta, str):
-        return delta
-    return f"+{_table.cell(delta)}" if delta > 0 else _table.cell(delta)
+command = _question.verb(
+    "diff",
+    _show,
+    click.option("--all", is_flag=True, help="Show every difference, however many."),
+    notes="Exit code: 0 the same steps, 1 they differ, 2 usage or I/O.",
+    exit_code=lambda answer: 0 if answer.same else 1,
+)

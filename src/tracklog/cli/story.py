@@ -1,13 +1,18 @@
 """`tracklog story`: what was said and done in a run, to be read from top to bottom."""
 
 import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tracklog.cli import _home
 from tracklog.cli import _terminal as terminal
+
+if TYPE_CHECKING:
+    from tracklog.answers.story import StoryRecord
 
 WIDEST = 100
 LINES = 12
@@ -40,23 +45,24 @@ def command(run: str, home: Path, after: int, whole: bool, as_json: bool) -> Non
     from tracklog.answers.story import story
 
     with _home.asking(home) as opened:
-        records: list[dict[str, Any]] = []
-        page: dict[str, Any] = {"next": after}
-        teller = _Teller(whole=whole)
-        while page["next"] is not None:
-            page = story(opened, run, page["next"], whole=whole)
+        records: list[StoryRecord] = []
+        printer = _Printer(whole=whole)
+        following: int | None = after
+        while following is not None:
+            page = story(opened, run, following, whole=whole)
+            following = page.next
             if as_json:
-                records += page["records"]
+                records += page.records
             else:
-                for record in _beginning_first(page["records"]):
-                    teller.tell(record)
+                for record in _beginning_first(page.records):
+                    printer.put(record)
         if not as_json:
-            teller.done()
+            printer.done()
     if as_json:
-        terminal.put_json(page | {"records": records})
+        terminal.put_json(replace(page, records=records))
 
 
-def _beginning_first(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _beginning_first(records: "list[StoryRecord]") -> "list[StoryRecord]":
     """The records of a page; that the run began stands before what happened later.
 
     The root of a trace is told last, because it ends last.
@@ -64,17 +70,17 @@ def _beginning_first(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     from tracklog.folds import moment  # slow to import
 
     for place, record in enumerate(records):
-        if any(fact["fact"] == "Began" and fact["what"] == "run" for fact in record["facts"]):
-            began = moment(record.get("at"))
+        if any(fact["fact"] == "Began" and fact["what"] == "run" for fact in record.facts):
+            began = moment(record.at)
             if began is None:
                 break
-            times = (moment(each.get("at")) for each in records[:place])
+            times = (moment(each.at) for each in records[:place])
             later = next((n for n, at in enumerate(times) if at is not None and at > began), place)
             return [*records[:later], record, *records[later:place], *records[place + 1 :]]
     return records
 
 
-class _Teller:
+class _Printer:
     """Puts records out in paragraphs; who speaks is named when it changes."""
 
     def __init__(self, *, whole: bool) -> None:
@@ -85,42 +91,43 @@ class _Teller:
         self.place = ""
         """The number and the time of the record at hand, until its first line is printed."""
         self.day = ""
-        self.ends: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self.ends: list[tuple[StoryRecord, Mapping[str, Any]]] = []
         """That the run or an agent ended, which waits for what happened before."""
 
-    def tell(self, record: dict[str, Any]) -> None:
-        over = next((word for key, word in OVER.items() if record.get(key)), "")
+    def put(self, record: "StoryRecord") -> None:
+        over = next((word for key, word in OVER.items() if getattr(record, key)), "")
         if over == OVER["superseded"] and not self.whole:
             return
         self.margin = "  ↶ " if over else "  "
         self._end_before(record)
         moment = self._at(record)
-        if not record["facts"]:
-            self._line(f"· {record['words']}", dim=True)
-        for fact in record["facts"]:
+        if not record.facts:
+            self._line(f"· {record.words}", dim=True)
+        facts: Sequence[Mapping[str, Any]] = record.facts
+        for fact in facts:
             if self.whole or (fact["fact"] not in QUIET and not fact.get("again")):
-                if fact["fact"] == "Ended" and fact["what"] != "step" and record.get("at"):
+                if fact["fact"] == "Ended" and fact["what"] != "step" and record.at:
                     self.ends.append((record, fact))
                     continue
                 self._put(record, fact, f"{moment}  {over}".rstrip())
-        for finding in record.get("findings", ()):
-            self._line(f"⚠ {finding['name']}: {finding['message']}", fg="yellow")
+        for finding in record.findings:
+            self._line(f"⚠ {finding.name}: {finding.message}", fg="yellow")
 
-    def _at(self, record: dict[str, Any]) -> str:
+    def _at(self, record: "StoryRecord") -> str:
         """Goes to a record; when it happened."""
-        moment: str = terminal.moment(record.get("at"), record["received"])
+        moment: str = terminal.moment(record.at, record.received)
         clock = "" if self.width < NARROW else f"  {moment[11:19]}"
-        self.place, self.moment = f"{record['seq']:>7}{clock}", moment
+        self.place, self.moment = f"{record.seq:>7}{clock}", moment
         return moment
 
-    def _end_before(self, record: dict[str, Any] | None) -> None:
+    def _end_before(self, record: "StoryRecord | None") -> None:
         """Says that the run ended, before what came later: a trace tells its end first."""
         from tracklog.folds import moment
 
-        at = moment(record.get("at")) if record else None
-        begins = record is not None and any(fact["fact"] == "Began" for fact in record["facts"])
+        at = moment(record.at) if record else None
+        begins = record is not None and any(fact["fact"] == "Began" for fact in record.facts)
         for ended, fact in list(self.ends):
-            end = moment(ended["at"])
+            end = moment(ended.at)
             if at is None or end is None or at > end or begins:
                 self.ends.remove((ended, fact))
                 self._put(ended, fact, self._at(ended))
@@ -129,11 +136,11 @@ class _Teller:
         """Says what waited for the last record."""
         self._end_before(None)
 
-    def _put(self, record: dict[str, Any], fact: dict[str, Any], moment: str) -> None:
+    def _put(self, record: "StoryRecord", fact: "Mapping[str, Any]", moment: str) -> None:
         from tracklog.answers import phrases
 
         if fact["fact"] == "Said":
-            self._name(fact.get("agent") or record.get("agent") or "", fact["role"], moment)
+            self._name(fact.get("agent") or record.agent or "", fact["role"], moment)
             for block in fact["blocks"]:
                 self._block(block)
             return
@@ -143,7 +150,7 @@ class _Teller:
             look = {"fg": "red"} if fact.get("ok") is False else {"fg": "cyan"}
         elif name in ("Began", "Ended"):
             look = {"bold": True}
-        self._line(f"{MARKS.get(name, '·')} {fact['words'] or record['kind']}", **look)
+        self._line(f"{MARKS.get(name, '·')} {fact['words'] or record.kind}", **look)
         if self.whole:
             for value in map(fact.get, ("input", "output", "error")):
                 inner = value.values() if isinstance(value, dict) else ()

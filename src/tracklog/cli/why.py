@@ -1,15 +1,14 @@
 """`tracklog why`: what led to an event, and what came of it."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from tracklog.cli import _home
+from tracklog.cli import _question
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
-    from tracklog.answers.why import Step, Why
+    from tracklog.answers.why import WhyAnswer, WhyStep
 
 NEAR = 12
 """Steps that are shown at either end of a long way, unless all are asked for."""
@@ -24,39 +23,11 @@ ENDS = {
 }
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  tracklog why agent-coder-1 412
-  tracklog why agent-coder-1 412 --all
-  tracklog why kahn:nightly 97 --json | jq '.back[-1].words'
-
-\b
-`tracklog events RUN` shows the numbers of a run's records.""",
-)
-@_home.run_argument()
-@click.argument("seq", type=click.IntRange(min=1))
-@_home.read_option
-@click.option("--all", "whole", is_flag=True, help="Show every step, however many there are.")
-@terminal.wide_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(run: str, seq: int, home: Path, whole: bool, as_json: bool) -> None:
-    """Tell what led to record SEQ of RUN, from the prompt on, and what came of it.
-
-    Each step says what ties it to its cause: an id that was named (call, question, message,
-    cause), a handoff, a sub-run, or only the order: an agent acts upon what it was told last.
-    """
-    from tracklog.answers.why import asked
-
-    with _home.asking(home) as opened:
-        answer = asked(opened, run, seq)
-    if as_json:
-        terminal.put_json(answer)
-    else:
-        _put(answer, whole=whole)
+def _show(answer: "WhyAnswer", asked: _question.Asked) -> None:
+    _put(answer, whole=asked.given["all"])
 
 
-def _put(answer: "Why", *, whole: bool) -> None:
+def _put(answer: "WhyAnswer", *, whole: bool) -> None:
     if ENDS[answer.ends]:
         _note(ENDS[answer.ends])
     for unseen in answer.unseen:
@@ -102,7 +73,13 @@ class _Rows:
         self.seq: int | None = None
 
     def row(
-        self, step: "Step", how: str, *, of: int | None = None, mark: str = "", **look: bool | str
+        self,
+        step: "WhyStep",
+        how: str,
+        *,
+        of: int | None = None,
+        mark: str = "",
+        **look: bool | str,
     ) -> None:
         moment = terminal.moment(step.at, step.received)
         where = (moment[:10], step.family, step.run)
@@ -128,3 +105,11 @@ class _Rows:
         if self.width is None:
             return terminal.plain(text)
         return terminal.fitted(text, max(8, self.width - used)).rstrip()
+
+
+command = _question.verb(
+    "why",
+    _show,
+    click.option("--all", is_flag=True, help="Show every step, however many there are."),
+    notes="`tracklog events RUN` shows the numbers of a run's records.",
+)

@@ -1,6 +1,6 @@
 """A route for each path of each question: its parameters are the query, its answer the JSON."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 from starlette.responses import Response
@@ -48,15 +48,10 @@ def _endpoint(question: Question) -> Endpoint:
             if call.names:
                 given["run"] = ":".join(here(home, named))
             cursor = home.index.index.cursor
-            return cursor, dumps(question.ask(home, **given))
+            return cursor, orjson.dumps(question.ask(home, **given))
 
         desk = collector.desk
         cursor, body = await (desk.ask(ask) if question.fresh else desk.run(ask))
         return Response(body, 200, {"Tracklog-Cursor": str(cursor)}, "application/json")
 
     return answer
-
-
-def dumps(answer: Any) -> bytes:
-    """An answer as JSON, on a line of its own for who reads it in a terminal."""
-    return orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tracklog.answers.diff import without_names
+from tracklog.answers.run_steps import without_names
 from tracklog.folds import short, text_of
 from tracklog.home.home import Home
 from tracklog.journal.frame import Run

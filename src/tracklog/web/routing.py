@@ -115,7 +115,7 @@ class Route:
 
 
 _REMEMBERED = 1024  # paths
-_SEGMENT = re.compile(rb"\{([a-z_]+)\}(.*)")
+_SEGMENT = re.compile(rb"\{([a-z_0-9]+)\}(.*)")
 
 
 class Routed(Protocol):

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from tracklog.answers.diff import without_names
+from tracklog.answers.run_steps import without_names
 from tracklog.hosts._endpoint import ModelFailed
 from tracklog.hosts.openwop.checking import faults_of
 from tracklog.hosts.openwop.ends import Again, NodeFailed
