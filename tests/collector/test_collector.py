@@ -296,9 +296,7 @@ def test_what_is_not_there_is_404_and_what_cannot_be_done_405(server):
     assert refused.status_code == 405
     assert "POST" in refused.headers["allow"]
     assert server.get("/api/runs", params={"limit": "many"}).status_code == 400
-    assert (
-        "limit, " in server.get("/api/runs", params={"limt": "5"}).json()["hint"]
-    )
+    assert "limit, " in server.get("/api/runs", params={"limt": "5"}).json()["hint"]
     assert server.get("/api/audits", params={"window": "3h"}).status_code == 400
 
 
