@@ -29,7 +29,7 @@ help:  ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 .venv/.ready: requirements-dev.lock pyproject.toml $(OTHER)
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tracklog needs Python 3.11 or newer")'
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tracklog needs Python 3.11 or newer; if there is one, name it: make setup PYTHON=python3.12")'
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
@@ -56,9 +56,10 @@ $(BUILT): $(CONSOLE)/node_modules/.ready $(CONSOLE)/index.html $(CONSOLE)/vite.c
 
 setup: .venv/.ready $(NPM) $(TS)/dist/.ready $(BUILT)  ## Install everything that is needed, from the lock files.
 
-run: setup  ## Start the collector and its console; a demo, as long as nothing was recorded. Ctrl-C stops it.
-	@if [ -d "$${TRACKLOG_HOME:-$$HOME/.local/share/tracklog}/journal" ]; then exec $(BIN)/tracklog serve; \
-	else echo "Nothing was recorded yet, so here is a demo. \`. .venv/bin/activate\` puts \`tracklog\` on the path of another terminal."; exec $(BIN)/tracklog demo; fi
+LISTEN = $(if $(PORT),--port $(PORT))
+run: setup  ## Start the collector and its console on port 4318 (PORT=4319 for another); a demo, as long as nothing was recorded. Ctrl-C stops it.
+	@if [ -d "$${TRACKLOG_HOME:-$$HOME/.local/share/tracklog}/journal" ]; then exec $(BIN)/tracklog serve $(LISTEN); \
+	else echo "Nothing was recorded yet, so here is a demo. \`. .venv/bin/activate\` puts \`tracklog\` on the path of another terminal."; exec $(BIN)/tracklog demo $(LISTEN); fi
 
 test: test-python test-ts test-browser  ## Run all tests.
 
@@ -97,7 +98,7 @@ soak: setup  ## The chaos of the tests, twenty times as long and never the same;
 	TRACKLOG_SOAK=20 $(PYTEST) tests/journal/test_anomalies.py tests/journal/test_journal.py tests/journal/test_stores.py \
 		tests/journal/test_verify.py tests/intake/test_intake.py tests/recording/test_recorder.py tests/recording/test_fanout.py tests/dialects/test_check.py \
 		tests/contracts/test_sink.py tests/collector/test_collector.py tests/collector/test_collector_stream.py \
-		tests/collector/test_collector_guard.py tests/collector/test_collector_chaos.py tests/answers/test_kin.py
+		tests/collector/test_collector_guard.py tests/collector/test_collector_chaos.py tests/answers/test_related.py
 
 proof: setup  ## Show which test proves which requirement.
 	$(BIN)/python tests/proof.py
@@ -108,7 +109,7 @@ SEED ?= 1
 mutate: setup  ## Mutation testing of a ROOM (dialects, intake, journal, folds, hosts) by a SAMPLE of mutants.
 	$(BIN)/python scripts/mutate.py $(ROOM) --sample $(SAMPLE) --seed $(SEED) --jobs 2
 
-bench: setup  ## Measure; every claim in the README is a ratio printed here.
+bench: setup  ## Measure speed and size, and print the results.
 	chromium=$$($(BROWSER)) && CHROMIUM="$$chromium" $(BIN)/python bench
 
 bench-peers: setup  ## Measure against Phoenix and MLflow, in an environment of their own.

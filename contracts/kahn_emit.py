@@ -315,14 +315,16 @@ class Bell:
 class Unreachable(Exception):
     """Nothing was acknowledged; `pause` is how long the collector wants to be left alone."""
 
-    def __init__(self, why: str, pause: float = 0.0, status: int = 0) -> None:
+    def __init__(
+        self, why: str, pause: float = 0.0, status: int = 0, *, is_ours: bool = False
+    ) -> None:
         super().__init__(why)
-        self.pause, self.status = pause, status
+        self.pause, self.status, self.is_ours = pause, status, is_ours
 
     @property
     def is_refusal(self) -> bool:
-        """Whether that was an answer which says that it will be the same next time."""
-        return 400 <= self.status < 500 and self.status not in (408, 425, 429)
+        """Whether the collector itself says that its answer will be the same next time."""
+        return self.is_ours and 400 <= self.status < 500 and self.status not in (408, 425, 429)
 
 
 class Answer(NamedTuple):
@@ -350,16 +352,18 @@ class Answer(NamedTuple):
 
     def why(self, url: str, sent: int) -> str:
         """What is wrong with an answer that acknowledges nothing."""
-        if self.status == 200 and not self.version:
+        said = _short(self.body)
+        if self.status < 500 and not self.version:
+            status = "" if self.status == 200 else f" {self.status}{said and f' ({said})'}"
             return (
-                f"{url} answers without {PROTOCOL_HEADER}: it is no collector but a proxy or a "
-                "portal, or a collector older than this emitter (upgrade collectors first)"
+                f"{url} answers{status} without {PROTOCOL_HEADER}: it is no collector but a proxy "
+                "or a portal, or a collector older than this emitter (upgrade collectors first)"
             )
         if self.version and self.version != PROTOCOL:
             return f"{url} speaks version {self.version} of the protocol, this emitter {PROTOCOL}"
         if self.status == 200:
-            return f"{url} does not say what became of {sent} lines: {_short(self.body)}"
-        return f"{url} answers {self.status}: {_short(self.body)}"
+            return f"{url} does not say what became of {sent} lines: {said or 'it is empty'}"
+        return f"{url} answers {self.status}: {said or 'it gives no reason; its log may'}"
 
 
 class HttpSink:
@@ -703,15 +707,21 @@ class HttpSink:
     def _deliver_or_set_aside(self, key: str, dialect: str, lines: list[bytes]) -> None:
         """Once more: what kept it may just be over. If not, it must not hold up the others."""
         try:
-            self._deliver(key, dialect, lines)
+            self._deliver(key, dialect, lines, set_aside=self._strikes + 1 >= STRIKES)
         except Unreachable as error:
             self._strikes += 1
             if not error.is_refusal and self._strikes < STRIKES:
                 raise
             self._put_aside(dialect, [(line, str(error)) for line in lines], error.status)
 
-    def _deliver(self, key: str, dialect: str, lines: list[bytes]) -> None:
-        """Sends lines, and returns when they are taken or refused for good; raises Unreachable."""
+    def _deliver(
+        self, key: str, dialect: str, lines: list[bytes], *, set_aside: bool = False
+    ) -> None:
+        """Sends lines, and returns when they are taken or refused for good; raises Unreachable.
+
+        Only the collector itself can refuse them. Of what is too large for something in between,
+        the halves are tried, and a single line is kept, unless it is to be set aside.
+        """
         path, body = f"/api/events/{dialect}", b"\n".join(lines) + b"\n"
         answer = self._post(path, key, body)
         if answer.status == 409 and answer.version == PROTOCOL:
@@ -720,10 +730,11 @@ class HttpSink:
         status, ours = answer.status, answer.version == PROTOCOL
         if status == 413 and len(lines) > 1:  # by halves, so that what is small enough arrives
             middle = len(lines) // 2
-            self._deliver(f"{key}.0", dialect, lines[:middle])
-            self._deliver(f"{key}.1", dialect, lines[middle:])
-        elif status == 413 or (ours and status in (400, 409, 415, 422)):
-            self._put_aside(dialect, [(line, _short(answer.body)) for line in lines], status)
+            self._deliver(f"{key}.0", dialect, lines[:middle], set_aside=set_aside)
+            self._deliver(f"{key}.1", dialect, lines[middle:], set_aside=set_aside)
+        elif (ours and status in (400, 409, 413, 415, 422)) or (status == 413 and set_aside):
+            why = answer.why(self.url, len(lines))
+            self._put_aside(dialect, [(line, why) for line in lines], status)
         elif (report := answer.counts(len(lines))) is not None:
             self._heed(dialect, lines, report)
         else:
@@ -731,7 +742,7 @@ class HttpSink:
             if status < 500 and status not in (408, 425, 429):
                 kind = "answer" if ours or status != 200 else "foreign"
                 self._warn(kind, f"{why}; lines are kept in {self.folder}")
-            raise Unreachable(why, answer.pause, status)
+            raise Unreachable(why, answer.pause, status, is_ours=ours)
 
     def _heed(self, dialect: str, lines: list[bytes], report: dict[str, Any]) -> None:
         """Puts aside the lines that the collector refused."""
@@ -777,11 +788,12 @@ class HttpSink:
                     self.set_aside += 1
             finally:
                 os.close(fd)
-            self._warn("refused", f"{self.url} refused lines ({refused[0][1]}); see {path}")
+            self._warn("refused", f"lines were refused: {refused[0][1]}; they are in {path}")
         except (OSError, ValueError) as error:
             with self._lock:
                 self._lost += left
-            self._warn("aside", f"{self.url} refused lines, and they cannot be kept: {error}")
+            why = refused[0][1]
+            self._warn("aside", f"lines were refused: {why}; they cannot be kept: {error}")
 
     def _post(self, path: str, key: str, body: bytes) -> Answer:
         headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": key}

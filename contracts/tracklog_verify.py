@@ -151,8 +151,8 @@ class Journal:
         frames = lines_of(base + ".jsonl")
         sealed = False
         for place, (line, whole) in enumerate(lines_of(base + ".chain")):
-            if not whole and last and place and not sealed:
-                self.notes.append("the last line of the chain is torn: a crash leaves this")
+            if not whole and last and place and not sealed and not self.exactly(line[:-1]):
+                self.notes.append("the last line of the chain is torn, as a crash leaves it")
                 break
             said = self.exactly(line) if whole and not sealed else None
             if said is None or ("opened" in said) != (place == 0):

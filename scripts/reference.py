@@ -2,11 +2,13 @@
 
 import ast
 import inspect
+import re
 from pathlib import Path
 from typing import Any
 
 import click
 
+from tracklog import _API, log
 from tracklog.cli import tracklog
 from tracklog.cli._groups import grouped
 from tracklog.collector.openapi import ABOUT_HEADER, HEADER, VERSION, document
@@ -25,6 +27,7 @@ README = ROOT / "README.md"
 FORMAT = PAGES / "journal-format.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+_PATHS = re.compile(r"(?:[a-z_]+\.)+(?=[A-Za-z])")  # of modules, before a name
 SOURCE = ROOT / "src" / "tracklog"
 
 
@@ -36,6 +39,7 @@ def pages() -> dict[Path, str]:
         "errors": _errors(),
         "http": _http(),
         "importers": _importers(),
+        "python": _python(),
     }
     return {PAGES / f"{name}.md": text for name, text in made.items()} | {
         README: _readme(),
@@ -91,11 +95,16 @@ def _architecture() -> str:
 
 def _readme() -> str:
     """The README with its tables of dialects and of verbs made anew."""
-    rows = ["| dialect | what it tells | kinds | fields |", "|---|---|---|---|"]
+    rows = [
+        "| dialect | what it records | kinds of event | fields it does not define |",
+        "|---|---|---|---|",
+    ]
     for dialect in registry.dialects():
-        policy = dialect.policy
-        known = f"{len(dialect.kinds)} known, {policy.kinds}" if dialect.kinds else policy.kinds
-        rows.append(f"| `{dialect.name}` | {dialect.about} | {known} | {policy.fields} |")
+        known, policy = len(dialect.kinds), dialect.policy
+        others = f"{known}, and any other" if known else "any"
+        kinds = f"only these {known}" if policy.kinds == "closed" else others
+        fields = "are refused" if policy.fields == "closed" else "are stored"
+        rows.append(f"| `{dialect.name}` | {dialect.about} | {kinds} | {fields} |")
     text = _filled(README.read_text(), "dialects", "\n".join(rows))
     return _filled(text, "verbs", _groups())
 
@@ -147,6 +156,31 @@ def _importers() -> str:
     for each in formats.importers():
         parts.append(f"| `{each.name}` | {each.about} | {each.mapping} |")
     return "\n".join(parts) + "\n"
+
+
+def _python() -> str:
+    """Made of the docstrings of the public API."""
+    parts = [f"# Python\n\n{inspect.getdoc(log)}\n"]
+    parts += [_callable(f"tracklog.{each.__name__}", each) for each in (log.open, log.check)]
+    parts.append(f"## `tracklog.Log`\n\n{inspect.getdoc(log.Log)}\n")
+    methods = [value for name, value in vars(log.Log).items() if not name.startswith("_")]
+    parts += [_callable(f"Log.{each.__name__}", each) for each in methods]
+    parts.append("## Other names\n\n| import | from |\n|---|---|")
+    for module, names in _API.items():
+        parts += [f"| `tracklog.{name}` | `{module}` |" for name in names if module != log.__name__]
+    return "\n".join(parts) + "\n"
+
+
+def _callable(name: str, each: Any) -> str:
+    return f"### `{name}{_signature(each)}`\n\n{inspect.getdoc(each)}\n"
+
+
+def _signature(each: Any) -> str:
+    """The signature without `self`, and types by their own names."""
+    found = inspect.signature(each)
+    kept = [param for name, param in found.parameters.items() if name != "self"]
+    text = _PATHS.sub("", str(found.replace(parameters=kept)))
+    return re.sub(r"\*<class '(\w+)'>", r"\1", text)  # an unpacked mapping of keywords
 
 
 def _http() -> str:

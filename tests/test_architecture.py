@@ -62,7 +62,7 @@ SPEAKERS = {
 IMPURE = {"os", "sys", "io", "time", "random", "secrets", "uuid", "pathlib", "asyncio", "socket"}
 IMPURE |= {"subprocess", "threading", "tempfile", "shutil", "logging"}
 PURE = ("model", "dialects", "folds", "formats.providers")
-FILES = {"__init__.py", "__main__.py", "names.py", "py.typed"}
+FILES = {"__init__.py", "__main__.py", "log.py", "names.py", "py.typed"}
 """What stands beside the rooms."""
 
 
@@ -157,7 +157,11 @@ def test_only_its_speakers_and_questions_import_a_plug(name):
             continue
         folder, which = theirs
         allowed = (
-            name == "tracklog.names"  # the models of every dialect, under their public names
+            name
+            in (
+                "tracklog.log",
+                "tracklog.names",
+            )  # the models of every dialect, under their public names
             or room(name) in SHELLS
             or (folder == "dialects" and speaks(name) == which)
             or (folder == "folds" and room(name) in ("answers", "formats"))
@@ -219,6 +223,37 @@ def test_nobody_names_a_dialect_outside_its_own_file(name):
     }
     own = {part.replace("_", "-") for part in name.split(".")} | {speaks(name)}
     assert spoken <= own
+
+
+READERS = {
+    "tracklog.intake.intake": {"facts", "understand"},  # whether a run begins or ends in a batch
+    "tracklog.intake.identities": {"understood"},  # whether an identity came before
+    "tracklog.index.indexer": {"facts", "rules"},  # which modules they stand in, to see them change
+}
+"""Who else may touch what a dialect reads with, and what for."""
+
+
+def meanings(name: str) -> set[str]:
+    """What a module calls that turns a line into an event, facts or findings."""
+    tree, found = ast.parse(MODULES[name].read_text()), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            found |= {each.name for each in node.names} & {"understand", "understood"}
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            of, called = node.func.value, node.func.attr
+            of_itself = isinstance(of, ast.Name) and of.id == "self"
+            found |= {called} & {"facts", "rules"} if not of_itself else set()
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
+            of = node.value.id if isinstance(node.value, ast.Name) else node.value.attr
+            found |= {node.attr} & {"facts", "rules"} if "dialect" in of else set()
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_nobody_reads_records_but_the_one_walk(name):
+    """A second walk would count what the first does not, and two views would disagree."""
+    if room(name) not in ("dialects", "reading"):
+        assert meanings(name) == READERS.get(name, set())
 
 
 def test_a_module_begins_with_what_lives_in_it():

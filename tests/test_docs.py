@@ -7,14 +7,13 @@ import selectors
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 import derive
-from support.waiting import eventually
+from support.collecting import collector, lasting_port
 from tracklog.cli import tracklog as group
 from tracklog.home import registry
 
@@ -63,8 +62,10 @@ wait
 
 
 class Terminal:
-    """Types the commands of a page into one shell, which begins in a clone and knows nothing else.
+    """Types the commands of pages into one shell, which begins in a clone and knows nothing else.
 
+    Each command is entered once, as soon as the one before has ended, as if all were pasted:
+    what a page starts with `&` is not waited for, unless the page itself does so.
     Two things are not as printed: a server gets a port of its own, and `make setup`, which was
     done before, only says what it would do.
     """
@@ -74,39 +75,51 @@ class Terminal:
         self.folder.mkdir()
         user = folder / "user"
         user.mkdir()
+        self.clone = clone(folder / "clone")
         ours = str(Path(sys.executable).parent)
         path = [each for each in os.environ["PATH"].split(":") if each != ours]
         self.shell = subprocess.Popen(
             ["bash", "--norc", "--noprofile", "-c", DRIVER],
-            cwd=clone(folder / "clone"),
+            cwd=self.clone,
             env={"HOME": str(user), "PATH": ":".join(path)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
-        self.port = "0"  # any; the first that listens says which
-        self.started = False
+        self.port = str(lasting_port())
+        self.jobs: list[tuple[str, Path, str]] = []
+        """What was started with `&`, where its output goes, and what is shown of that."""
         self.typed = 0
 
+    def read(self, page: Path) -> None:
+        """Enters every command of a page, top to bottom; each prints what is shown below it."""
+        for session in sessions(page):
+            for command, shown in steps(session):
+                self.enter(command, shown)
+        for command, out, shown in self.jobs:
+            assert self._is(out.read_text(), shown), (command, out.read_text())
+        self.jobs.clear()
+
     def enter(self, command: str, shown: str) -> None:
-        """Prints what is shown; beside a job, which takes its time, it may be entered again."""
+        """Has the shell carry out one command, and compares what it prints, unless it goes on."""
         command = re.sub(
             r"(tracklog (?:serve|demo))(?=.* &$)(?!.*--port)", r"\1 --port 4318", command
         )
         command = command.replace("4318", self.port).replace("make setup", "make -n setup")
+        out = self._type(command)
         if command.endswith(" &"):
-            said = self._begin(command, shown)
+            self.jobs.append((command, out, shown))
         else:
-            until = time.monotonic() + 60 * self.started
-            while not self._is(said := self._type(command).read_text(), shown):
-                if time.monotonic() > until:
-                    break
-                time.sleep(0.1)
-        assert self._is(said, shown), (command, said)
+            assert self._is(out.read_text(), shown), (command, out.read_text())
 
-    def _is(self, said: str, shown: str) -> bool:
+    def left_over(self) -> str:
+        """What a page leaves behind in its shell: jobs, another folder, another home."""
+        left = """jobs; [ "$PWD" = "%s" ] || pwd; env | grep -E '^(TRACKLOG|OTEL)_'"""
+        return self._type(f"{left % self.clone}; true").read_text()
+
+    def _is(self, printed: str, shown: str) -> bool:
         pattern = re.escape(shown.replace("4318", self.port)).replace("…", ".*")
-        return bool(re.fullmatch(pattern, said, re.DOTALL))
+        return bool(re.fullmatch(pattern, printed, re.DOTALL))
 
     def _type(self, command: str) -> Path:
         """Has the shell carry it out; the file that holds what it prints."""
@@ -123,18 +136,8 @@ class Terminal:
         assert self.shell.stdout.readline() == b"done\n", (command, out.read_text())
         return out
 
-    def _begin(self, command: str, shown: str) -> str:
-        out = self._type(command)
-        self.started = True
-        if self.port == "0":
-            listening = re.compile(r"http://127\.0\.0\.1:(\d+)")
-            eventually(lambda: listening.search(out.read_text()))
-            self.port = listening.search(out.read_text())[1]
-        eventually(lambda: self._is(out.read_text(), shown))
-        return out.read_text()
-
     def close(self) -> None:
-        """Ends what the page started and left running; the shell waits for it."""
+        """Ends the shell, and what a page that failed started in it."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.shell.pid, signal.SIGTERM)
         self.shell.stdin.close()
@@ -142,22 +145,43 @@ class Terminal:
         self.shell.wait(60)
 
 
-def read_aloud(page: Path, folder: Path) -> None:
-    """Enters every command of a page, top to bottom, in one shell."""
-    terminal = Terminal(folder)
-    try:
-        for session in sessions(page):
-            for command, shown in steps(session):
-                terminal.enter(command, shown)
-    finally:
-        terminal.close()
+@pytest.fixture
+def terminal(tmp_path):
+    with contextlib.closing(Terminal(tmp_path)) as opened:
+        yield opened
+
+
+TRIED = [page for page in PAGES if sessions(page)]
+READ = sorted(TRIED, key=lambda page: ("README.md", "tutorial.md", page.name).index(page.name))
+"""As somebody reads them who reads all: the README first, then the tutorial."""
+
+
+@pytest.mark.parametrize("page", TRIED, ids=lambda page: page.name)
+def test_a_page_read_from_top_to_bottom_in_a_bare_shell_works_as_printed(page, terminal):
+    terminal.read(page)
+    assert terminal.left_over() == ""
+
+
+def test_all_pages_read_one_after_the_other_in_one_shell_work_as_printed(terminal):
+    assert [page.name for page in READ[:2]] == ["README.md", "tutorial.md"]
+    for page in READ:
+        terminal.read(page)
+        assert terminal.left_over() == "", page.name
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if sessions(page)], ids=lambda page: page.name
+    ("leaves", "named"),
+    [
+        ("sleep 60 &", "sleep 60"),
+        ("cd ..", "/"),
+        ("export TRACKLOG_HOME=$PWD/home", "TRACKLOG_HOME"),
+    ],
 )
-def test_a_page_read_from_top_to_bottom_in_a_bare_shell_works_as_printed(page, tmp_path):
-    read_aloud(page, tmp_path)
+def test_what_a_page_leaves_behind_is_seen(tmp_path, terminal, leaves, named):
+    page = tmp_path / "page.md"
+    page.write_text(f"# A page\n\n```console\n$ {leaves}\n```\n")
+    terminal.read(page)
+    assert named in terminal.left_over()
 
 
 @pytest.mark.parametrize(
@@ -168,11 +192,52 @@ def test_a_page_read_from_top_to_bottom_in_a_bare_shell_works_as_printed(page, t
         ("cp kahn_agent_emit.py copy.py", "cannot stat|No such file"),
     ],
 )
-def test_a_page_that_needs_what_it_does_not_print_fails(tmp_path, lacks, why):
+def test_a_page_that_needs_what_it_does_not_print_fails(tmp_path, terminal, lacks, why):
     page = tmp_path / "page.md"
     page.write_text(f"# A page\n\n```console\n$ {lacks}\n```\n")
     with pytest.raises(AssertionError, match=why):
-        read_aloud(page, tmp_path)
+        terminal.read(page)
+
+
+HTTP_AGENT = """
+export class HttpAgent {
+  abortController = new AbortController();
+  constructor({ url, headers = {} }) { this.url = url; this.headers = headers; }
+  async runAgent(_, { onMessagesChanged }) {
+    const answer = await fetch(this.url, this.requestInit({}));
+    for (const line of (await answer.text()).split("\\n"))
+      if (line.includes('"MESSAGES_SNAPSHOT"'))
+        onMessagesChanged({ messages: JSON.parse(line.slice("data: ".length)).messages });
+  }
+}
+"""
+"""As much of the client of AG-UI as its page names: it sends what `requestInit` returns."""
+
+
+def test_the_sample_of_the_page_on_ag_ui_gets_the_messages_of_a_run(tmp_path):
+    page = (ROOT / "docs/how-to/watch-in-an-ag-ui-front-end.md").read_text()
+    sample = page.split("```js\n")[1].split("```")[0]
+    lines = re.findall(r"^\{.*\}$", page, re.MULTILINE)[:3]
+    client = tmp_path / "node_modules/@ag-ui/client"
+    client.mkdir(parents=True)
+    (client / "package.json").write_text('{"type": "module", "exports": "./index.js"}')
+    (client / "index.js").write_text(HTTP_AGENT)
+    node = subprocess.run([ROOT / "scripts/node"], capture_output=True, text=True, check=True)
+    path = ":".join(filter(None, [node.stdout.strip(), os.environ["PATH"]]))
+    with collector(tmp_path / "home") as server:
+        assert server.post([each.encode() for each in lines]).json()["accepted"] == 3
+        url = f'"http://127.0.0.1:{server.port}/api/export'
+        (tmp_path / "sample.mjs").write_text(sample.replace('"/api/export', url))
+        done = subprocess.run(
+            ["node", "sample.mjs"],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert "toolCalls" in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -180,16 +245,14 @@ def test_every_command_of_a_page_is_in_a_session_that_is_run(page):
     assert not re.findall(r"^```(?:sh|bash|shell|zsh)$", page.read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if sessions(page)], ids=lambda page: page.name
-)
+@pytest.mark.parametrize("page", TRIED, ids=lambda page: page.name)
 def test_a_page_keeps_its_record_in_a_folder_that_can_be_thrown_away(page):
     """Nobody who follows a page writes into the record that is their own."""
     commands = [command for session in sessions(page) for command, _ in steps(session)]
     first = next(
         n
         for n, each in enumerate(commands)
-        if re.search(r"\btracklog (?!demo|--version|.*--demo)", each)
+        if re.search(r"\btracklog (?!demo|--version|.*--demo)|^python ", each)
     )
     assert "export TRACKLOG_HOME=$PWD/home" in commands[:first]
     assert 'cd "$(mktemp -d)"' in commands[:first]

@@ -109,7 +109,7 @@ def test_each_name_of_the_contracts_validates_its_sample_and_nothing_else(name):
 
 
 def test_every_public_name_is_there_and_listed():
-    assert {*GOOD_AND_BAD, *OTHERS} == {*names.__all__} == {*tracklog._NAMES}
+    assert {*GOOD_AND_BAD, *OTHERS} == {*names.__all__} == {*tracklog._API["tracklog.names"]}
     for name in names.__all__:
         assert getattr(tracklog, name) is getattr(names, name)
         assert name in dir(tracklog)

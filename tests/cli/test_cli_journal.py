@@ -491,6 +491,17 @@ def test_follow_takes_what_is_new_and_only_that(home, tmp_path):
     assert replaced == [{"file": str(folder / "b.jsonl"), "accepted": 2}]
 
 
+def test_follow_once_with_nothing_to_read_says_what_to_do(home, tmp_path):
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    done = tracklog(home, "follow", "--once", folder)
+    assert done.returncode == 0
+    assert b"no file in " in done.stderr
+    assert b"leave --once out" in done.stderr
+    done = tracklog(home, "follow", "--once", env={**os.environ, "HOME": str(folder)})
+    assert b"`tracklog follow DIR` reads another folder" in done.stderr
+
+
 def test_follow_reads_both_kahn_dialects_of_one_archive(home, tmp_path):
     lines = (
         samples.ROOT / "dialects/kahn-ci/good/clean.jsonl"

@@ -64,6 +64,16 @@ def test_a_bad_line_does_not_hold_up_the_others_and_says_what_is_wrong(server, r
     assert stored(server, run) == [start(run), tool(run)]
 
 
+def test_the_hint_of_a_refusal_says_what_can_be_done_over_http(server):
+    """And names no option of the command line."""
+    lines = b'{"no":"event"}\n'
+    headers = {"Content-Type": "application/x-ndjson"}
+    answer = server.http.post("/api/events", content=lines, headers=headers).json()
+    (problem,) = answer["verdicts"][0]["problems"]
+    assert "POST to /api/events/NAME" in problem["hint"]
+    assert "--dialect" not in problem["hint"]
+
+
 def test_verbose_tells_of_every_line(server, run):
     answer = server.post([start(run), tool(run)], params={"verbose": "1"}).json()
     assert [verdict["verdict"] for verdict in answer["verdicts"]] == ["accepted"] * 2

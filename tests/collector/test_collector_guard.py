@@ -168,6 +168,7 @@ def test_without_the_token_nothing_is_told_but_that_it_lives(guarded):
         answer = guarded.get(path)
         assert answer.status_code == 401
         assert answer.headers["www-authenticate"] == "Bearer"
+        assert "TRACKLOG_TOKEN_FILE" in answer.json()["hint"]
     assert guarded.post([start("a")]).status_code == 401
     assert guarded.get("/api/runs", headers={"Authorization": "Bearer nope"}).status_code == 401
     assert guarded.get("/api/runs", headers={"Authorization": f"Basic {TOKEN}"}).status_code == 401
@@ -175,6 +176,7 @@ def test_without_the_token_nothing_is_told_but_that_it_lives(guarded):
     page = guarded.get("/")
     assert page.status_code == 401
     assert "password" in page.text
+    assert "TRACKLOG_TOKEN_FILE" in page.text
     assert page.headers["referrer-policy"] == "same-origin"  # else its form has no origin
     assert "<table" not in page.text
 
@@ -458,7 +460,8 @@ def test_a_taken_port_is_said(tmp_path):
         second = serve("--home", str(tmp_path), "--port", str(server.port))
     assert second.returncode == 2
     assert f"port {server.port} of 127.0.0.1 is taken" in second.stderr
-    assert "--port 0" in second.stderr
+    assert "kill %1" in second.stderr, "Ctrl-C does not reach a job that was started with &"
+    assert "`make run PORT=4319`" in second.stderr
 
 
 def test_a_home_that_cannot_be_written_to_is_said(tmp_path):

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import socket
 import threading
 from pathlib import Path
@@ -118,3 +119,4 @@ def test_only_an_acknowledgement_of_the_collector_itself_takes_a_batch_out_of_th
     warnings = capfd.readouterr().err.splitlines()
     assert len(warnings) <= 2
     assert all(line.startswith("tracklog: ") for line in warnings)
+    assert not any(re.search(r"\(\)|: *(;|$)", line) for line in warnings), "a reason is given"

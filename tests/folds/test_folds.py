@@ -1,5 +1,6 @@
 """The folds: what each answers, and the laws that all of them keep."""
 
+import re
 import subprocess
 import sys
 from copy import deepcopy
@@ -1408,9 +1409,65 @@ def test_the_how_to_adds_a_fold(tmp_path):
     )
 
 
+def test_the_how_to_asks_the_fold_it_adds(tmp_path):
+    line = '{"id":"1","run":"r","at":"2026-05-05T09:00:00Z","fact":"Said","role":"user","blocks":[{"type":"text","text":"Please."}],"origin":{"writer":"me","fidelity":"observed"}}'
+    environment = package(tmp_path, POLITE) | {"TRACKLOG_HOME": str(tmp_path / "home")}
+    page = (ROOT / "docs/how-to/add-a-fold.md").read_text()
+    (asked,) = re.findall(r'`tracklog query "(.*)"`', page)
+    for arguments, piped in ((["record"], line), (["query", "--json", asked], None)):
+        done = subprocess.run(
+            [sys.executable, "-m", "tracklog", *arguments],
+            env=environment,
+            input=piped,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.stdout == '{"key":"tracklog:r","seq":1,"sayings":1,"polite":1}\n', done.stderr
+
+
 def test_a_fold_that_is_none_is_refused_with_what_to_do(tmp_path):
     with pytest.raises(UnknownName, match="the folds are: agents, "):
         registry.fold("nonsense")
     asked = "from tracklog.home import registry; registry.fold('rude')"
     done = python(package(tmp_path, POLITE, name="rude"), asked)
     assert f"{BadPlug.__name__}: the fold 'rude' is not a Fold of that name" in done.stderr
+
+
+def test_the_model_that_spoke_last_is_told_and_a_placeholder_is_no_model():
+    history = numbered(
+        [Said(role="assistant", blocks=(), model=name) for name in ("a", "b", "<synthetic>")]
+    )
+    assert run_after(history)["model"] == "b"
+
+
+def test_when_its_source_went_is_told_of_a_run():
+    gone = told(3, received="2026-05-06T08:30:00.000Z")
+    history = [(told(2), Began(what="run")), (gone, Noted(label="source-gone"))]
+    assert run_after(history)["source_gone"] == "2026-05-06T08:30:00.000Z"
+
+
+@pytest.mark.parametrize("label", ["source-gone", "erasure", "pruned", "completed"])
+def test_our_own_notes_are_no_sign_of_life(label):
+    note = told(3, received="2026-05-06T08:59:00.000Z")
+    history = [(told(2), Began(what="run")), (note, Noted(label=label))]
+    assert run_after(history)["last_activity"] == told(2).received
+
+
+def test_of_two_writers_the_one_that_tells_of_more_output_counts():
+    spends = [
+        costs_.State(run="r", key=writer, seq=n, writer=writer, amounts=amounts)
+        for n, (writer, amounts) in enumerate(
+            {
+                "log": {"output_tokens": 9, "total_tokens": 10},
+                "telemetry": {"output_tokens": 1, "total_tokens": 50},
+            }.items()
+        )
+    ]
+    assert [each.writer for each in costs_.counted(spends)] == ["log"]
+
+
+def test_an_ended_run_is_named_in_the_aggregate():
+    state = outcomes_.State(run="r", ended=True, outcome="clean", ended_at=NOW)
+    assert outcomes_.as_run(state) == {"run_id": "r", "outcome": "clean", "ended_at": NOW}

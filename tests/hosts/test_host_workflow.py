@@ -425,6 +425,32 @@ def test_every_fault_of_a_flow_is_told_at_load_with_its_place(world):
         read(path)
 
 
+def test_a_kind_that_does_not_exist_is_the_only_fault_of_its_step(world):
+    path = world.folder / "misspelt.yaml"
+    path.write_text(
+        "name: bad\n"
+        "plugins: {wave: 'wave.py:wave'}\n"
+        "steps:\n"
+        "  - {name: a, kind: for_eac, items: [1], steps: [{name: b, kind: command, run: x}]}\n"
+        "  - name: c\n"
+        "    kind: parallel\n"
+        "    branches: {plugin: [{name: d, kind: xyz, run: y}, {name: e, kind: wav, run: z}]}\n"
+    )
+    with pytest.raises(BadFlow) as caught:
+        read(path)
+    assert [(fault.at, fault.message.split(", command")[0]) for fault in caught.value.faults] == [
+        ("steps[0].kind", "there is no kind 'for_eac'; did you mean for_each?"),
+        ("steps[1].branches.plugin[0].kind", "there is no kind 'xyz'; there is: agent"),
+        ("steps[1].branches.plugin[1].kind", "there is no kind 'wav'; did you mean wave?"),
+    ]
+
+
+def test_a_flow_that_is_not_there_is_said_to_be_so(world):
+    done = tracklog(world.home, "host", "workflow", world.folder / "nope.yaml")
+    assert done.returncode == 2
+    assert b"nope.yaml' does not exist" in done.stderr
+
+
 def test_what_is_filled_into_a_shell_line_is_never_a_command(world):
     path = world.flow(
         "quoted", "- {name: a, kind: command, run: 'printf %s {{inputs.x}}'}",

@@ -26,6 +26,7 @@ from tracklog.journal.segments import segment_path
 from tracklog.journal.stores.file import FileStore
 from tracklog.journal.stores.memory import MemoryStore
 from tracklog.model.errors import JournalFull, KeyReused, Overtaken, StoreBroken
+from tracklog.model.event import Refusal
 
 requirement = pytest.mark.requirement
 
@@ -628,3 +629,10 @@ def test_a_remembered_identity_whose_record_was_damaged_is_kept_again(tmp_path):
         (segment,) = (tmp_path / "journal").glob("*.jsonl")
         segment.write_bytes(segment.read_bytes().replace(b'"id":"1"', b'"id"~"1"'))
         assert words(intake.admit([spoke("1"), spoke("2")])) == [("accepted", 3), ("duplicate", 2)]
+
+
+def test_what_was_refused_is_told_with_its_dialect_and_its_run():
+    refused = Refused(MemoryStore())
+    refused.keep([(b"{}", Refusal((), dialect="kahn-ci", run="r7")), (b"?", Refusal(()))])
+    assert [(each["dialect"], each["run"]) for each in refused] == [("kahn-ci", "r7"), (None, None)]
+    refused.close()

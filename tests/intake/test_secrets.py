@@ -384,3 +384,12 @@ def test_a_recorder_masks_no_secret_by_default(tmp_path):
             recorder.record(body["type"], body["payload"], path="a")
     written = [orjson.loads(line) for line in recorder.path.read_bytes().splitlines()]
     assert [line["payload"] for line in written] == [body["payload"] for body in bodies]
+
+
+def test_the_name_of_an_assignment_stands_at_most_forty_bytes_before_it():
+    value = made("", 30).encode()
+    near = secrets.NEAR - len(b"api_key")
+    assert secrets.NEAR == 40
+    for blanks, found in ((near, ["assignment"]), (near + 1, [])):
+        line = b"#" * 50 + b"api_key" + b" " * blanks + b'="' + value + b'"'
+        assert [each.name for each in secrets.find(line)] == found

@@ -478,9 +478,9 @@ RACE = """
 import sys
 from io import BytesIO
 from pathlib import Path
-from tracklog.follow import Follower, Heard
-from tracklog.home import Home
-from tracklog.resuming import admit_stream
+from tracklog.formats.follow import Follower, Heard
+from tracklog.home.home import Home
+from tracklog.intake.resuming import admit_stream
 way, root, rounds = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 with Home(root / "home", durability="os") as home:
     follower = Follower(home.intake, [root / "logs"], "kahn-ci", home.path)

@@ -10,6 +10,7 @@ import pytest
 from tracklog.home import registry
 from tracklog.journal import frame
 from tracklog.journal.segments import chain_path, firsts, runs_path, segment_path
+from tracklog.journal.segments.places import Runs, load_runs
 from tracklog.journal.stores.file import FileStore
 from tracklog.journal.stores.memory import MemoryStore
 from tracklog.journal.verify import verify
@@ -329,3 +330,38 @@ def test_half_a_character_at_the_end_is_no_torn_tail(tmp_path):
     again.append(frames_of([b"{}"]))
     assert again.findings == []
     assert [frame.record(each).line for each in again.read(0, 10)] == [line, b"{}"]
+
+
+def test_a_sidecar_holds_what_was_saved_and_one_that_cannot_be_saved_is_done_without(tmp_path):
+    runs = Runs(1)
+    runs.size = 5
+    runs.save(tmp_path / "gone" / "1.runs", "c")
+    runs.save(tmp_path / "1.runs", "c")
+    assert load_runs(tmp_path / "1.runs", 1, 5, "c") is not None
+    for other in ((2, 5, "c"), (1, 6, "c"), (1, 5, "d")):
+        assert load_runs(tmp_path / "1.runs", *other) is None
+
+
+@pytest.mark.parametrize("begin", [0, 10])
+@pytest.mark.parametrize("limit", [1, 3])
+def test_damage_of_more_than_one_block_does_not_hide_what_is_behind_it(tmp_path, begin, limit):
+    store = FileStore(tmp_path)
+    store.append(frames_of([b'{"n":%d}' % n for n in range(40)]))
+    path = segment_path(tmp_path / "journal", 1)
+    lines = path.read_bytes().splitlines(keepends=True)
+    bad = [b"#" * 2000 + b"\n" for _ in lines[begin:30]]
+    path.write_bytes(b"".join([*lines[:begin], *bad, *lines[30:]]))
+    assert numbers(store.read(begin, limit)) == [31, 32, 33][:limit]
+    store.close()
+
+
+@pytest.mark.parametrize("damage", [(0, b'["seq":'), (-1, b"x")])
+def test_a_frame_with_a_known_head_and_damaged_ends_is_none(tmp_path, damage):
+    store = FileStore(tmp_path)
+    store.append(frames_of([b'{"n":1}', b'{"n":2}', b'{"n":3}']))
+    good = store.read(0, 9)
+    store.close()
+    at, bytes_ = damage
+    bad = bytes_ + good[2][len(bytes_) :] if at == 0 else good[2][:-1] + bytes_
+    found = frame.read([*good, bad])
+    assert [each and each.seq for each in found] == [1, 2, 3, None]

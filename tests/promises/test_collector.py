@@ -409,7 +409,7 @@ def _check_full(server, fill, free) -> None:
 @pytest.mark.promise("A full disk, a failed write or a failed sync")
 @pytest.mark.promise("After such an error no half-written record")
 @pytest.mark.promise("The next append works again")
-@pytest.mark.promise("An answer that cannot wait for the index")
+@pytest.mark.promise("If the index cannot be updated")
 def test_a_full_disk_is_read_from_and_recovers_without_a_restart(tmp_path):
     with small_disk(tmp_path / "disk") as disk, Serving(disk / "home") as server:
         filler = disk / "filler"
@@ -419,7 +419,13 @@ def test_a_full_disk_is_read_from_and_recovers_without_a_restart(tmp_path):
                 while True:
                     file.write(bytes(4096))
 
-        _check_full(server, fill, filler.unlink)
+        def free() -> None:
+            done = run("runs", "--home", disk / "home")
+            assert (done.returncode, b"working  a" in done.stdout) == (0, True)
+            assert b"as of record 101 of 151" in done.stderr
+            filler.unlink()
+
+        _check_full(server, fill, free)
     assert not [line for line in server.said if "Traceback" in line]
 
 
@@ -427,7 +433,7 @@ def test_a_full_disk_is_read_from_and_recovers_without_a_restart(tmp_path):
 @pytest.mark.promise("A full disk, a failed write or a failed sync")
 @pytest.mark.promise("After such an error no half-written record")
 @pytest.mark.promise("The next append works again")
-@pytest.mark.promise("An answer that cannot wait for the index")
+@pytest.mark.promise("If the index cannot be updated")
 def test_where_files_cannot_grow_they_are_read_from_all_the_same(tmp_path):
     with Serving(tmp_path / "home") as server:
 
@@ -438,8 +444,46 @@ def test_where_files_cannot_grow_they_are_read_from_all_the_same(tmp_path):
         _check_full(server, lambda: limit(1), lambda: limit(resource.RLIM_INFINITY))
 
 
+@pytest.mark.promise("If the index cannot be updated")
+def test_on_a_disk_that_was_full_before_the_first_question_no_answer_is_empty(tmp_path):
+    with small_disk(tmp_path / "disk") as disk, Serving(disk / "home") as server:
+        filler, home = disk / "filler", disk / "home"
+        assert server.post([start("a"), tool("a", output="xx")]).status_code == 200
+        with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(4096))
+        paths = ("/api/runs", "/api/runs/kahn/a", "/api/search?q=health")
+        for free in (0, 1, 2, 4, 8, 9, 12, 20):  # pages: each lets the index come a bit farther
+            os.truncate(filler, filler.stat().st_size - 4096 * free)
+            for path in paths:
+                answer = server.get(path)
+                if answer.status_code == 200 and free:
+                    assert answer.json() not in ([], {})
+                    continue
+                assert (path, answer.status_code) == (path, 503)
+                assert "tracklog prune" in answer.json()["hint"]
+                assert answer.headers["retry-after"]
+            done = run("runs", "--home", home)
+            assert (done.returncode, b"working  a" in done.stdout) in [(2, False), (0, True)]
+            assert done.returncode == 0 or b"tracklog prune" in done.stderr
+        filler.unlink()
+        assert [row["run"] for row in server.get("/api/runs").json()] == ["a"]
+
+
+@pytest.mark.promise("If the index cannot be updated")
+def test_while_another_process_makes_the_first_index_no_answer_is_empty(tmp_path):
+    with Serving(tmp_path / "home") as server:
+        assert server.post([start("a")]).status_code == 200
+        with (tmp_path / "home" / "index.db.lock").open("wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            answer = server.get("/api/runs")
+            assert answer.status_code == 503
+            assert answer.json()["error"]
+        assert [row["run"] for row in server.get("/api/runs").json()] == ["a"]
+
+
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs a limit that can be changed")
-@pytest.mark.promise("An answer that cannot wait for the index")
+@pytest.mark.promise("If the index cannot be updated")
 def test_where_there_is_no_room_for_a_first_index_that_is_the_answer(tmp_path):
     """And not an empty list, which would say that nothing was recorded."""
     with Serving(tmp_path / "home") as server:
@@ -452,7 +496,7 @@ def test_where_there_is_no_room_for_a_first_index_that_is_the_answer(tmp_path):
         assert [row["run"] for row in answer.json()] == ["a"]
 
 
-@pytest.mark.promise("An answer that cannot wait for the index")
+@pytest.mark.promise("If the index cannot be updated")
 @pytest.mark.promise("An answer of 200 to a `POST` means")
 def test_while_another_process_indexes_an_answer_says_how_far_it_goes(tmp_path):
     with Serving(tmp_path / "home") as server:

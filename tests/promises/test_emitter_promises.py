@@ -523,7 +523,47 @@ def test_where_everything_is_refused_everything_waits(status, tmp_path):
         assert len(right.lines()) == 6
 
 
-@pytest.mark.parametrize("mood", ["reset", (500, {}, {}), (200, {"Tracklog-Protocol": None}, b"")])
+FOREIGN = {"Tracklog-Protocol": None}
+
+
+@pytest.mark.promise("A line leaves that file only when the collector itself has acknowledged")
+@pytest.mark.promise("Only the collector itself can refuse a line")
+@pytest.mark.parametrize("status", [400, 403, 404, 409, 413, 415, 422])
+def test_lines_that_a_proxy_refuses_wait_for_the_collector(status, tmp_path):
+    """Each alone, too: what is too large is sent by halves before."""
+    with Rude(*[(status, FOREIGN, b"")] * 999) as proxy:
+        left_behind(tmp_path, proxy.url, [b"tracklog " + noted(n) for n in range(3)])
+        code = "native()._shared.sink.flush(0)\nsys.stdin.readline()"
+        process = program(code, proxy.url, tmp_path, stdin=subprocess.PIPE)
+        until = time.monotonic() + 60
+        while time.monotonic() < until and len(proxy.asked) < 6:
+            time.sleep(0.02)
+        _, err = ended(process)
+        assert len(proxy.asked) >= 6
+    assert f"answers {status} without Tracklog-Protocol" in err
+    assert files(tmp_path, "refused.jsonl") == []
+    with Rude(port=proxy.server_port) as right:
+        ended(program(FORWARD, proxy.url, tmp_path))
+        assert numbers(right.lines()) == [0, 1, 2]
+
+
+def test_only_the_line_that_is_too_large_for_a_proxy_is_set_aside_in_the_end(tmp_path):
+    def picky(lines):
+        return (413, FOREIGN, b"") if any(b"poison" in line for line in lines) else "kind"
+
+    impatient = "tracklog_emit.FAILURES, tracklog_emit.LONGEST_PAUSE = 4, 0.05\n"
+    with Rude(*[picky] * 999) as server:
+        lines = [b"awf " + noted(0), b"awf poison", b"awf " + noted(1), b"tracklog " + noted(2)]
+        left_behind(tmp_path, server.url, lines)
+        _, err = ended(program(impatient + FORWARD, server.url, tmp_path))
+        assert set(numbers(line for line in server.lines() if line != b"poison")) == {0, 1, 2}
+    assert [each["line"] for each in aside(tmp_path)] == ["poison"]
+    assert "lines were refused: " in err
+
+
+@pytest.mark.parametrize(
+    "mood", ["reset", (500, {}, {}), (200, FOREIGN, b""), (403, FOREIGN, b""), (413, FOREIGN, b"")]
+)
 def test_a_batch_that_alone_always_fails_is_set_aside_in_the_end(mood, tmp_path):
     def picky(lines):
         return mood if b"poison" in lines[0] else "kind"

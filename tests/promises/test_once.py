@@ -194,7 +194,9 @@ def test_two_collectors_on_one_home_take_a_batch_once(server):
         assert second.post([tool("both")], Idempotency_Key="both-0").status_code == 409
 
 
-@pytest.mark.promise("A batch key counts from the first line that was recorded under it")
+@pytest.mark.promise(
+    "A batch key is remembered only if at least one line of its batch was recorded"
+)
 def test_a_key_under_which_all_was_refused_is_free(server):
     key = {"Idempotency_Key": "free"}
     assert counts(server.post([b"{}"], **key)) == (0, 0, 1)

@@ -313,6 +313,107 @@ def test_what_is_left_by_pruning_verifies(home):
         assert [each["seq"] for each in server.get("/api/events").json()["events"]] == [7, 8, 9]
 
 
+# Damage of the chain
+
+
+def flip(path: Path, at: int, bit: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= bit
+    path.write_bytes(content)
+
+
+DAMAGE = {
+    "a line that cannot be read": (-4, 0x40),
+    "a hash that is another one": (-5, 0x01),
+    "a line end that is none": (-1, 0x01),
+    "a name that is another one": (-75, 0x02),
+}
+
+
+@pytest.mark.promise("A damaged chain stays as it is, too")
+@pytest.mark.parametrize("damaged", DAMAGE)
+@pytest.mark.parametrize("record", [False, True])
+def test_damage_of_the_last_chain_line_is_reported_for_good(home, damaged, record):
+    chain = segment(home).with_suffix(".chain")
+    if record:
+        damage(home, 6)
+        assert proven(home)["faults"][0]["seq"] == 6
+    flip(chain, *DAMAGE[damaged])
+    before = proven(home)
+    assert before["faults"][0]["seq"] == 6
+    kept, frames = chain.read_bytes(), segment(home).read_bytes()
+    for number in (7, 8):
+        done = run("record", "--json", "--home", home, input=LINES[0] + b"\n")
+        assert orjson.loads(done.stdout)["seq"] == number
+        assert b"warning: the journal is damaged: record 6" in done.stderr
+        assert b"chained-late" not in done.stderr
+    assert chain.read_bytes().startswith(kept)
+    assert segment(home).read_bytes().startswith(frames)
+    assert proven(home)["faults"][0]["seq"] == 6
+    done = run("verify", "--home", home)
+    assert (b"NOT whole" in done.stdout, b": proven" in done.stdout) == (True, False)
+
+
+@pytest.mark.promise("A damaged record stays in its place, and its number")
+@pytest.mark.promise("Commands that write, such as `record` and `import`, verify a journal")
+def test_a_record_whose_chain_line_is_damaged_too_keeps_its_number(home):
+    lines = segment(home).read_bytes().split(b"\n")
+    lines[5] = b"x" + lines[5][1:]
+    segment(home).write_bytes(b"\n".join(lines))
+    flip(segment(home).with_suffix(".chain"), *DAMAGE["a line that cannot be read"])
+    done = run("record", "--json", "--home", home, input=LINES[0] + b"\n")
+    assert orjson.loads(done.stdout)["seq"] == 7
+    assert b"chain-damaged" in done.stderr
+    assert segment(home).read_bytes().startswith(b"\n".join(lines))
+    assert not list((home / "quarantine").iterdir())
+    assert proven(home)["faults"][0]["seq"] == 6
+
+
+@pytest.mark.promise("Commands that write, such as `record` and `import`, verify a journal")
+@pytest.mark.parametrize("left", [0, 1, -2])
+def test_a_segment_that_was_cut_is_warned_of(tmp_path, left):
+    """Of records that were on disk; others are what a loss of power takes.
+
+    A missing line end at the end is mended.
+    """
+    home = tmp_path
+    assert run("record", "--home", home, input=b"\n".join(LINES) + b"\n").returncode == 0
+    segment(home).write_bytes(segment(home).read_bytes()[:left])
+    for number in (7, 8):
+        done = run("record", "--json", "--home", home, input=LINES[0] + b"\n")
+        assert (done.returncode, orjson.loads(done.stdout)["seq"]) == (0, number)
+        first = 6 if left < 0 else 1
+        assert b"warning: the journal is damaged: record %d" % first in done.stderr
+        assert b"tracklog doctor" in done.stderr
+    with Serving(home) as server:
+        pass
+    assert any("the journal is damaged" in str(each) for each in server.logs)
+
+
+def test_a_line_end_that_is_missing_at_the_end_is_mended(tmp_path):
+    assert run("record", "--home", tmp_path, input=b"\n".join(LINES) + b"\n").returncode == 0
+    segment(tmp_path).write_bytes(segment(tmp_path).read_bytes()[:-1])
+    done = run("record", "--json", "--home", tmp_path, input=LINES[0] + b"\n")
+    assert (orjson.loads(done.stdout)["seq"], done.stderr) == (7, b"")
+    assert proven(tmp_path)["ok"]
+
+
+@pytest.mark.promise("What no chain proves is not called proven")
+def test_one_verdict_is_given_when_the_chain_was_lost(home):
+    segment(home).with_suffix(".chain").write_bytes(b"")
+    assert run("record", "--home", home, input=LINES[0] + b"\n").returncode == 0
+    for _ in range(2):
+        done = run("verify", "--home", home)
+        assert done.returncode == 0, done.stdout
+        assert b"cannot be proven any more" in done.stdout
+        assert b"7 records: whole, but not all proven" in done.stdout
+        assert b": proven" not in done.stdout
+    assert b"whole, but not all proven" in run("doctor", "--home", home).stdout
+    assert proven(home)["unproven"] == [1]
+    assert run("doctor", "--accept", "--home", home).returncode == 0
+    assert proven(home)["unproven"] == []
+
+
 # Recovery, and homes of format 1
 
 

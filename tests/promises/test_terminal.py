@@ -20,7 +20,13 @@ from tracklog.model.fact import (
     Spent,
 )
 
-EVIL = "a\x1b[2J\x1b]0;title\x07\x1bP q\x1b\\\x9b31m\x85\x7f\r\x08\u202eb\u2066c\u200fd\u2028e"
+COLOUR, TAB = "\x1b[31mred", "\tgap"
+"""What we write ourselves, and nobody else may: a colour, and a step to a column."""
+EVIL = (
+    COLOUR
+    + TAB
+    + "a\x1b[2J\x1b]0;title\x07\x1bP q\x1b\\\x9b31m\x85\x7f\r\x08\u202eb\u2066c\u200fd\u2028e"
+)
 CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 )
@@ -82,6 +88,9 @@ def check(seen: str, *, colours: bool) -> None:
     text = seen.replace("\r\n", "\n") if colours else seen
     found = CONTROL.search(LOOK.sub("", text) if colours else text)
     assert found is None, repr(text[max(0, found.start() - 60) : found.end() + 20])
+    assert COLOUR not in text
+    assert TAB not in text
+    assert not re.search("(?<!31m)red\\\\", text), "spelled out, and not dropped"
 
 
 @pytest.mark.parametrize("words", VERBS, ids=name)
@@ -93,7 +102,9 @@ def test_no_verb_prints_what_drives_a_terminal(home, tmp_path, words):
     if "--raw" not in words and "--json" not in words and words[0] not in ("export", "convert"):
         done = tracklog(home, *words, given=b"{}\n")
         check((done.stdout + done.stderr).decode(errors="surrogateescape") or "-", colours=False)
-    check(on_terminal(100, home, *words, given=b"{}\n", **env) or "-", colours=True)
+    for no_colour in ("", "1"):
+        env["NO_COLOR"] = no_colour
+        check(on_terminal(100, home, *words, given=b"{}\n", **env) or "-", colours=True)
 
 
 @pytest.mark.parametrize("words", FILES, ids=name)
@@ -107,8 +118,10 @@ def test_no_file_name_drives_a_terminal(tmp_path, words):
     done = tracklog(tmp_path / "home", *words, place)
     if "--json" not in words and words[0] != "convert":
         check((done.stdout + done.stderr).decode(errors="surrogateescape"), colours=False)
-    check(on_terminal(100, tmp_path / "home2", *words, str(place)), colours=True)
-    check(on_terminal(100, tmp_path / "home", *words, str(place) + "-is-not-there"), colours=True)
+    for no_colour in ("", "1"):
+        for there in (str(place), f"{place}-is-not-there"):
+            home = tmp_path / f"home{no_colour}-{there[-4:]}"
+            check(on_terminal(100, home, *words, there, NO_COLOR=no_colour), colours=True)
 
 
 @pytest.mark.promise("On a terminal control characters are printed as escapes")

@@ -785,3 +785,15 @@ def test_an_export_of_events_that_lacks_a_line_is_read_back_as_one_run(tmp_path,
         [(why, count)] = summary.by_importer["cloudevents"].ignored.items()
         assert lost in why
         assert count == 1
+
+
+def test_views_agree_while_records_of_either_mapping_are_erased(tmp_path):
+    path = SAMPLES / "importers/claude/edge_cases.jsonl"
+    with Home(tmp_path, durability="os") as home:
+        imported(home, path, "1")
+        imported(home, path, "2")
+        [run] = home.runs()
+        half = home.journal.last // 2
+        for seq in (3, half + 3, half - 2, 2 * half - 2):
+            home.erase(":".join(run), seq, reason="a secret", by="me")
+            assert disagreements(home) == []

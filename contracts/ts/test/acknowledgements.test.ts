@@ -128,5 +128,6 @@ test.each(TABLE.vectors)(
     expect([sink.setAside, sink.lost]).toEqual([aside.length, 0]);
     expect(readdirSync(sink.folder)).toEqual(put.length > 0 ? ["refused.jsonl"] : []);
     expect(warnings.length).toBeLessThanOrEqual(2);
+    for (const warning of warnings) expect(warning).not.toMatch(/\(\)|: *(;|$)/); // a reason is given
   },
 );

@@ -51,7 +51,7 @@ def conversation(home: Home, run: str) -> list[MessageRow]:
         (record.seq, conversation_fold.mark_of(words)): words
         for record in home.journal.records(run=run_of(key))
         if record.seq in wanted
-        for fact in home.facts(record)
+        for fact in home.facts_in(record)
         if isinstance(fact, Said) and (words := said_in(fact.blocks))
     }
     return [

@@ -51,7 +51,7 @@ def doctor(home: Path, now: float) -> Iterator[Check]:
         return
     if report.ok:
         records = "1 record" if report.records == 1 else f"{report.records:,} records"
-        yield Check("chain", "ok", f"{records} proven")
+        yield Check("chain", "ok", f"{records} {report.verdict}")
         yield from (Check("note", "ok", note) for note in report.notes)
     else:
         yield Check("chain", "error", str(report.faults[0]), _mend_chain(home))

@@ -45,7 +45,7 @@ def loop_rows(index: Indexer, keys: Iterable[str], at_least: int) -> list[LoopRo
 
 def _input(index: Indexer, seq: int, tool: str) -> str | None:
     calls = (
-        fact.input for fact in index.facts(seq) if isinstance(fact, Called) and fact.tool == tool
+        fact.input for fact in index.facts_at(seq) if isinstance(fact, Called) and fact.tool == tool
     )
     return short(next(calls, None), SHOWN)
 

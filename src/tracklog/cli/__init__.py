@@ -56,8 +56,14 @@ class Verbs(click.Group):
             return super().make_context(*arguments, **extra)
 
     def invoke(self, ctx: click.Context) -> object:
-        with _heard():
-            return super().invoke(ctx)
+        try:
+            with _heard():
+                return super().invoke(ctx)
+        except TracklogError as error:
+            from tracklog.cli._home import same_record
+
+            error.hint = same_record(error.hint)
+            raise
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         from tracklog.answers.registry import question_names

@@ -1,6 +1,7 @@
 """The home that a verb works on: --home, else TRACKLOG_HOME, else the user's own."""
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from tracklog.model.errors import TracklogError
 if TYPE_CHECKING:
     from tracklog.cli._table import Names
     from tracklog.home.home import Home
+    from tracklog.index.indexer import Progress
     from tracklog.model.event import Finding
 
 DEFAULT = "~/.local/share/tracklog"
@@ -25,6 +27,7 @@ MANY = 20_000
 """From so many records on, catching up shows its progress."""
 LOOKED_OVER = 16 << 20
 """Bytes of a journal that are verified whenever it is written to from the command line."""
+BEHIND_DAMAGE = "what is recorded now is kept behind it; `tracklog doctor` says what to do"
 MOST_COMPLETED = 200
 """Names that a shell is offered."""
 DURABILITIES = ("sync", "interval", "lifecycle", "os")
@@ -49,6 +52,25 @@ def read_option(verb: F) -> F:
 def _choose_demo(context: click.Context, _option: click.Parameter, chosen: bool) -> None:
     if chosen:
         context.meta[DEMO] = True
+
+
+def same_record(hint: str) -> str:
+    """A hint whose commands read the same record: with `--demo` where that was given."""
+    context = click.get_current_context(silent=True)
+    if context is None or not context.meta.get(DEMO):
+        return hint
+    root = context.find_root()
+
+    def with_demo(found: re.Match[str]) -> str:
+        assert isinstance(root.command, click.Group)
+        verb = root.command.get_command(root, found[1])
+        reads = verb is not None and any("--demo" in each.opts for each in verb.params)
+        return f"`tracklog {found[1]}{found[2]} --demo`" if reads else found[0]
+
+    return _COMMAND.sub(with_demo, hint)
+
+
+_COMMAND = re.compile(r"`tracklog ([a-z-]+)([^`]*)`")
 
 
 def _chosen(context: click.Context, _option: click.Parameter, path: Path) -> Path:
@@ -150,8 +172,24 @@ def asking(home: Path) -> "Iterator[Home]":
     """A home whose index has caught up; what is to be said about that is said."""
     with reading(home) as opened:
         with progress_bar("indexing", MANY) as progress:
-            tell(opened.index.catch_up(progress))
+            tell(_caught_up(opened, progress))
         yield opened
+
+
+def _caught_up(home: "Home", progress: "Progress") -> "list[Finding]":
+    """Brings the index up to date; where that fails, as on a full disk, what it knows has to do."""
+    from tracklog.index.indexer import BEHIND
+    from tracklog.model.errors import IndexUnusable
+    from tracklog.model.event import Finding
+
+    try:
+        return home.index.catch_up(progress)
+    except IndexUnusable as error:
+        known = home.index.known
+        if known is None:
+            raise
+        message = f"{error.message}; this is as of record {known} of {home.journal.last}"
+        return [Finding(BEHIND, f"{message}; {error.hint}")]
 
 
 def names(home: "Home") -> "Names":
@@ -192,23 +230,20 @@ def writing(home: Path, **options: Any) -> "Home":
 
     opened = Home(home, **options)
     tell(opened.store.findings)
-    warn_of_damage(home)
+    if damage := damage_of(home):
+        click.secho(f"warning: {damage}", fg="yellow", err=True)
+        click.echo(f"  {BEHIND_DAMAGE}", err=True)
     return opened
 
 
-def warn_of_damage(home: Path) -> None:
-    """Says that a journal was changed after it was recorded, if it is small enough to look."""
+def damage_of(home: Path) -> str | None:
+    """What was changed in a journal after it was recorded, if it is small enough to look."""
     from tracklog.journal.verify import verify
 
     size = sum(path.stat().st_size for path in (home / "journal").glob("*.jsonl"))
-    if not 0 < size <= LOOKED_OVER:
-        return
-    faults = verify(home).faults
-    if faults:
-        more = f", and {len(faults) - 1:,} more" if len(faults) > 1 else ""
-        click.secho(f"warning: the journal is damaged: {faults[0]}{more}", fg="yellow", err=True)
-        words = "what is recorded now is kept behind it; `tracklog doctor` says what to do"
-        click.echo(f"  {words}", err=True)
+    faults = verify(home).faults if size <= LOOKED_OVER else []
+    more = f", and {len(faults) - 1:,} more" if len(faults) > 1 else ""
+    return f"the journal is damaged: {faults[0]}{more}" if faults else None
 
 
 def redacting(redact: bool) -> dict[str, Any]:

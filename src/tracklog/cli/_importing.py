@@ -60,6 +60,7 @@ def follow(
             terminal.say_refused(place, problems)
 
     whole = Summary()
+    found: list[Path] = []
     unread: set[str] = set()
     skipped: set[Path] = set()
 
@@ -75,7 +76,8 @@ def follow(
         importing = Importing(opened)
         try:
             while True:
-                heard = importing.bring(list(sources()), final=once, told=tell)
+                found = list(sources())
+                heard = importing.bring(found, final=once, told=tell)
                 whole.lines.update(heard.lines)
                 for place in importing.look_for_gone():
                     click.echo(f"{terminal.plain(place)}: gone, and what it told is kept", err=True)
@@ -88,6 +90,9 @@ def follow(
                 time.sleep(every)
         except KeyboardInterrupt:
             pass  # the way to end it
+    if once and not found:
+        words = "no agent left logs in its usual folder; `tracklog follow DIR` reads another folder"
+        click.echo(words, err=True)
     if not as_json:
         order = ("accepted", "duplicate", "refused")
         click.echo(", ".join(f"{whole.lines[word]:,} {word}" for word in order), err=True)

@@ -48,7 +48,7 @@ class Words:
         self.counts: Counter[str] = Counter()
 
     def open(self, name: str) -> None:
-        self.name = terminal.named(name)
+        self.name = terminal.plain(terminal.named(name))
         self.counts.clear()
         self.named = False
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import click
 
+from tracklog.cli import _home
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def put(rows: Iterable[Any], columns: Sequence[Column], empty: str) -> None:
     """A table as wide as the terminal; or, without rows, what to do next."""
     texts = [[terminal.plain(cell(column.value(row))) for column in columns] for row in rows]
     if not texts:
-        click.echo(empty)
+        click.echo(_home.same_record(empty))
         return
     for line in lines(texts, columns, terminal.width()):
         click.echo(line)

@@ -90,8 +90,8 @@ def _show(home: Path, host: str, port: int) -> None:
             click.echo(f"a demo, all made up, is at {serve.url_of(bound)}; its home is {home}")
             click.echo(f"in another terminal: {_look(home)}")
             click.echo(
-                "it records nothing that is sent to it; Ctrl-C stops it, `tracklog serve` records "
-                f"for real, `tracklog demo --remove{_option(home)}` deletes it"
+                "it refuses events from outside, but you may answer its questions; Ctrl-C stops it, "
+                f"`tracklog serve` records for real, `tracklog demo --remove{_option(home)}` deletes it"
             )
             speaker.start()
 

@@ -22,7 +22,8 @@ def _show(rows: "list[FindingRow]", asked: _question.Asked) -> None:
     ]
     limit = asked.given["limit"]
     if not rows:
-        click.echo("nothing surprising was found; `tracklog runs` shows what was heard", err=True)
+        hint = _home.same_record("`tracklog runs` shows what was heard")
+        click.echo(f"nothing surprising was found; {hint}", err=True)
         return
     _table.put(rows, columns, "")
     sys.stdout.flush()

@@ -107,6 +107,13 @@ def command(
                 time.sleep(every)
         except KeyboardInterrupt:
             pass  # the way to end it
+    if once and not follower.files():
+        named = terminal.plain(", ".join(map(str, paths)))
+        click.echo(
+            f"no file in {named} ends with .jsonl: name the folder that the program writes to, "
+            "or leave --once out to wait for its files",
+            err=True,
+        )
     if not as_json:
         words = ", ".join(f"{counts[w]:,} {w}" for w in ("accepted", "duplicate", "refused"))
         click.echo(words, err=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracklog.cli import _question, _table
+from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
     from tracklog.answers.query import QueryAnswer
@@ -18,7 +19,10 @@ LEAST = 6
 def _show(answer: "QueryAnswer", asked: _question.Asked) -> None:
     """A table in which every column may be cut, where it has to fit; no column is left out."""
     if answer.rows:
-        shown = [_table.Column(name, _nth(n), cut=LEAST) for n, name in enumerate(answer.columns)]
+        shown = [
+            _table.Column(terminal.plain(name), _nth(n), cut=LEAST)
+            for n, name in enumerate(answer.columns)
+        ]
         _table.put(answer.rows, shown, "")
     else:
         tables = "SELECT name FROM sqlite_schema WHERE type = 'view'"

@@ -163,7 +163,9 @@ def _report(
             said |= {"dialect": verdict.dialect, "hint": hint}
         terminal.put_json(said)
         return
-    place = f"{terminal.named(name)}, line {line.number}" if name else f"line {line.number}"
+    place = f"line {line.number}"
+    if name:
+        place = f"{terminal.plain(terminal.named(name))}, {place}"
     if line.bom:
         click.echo(f"{place}: a byte order mark was dropped", err=True)
     if verdict.problems:

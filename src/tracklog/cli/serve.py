@@ -106,6 +106,8 @@ def command(
         opened = Home(home, **kept)
         for found in opened.store.findings:
             logs.say("warning", found.message, finding=found.name)
+        if damage := _home.damage_of(home):
+            logs.say("warning", damage, hint=_home.BEHIND_DAMAGE)
         collector = Collector(opened, limits=limits, guard=guard.Guard(token, (*allow_host, host)))
         for name in hosts:
             _mount(collector, name)

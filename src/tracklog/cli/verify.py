@@ -18,7 +18,7 @@ Examples:
   tracklog verify storage/transcripts/3f1c1f2e-9a5b-4c7d-8e21-0a1b2c3d4e5f.jsonl
 
 \b
-Exit code: 0 proven, 1 not as it was recorded, 2 usage or I/O.""",
+Exit code: 0 nothing is wrong, 1 not as it was recorded, 2 usage or I/O.""",
 )
 @click.argument(
     "transcripts", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -43,15 +43,15 @@ def command(transcripts: tuple[Path, ...], home: Path, anchor: str | None, as_js
         faults = [{"seq": fault.seq, "why": fault.why} for fault in report.faults]
         said: dict[str, Any] = {"ok": report.ok, "records": report.records, "first": report.first}
         said |= {"head": str(report.head), "erased": report.erased, "faults": faults}
+        said["unproven"] = report.unproven
         terminal.put_json({**said, "notes": report.notes})
     else:
         for fault in report.faults:
             click.secho(str(fault), fg="red")
         for note in report.notes:
             click.echo(note)
-        word = (
-            click.style("proven", fg="green") if report.ok else click.style("NOT whole", fg="red")
-        )
+        colour = "red" if report.faults else "yellow" if report.unproven else "green"
+        word = click.style(report.verdict, fg=colour)
         erased = f", {len(report.erased):,} erased" if report.erased else ""
         click.echo(f"{terminal.count(report.records, 'record')}{erased}: {word}")
         click.echo(f"head {report.head}")
@@ -61,17 +61,17 @@ def command(transcripts: tuple[Path, ...], home: Path, anchor: str | None, as_js
 def _transcript(path: Path, anchor: str | None, as_json: bool) -> bool:
     from tracklog.recording.transcript.chain import verify_chain
 
-    proof = verify_chain(path, anchor)
+    proof, name = verify_chain(path, anchor), terminal.plain(str(path))
     if as_json:
         bad = None if proof.bad is None else {"line": proof.bad.number, "why": proof.bad.message}
         said = {"file": str(path), "ok": proof.sound, "lines": proof.lines, "head": proof.head}
         terminal.put_json({**said, "bad": bad, "anchored": proof.anchored})
     elif proof.bad is not None:
-        click.secho(f"{path}: line {proof.bad.number}: {proof.bad.message}", fg="red")
+        click.secho(f"{name}: line {proof.bad.number}: {proof.bad.message}", fg="red")
     elif not proof.lines:
-        click.echo(f'{path}: it has no chain; a Recorder writes one with integrity="chain"')
+        click.echo(f'{name}: it has no chain; a Recorder writes one with integrity="chain"')
     elif proof.anchored is False:
-        click.secho(f"{path}: the anchor was not met: its end was cut off, or rewritten", fg="red")
+        click.secho(f"{name}: the anchor was not met: its end was cut off, or rewritten", fg="red")
     else:
-        click.echo(f"{path}: {terminal.count(proof.lines, 'line')} proven, head {proof.head}")
+        click.echo(f"{name}: {terminal.count(proof.lines, 'line')} proven, head {proof.head}")
     return proof.sound

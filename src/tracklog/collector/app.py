@@ -11,6 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from tracklog.collector import otlp
 from tracklog.collector.desk import AS_OF, Desk
+from tracklog.collector.ingest import BY_ADDRESS
 from tracklog.collector.metrics import Counts
 from tracklog.collector.pages import SAFE, Console
 from tracklog.collector.routes import ROUTES
@@ -69,6 +70,7 @@ class Collector:
         self, home: "Home", *, limits: Limits | None = None, guard: Guard | None = None
     ) -> None:
         self.home = home
+        home.intake.recogniser.say = BY_ADDRESS
         self.limits = limits or Limits()
         self.guard = guard or Guard()
         self.held = Held(self.limits)
@@ -163,7 +165,7 @@ class Collector:
         if self.demo and route.takes and route.path not in TAKEN_BY_DEMO:
             raise Trouble(
                 403,
-                "this is the demo: it shows made-up runs and records nothing from outside",
+                "this is the demo: it shows made-up runs and refuses events from outside",
                 "stop it (Ctrl-C) and start `tracklog serve`, which records; then send this again",
             )
         call.given = route.read(call.scope["query_string"])

@@ -17,6 +17,9 @@ AS_OF: ContextVar[int | None] = ContextVar("as of", default=None)
 """The record up to which the index has come, for an answer that could not wait for the rest."""
 PATIENCE = 5.0
 """Seconds that a question waits for the index; then it is answered as of where the index is."""
+_BEING_MADE = IndexUnusable(
+    "the index is being made, and knows nothing yet", "ask again in a while"
+)
 
 
 class Desk:
@@ -33,16 +36,16 @@ class Desk:
         """What a function says that reads the index, once that is up to date.
 
         Where it cannot be brought up to date, as on a full disk, the answer is what is known, and
-        `AS_OF` says how far that goes: to record 0 while it is built for the first time.
+        `AS_OF` says how far that goes. Where nothing is known yet, there is no answer.
         """
         catching_up = self._caught_up()
         await asyncio.wait({catching_up}, timeout=PATIENCE)
-        failure = catching_up.result() if catching_up.done() else None
-        if failure is not None or not catching_up.done():
+        failure = catching_up.result() if catching_up.done() else _BEING_MADE
+        if failure is not None:
             known = await self.run(self._known)
-            if known is None and failure is not None:
+            if known is None:
                 raise failure
-            AS_OF.set(known or 0)
+            AS_OF.set(known)
         return await self.run(question)
 
     def _known(self) -> int | None:

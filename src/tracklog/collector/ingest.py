@@ -30,6 +30,9 @@ TYPES = frozenset(
 )
 """None of these can be sent by a form of another page."""
 
+BY_ADDRESS = "POST to /api/events/{}"
+"""How a sender names the dialect of its lines."""
+
 _LINE = 256  # bytes that a line takes besides its own, while it is checked
 _INLINE = 256 << 10  # bytes that are admitted without a thread, where no disk is waited for
 _JSON = (b"content-type", b"application/json")
@@ -86,7 +89,7 @@ def check_lines(body: bytes, limits: "Limits") -> int:
 
 def uncertain(verdicts: "Verdicts", dialects: "Iterable[Dialect]") -> str:
     """What is to be said of lines that were recognised, and might be of another dialect."""
-    hints = Hints(dialects, "POST them to /api/events/{}")
+    hints = Hints(dialects, BY_ADDRESS)
     found = {(each.dialect, each.run): None for each in verdicts}
     return " ".join(hint for dialect, run in found if (hint := hints.of(dialect, run)))
 

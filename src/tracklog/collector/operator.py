@@ -125,7 +125,7 @@ def _same(home: Home, asked: InboxRow, answer: Any, by: str) -> Given:
 def _given(home: Home, seq: int) -> Given:
     """From the record itself: the fold keeps only the beginning of an answer."""
     for record in home.journal.read(seq - 1, 1):
-        for fact in home.facts(record):
+        for fact in home.facts_in(record):
             if isinstance(fact, Answered):
                 return Given(fact.answer, fact.by, record.received, seq)
         return Given(None, None, record.received, seq)  # erased since

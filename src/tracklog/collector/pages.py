@@ -115,7 +115,8 @@ def _asked(said: str = "") -> Response:
 _LOGIN = (
     "<form method=post action=/login><label>Token <input name=token type=password "
     "autocomplete=current-password autofocus></label> <button>Enter</button></form>"
-    f"<p>It is what TRACKLOG_TOKEN was set to where the collector runs.</p><script>{_KEEP}</script>"
+    "<p>The token is the value of TRACKLOG_TOKEN where the collector was started, or the content of "
+    f"the file that TRACKLOG_TOKEN_FILE names there.</p><script>{_KEEP}</script>"
 )
 _UNBUILT = (
     "<p>The console was not built into this installation. In a checkout, <code>make setup</code> "
@@ -128,7 +129,7 @@ def _page(title: str, body: str, status: int = 200) -> Response:
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title>"
         f'<meta name=viewport content="width=device-width"><style>{_STYLE}</style>'
         f"<h1>{title}</h1>{body}"
-        '<p><a href="/api/openapi.json">What can be asked</a></p></html>'
+        '<p><a href="/api/openapi.json">The HTTP interface (OpenAPI)</a></p></html>'
     )
     headers = {"Content-Security-Policy": _PLAIN, "Cache-Control": "no-store"}
     return Response(text, status, headers, "text/html")

@@ -234,8 +234,9 @@ def listen(host: str, port: int) -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             raise TracklogError(
                 f"port {port} of {host} is taken",
-                "the demo (`make run`) or another collector is running there: stop it with Ctrl-C, "
-                "or choose another port; `--port 0` takes any that is free",
+                "another program listens there, perhaps a collector or the demo: stop it with Ctrl-C "
+                "where it runs, or with `kill %1` if this shell started it with `&`; or choose "
+                "another port with `--port 4319` (`make run PORT=4319`)",
             ) from None
         if error.errno == errno.EACCES:
             raise TracklogError(

@@ -110,7 +110,7 @@ class Demo:
     def _hear(self, home: Home, after: int, due: list[_Due]) -> int:
         for record in home.journal.read(after):
             after = record.seq
-            for fact in home.facts(record):
+            for fact in home.facts_in(record):
                 if isinstance(fact, Answered) and fact.by:
                     told = (record.run, fact.question_id, fact.answer, time.time())
                     for name, act in self._acts:

@@ -514,7 +514,7 @@ def _end(fact: Ended, memory: dict[str, Any]) -> dict[str, Any]:
 
 dialect = Dialect(
     name="kahn-ci",
-    about="CI runs: a graph of shell-checked nodes being worked off.",
+    about="CI runs: a graph of nodes, each checked by shell commands.",
     family="kahn",
     policy=Policy(kinds="closed", fields="open", redactable=False),
     kind_key="event",

@@ -226,7 +226,7 @@ def say(fact: Fact, scene: Scene) -> Body | None:
 
 dialect = Dialect(
     name="ralph",
-    about="Prompt runs written as CI transitions, with their own keys riding along.",
+    about="Prompt runs written as CI transitions, with extra keys of their own.",
     family="kahn",
     policy=Policy(kinds="closed", fields="open", redactable=False),
     kind_key="event",

@@ -11,18 +11,25 @@ REMEMBERED = 100_000
 """How many runs of profiles are remembered."""
 
 
-def recognise(body: Body, dialects: Iterable[Dialect]) -> Dialect | Refusal:
-    """The one dialect that a body is in; two that fit equally well are said, never guessed."""
+BY_OPTION = "--dialect {}"
+"""How a dialect is named on the command line."""
+
+
+def recognise(body: Body, dialects: Iterable[Dialect], say: str = BY_OPTION) -> Dialect | Refusal:
+    """The one dialect that a body is in; two that fit equally well are said, never guessed.
+
+    `say` is how the sender can name it.
+    """
     claims = sorted(((d.claim(body), d.name, d) for d in dialects), reverse=True)
     best = claims[0][0] if claims else 0
     fitting = [dialect for claim, _, dialect in claims if claim == best]
     if best < 0.5:
         message = "no dialect is recognised in this object"
-        hint = "say which one it is with --dialect; `tracklog dialects` lists them"
+        hint = f"say which one it is: {say.format('NAME')}; `tracklog dialects` lists them"
     elif len(fitting) > 1:
         names = sorted(dialect.name for dialect in fitting)
         message = f"ambiguous: this could be {' or '.join(names)}"
-        hint = f"say which one with --dialect {names[0]}"
+        hint = f"say which one, for example {say.format(names[0])}"
     else:
         return fitting[0]
     return Refusal((Problem("", message, hint),))
@@ -41,13 +48,15 @@ class Recogniser:
         self._profiles = [dialect for dialect in dialects if dialect.profile_of]
         self._keys = [b'"%s"' % key.encode() for each in self._profiles for key in each.own_keys]
         self._runs: dict[tuple[str, str], Dialect] = {}
+        self.say = BY_OPTION
+        """How the sender of a line can name its dialect."""
 
     def of(self, body: Body) -> Dialect | Refusal:
         """The dialect of a body, by itself or by what its run has shown before."""
         shown = self.note(body)
         if shown is not None:
             return shown
-        dialect = recognise(body, self._known)
+        dialect = recognise(body, self._known, self.say)
         if isinstance(dialect, Refusal) or not self._runs:
             return dialect
         return self._runs.get((dialect.name, str(dialect.read(body)[0])), dialect)
@@ -78,7 +87,7 @@ class Recogniser:
 class Hints:
     """What is to be said, once each, of lines whose dialect was recognised and is not certain."""
 
-    def __init__(self, dialects: Iterable[Dialect], say: str = "--dialect {}") -> None:
+    def __init__(self, dialects: Iterable[Dialect], say: str = BY_OPTION) -> None:
         self._profiles: Mapping[str, str] = {
             dialect.profile_of: dialect.name for dialect in dialects if dialect.profile_of
         }

@@ -104,7 +104,7 @@ class Follower:
 
     def poll(self) -> Iterator[Heard | Unheard | Skipped]:
         """Whatever is new and whole since the last time; a line without its end is waited for."""
-        for path in self._files():
+        for path in self.files():
             try:
                 found = path.stat()
                 seen = (found.st_size, found.st_ino, found.st_mtime_ns)
@@ -124,7 +124,8 @@ class Follower:
                 self._skipped[path] = True
                 yield Skipped(path)
 
-    def _files(self) -> list[Path]:
+    def files(self) -> list[Path]:
+        """The files that it reads: those named, and every `.jsonl` of the folders named."""
         found: list[Path] = []
         for path in self._paths:
             if not path.is_dir():

@@ -162,7 +162,7 @@ class Home:
         """The event of a record; None when it was erased or damaged, or its dialect is not here."""
         return event_of(record, self.dialects)
 
-    def facts(self, record: Record) -> Sequence[Fact]:
+    def facts_in(self, record: Record) -> Sequence[Fact]:
         """The facts of a record by itself, whether it counts or not; none where it has no event."""
         return facts_in(record, self.dialects)
 

@@ -224,7 +224,7 @@ class Indexer:
         """What was said in a record, read from its own bytes."""
         return spoken(facts_in(record, self.dialects))
 
-    def facts(self, seq: int) -> list[Fact]:
+    def facts_at(self, seq: int) -> list[Fact]:
         """What a record means, read from its own bytes."""
         return [
             fact

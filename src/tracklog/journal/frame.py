@@ -111,9 +111,10 @@ def head(
     return opening(plain, group) if group else plain
 
 
-def opening(head: bytes, group: int) -> bytes:
-    """The head of the first record of a commit group of that many."""
-    return b'%b,"group":%d%b' % (head[: -len(EVENT)], group, EVENT)
+def opening(frame: bytes, group: int) -> bytes:
+    """The frame, or only its head, of the first record of a commit group of that many."""
+    end = frame.find(EVENT)
+    return b'%b,"group":%d%b' % (frame[:end], group, frame[end:])
 
 
 def seq_of(frame: bytes) -> int:

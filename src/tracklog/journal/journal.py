@@ -21,6 +21,7 @@ from tracklog.model.event import Finding
 __all__ = ["Entry", "Erased", "Heard", "Journal", "Mark", "Record", "Run"]
 
 _NAMES = itemgetter(0, 1, 2)
+_RUN = itemgetter(1, 2)
 _LINE = attrgetter("line")
 _GROUP = 8192  # records that waiting threads are written together, at most
 _PATIENCE = 0.005  # seconds that a leader waits for the others, at most
@@ -199,9 +200,10 @@ class Journal:
         mark: Mark | None,
     ) -> "_Batch":
         lines = list(map(_LINE, entries))
-        alike = [(names, len(list(each))) for names, each in groupby(map(_NAMES, entries))]
-        heads = [(self._heads.get(names) or self._head(names), count) for names, count in alike]
-        runs = [(names[1:], count) for names, count in alike]
+        heads = [
+            (self._heads.get(names) or self._head(names), len(list(alike)))
+            for names, alike in groupby(map(_NAMES, entries))
+        ]
         if 10 in b"".join(lines):  # LF as a number is found ten times as fast
             raise BadLine("a line holds a line end", "cut the source at its line ends first")
         if redacted or mark:
@@ -211,7 +213,7 @@ class Journal:
                 sent = mark if place == 0 else None
                 each[place] = frame.head(entry.dialect, entry.family, entry.run, names, sent)
             heads = [(head, 1) for head in each]
-        return _Batch(heads, lines, runs, lifecycle, mark)
+        return _Batch(heads, lines, entries, lifecycle, mark)
 
     def _head(self, names: tuple[str, str, str]) -> bytes:
         if len(self._heads) >= 1 << 16:
@@ -316,32 +318,26 @@ class Journal:
 
     def _group(self, first: int, batches: "list[_Batch]") -> Group:
         """One group of those batches that are still wanted, asked in order."""
-        count, wanted, marks = 0, [], {}
-        for batch in batches:
-            batch.error = None
-            if batch.guard is not None and not batch.guard(first + count):
-                batch.error = Overtaken("another writer was quicker", "judge the lines again")
-                continue
-            wanted.append(batch)
-            if batch.mark is not None:
-                marks[count] = batch.mark
-            count += len(batch.lines)
         received = b',"received":"%b"' % stamp(self._clock()).encode()
         frames: list[bytes] = []
-        runs: list[tuple[Run, int]] = []
+        marks: dict[int, Mark] = {}
         seq = first
-        for batch in wanted:
+        for batch in batches:
+            batch.error = None
+            if batch.guard is not None and not batch.guard(seq):
+                batch.error = Overtaken("another writer was quicker", "judge the lines again")
+                continue
+            if batch.mark is not None:
+                marks[len(frames)] = batch.mark
             lines = iter(batch.lines)
-            for head, alike in batch.heads:
-                numbers = [b'{"seq":%d' % each for each in range(seq, seq + alike)]
+            for head, count in batch.heads:
+                numbers = [b'{"seq":%d' % each for each in range(seq, seq + count)]
                 parts = zip(numbers, repeat(received + head), lines, repeat(b"}"))
                 frames += map(b"".join, parts)
-                seq += alike
-            runs += batch.runs
-        if count > 1:
-            head = frame.opening(wanted[0].heads[0][0], count)
-            frames[0] = b'{"seq":%d%b%b%b}' % (first, received, head, wanted[0].lines[0])
-        return Group(frames, runs, marks)
+                seq += count
+        if len(frames) > 1:
+            frames[0] = frame.opening(frames[0], len(frames))
+        return Group(frames, _runs(batches), marks)
 
     def _look_for_gaps(self, after: int, records: list[Record]) -> None:
         begin = max(after + 1, self.store.first)
@@ -362,6 +358,7 @@ class _Batch:
 
     __slots__ = (
         "done",
+        "entries",
         "error",
         "first",
         "guard",
@@ -371,7 +368,6 @@ class _Batch:
         "lines",
         "mark",
         "owed",
-        "runs",
         "turn",
     )
 
@@ -379,11 +375,11 @@ class _Batch:
         self,
         heads: list[tuple[bytes, int]],
         lines: list[bytes],
-        runs: list[tuple[Run, int]],
+        entries: Sequence[Heard],
         lifecycle: bool,
         mark: Mark | None,
     ) -> None:
-        self.heads, self.lines, self.runs = heads, lines, runs
+        self.heads, self.lines, self.entries = heads, lines, entries
         self.lifecycle, self.mark = lifecycle, mark
         self.first = 0
         self.done = False
@@ -393,3 +389,11 @@ class _Batch:
         self.owed: list[_Batch] = []
         self.turn = threading.Lock()
         self.turn.acquire()
+
+
+def _runs(batches: "list[_Batch]") -> Iterator[tuple[Run, int]]:
+    """The runs of those batches that are wanted, and how many records follow each other in each."""
+    for batch in batches:
+        if batch.error is None:
+            for run, alike in groupby(map(_RUN, batch.entries)):
+                yield run, len(list(alike))

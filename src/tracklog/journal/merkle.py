@@ -177,6 +177,12 @@ def read(line: bytes) -> Link | None:
     return Link("group", through, chain, root=top, leaves=leaves, synced=synced)
 
 
+def lost_its_end(lines: bytes) -> bool:
+    """Whether the last line is whole, and another byte is in the place of its line end."""
+    last = lines[lines.rfind(b"\n") + 1 :]
+    return not last.endswith(b"\0") and read(last[:-1]) is not None
+
+
 def _hex(hash: bytes) -> bytes:
     return hash.hex().encode()
 

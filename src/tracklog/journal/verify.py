@@ -66,10 +66,19 @@ class Report:
     """By record; the first is the first bad record. At most 100."""
     notes: list[str] = field(default_factory=list)
     """What is worth knowing and no fault."""
+    unproven: list[int] = field(default_factory=list)
+    """The first record of each stretch that nothing contradicts, and no chain proves."""
 
     @property
     def ok(self) -> bool:
         return not self.faults
+
+    @property
+    def verdict(self) -> str:
+        """In a word or two."""
+        if self.faults:
+            return "NOT whole"
+        return "whole, but not all proven" if self.unproven else "proven"
 
 
 def anchor_of(text: str) -> Head:
@@ -199,10 +208,10 @@ class _Verifying:
             else:
                 self._other(line, link, first)
                 sealed = link.kind == "sealed"
-        if end < size and last and not sealed:
+        if end < size and last and not sealed and not merkle.lost_its_end(_bytes(fd, end, size)):
             self.report.notes.append(
-                f"the last line of the chain is torn behind record {self.through}: a crash leaves "
-                "this, and the next command that writes to the home mends it"
+                f"the last line of the chain is torn behind record {self.through}, as a crash "
+                "leaves it: the next command that writes to the home mends it"
             )
         elif end < size:
             self.fault(self.through + 1, f"the chain of segment {first} is torn")
@@ -297,10 +306,10 @@ class _Verifying:
             end, through = group.end, group.through
         if through > self.through:
             self.report.notes.append(
-                f"{through - self.through} records behind record {self.through} are not chained, "
-                "and so not proven, yet: a crash leaves this, and the next command that writes to "
-                "the home chains them"
+                f"{through - self.through} records behind record {self.through} are not chained "
+                "yet, as a crash leaves them: the next command that writes to the home chains them"
             )
+            self.report.unproven.append(self.through + 1)
         seq = through
         for _, line in lines(frames.fd, end, frames.size):
             seq += 1
@@ -310,15 +319,17 @@ class _Verifying:
                 return
         if end < frames.size and not self.report.faults:
             self.report.notes.append(
-                f"{frames.size - end} bytes behind record {through} are torn and were never "
-                "acknowledged; opening the journal moves them to quarantine"
+                f"{frames.size - end} bytes behind record {through} are no whole group, as a crash "
+                "leaves them: the next command that writes to the home moves them to quarantine"
             )
 
     def _aside(self, home: Path) -> None:
         for path in quarantine.pieces(home):
-            what = f"{path.stat().st_size:,} bytes that a crash left are in quarantine/{path.name}"
+            what = f"{path.stat().st_size:,} bytes were set aside in quarantine/{path.name}"
             if path.suffix == ".chain-lost":
                 what = path.read_text(errors="replace").strip()
+                first = path.name.partition("-")[0]
+                self.report.unproven.append(int(first) if first.isdecimal() else 1)
             self.report.notes.append(f"{what}; `tracklog doctor --accept` ends this notice")
 
     def _erasures(self) -> None:
@@ -393,6 +404,10 @@ class _Frames:
             return None
         self.read = found[0] + len(found[1]) + 1
         return found[1]
+
+
+def _bytes(fd: int, start: int, stop: int) -> bytes:
+    return os.pread(fd, stop - start, start)
 
 
 def snapshot(folder: Path) -> dict[int, tuple[int, int]]:

@@ -105,7 +105,8 @@ class Guard:
         raise Trouble(
             401,
             "this server asks for its token",
-            "send `Authorization: Bearer …` with what TRACKLOG_TOKEN was set to there",
+            "send `Authorization: Bearer …` with the value of TRACKLOG_TOKEN where it was started, "
+            "or with the content of the file that TRACKLOG_TOKEN_FILE names there",
             headers={"WWW-Authenticate": "Bearer"},
         )
 

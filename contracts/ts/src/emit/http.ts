@@ -53,16 +53,19 @@ class Unreachable extends Error {
   override readonly name = "Unreachable";
   readonly pause: number;
   readonly status: number;
+  readonly isOurs: boolean;
 
-  constructor(why: string, pause = 0, status = 0) {
+  constructor(why: string, pause = 0, status = 0, isOurs = false) {
     super(why);
     this.pause = pause;
     this.status = status;
+    this.isOurs = isOurs;
   }
 
-  /** Whether that was an answer which says that it will be the same next time. */
+  /** Whether the collector itself says that its answer will be the same next time. */
   get isRefusal(): boolean {
-    return this.status >= 400 && this.status < 500 && !PASSING.includes(this.status);
+    const { status } = this;
+    return this.isOurs && status >= 400 && status < 500 && !PASSING.includes(status);
   }
 }
 
@@ -90,15 +93,18 @@ function counted({ status, version, body, isText }: Answer, sent: number): Repor
 /** What is wrong with an answer that acknowledges nothing. */
 function whyNot({ status, version, body }: Answer, url: string, sent: number): string {
   const text = body.slice(0, 300).trim();
-  if (status === 200 && !version)
+  if (status < 500 && !version) {
+    const said = status === 200 ? "" : ` ${status}${text && ` (${text})`}`;
     return (
-      `${url} answers without Tracklog-Protocol: it is no collector but a proxy or a portal, ` +
-      "or a collector older than this emitter (upgrade collectors first)"
+      `${url} answers${said} without Tracklog-Protocol: it is no collector but a proxy or a ` +
+      "portal, or a collector older than this emitter (upgrade collectors first)"
     );
+  }
   if (version && version !== PROTOCOL)
     return `${url} speaks version ${version} of the protocol, this emitter ${PROTOCOL}`;
-  if (status === 200) return `${url} does not say what became of ${sent} lines: ${text}`;
-  return `${url} answers ${status}: ${text}`;
+  if (status === 200)
+    return `${url} does not say what became of ${sent} lines: ${text || "it is empty"}`;
+  return `${url} answers ${status}: ${text || "it gives no reason; its log may"}`;
 }
 
 /**
@@ -346,7 +352,7 @@ export class HttpSink implements Sink {
     lines: readonly Uint8Array[],
   ): Promise<void> {
     try {
-      await this.#deliver(key, dialect, lines);
+      await this.#deliver(key, dialect, lines, this.#strikes + 1 >= STRIKES);
     } catch (error) {
       if (!(error instanceof Unreachable) || this.#isAbandoned) throw error;
       this.#strikes += 1;
@@ -359,23 +365,35 @@ export class HttpSink implements Sink {
     }
   }
 
-  /** Sends lines, and returns when they are taken or refused for good; throws Unreachable. */
-  async #deliver(key: string, dialect: string, lines: readonly Uint8Array[]): Promise<void> {
+  /**
+   * Sends lines, and returns when they are taken or refused for good; throws Unreachable.
+   * Only the collector itself can refuse them. Of what is too large for something in between, the
+   * halves are tried, and a single line is kept, unless it is to be set aside.
+   */
+  async #deliver(
+    key: string,
+    dialect: string,
+    lines: readonly Uint8Array[],
+    toSetAside = false,
+  ): Promise<void> {
     const [path, sent] = [`/api/events/${dialect}`, joined(lines)];
     let answer = await this.#post(path, key, sent);
     if (answer.status === 409 && answer.version === PROTOCOL)
       // The key stands for other lines there; under one that names these lines they are new.
       answer = await this.#post(path, `${key}-${hashed(sent).slice(0, 16)}`, sent);
-    const { status, body, pause } = answer;
+    const { status, pause } = answer;
     const isOurs = answer.version === PROTOCOL;
     const report = counted(answer, lines.length);
     if (status === 413 && lines.length > 1) {
       // by halves, so that what is small enough arrives
       const middle = lines.length >> 1;
-      await this.#deliver(`${key}.0`, dialect, lines.slice(0, middle));
-      await this.#deliver(`${key}.1`, dialect, lines.slice(middle));
-    } else if (status === 413 || (isOurs && [400, 409, 415, 422].includes(status))) {
-      const why = body.slice(0, 300).trim();
+      await this.#deliver(`${key}.0`, dialect, lines.slice(0, middle), toSetAside);
+      await this.#deliver(`${key}.1`, dialect, lines.slice(middle), toSetAside);
+    } else if (
+      (isOurs && [400, 409, 413, 415, 422].includes(status)) ||
+      (status === 413 && toSetAside)
+    ) {
+      const why = whyNot(answer, this.url, lines.length);
       this.#putAside(
         dialect,
         lines.map((line) => [line, why]),
@@ -389,7 +407,7 @@ export class HttpSink implements Sink {
           isOurs || status !== 200 ? "answer" : "foreign",
           `${why}; lines are kept in ${this.folder}`,
         );
-      throw new Unreachable(why, pause, status);
+      throw new Unreachable(why, pause, status, isOurs);
     }
   }
 
@@ -445,10 +463,11 @@ export class HttpSink implements Sink {
       } finally {
         closeSync(file);
       }
-      this.#warn("refused", `${this.url} refused lines (${refused[0]?.[1]}); see ${path}`);
+      this.#warn("refused", `lines were refused: ${refused[0]?.[1]}; they are in ${path}`);
     } catch (error) {
       this.#lost += left;
-      this.#warn("aside", `${this.url} refused lines, and they cannot be kept: ${String(error)}`);
+      const why = refused[0]?.[1];
+      this.#warn("aside", `lines were refused: ${why}; they cannot be kept: ${String(error)}`);
     }
   }
 

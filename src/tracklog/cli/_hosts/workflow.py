@@ -63,7 +63,7 @@ def stop(run: str, home: Path) -> None:
 Exit code: 0 it succeeded, 1 it failed or left the tape, 2 it cannot be run, 124 a step timed out,
 130 Ctrl-C, or somebody stopped it.""",
 )
-@click.argument("flow", type=click.Path(path_type=Path))
+@click.argument("flow", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @_home.home_option
 @click.option("--input", "inputs", multiple=True, metavar="KEY=VALUE",
               help="What the flow is given; JSON, or else text.")  # fmt: skip

@@ -14,7 +14,6 @@ from typing import Any
 
 import orjson
 
-from tracklog.dialects.checking import understood
 from tracklog.dialects.fishbowl import Frame, dialect
 from tracklog.home.home import Home
 from tracklog.hosts.fishbowl import finale, judge
@@ -394,7 +393,7 @@ class Conductor:
     def _step(self, record: Record) -> Body | None:
         if record.dialect != dialect.name or record.erased is not None:
             return None  # an operator's note is no part of the play
-        event = understood(dialect, record.line)  # an old run is read as the current version
+        event = self.home.event(record)  # an old run is read as the current version
         if event is None:
             return None
         if event.id == f"{self.run}/{self._own + 1}":

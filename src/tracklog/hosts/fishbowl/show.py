@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 import orjson
 
-from tracklog.dialects.checking import understood
 from tracklog.dialects.fishbowl import dialect
 from tracklog.home.home import Home
 from tracklog.hosts import Leases, RunOver
@@ -128,7 +127,7 @@ def _where(home: Home, run: str) -> tuple[int, bool]:
     """The turn that a run has reached, and whether it is over."""
     turn, over, heard = 0, False, False
     for record in home.journal.records(run=(dialect.family, run)):
-        event = understood(dialect, record.line) if record.dialect == dialect.name else None
+        event = home.event(record) if record.dialect == dialect.name else None
         if event is not None:
             heard = True
             turn = max(turn, int(event.body["turn"]))

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tracklog.dialects.checking import understood
 from tracklog.dialects.fishbowl import dialect
 from tracklog.home.home import Home
 from tracklog.hosts.fishbowl.manifest import REFLECTION
@@ -35,7 +34,7 @@ class Failed(ModelFailed):
 def bodies_of(home: Home, run: str) -> Iterator[tuple[int, Body]]:
     """The events of a run that still make sense, each with its record's number."""
     for record in home.journal.records(run=(dialect.family, run)):
-        event = understood(dialect, record.line) if record.dialect == dialect.name else None
+        event = home.event(record) if record.dialect == dialect.name else None
         if event is not None:
             yield record.seq, event.body
 

@@ -9,7 +9,6 @@ from typing import Any
 import orjson
 
 from tracklog.dialects import tracklog as native
-from tracklog.dialects.checking import understand
 from tracklog.dialects.openwop import dialect as openwop
 from tracklog.home.home import Home
 from tracklog.hosts import RunOver
@@ -22,7 +21,7 @@ from tracklog.model.errors import NoSuchRun
 from tracklog.model.event import Body
 from tracklog.model.fact import Asked
 from tracklog.model.lines import mended
-from tracklog.reading.record import facts_of
+from tracklog.reading.record import facts_in_line
 
 FAMILY = "openwop"
 TERMINAL = {"run.completed": "completed", "run.failed": "failed", "run.cancelled": "cancelled"}
@@ -235,7 +234,7 @@ class RunLog:
         """What the run waits for, asked anew after an answer that did not fit: it is open again."""
         lines = zip(reversed(self.lines), reversed(self.events), strict=True)
         line = next(line for line, event in lines if event["type"] == "interrupt.requested")
-        facts, _ = facts_of(openwop, understand(openwop, line))
+        facts = facts_in_line(openwop, line)
         (asked,) = (fact for fact in facts if isinstance(fact, Asked))
         said = replace(asked, text=f"{why}. {asked.text or ''}".rstrip())
         origin = {"writer": "host", "fidelity": "observed"}

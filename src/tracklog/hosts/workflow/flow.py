@@ -1,6 +1,7 @@
 """A flow as written: its inputs, its agents and its steps; every fault is told at load, with its place."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -275,8 +276,9 @@ class _Check:
         try:
             flow = TypeAdapter(Flow).validate_python(value)
         except ValidationError as error:
+            known = self._kinds | _keys(value, "plugins")
             for each in error.errors():
-                file.fault(each["loc"], _words(each))
+                file.fault(*_misspelt(value, each["loc"], known) or (each["loc"], _words(each)))
             return None
         file.check(flow, self._tools, self._kinds)
         return (
@@ -287,6 +289,31 @@ class _Check:
         """Checks a flow that is called by a name that is known now; one that calls itself, once."""
         if path not in self._seen:
             self.file(path)
+
+
+def _keys(value: Any, key: str) -> set[str]:
+    inside = value.get(key) if isinstance(value, dict) else None
+    return set(map(str, inside)) if isinstance(inside, dict) else set()
+
+
+def _misspelt(value: Any, loc: Loc, kinds: set[str]) -> tuple[Loc, str] | None:
+    """The fault of a step whose kind does not exist: what its other keys should be is unknown."""
+    for number, part in enumerate(loc):
+        if part == "plugin" and isinstance(value, dict) and "plugin" not in value:
+            kind = value.get("kind")
+            if isinstance(kind, str) and kind not in kinds:
+                return (*loc[:number], "kind"), _no_kind(kind, kinds)
+            return None
+        found = isinstance(value, list) or (isinstance(value, dict) and part in value)
+        value = value[part] if found else value
+    return None
+
+
+def _no_kind(kind: str, kinds: set[str]) -> str:
+    known = [*KINDS, *sorted(kinds)]
+    if near := get_close_matches(kind, known, n=1):
+        return f"there is no kind {kind!r}; did you mean {near[0]}?"
+    return f"there is no kind {kind!r}; there is: {', '.join(known)}"
 
 
 def _words(error: Any) -> str:
@@ -431,8 +458,7 @@ class _File:
                     self._call(step.workflow, (*loc, "workflow"))
             case PluginStep():
                 if step.kind not in self._kinds:
-                    known = ", ".join([*KINDS, *sorted(self._kinds)])
-                    self.fault((*loc, "kind"), f"there is no kind {step.kind!r}; there is: {known}")
+                    self.fault((*loc, "kind"), _no_kind(step.kind, self._kinds))
 
     def _call(self, workflow: str, loc: Loc) -> None:
         path = beside(self._path, workflow)

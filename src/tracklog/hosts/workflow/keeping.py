@@ -11,7 +11,6 @@ from typing import Any
 
 from tracklog.dialects import awf
 from tracklog.dialects import tracklog as native
-from tracklog.dialects.checking import understood
 from tracklog.formats.exec import admit
 from tracklog.home.home import Home
 from tracklog.hosts import Leases, RunOver
@@ -138,7 +137,7 @@ class Keeper:
         asked, end = False, home.journal.last
         for run_id in self._mine:
             for record in home.journal.records(self._heard, (awf.dialect.family, run_id), end):
-                event = understood(native.dialect, record.line) if _is_note(record) else None
+                event = home.event(record) if _is_note(record) else None
                 asked = asked or (event is not None and event.body.get("label") == STOP)
         self._heard = end
         return asked
@@ -166,7 +165,7 @@ def ask_to_end(home: Home, run_id: str, by: str) -> int:
     """Puts the wish that a run end on record: the host that carries it out ends it."""
     ended: bool | None = None
     for record in home.journal.records(run=(awf.dialect.family, run_id)):
-        event = understood(awf.dialect, record.line) if record.dialect == awf.dialect.name else None
+        event = home.event(record) if record.dialect == awf.dialect.name else None
         if event is not None:
             ended = event.kind == "run.completed"
     if ended is None:

@@ -44,6 +44,12 @@ _HELD = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _AT_ONCE = 250  # keys that are asked for in one statement
 _IDLE = 4  # connections for readers that are kept open
 _DAMAGED = (11, 26)  # SQLITE_CORRUPT, SQLITE_NOTADB
+_NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+_ROOM = (
+    "free some space on its disk, for example with `tracklog prune --older-than 30d`, and ask "
+    "again; nothing of the journal is lost"
+)
+_LOOK = "look at the disk's space and the file's mode with `tracklog doctor`; nothing of the journal is lost"
 _ALLOWED = {
     sqlite3.SQLITE_SELECT,
     sqlite3.SQLITE_READ,
@@ -515,10 +521,10 @@ def _told(path: Path | None) -> Iterator[None]:
         if _code(error) in _DAMAGED:
             hint = "`tracklog rebuild` makes it anew from the journal"
             raise IndexDamaged(f"{where} is damaged: {error}", hint) from error
-        hint = "look at the disk's space and the file's mode; the journal is not affected"
+        hint = _ROOM if _code(error) in _NO_ROOM else _LOOK
         raise IndexUnusable(f"{where} cannot be used: {error}", hint) from error
     except OSError as error:
-        hint = "look at the disk's space and the folder's mode; the journal is not affected"
+        hint = _ROOM if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else _LOOK
         readonly = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
         raise (IndexUnwritable if readonly else IndexUnusable)(
             f"{where} cannot be used: {error.strerror}", hint

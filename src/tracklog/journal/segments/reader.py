@@ -133,8 +133,8 @@ class Reader:
             if not self._firsts or self._sealed:
                 return
             path = segment_path(self.folder, self._firsts[-1])
-            with path.open("rb") as file:
-                fd = file.fileno()
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
                 tail = last_line(fd, os.fstat(fd).st_size)
                 if tail is None or seq_of(tail[1]) == last:
                     return
@@ -143,6 +143,8 @@ class Reader:
                     start = place(fd, size, last + 1)
                     for group in whole_groups(fd, start, size, last):
                         self._completed = group.through
+            finally:
+                os.close(fd)
 
     def _look(self) -> int:
         """The last committed record."""

@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 from tracklog.journal import merkle
 from tracklog.journal.disk import Disk, make_folders, write_all, write_file
-from tracklog.journal.frame import seq_of
+from tracklog.journal.frame import record, seq_of
 from tracklog.journal.segments import (
     CHUNK,
     FORMAT,
+    blocks,
     chain_path,
     check_format,
     firsts,
@@ -315,7 +316,8 @@ class Writer:
         assert link is not None, "orphans have one"
         self._find(
             "segment-lost",
-            f"the segment of records {first} to {link.through} is gone; the numbers go on behind it",
+            f"the segment of records {first} to {link.through} is gone; the numbers go on behind "
+            "it; run `tracklog doctor`",
         )
         self._create(link.through + 1, link.chain)
 
@@ -405,7 +407,7 @@ class Writer:
         self.through, self.chain = known.last.through, known.last.chain
         if known.last.kind == "sealed":
             return True
-        self._adopt(start, known.rest)
+        self._adopt(start, known.rest, damaged=known.damaged)
         return False
 
     def _known_links(self) -> "_Known":
@@ -415,11 +417,14 @@ class Writer:
         is made anew from the segment. Any other line that cannot be read is damage, and stays.
         """
         said = os.pread(self._links, os.fstat(self._links).st_size, 0)
+        if merkle.lost_its_end(said):
+            write_all(self.disk, self._links, b"\n")  # it stays a line of its own
+            said += b"\n"
         nul = said.find(0)
-        usable = said[: said.rfind(b"\n", 0, nul if nul >= 0 else len(said)) + 1]
+        whole = said[: said.rfind(b"\n", 0, nul if nul >= 0 else len(said)) + 1]
         found: list[tuple[merkle.Link, int]] = []
-        end = len(usable)
-        for line in reversed(usable.split(b"\n")[:-1]):
+        end = len(whole)
+        for line in reversed(whole.split(b"\n")[:-1]):
             link = None if found and b'"synced":false' in line else merkle.read(line)
             if link is not None:
                 found.append((link, end))
@@ -430,19 +435,27 @@ class Writer:
             if not said and os.fstat(self._segment).st_size:
                 self._note_lost_chain()
             before = merkle.Link("opened", self.first - 1, self._before())
-            header = merkle.opened(before.through, before.chain)
-            self.disk.truncate(self._links, 0)
-            write_all(self.disk, self._links, header)
-            found = [(before, len(header))]
-            said = header
+            found = [(before, 0)]
+            if not whole:
+                said = whole = merkle.opened(before.through, before.chain)
+                self.disk.truncate(self._links, 0)
+                write_all(self.disk, self._links, whole)
+                found = [(before, len(whole))]
         (last, end), (synced, synced_end) = found[0], found[-1]
-        return _Known(last, end, synced, synced_end, said[end:])
+        damaged = end < len(whole)
+        if damaged:
+            self._find(
+                "chain-damaged",
+                f"the chain of segment {self.first} cannot be read behind record {last.through}: "
+                "it stays as it is, and new records go behind it; run `tracklog doctor`",
+            )
+        return _Known(last, len(whole), synced, synced_end, said[len(whole) :], damaged)
 
     def _note_lost_chain(self) -> None:
         """A chain is on disk before its segment is made: that it is gone is no crash's doing."""
         message = (
             f"the chain of segment {self.first} was gone and was made anew from its records: that "
-            "they are as they were recorded cannot be proven"
+            "they are as they were recorded cannot be proven any more"
         )
         self.quarantine(f"{self.first:020d}-0.chain-lost", message.encode() + b"\n")
         self._find("chain-lost", message)
@@ -454,6 +467,13 @@ class Writer:
         start = place(self._segment, size, through)
         offset, line = next(lines(self._segment, start, size), (0, b""))
         return offset + len(line) + 1 if seq_of(line) == through else None
+
+    def _lacks_its_end(self, through: int, size: int) -> bool:
+        """Whether a record is the last of the open segment, whole but for its line end."""
+        found = last_line(self._segment, size)
+        start = found[0] + len(found[1]) + 1 if found else 0
+        last = record(os.pread(self._segment, size - start, start))
+        return last is not None and last.seq == through
 
     def _has_nul(self, through: int, size: int) -> bool:
         start = place(self._segment, size, through + 1)
@@ -471,6 +491,12 @@ class Writer:
         """
         base = self._behind(known.synced.through, size)
         if base is None or known.synced == known.last:
+            if not self._lacks_its_end(known.last.through, size):
+                self._find(
+                    "records-lost",
+                    f"record {known.last.through} is not in segment {self.first} any more, and "
+                    "maybe others: their numbers are not given out again; run `tracklog doctor`",
+                )
             return known, place(self._segment, size, known.last.through + 1)
         through = known.synced.through
         for group in whole_groups(self._segment, base, size, through, self.format):
@@ -478,7 +504,7 @@ class Writer:
         if through >= known.last.through and start is not None:
             return known, start
         rest = os.pread(self._links, known.end - known.synced_end, known.synced_end) + known.rest
-        again = _Known(known.synced, known.synced_end, known.synced, known.synced_end, rest)
+        again = _Known(known.synced, known.synced_end, known.synced, known.synced_end, rest, False)
         return again, base
 
     def _before(self) -> bytes:
@@ -499,11 +525,12 @@ class Writer:
             "bring both .chain files back from a backup; the frames themselves are untouched",
         )
 
-    def _adopt(self, start: int, rest: bytes) -> None:
+    def _adopt(self, start: int, rest: bytes, *, damaged: bool) -> None:
         """Chains the whole groups from an offset on in place of the chain's unusable `rest`.
 
         What follows them in the segment, and links of records that are not there any more, go
-        to quarantine.
+        to quarantine. Where the chain is `damaged`, what follows may have been acknowledged: it
+        stays, and each line of it counts as a record.
         """
         begun, end, made = self.through + 1, start, bytearray()
         through, chained = self.through, self.chain
@@ -513,21 +540,27 @@ class Writer:
             through, end = group.through, group.end
         if rest:
             self._cut_chain(rest, through)
+        if end < self._end and damaged:
+            through += sum(block.count(b"\n") for block in blocks(self._segment, end, self._end))
+            end = self._end
         if end < self._end:
             torn = os.pread(self._segment, self._end - end, end)
             path = self.quarantine(f"{self.first:020d}-{end}.torn", torn)
             self.disk.truncate(self._segment, end)
             self._find(
                 "torn-tail",
-                f"{len(torn)} bytes behind record {through} are not a whole group, so they were "
-                f"never acknowledged; they are in {path}",
+                f"{len(torn)} bytes behind record {through} are not a whole group, as a crash "
+                f"inside a write leaves them; they are in {path}; `tracklog doctor --accept` ends "
+                "the notice about it",
             )
         elif end and os.pread(self._segment, 1, end - 1) != b"\n":
             write_all(self.disk, self._segment, b"\n")  # a damaged end stays a line of its own
             end += 1
+            through += damaged
         self.disk.sync(self._segment)
         self._end = end
         if not made:
+            self.through = through
             return
         try:
             write_all(self.disk, self._links, bytes(made))
@@ -538,19 +571,25 @@ class Writer:
         self.through, self.chain = through, chained
         # Whoever wrote them may have died of a failed sync, which this process was not told of.
         self._synced, self._doubtful = start, True
-        self._find("chained-late", f"records {begun} to {through} had no chain line, and got one")
+        if not damaged:
+            self._find(
+                "chained-late",
+                f"records {begun} to {through} had no chain line, as a crash leaves it, and got "
+                "one; if nothing was killed here, look at them with `tracklog tail --raw`",
+            )
 
     def _cut_chain(self, rest: bytes, through: int) -> None:
         """Takes the end of the chain off, to be made anew; what cannot be is put aside."""
         links = [link for link in map(merkle.read, rest.split(b"\n")) if link is not None]
         last = max((link.through for link in links), default=0)
-        if last > through or any(link.kind == "erased" for link in links):
+        if last > through or any(link.kind == "erased" for link in links) or _has_damage(rest):
             path = self.quarantine(f"{self.first:020d}-{self._chain_end}.links", rest)
             self._find(
                 "chain-cut",
                 f"the chain of segment {self.first} knows records up to {last}, and only those up "
-                f"to {through} are there: the others were not on disk yet and were lost with the "
-                f"power; what it said of them is in {path}",
+                f"to {through} are there: the others were not on disk yet, as when the power "
+                f"fails; what it said of them is in {path}; `tracklog doctor --accept` ends the "
+                "notice about it",
             )
         self.disk.truncate(self._links, self._chain_end)
 
@@ -571,6 +610,14 @@ class _Known(NamedTuple):
     synced_end: int
     rest: bytes
     """What cannot be used behind `end`."""
+    damaged: bool
+    """Whether whole lines that cannot be read stand between `last` and `end`."""
+
+
+def _has_damage(rest: bytes) -> bool:
+    """Whether a line stands there that is whole, was not lost with the power, and is no link."""
+    whole = rest.split(b"\n")[:-1]
+    return any(0 not in line and merkle.read(line) is None for line in whole)
 
 
 class _Exclusive:
@@ -610,7 +657,7 @@ def _translated(error: OSError, writer: Writer) -> NotAppended:
     if error.errno in _FULL:
         return JournalFull(
             f"{writer.folder} cannot grow: {said}; nothing of this group was kept",
-            "free some space, or drop old segments with `tracklog prune`, and send it again",
+            "free some space, for example with `tracklog prune --older-than 30d`, and send it again",
         )
     if writer._doubtful:
         return NotDurable(

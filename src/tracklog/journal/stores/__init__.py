@@ -9,7 +9,7 @@ An outside package offers its function under the entry point group `tracklog.sto
 A store needs to know nothing of a frame but what `tracklog.frame` tells: its number and its run.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from tracklog.journal.frame import Mark, Run
@@ -30,8 +30,9 @@ class Group(NamedTuple):
     """Frames that are committed together: all of them are there after a crash, or none."""
 
     frames: Sequence[bytes]
-    runs: Sequence[tuple[Run, int]]
-    """The run of the frames in order, and how many of them follow each other in it."""
+    runs: Iterable[tuple[Run, int]]
+    """The run of the frames in order, and how many of them follow each other in it; read it once:
+    it is made while it is read, because not every store asks."""
     marks: Mapping[int, Mark]
     """The marks of the batches in it, by the place of the frame that carries each."""
 
