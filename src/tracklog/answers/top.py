@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Any
 
 from tracklog.answers import LOST, LOST_AFTER, Question, now_of
-from tracklog.answers.phrases import words
+from tracklog.answers.phrases import summary
 from tracklog.answers.run_list import RunList, RunRow, StatusCounts
 from tracklog.folds import agents as agents_fold
 from tracklog.folds import inbox as inbox_fold
@@ -188,7 +188,7 @@ class Fleet:
             near = self.home.journal.read(max(0, last_seq - NEAR), NEAR, run)
             superseded = self.home.index.silent([record.seq for record in near])
             texts = (
-                words([fact for fact in facts_in(record, self.home.dialects) if _speaks(fact)])
+                summary([fact for fact in facts_in(record, self.home.dialects) if _speaks(fact)])
                 for record in reversed(near)
                 if record.seq not in superseded
             )
