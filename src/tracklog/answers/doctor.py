@@ -6,9 +6,10 @@ import platform
 import shutil
 import stat
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from tracklog import __version__
 from tracklog.home.home import Home
@@ -21,8 +22,9 @@ LOW = 1 << 30
 """Free bytes below which a disk is called nearly full."""
 
 
-class Check(NamedTuple):
-    """One thing that was looked at."""
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was checked."""
 
     name: str
     state: Literal["ok", "warning", "error"]

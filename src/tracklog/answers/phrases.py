@@ -25,8 +25,8 @@ MOST = 2000
 """Characters that are looked at of one value; what is longer stands in its record."""
 
 
-def words(facts: Sequence[Fact]) -> str:
-    """What these facts say, the telling ones before the rest, on one line; empty if nothing."""
+def summary(facts: Sequence[Fact]) -> str:
+    """Facts in a few words on one line, without spends unless there is nothing else."""
     loud = [fact for fact in facts if not isinstance(fact, Spent)] or list(facts)
     said = dict.fromkeys(filter(None, map(phrase, loud)))
     return " · ".join(said)

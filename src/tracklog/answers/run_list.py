@@ -5,7 +5,7 @@ questions: of a run with nothing new, nothing is read again.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 
@@ -182,6 +182,15 @@ def _searched(state: State) -> str:
     return " ".join((state.run, runs_fold.title(state) or "", *state.agents)).casefold()
 
 
+class Selection(NamedTuple):
+    """The runs that pass a filter, among all that were looked at."""
+
+    all: int
+    counts: StatusCounts
+    choices: Choices
+    states: list[State]
+
+
 class _Read(NamedTuple):
     """What the index held when it had come to a record."""
 
@@ -189,7 +198,6 @@ class _Read(NamedTuple):
     newest: int
     states: list[State]
     choices: Choices
-    spent: "_Spent"
 
 
 _Spent = dict[str, tuple[Prices, dict[str, Any]]]
@@ -210,7 +218,7 @@ class RunList:
     def __init__(self, home: Home) -> None:
         self.home = home
         self._held: dict[str, tuple[bytes, State]] = {}
-        self._read = _Read(-1, 0, [], Choices([], [], []), {})
+        self._read = _Read(-1, 0, [], Choices([], [], []))
         self._large: dict[str, int] = {}
         """The hash of each state that is not held."""
         self._spent: _Spent = {}
@@ -225,28 +233,37 @@ class RunList:
         newest: int = NEWEST,
         lost_after: float = LOST_AFTER,
         now: str | None = None,
-        looked_up: int | None = None,
     ) -> RunsAnswer:
-        """A page of the runs that pass the filter, in an order; of so many that were recorded last.
-
-        What other runs record of the same spends and conversations is looked up for all rows, or
-        for so many at the beginning.
-        """
+        """A page of the runs that pass the filter, in an order; of so many that were recorded last."""
         now = now_of(self.home, now)
+        found = self.select(wanted, order=order, newest=newest, lost_after=lost_after, now=now)
+        shown = found.states[after:] if limit is None else found.states[after : after + limit]
+        return RunsAnswer(
+            all=found.all,
+            matching=len(found.states),
+            after=after,
+            counts=found.counts,
+            choices=found.choices,
+            runs=self.rows(shown, now, lost_after),
+        )
+
+    def select(
+        self,
+        wanted: Filter = Filter(),  # noqa: B008  # it cannot be changed
+        *,
+        order: Order,
+        newest: int = NEWEST,
+        lost_after: float,
+        now: str,
+    ) -> Selection:
+        """The states of the runs that pass the filter, in an order."""
         with gc_paused():
             read = self._look(newest)
         every = [(runs_fold.status(each, now, lost_after), each) for each in read.states]
         found = [pair for pair in every if wanted.matches(pair[1], pair[0])]
         found.sort(key=_ORDER[order])
-        shown = found[after:] if limit is None else found[after : after + limit]
-        return RunsAnswer(
-            all=len(every),
-            matching=len(found),
-            after=after,
-            counts=StatusCounts(**Counter(status for status, _ in every)),
-            choices=read.choices,
-            runs=self._rows([state for _, state in shown], now, lost_after, read.spent, looked_up),
-        )
+        counts = StatusCounts(**Counter(status for status, _ in every))
+        return Selection(len(every), counts, read.choices, [state for _, state in found])
 
     def states(self, newest: int = NEWEST) -> list[State]:
         """The states of the runs that were recorded last."""
@@ -256,22 +273,27 @@ class RunList:
         self, states: Iterable[State], now: str, lost_after: float = LOST_AFTER
     ) -> list[RunRow]:
         """The rows of some runs, each with what it spent itself."""
-        return self._rows(list(states), now, lost_after, self._spent, None)
+        return [RunRow(**row) for row in self.fields(list(states), now, lost_after)]
 
-    def _rows(
-        self,
-        states: list[State],
-        now: str,
-        lost_after: float,
-        spent: "_Spent",
-        looked_up: int | None,
-    ) -> list[RunRow]:
-        rows = [fields(state, now, lost_after) for state in states]
-        keys = [f"{row['family']}:{row['run']}" for row in rows]
-        spenders = {f"{state.family}:{state.run}" for state in states if runs_fold.has_spent(state)}
-        self._put_spends(rows[:looked_up], spent, spenders)
-        same = same_conversation(self.home.index, keys[:looked_up])
-        return [RunRow(**row, same_as=same.get(key)) for key, row in zip(keys, rows, strict=True)]
+    def fields(
+        self, states: Sequence[State], now: str, lost_after: float, looked_up: int | None = None
+    ) -> list[dict[str, Any]]:
+        """The fields of the rows of some runs.
+
+        What other runs record of the same spends and conversations is looked up for all of them,
+        or for so many at the beginning.
+        """
+        rows = [fields_of(state, now, lost_after) for state in states]
+        first = states[:looked_up]
+        keys = [f"{state.family}:{state.run}" for state in first]
+        spenders = {
+            key for key, state in zip(keys, first, strict=True) if runs_fold.has_spent(state)
+        }
+        self._put_spends(rows[:looked_up], self._spent, spenders)
+        same = same_conversation(self.home.index, keys)
+        for key, row in zip(keys, rows, strict=False):
+            row["same_as"] = same.get(key)
+        return rows
 
     def _look(self, newest: int) -> _Read:
         index = self.home.index
@@ -279,7 +301,7 @@ class RunList:
         if (cursor, newest) == self._read[:2]:
             return self._read
         states = self._states(index, newest)
-        read = _Read(cursor, newest, states, _choices(states), self._spent)
+        read = _Read(cursor, newest, states, _choices(states))
         if len(self._held) == len(states):  # none of them is large
             self._read = read
         return read
@@ -342,12 +364,14 @@ def _choices(states: Iterable[State]) -> Choices:
     return Choices(*(sorted(each)[:_CHOICES] for each in (dialects, agents, ends)))
 
 
-def fields(state: State, now: str, lost_after: float = LOST_AFTER) -> dict[str, Any]:
+def fields_of(state: State, now: str, lost_after: float = LOST_AFTER) -> dict[str, Any]:
     """The fields of a run's row, with what it spent as its own state tells it, without a price."""
     row = runs_fold.row(state, now, lost_after)
-    phases = {name: phase or None for name, phase in sorted(state.agents.items())}
-    unpriced = {"computed_usd": None, "lower_bound": False, "upper_bound": False}
-    return row | unpriced | {"age_seconds": _age(state, row, now), "phases": phases}
+    row["age_seconds"] = _age(state, row, now)
+    row["phases"] = {name: phase or None for name, phase in sorted(state.agents.items())}
+    row["computed_usd"] = row["same_as"] = None
+    row["lower_bound"] = row["upper_bound"] = False
+    return row
 
 
 def _age(state: State, row: Mapping[str, Any], now: str) -> float | None:

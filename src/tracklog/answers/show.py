@@ -18,7 +18,7 @@ from tracklog.answers.related import (
     related_runs,
     spends_elsewhere,
 )
-from tracklog.answers.run_list import RunList, RunRow, fields
+from tracklog.answers.run_list import RunList, RunRow, fields_of
 from tracklog.folds import costs as costs_fold
 from tracklog.folds import inbox as inbox_fold
 from tracklog.folds import leaderboard as leaderboard_fold
@@ -111,23 +111,19 @@ def show(
     below = {key, *tree_fold.below(related_runs(index, [key]), key)}
     price = price_by(load(home.path))
     spent = costs_fold.answer(read_spends(index, below), by="all", within=below, price=price)
-    [own] = home.cache(RunList).rows([index.state("runs", key)], now, lost_after)
+    [own] = home.cache(RunList).fields([index.state("runs", key)], now, lost_after)
     rows = rows_of(*run_of(key))
     named = (state for _, state in index.states("aliases", rows))
     often = (each for each, row in index.sums("loops", prefix=rows) if row["times"] >= LOOP)
     asked = inbox_fold.answer((state for _, state in index.states("inbox", rows)), now)
     return ShowAnswer(
-        **_fields_of(own),
+        **own,
         aliases=sorted(f"{each.system}: {each.alias}" for each in named),
         asks=_open(asked),
         loops=loop_rows(index, often, LOOP),
         cost_with_sub_runs=CostRow(**spent[0]) if spent else None,
         **_in_short({fold: index.state(fold, key) for fold in _SUMMARIES}),
     )
-
-
-def _fields_of(row: RunRow) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in RunRow.__dataclass_fields__}
 
 
 def _in_short(states: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,15 +152,15 @@ def _show_at(home: Home, key: str, seq: int) -> ShowAnswer:
     if not own.run:
         raise NoSuchRecord(f"the run had not begun at record {seq}", "ask for a later one")
     now = records[-1].received if records else own.last_received
-    row = fields(own, now)
+    row = fields_of(own, now)
     _put_spends_then(home, key, seq, row)
     asks: list[InboxRow] = []
     if row["questions"]:  # it may have asked long before: all of its records are read
         every = home.journal.records(run=run, through=seq)
         asked = replay(registry.fold("inbox"), every, home.dialects, until=seq)
         asks = _open(inbox_fold.answer(asked.values(), now))
-    same = same_conversation(home.index, [key]).get(key)
-    return ShowAnswer(**row, same_as=same, asks=asks, **_in_short(then))
+    row["same_as"] = same_conversation(home.index, [key]).get(key)
+    return ShowAnswer(**row, asks=asks, **_in_short(then))
 
 
 def _put_spends_then(home: Home, key: str, seq: int, row: dict[str, Any]) -> None:

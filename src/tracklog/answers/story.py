@@ -11,7 +11,7 @@ from typing_extensions import TypedDict  # pydantic asks for this one before Pyt
 from tracklog.answers import Question, flag, run_param
 from tracklog.answers import limit as limit_param
 from tracklog.answers import whole as whole_number
-from tracklog.answers.phrases import phrase, words
+from tracklog.answers.phrases import phrase, summary
 from tracklog.folds import Call, call_name, is_settled, original_call
 from tracklog.home.home import Home
 from tracklog.journal.frame import Record, Run
@@ -213,7 +213,12 @@ def _fields(
     if event is None or position is None:
         kind = "damaged" if findings else "erased"
         return row | {"kind": kind, "words": kind, "facts": []}
-    row |= {"kind": event.kind, "at": event.at, "agent": event.actor, "words": words(facts)[:MOST]}
+    row |= {
+        "kind": event.kind,
+        "at": event.at,
+        "agent": event.actor,
+        "words": summary(facts)[:MOST],
+    }
     row["facts"] = [fact_as_json(fact, whole=whole) for fact in facts]
     ends += (
         _CallEnd(record.seq, call_name(position, fact), type(fact) is Called, made, row)

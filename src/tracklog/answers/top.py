@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Any
 
 from tracklog.answers import LOST, LOST_AFTER, Question, now_of
-from tracklog.answers.phrases import words
+from tracklog.answers.phrases import summary
 from tracklog.answers.run_list import RunList, RunRow, StatusCounts
 from tracklog.folds import agents as agents_fold
 from tracklog.folds import inbox as inbox_fold
@@ -89,7 +89,7 @@ class Fleet:
         self._list = home.cache(RunList)
         self._runs: dict[str, runs_fold.State] = {}
         self._agents: dict[str, dict[str, agents_fold.State]] = {}
-        self._words: dict[str, tuple[int, str]] = {}
+        self._words: dict[Run, tuple[int, str]] = {}
         self._calls: dict[str, deque[tuple[int, int]]] = {}
         """When a run called tools, and how many it called then."""
         self._notes: list[str] = []
@@ -109,10 +109,14 @@ class Fleet:
             cursor = index.index.cursor
             self._refresh(self._list.states(), now)
             self.seen = cursor
-        page = self._list.page(order="need", lost_after=lost_after, now=now, looked_up=SHOWN)
+        found = self._list.select(order="need", lost_after=lost_after, now=now)
+        fields = self._list.fields(found.states, now, lost_after, looked_up=SHOWN)
         rates = self._rates(now)
+        for row in fields[:SHOWN]:
+            row.update(self._live(row, now))
         rows = [
-            self._row(row, now, rates, shown=place < SHOWN) for place, row in enumerate(page.runs)
+            TopRunRow(**row, calls_per_minute=rates.get(f"{row['family']}:{row['run']}", 0.0))
+            for row in fields
         ]
         known = {row.key: row.status for row in rows}
         agents = [
@@ -121,17 +125,14 @@ class Fleet:
             for state in states.values()
         ]
         return TopAnswer(
-            now, self.seen, page.counts, rows, sorted(agents, key=_by_need), list(self._notes)
+            now, self.seen, found.counts, rows, sorted(agents, key=_by_need), list(self._notes)
         )
 
-    def _row(self, row: RunRow, now: str, rates: Mapping[str, float], *, shown: bool) -> TopRunRow:
-        fields = {name: getattr(row, name) for name in RunRow.__dataclass_fields__}
-        more: dict[str, Any] = {}
-        if shown:
-            more["words"] = self._last_words(row)
-            if row.status == "waiting":
-                more["question"] = self._question((row.family, row.run), now)
-        return TopRunRow(**fields, calls_per_minute=rates.get(row.key, 0.0), **more)
+    def _live(self, row: Mapping[str, Any], now: str) -> dict[str, Any]:
+        """What a run said last, and of one that waits, the question."""
+        run, waits = (row["family"], row["run"]), row["status"] == "waiting"
+        question = self._question(run, now) if waits else None
+        return {"words": self._last_words(run, row["last_seq"]), "question": question}
 
     def _refresh(self, states: Iterable[runs_fold.State], now: str) -> None:
         """Reads what belongs to the runs that changed since the last look; all of it at first."""
@@ -181,18 +182,18 @@ class Fleet:
                 del self._calls[key]
         return rates
 
-    def _last_words(self, row: RunRow) -> str:
-        known, text = self._words.get(row.key, (0, ""))
-        if known != row.last_seq:
-            near = self.home.journal.read(max(0, row.last_seq - NEAR), NEAR, (row.family, row.run))
+    def _last_words(self, run: Run, last_seq: int) -> str:
+        known, text = self._words.get(run, (0, ""))
+        if known != last_seq:
+            near = self.home.journal.read(max(0, last_seq - NEAR), NEAR, run)
             superseded = self.home.index.silent([record.seq for record in near])
             texts = (
-                words([fact for fact in facts_in(record, self.home.dialects) if _speaks(fact)])
+                summary([fact for fact in facts_in(record, self.home.dialects) if _speaks(fact)])
                 for record in reversed(near)
                 if record.seq not in superseded
             )
             text = next(filter(None, texts), text)
-            self._words[row.key] = (row.last_seq, text)
+            self._words[run] = (last_seq, text)
         return text
 
     def _question(self, run: Run, now: str) -> str | None:

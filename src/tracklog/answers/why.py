@@ -11,7 +11,7 @@ from typing import Literal
 
 from tracklog.answers import Question, run_param, whole
 from tracklog.answers.causality import How, MissingCause, Node, RunCauses, Tie, causes_of
-from tracklog.answers.phrases import words
+from tracklog.answers.phrases import summary
 from tracklog.answers.related import related_runs
 from tracklog.folds import run_of, short
 from tracklog.folds import tree as tree_fold
@@ -137,7 +137,7 @@ class _Web:
             for record in picked(self.home.journal, run_of(key), set(wanted)):
                 facts = facts_in(record, self.home.dialects)
                 kind = "" if facts else self._node(record.seq).position.kind
-                said[record.seq] = short(words(facts)) or kind
+                said[record.seq] = short(summary(facts)) or kind
         return said
 
     def step(

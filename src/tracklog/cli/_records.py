@@ -67,7 +67,7 @@ def _row(record: "Record", home: "Home", width: int | None, *, one_run: bool) ->
 
 def _words(record: "Record", home: "Home") -> tuple[str, str | None, str, dict[str, Any]]:
     """The kind of a record, its own time, a few words of what it means, how the kind looks."""
-    from tracklog.answers.phrases import words
+    from tracklog.answers.phrases import summary
     from tracklog.folds import text_of
     from tracklog.reading.walk import read_alone
 
@@ -79,5 +79,5 @@ def _words(record: "Record", home: "Home") -> tuple[str, str | None, str, dict[s
     if event is None:
         return "damaged", None, "`tracklog verify` says what was changed", {"fg": "red"}
     who = next((text_of(fact.agent) for fact in facts if fact.agent is not None), event.actor)
-    said = ": ".join(filter(None, (who, words(facts))))
+    said = ": ".join(filter(None, (who, summary(facts))))
     return event.kind, event.at, said, {"bold": True}

@@ -39,7 +39,7 @@ def command(home: Path, as_json: bool, accepting: bool) -> None:
     for check in doctor(home, time.time()):
         wrong = wrong or check.state == "error"
         if as_json:
-            terminal.put_json(check._asdict())
+            terminal.put_json(check)
             continue
         colour = {"ok": "green", "warning": "yellow", "error": "red"}[check.state]
         click.echo(

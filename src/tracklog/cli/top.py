@@ -158,13 +158,13 @@ class _Said:
         return max(0, int(state.first_seq) - 1)
 
     def _line(self, record: "Record") -> str:
-        from tracklog.answers.phrases import words
+        from tracklog.answers.phrases import summary
         from tracklog.reading.walk import read_alone
 
         _, event, facts, *_ = read_alone(record, self.home.dialects)
         kind = event.kind if event else "erased" if record.erased else "not understood"
         agent = next((str(fact.agent) for fact in facts if fact.agent is not None), "")
-        said = words(facts) or kind
+        said = summary(facts) or kind
         moment = (event.at if event else None) or record.received
         who = f"{agent}: " if agent else ""
         return terminal.plain(f"{record.seq:>7}  {moment[11:19]}  {who}{said}")

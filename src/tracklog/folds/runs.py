@@ -47,7 +47,7 @@ from tracklog.model.fact import (
 LOST_AFTER = 900.0
 """The seconds of silence after which a run that works is taken for lost, unless told otherwise."""
 
-NEEDIEST = ("waiting", "failed", "working", "done")
+BY_NEED = ("waiting", "failed", "working", "done")
 STATUSES = ("waiting", "failed", "lost", "working", "done")
 """Who needs somebody to look at it, before who needs nobody."""
 RANK = {status: n for n, status in enumerate(STATUSES)}
@@ -394,7 +394,7 @@ def row(state: State, now: str, lost_after: float = LOST_AFTER) -> dict[str, Any
 
 
 def status(state: State, now: str, lost_after: float = LOST_AFTER) -> str:
-    """Of waiting, failed, lost, working and done, what its neediest agent or step is.
+    """Of waiting, failed, lost, working and done, that of the agent or step that needs a person most.
 
     A run is lost when it works and was silent for longer than `lost_after` seconds; a conversation
     that fell silent at the end of a turn is done. What was read from a file is as old as it says,
@@ -405,12 +405,12 @@ def status(state: State, now: str, lost_after: float = LOST_AFTER) -> str:
     phases = {*state.agents.values(), *state.steps.values()}
     if state.asking:
         phases.add("waiting")
-    if state.begun or not phases & set(NEEDIEST):
+    if state.begun or not phases & set(BY_NEED):
         phases.add("working")
-    neediest = next(phase for phase in NEEDIEST if phase in phases)
-    if neediest == "working" and (not state.alive or silence(state.alive, now) > lost_after):
+    phase = next(phase for phase in BY_NEED if phase in phases)
+    if phase == "working" and (not state.alive or silence(state.alive, now) > lost_after):
         return "done" if state.rests else "lost"
-    return neediest
+    return phase
 
 
 def title(state: State) -> str | None:
