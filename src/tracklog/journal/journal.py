@@ -65,7 +65,7 @@ class Journal:
         self._heads: dict[tuple[str, str, str], bytes] = {}
         self._mutex = threading.Lock()
         self._waiting: deque[_Batch] = deque()
-        self._led = False
+        self._leader: _Batch | None = None
         self._hoped = 0
         self._gathered = threading.Lock()
         self._gathered.acquire()
@@ -225,21 +225,27 @@ class Journal:
         """Whether it is the first of those that wait, and so the one that writes them all."""
         with self._mutex:
             self._waiting.append(batch)
-            if not self._led:
-                batch.leads = self._led = True
+            if self._leader is None:
+                self._leader = batch
             elif self._hoped and len(self._waiting) >= self._hoped:
                 self._hoped = 0
                 self._gathered.release()
-            return batch.leads
+            return self._leader is batch
 
     def _withdraw(self, batch: "_Batch") -> None:
-        """An interrupted producer must not leave the others without a leader."""
-        with self._mutex:
-            if batch in self._waiting:
-                self._waiting.remove(batch)
-        if batch.leads:
-            self._hand_over(batch)
-        self._wake(batch)
+        """An interrupted producer must not leave the others without a leader, also if it is
+        interrupted again meanwhile: every step may be done twice.
+        """
+        while True:
+            try:
+                with self._mutex:
+                    if batch in self._waiting:
+                        self._waiting.remove(batch)
+                self._hand_over(batch)
+                self._wake(batch)
+            except BaseException:  # noqa: BLE001, S112  # the first interruption is raised in the end
+                continue
+            return
 
     def _lead(self, own: "_Batch") -> None:
         """Writes what is waiting, wakes its owners, and hands over to the next that came."""
@@ -291,7 +297,7 @@ class Journal:
                     break
                 own.owed.append(batch)
                 size += len(batch.lines)
-            group = own.owed[:]
+            group = own.group = own.owed[:]
             for _ in group:
                 self._waiting.popleft()
         return group
@@ -299,14 +305,15 @@ class Journal:
     def _hand_over(self, own: "_Batch") -> None:
         """Ends the lead of one and gives it to the next that waits, if any."""
         with self._mutex:
-            self._together = len(own.owed) + len(self._waiting)
-            for batch in own.owed:
+            if self._leader is not own:
+                return
+            self._together = len(own.group) + len(self._waiting)
+            for batch in own.group:
                 batch.done = True
-            self._led = bool(self._waiting)
-            if self._waiting:
-                self._waiting[0].leads = True
-                own.owed.append(self._waiting[0])
-            own.leads = False
+            after = self._waiting[0] if self._waiting else None
+            if after is not None and after not in own.owed:
+                own.owed.append(after)
+            self._leader = after  # at once: who is interrupted before does all of it again
 
     @staticmethod
     def _wake(own: "_Batch") -> None:
@@ -361,9 +368,9 @@ class _Batch:
         "entries",
         "error",
         "first",
+        "group",
         "guard",
         "heads",
-        "leads",
         "lifecycle",
         "lines",
         "mark",
@@ -383,9 +390,9 @@ class _Batch:
         self.lifecycle, self.mark = lifecycle, mark
         self.first = 0
         self.done = False
-        self.leads = False
         self.error: BaseException | None = None
         self.guard: Callable[[int], bool] | None = None
+        self.group: list[_Batch] = []
         self.owed: list[_Batch] = []
         self.turn = threading.Lock()
         self.turn.acquire()
