@@ -353,8 +353,9 @@ def interrupt():
     while any(thread.is_alive() for thread in threads):
         time.sleep(0.003)
         os.kill(os.getpid(), signal.SIGUSR1)
-def stop(*_):
-    raise KeyboardInterrupt
+def stop(_, frame):
+    if frame.f_code.co_filename != "<string>":  # in the journal, and not in this program
+        raise KeyboardInterrupt
 signal.signal(signal.SIGUSR1, stop)
 threading.Thread(target=interrupt, daemon=True).start()
 hit = 0

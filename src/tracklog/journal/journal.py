@@ -239,8 +239,12 @@ class Journal:
         while True:
             try:
                 with self._mutex:
-                    if batch in self._waiting:
-                        self._waiting.remove(batch)
+                    for each in (batch, *batch.group):
+                        if each in self._waiting:
+                            self._waiting.remove(each)
+                for each in batch.group:
+                    if each.first == 0 and each.error is None:
+                        each.error = _interrupted()
                 self._hand_over(batch)
                 self._wake(batch)
             except BaseException:  # noqa: BLE001, S112  # the first interruption is raised in the end
@@ -267,10 +271,7 @@ class Journal:
                 batch.error = error
         except BaseException:
             for batch in group:
-                batch.error = NotAppended(
-                    "the thread that wrote this group was interrupted",
-                    "it was not acknowledged; send it again",
-                )
+                batch.error = _interrupted()
             raise
         self._hand_over(own)
         self._wake(own)
@@ -290,14 +291,14 @@ class Journal:
                     self._gathered.acquire()
 
     def _take(self, own: "_Batch") -> "list[_Batch]":
-        size = 0
+        size, group = 0, []
         with self._mutex:
             for batch in self._waiting:
                 if size >= _GROUP:
                     break
-                own.owed.append(batch)
+                group.append(batch)
                 size += len(batch.lines)
-            group = own.group = own.owed[:]
+            own.group = group[:]
             for _ in group:
                 self._waiting.popleft()
         return group
@@ -310,18 +311,20 @@ class Journal:
             self._together = len(own.group) + len(self._waiting)
             for batch in own.group:
                 batch.done = True
-            after = self._waiting[0] if self._waiting else None
-            if after is not None and after not in own.owed:
-                own.owed.append(after)
-            self._leader = after  # at once: who is interrupted before does all of it again
+            own.after = self._waiting[0] if self._waiting else None
+            self._leader = own.after  # at once: who is interrupted before does all of it again
 
     @staticmethod
     def _wake(own: "_Batch") -> None:
         """Wakes those whom a leader owes an answer or the lead, however often it is interrupted."""
-        while own.owed:
+        while own.group:
             with contextlib.suppress(RuntimeError):  # woken before the interruption
-                own.owed[-1].turn.release()
-            own.owed.pop()
+                own.group[-1].turn.release()
+            own.group.pop()
+        if own.after is not None:
+            with contextlib.suppress(RuntimeError):
+                own.after.turn.release()
+            own.after = None
 
     def _group(self, first: int, batches: "list[_Batch]") -> Group:
         """One group of those batches that are still wanted, asked in order."""
@@ -364,6 +367,7 @@ class _Batch:
     """What one caller waits for."""
 
     __slots__ = (
+        "after",
         "done",
         "entries",
         "error",
@@ -374,7 +378,6 @@ class _Batch:
         "lifecycle",
         "lines",
         "mark",
-        "owed",
         "turn",
     )
 
@@ -393,9 +396,16 @@ class _Batch:
         self.error: BaseException | None = None
         self.guard: Callable[[int], bool] | None = None
         self.group: list[_Batch] = []
-        self.owed: list[_Batch] = []
+        self.after: _Batch | None = None
         self.turn = threading.Lock()
         self.turn.acquire()
+
+
+def _interrupted() -> NotAppended:
+    return NotAppended(
+        "the thread that wrote this group was interrupted",
+        "it was not acknowledged; send it again",
+    )
 
 
 def _runs(batches: "list[_Batch]") -> Iterator[tuple[Run, int]]:
