@@ -48,7 +48,8 @@ def _endpoint(question: Question) -> Endpoint:
             if call.names:
                 given["run"] = ":".join(here(home, named))
             cursor = home.index.index.cursor
-            return cursor, orjson.dumps(question.ask(home, **given))
+            answer = question.ask(home, **given)
+            return cursor, orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
 
         desk = collector.desk
         cursor, body = await (desk.ask(ask) if question.fresh else desk.run(ask))
