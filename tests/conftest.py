@@ -9,6 +9,7 @@ from hypothesis import settings
 
 from support.closing import closes  # noqa: F401  # a fixture
 from support.soaking import SOAK
+from support.tallying import table, tally  # noqa: F401  # a fixture
 
 settings.register_profile(
     "tracklog",
@@ -37,9 +38,8 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """What the crash tests counted, over all processes that ran them."""
-    columns = ("kills", "inside", "acknowledged", "lost", "doubled", "faults")
-    found = [
+    """What the tests of crashes counted, over all processes that ran them."""
+    rows = [
         value
         for reports in terminalreporter.stats.values()
         for report in reports
@@ -47,14 +47,7 @@ def pytest_terminal_summary(terminalreporter):
         for name, value in report.user_properties
         if name == "crash"
     ]
-    if not found:
-        return
-    total = {name: sum(row.get(name, 0) for row in found) for name in columns}
-    terminalreporter.section("crashes")
-    for row in [dict.fromkeys(columns), *sorted(found, key=lambda row: row["way"]), total]:
-        cells = (
-            name if row.get("way") is None and row is not total else row.get(name, 0)
-            for name in columns
-        )
-        way = row.get("way") or ("in all" if row is total else "")
-        terminalreporter.write_line(f"{way:<20}" + "".join(f"{cell:>14}" for cell in cells))
+    if rows:
+        terminalreporter.section("crashes")
+        for line in table(rows):
+            terminalreporter.write_line(line)

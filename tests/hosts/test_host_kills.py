@@ -94,12 +94,11 @@ def play_until_a_write(home: str, cut: int) -> None:
 
 @pytest.mark.long
 def test_a_contest_killed_inside_every_write_is_the_contest_that_it_would_have_been(
-    tmp_path, record_property
+    tmp_path, tally
 ):
     play(str(tmp_path / "calm"), lambda _event: None)
     with Home(tmp_path / "calm", readonly=True) as home:
         whole = without_time(kept(home))
-    tally = Counter(lost=0, doubled=0, faults=0)
     for cut in count(1):
         path = tmp_path / str(cut)
         if (code := in_a_process(play_until_a_write, str(path), cut)) == 0:
@@ -109,12 +108,11 @@ def test_a_contest_killed_inside_every_write_is_the_contest_that_it_would_have_b
         with Home(path, readonly=True) as home:
             events = without_time(kept(home))
         there, wanted = (Counter(map(json.dumps, each)) for each in (events, whole))
-        tally.update(kills=1, inside=1, acknowledged=len(whole))
-        tally.update(lost=(wanted - there).total(), doubled=(there - wanted).total())
-        tally.update(faults=len(verify(path).faults))
-    record_property("crash", {"way": "host, fishbowl", **tally})
-    assert tally["kills"] > len(whole)
-    assert (tally["lost"], tally["doubled"], tally["faults"]) == (0, 0, 0)
+        tally.add(kills=1, inside=1, acknowledged=len(whole))
+        tally.add(lost=(wanted - there).total(), doubled=(there - wanted).total())
+        assert verify(path).faults == []
+    tally.done("host, fishbowl")
+    assert tally.counts["kills"] > len(whole)
 
 
 AGENT = """\

@@ -211,7 +211,7 @@ def lifetime(home, disk, durability):
 
 @pytest.mark.parametrize("durability", ["sync", "os", "lifecycle"])
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
-def test_every_call_that_can_fail_is_made_to_fail_once(tmp_path, durability, error):
+def test_every_call_that_can_fail_is_made_to_fail_once(tmp_path, tally, durability, error):
     counting = FailingDisk()
     lifetime(tmp_path / "count", counting, durability)
     assert {"write", "sync", "open", "sync_folder", "rename", "make_folder"} <= set(counting.calls)
@@ -231,7 +231,9 @@ def test_every_call_that_can_fail_is_made_to_fail_once(tmp_path, durability, err
         journal.close()
         assert kept(home, segment_size=400) == acknowledged, where
         assert verify(home).ok, where
+        tally.add(faults=disk.failed is not None, acknowledged=len(acknowledged))
         shutil.rmtree(home)
+    tally.done(f"failing disk, {durability}")
 
 
 def test_a_failed_write_that_cannot_be_taken_back_is_never_read(tmp_path):

@@ -343,11 +343,12 @@ class Faulty(HastyDisk):
     CALLS = ("open", "write", "sync", "sync_folder", "truncate", "rename", "remove")
 
     def __init__(self, at: int = -1, times: int = 0, error: int = errno.EIO) -> None:
-        self.bad, self.error, self.calls = range(at, at + times), error, 0
+        self.bad, self.error, self.calls, self.failed = range(at, at + times), error, 0, 0
 
     def _call(self, name, *given):
         number, self.calls = self.calls, self.calls + 1
         if number in self.bad:
+            self.failed += 1
             if name == "write" and len(given[1]) > 1:
                 super().write(given[0], given[1][: len(given[1]) // 2])
             raise OSError(self.error, os.strerror(self.error))
@@ -363,7 +364,7 @@ for _name in Faulty.CALLS:
 @pytest.mark.parametrize("times", [1, 2, 3])
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
 def test_any_call_that_fails_in_a_row_is_got_over_without_a_restart(
-    tmp_path, durability, times, error
+    tmp_path, tally, durability, times, error
 ):
     """Each batch is sent again until it is taken: no wedge, nothing lost or doubled or put aside."""
     batches = batches_of(1, 3, 2, 4)
@@ -389,6 +390,8 @@ def test_any_call_that_fails_in_a_row_is_got_over_without_a_restart(
             intake.journal.close()
         assert not list((home / "quarantine").iterdir())
         retried(home, batches, {})
+        tally.add(faults=disk.failed, acknowledged=sum(map(len, batches.values())))
+    tally.done(f"failing disk, {durability}")
 
 
 def test_a_home_without_room_to_recover_can_be_read_and_recovers_when_there_is(tmp_path):
