@@ -114,7 +114,7 @@ def test_the_answer_of_a_person_reaches_the_agent_and_both_are_on_record(tmp_pat
     assert (words["family"], words["answer"], words["by"]) == ("kahn", "4318", "ada")
     lint = Lint([registry.dialect("kahn-agent")])
     spoken = [json.dumps(line).encode() for line in told if "event" in line]
-    assert [finding for line in spoken for finding in lint.hear(check(line))] == []
+    assert [finding for line in spoken for finding in lint.add(check(line))] == []
 
 
 def test_an_answer_may_be_any_json_and_is_redacted_on_record_only(tmp_path):

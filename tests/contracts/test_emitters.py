@@ -220,7 +220,7 @@ def test_an_emitter_works_where_it_is_copied_to(path, tmp_path):
     for number, line in enumerate(lines):
         event = CHECKS[dialects[number % len(dialects)]](line)
         assert isinstance(event, Event), event
-        assert [finding.name for finding in lints.hear(event)] == []
+        assert [finding.name for finding in lints.add(event)] == []
     assert len(lines) >= 4
 
 
@@ -797,7 +797,7 @@ def test_agents_that_share_a_file_are_read_back_each_in_its_own_order(tmp_path):
     found = [
         finding
         for line in path.read_bytes().splitlines()
-        for finding in lint.hear(CHECKS["kahn-agent"](line))
+        for finding in lint.add(CHECKS["kahn-agent"](line))
     ]
     assert found == []
     assert list(lint.rest()) == []
@@ -1221,5 +1221,5 @@ def test_the_example_of_a_file_runs(path, tmp_path):
     events = [CHECKS[dialects[at % len(dialects)]](line) for at, line in enumerate(lines)]
     assert all(isinstance(event, Event) for event in events)
     lint = Lint([registry.dialect(name) for name in dialects])
-    found = [finding for event in events for finding in lint.hear(event)]
+    found = [finding for event in events for finding in lint.add(event)]
     assert [finding for finding in found if finding.level == "error"] == []

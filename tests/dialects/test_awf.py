@@ -114,7 +114,7 @@ def findings(*bodies) -> list[str]:
     lint = Lint([dialect])
     names = []
     for number, body in enumerate(run, 1):
-        names += [found.name for found in lint.hear(heard({**body, "seq": number}))]
+        names += [found.name for found in lint.add(heard({**body, "seq": number}))]
     return names + [found.name for _, _, found in lint.rest()]
 
 
@@ -801,7 +801,7 @@ def test_a_transcript_told_again_means_the_same():
     again = [fact for body in bodies for fact in facts_of(body)]
     assert again == told
     lint = Lint([dialect])
-    assert [f for body in bodies for f in lint.hear(heard(body))] == []
+    assert [f for body in bodies for f in lint.add(heard(body))] == []
     assert list(lint.rest()) == []
 
 

@@ -219,7 +219,7 @@ def test_an_ambiguous_line_is_said_to_be_so():
     unknown_event = START.replace(b"agent_run_start", b"agent_paused")
     problem = one_problem(unknown_event + b"\n")
     assert problem.message == "ambiguous: this could be kahn-agent or kahn-ci"
-    assert problem.hint == "say which one, for example --dialect kahn-agent"
+    assert problem.hint == "name one, for example --dialect kahn-agent"
 
 
 def test_an_object_of_no_dialect_is_not_guessed():

@@ -20,7 +20,7 @@ def heard(path):
         assert isinstance(event, Event), (line, event)
         assert event.line == line
         events.append(event)
-        findings += lint.hear(event)
+        findings += lint.add(event)
     findings += [finding for _, _, finding in lint.rest()]
     return dialect, events, findings
 

@@ -72,7 +72,7 @@ def findings(*bodies) -> list[str]:
     names = []
     for number, body in enumerate(bodies):
         event = heard(id=f"e-{number}", **body)
-        names += [finding.name for finding in lint.hear(event)]
+        names += [finding.name for finding in lint.add(event)]
     return names
 
 

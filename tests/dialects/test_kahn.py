@@ -70,7 +70,7 @@ def pointers(body, check=agent_check) -> list[str]:
 def findings(*bodies, name="kahn-agent"):
     dialect = registry.dialect(name)
     lint, check = Lint([dialect]), checker(dialect)
-    found = [f for body in bodies for f in lint.hear(heard(body, check))]
+    found = [f for body in bodies for f in lint.add(heard(body, check))]
     return [f.name for f in found] + [f.name for _, _, f in lint.rest() if f.level != "info"]
 
 

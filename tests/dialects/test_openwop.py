@@ -852,7 +852,7 @@ def test_interleaved_runs_are_judged_apart(name):
     ]
     lint = Lint([dialect])
     mixed = [
-        x for pair in zip(left, right, strict=True) for each in pair for x in lint.hear(heard(each))
+        x for pair in zip(left, right, strict=True) for each in pair for x in lint.add(heard(each))
     ]
     mixed += [found for *_, found in lint.rest()]
     assert [each.level for each in mixed if each.level != "info"] == []

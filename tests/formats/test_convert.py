@@ -386,7 +386,7 @@ def test_a_run_of_several_agents_ends_with_the_last_of_them():
 def found(lines, to) -> set[str]:
     """The names of what is surprising about lines."""
     lint = Lint([DIALECTS[to]])
-    return {each.name for line in lines for each in lint.hear(DOORS[to](line))}
+    return {each.name for line in lines for each in lint.add(DOORS[to](line))}
 
 
 @pytest.mark.parametrize("to", ["awf", "openwop"])

@@ -572,7 +572,7 @@ def test_what_is_played_has_no_finding_and_only_the_envelope(home, path):
     lint, checked = Lint([speech.dialect]), checker(speech.dialect)
     found = []
     for event in events:
-        found += lint.hear(checked(orjson.dumps(event)))
+        found += lint.add(checked(orjson.dumps(event)))
         assert list(event) == FIELDS
         assert event["schema_version"] == 1
     assert found == []

@@ -1,9 +1,9 @@
-"""One language of events per file.
+"""One event language (dialect) per file.
 
-To write another: copy the file that is nearest to yours, change what differs, end it with a
-`dialect = Dialect(...)`, and put samples under `tests/samples/dialects/<name>/`.
-The folder is the registry; nothing else needs to hear of it.
-An outside package offers its `Dialect` under the entry point group `tracklog.dialects`.
+To add one: copy the file nearest to yours, change what differs, end it with `dialect =
+Dialect(...)`, and put samples under `tests/samples/dialects/<name>/`. The folder is the registry;
+nothing else has to change. An outside package offers its `Dialect` under the entry point group
+`tracklog.dialects`.
 """
 
 import re
@@ -20,7 +20,7 @@ from tracklog.model.fact import Fact, Linked, Spent
 
 
 class Shape(BaseModel):
-    """The shape of one kind: what is declared is checked, what is not declared rides along."""
+    """The shape of one kind: declared keys are checked, other keys are allowed."""
 
     model_config = ConfigDict(
         extra="allow",
@@ -32,23 +32,24 @@ class Shape(BaseModel):
 
 
 class ClosedShape(Shape):
-    """A shape in which a key that is not declared is a fault."""
+    """A shape in which an undeclared key is an error."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
 
 @lru_cache(64)
 def on_the_calendar(time: str) -> str:
-    """The time as it is, if such a day and such a time of day exist.
+    """The time unchanged, if that day and time exist.
 
-    A model that must agree with its schema says with this what `format` says there.
+    A model that must agree with its schema uses this for what `format` checks there.
     """
     year, month, day, hour, minute, second = map(int, re.split("[-T:.Z+]", time)[:6])
-    date(year % 400 + 400, month, day)  # the calendar repeats, and knows a year 0000
+    date(year % 400 + 400, month, day)  # the calendar repeats every 400 years, and has a year 0000
     ahead = re.search("([+-])([0-9]{2}):([0-9]{2})$", time)
     sign, hours, minutes = ahead.groups() if ahead else ("+", "0", "0")
     offset = int(f"{sign}1") * (int(hours) * 60 + int(minutes))
-    last = (hour * 60 + minute - offset) % 1440 == 1439  # of the day in UTC: it may have a leap
+    # of the day in UTC: 23:59:60 may be a leap second
+    last = (hour * 60 + minute - offset) % 1440 == 1439
     if max(hour, int(hours)) > 23 or max(minute, int(minutes)) > 59 or second > 59 + last:
         raise ValueError("there is no such time of day")
     return time
@@ -70,54 +71,55 @@ Share = Annotated[float, Field(ge=0, le=1, description="From 0 to 1, both includ
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a dialect admits, and what a repeated identity means in it."""
+    """Which lines a dialect accepts, and how it treats a repeated identity."""
 
     kinds: Literal["open", "closed"]
     fields: Literal["open", "closed"]
     identity: Literal["none", "refuse", "keep"] = "none"
-    """The same identity with another line is refused at the door, or kept with a finding."""
+    """A known identity with another line is refused at intake, or stored with a finding."""
     reused: str = "id-reused"
-    """The name of the finding on an identity heard before with another line."""
+    """The name of the finding when an identity comes again with another line."""
     elsewhere: str | None = None
-    """The name of the finding on an identity heard before in another run, where that is one."""
+    """The name of the finding when an identity comes again in another run; None for no finding."""
     ignores: frozenset[str] = frozenset()
-    """Keys that do not count when two lines of one identity are compared."""
+    """Keys that are ignored when two lines with the same identity are compared."""
     redactable: bool = True
-    """Whether the door's redact hook may touch its lines."""
+    """Whether the redact hook of the intake may change its lines."""
     halves: bool = False
-    """Whether a text may hold half a surrogate pair, escaped: kept as it is, read as U+FFFD."""
+    """Whether a text may hold half a surrogate pair, escaped: stored unchanged, read as U+FFFD."""
 
 
 class Source(NamedTuple):
-    """What an event was made from, where one source may be read more than once."""
+    """The source record of an event, in dialects whose sources may be read more than once."""
 
     writer: str
     names: tuple[str, ...]
-    """The records of the source: of a run's events that a writer made from one of them,
-    those of the newest version count."""
+    """The records of the source. Of the events of a run that one writer made from the same record,
+    those of the newest version count.
+    """
     version: tuple[tuple[int, str], ...] = ()
-    """Of the writer's mapping; a newer one is greater."""
+    """The version of the writer's mapping; a newer one is greater."""
     content: str | None = None
-    """A mark of what the record held, where another content under one name corrects it."""
+    """A mark of the record's content, where other content under the same name is a correction."""
     back: str | None = None
-    """The record that was taken back, with what followed it."""
+    """The record that was withdrawn, with everything that followed it."""
 
 
 @dataclass(slots=True)
 class Scene:
-    """Where the next sentence of a conversion will stand, and what its speaker remembers."""
+    """The place of the next line of a conversion, and the state of its writer."""
 
     run: str
     at: str
-    """UTC, RFC 3339, as fine as the source gave it."""
+    """UTC, RFC 3339, as precise as the source."""
     seq: int
-    """The place of the sentence in what was said so far, from 1."""
+    """The number of the line in the output so far, from 1."""
     id: str
-    """Fresh for each sentence and the same on every conversion of the same records."""
+    """Unique for each line, and the same on every conversion of the same records."""
     memory: dict[str, Any] = field(default_factory=dict)
-    """The speaker's own; kept from one sentence of a run to the next."""
+    """The state of the writer, from one line of a run to the next."""
     timed: bool = True
-    """Whether the source told the time; else it is when it was received."""
+    """Whether the source has a time; if not, `at` is the time of receipt."""
 
 
 def _no_tolerance(body: Body) -> tuple[Body, list[Finding]]:
@@ -142,50 +144,53 @@ def _anything(_event: Event, _facts: Iterable[Fact]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """The shape of a dialect."""
+    """A dialect: its shapes, and the functions that read and write it."""
 
     name: str
     about: str
-    """One sentence: who speaks it, about what."""
+    """One sentence: which programs write it, and about what."""
     policy: Policy
     kind_key: str
     """The key of a body that holds its kind."""
     kinds: Mapping[str, type[Shape]]
     """The shape of each kind, by kind."""
     frame: type[Shape]
-    """What all kinds have in common: all that is asked of a kind that `kinds` does not list."""
+    """The keys that all kinds share: the only check for a kind that `kinds` does not list."""
     claim: Callable[[Body], float]
     """How much of this dialect's envelope a body shows, from 0 to 2; see `share`."""
     read: Callable[[Body], Envelope]
-    """Never raises: what is missing or of the wrong type is left to the check."""
+    """Reads the envelope. Never raises: missing keys and wrong types are left to the check."""
     facts: Callable[[Event], Iterator[Fact]]
     rules: Callable[[Any, Event], tuple[Any, list[Finding]]]
-    """From a run's state (None at first, then its own) and the next event; owns the state."""
+    """From the state of a run (None at first) and the next event, the new state and the findings.
+    """
     say: Callable[[Fact, Scene], Body | None]
-    """The fact in this dialect's words, valid by its own check, or None."""
+    """The fact as a line of this dialect that passes its own check, or None."""
     family: str = ""
-    """Of its runs; its own name unless it shares runs."""
+    """The family of its runs; its own name unless it shares runs with other dialects."""
     tolerate: Callable[[Body], tuple[Body, list[Finding]]] = _no_tolerance
-    """The named reading tolerances: the body as it is understood, and a finding for each.
-    A body that needs none is returned as it is."""
+    """The deviations that are tolerated: the body as it is understood, and a finding for each. A
+    body that needs none is returned unchanged.
+    """
     source: Callable[[Event], Source | None] | None = None
-    """What an event was made from, in a dialect that retells what others wrote."""
+    """The source record of an event, in a dialect that holds imported events."""
     rest: Callable[[Any], list[Finding]] = _nothing_left
-    """What is still amiss in a run's state when nothing more comes."""
+    """The findings that remain in the state of a run at the end of the log."""
     names: Callable[[Event], tuple[str, ...]] = _own_name
-    """What another event's `cause` may call it: its identity, and what else it goes by."""
+    """The names that the `cause` of another event may use for it: its identity and its aliases."""
     extension: tuple[str, ...] = ("converted",)
-    """Where in a body a converted line carries the lines that it was made of."""
+    """The key path under which a converted line carries the lines it was made from."""
     carries: Callable[[Event, Iterable[Fact]], bool] = _anything
-    """Whether the line of an event in another dialect may be carried whole."""
+    """Whether a converted line may carry the complete line of this event."""
     contract: str | None = None
     """The file in contracts/schemas/ that is derived from `kinds`; None where none is."""
     documents: Mapping[str, type[BaseModel]] = field(default_factory=dict)
     """Other shapes that this dialect publishes, by file."""
     powers: tuple[str, ...] = ()
-    """What its agents may do that a step of a program cannot, where the dialect speaks of that."""
+    """Actions that its agents may take and a step of a program may not, where the dialect has such.
+    """
     document_rules: Mapping[str, Callable[[Body], list[Finding]]] = field(default_factory=dict)
-    """What is surprising in such a document that has its shape, by file."""
+    """The rules of such a document that its shape cannot express, by file."""
     version_key: str | None = None
     """The key of a body that holds its version, where the dialect has versions."""
     current: int = 1
@@ -193,16 +198,18 @@ class Dialect:
     upcasts: Mapping[int, Callable[[Body], Body]] = field(default_factory=dict)
     """From version n to n + 1, by n; applied in a chain before the check (`upcast_v1_v2`)."""
     guessed: bool = True
-    """Whether a line may be taken for this dialect without being told."""
+    """Whether a line may be recognised as this dialect when the sender does not name it."""
     excused: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """By kind, required keys that a reader can do without: `tolerate` gives a finding for each
-    that is absent, and `facts` and `rules` work without it. The published shape still has them."""
+    absent one, and `facts` and `rules` work without it. The published shape still requires them.
+    """
     profile_of: str = ""
     """The dialect that this one is a profile of, where lines of both look alike."""
     own_keys: tuple[str, ...] = ()
-    """Keys that lines of a profile have and lines of its base have not."""
+    """Keys that lines of a profile have and lines of its base do not have."""
     shows: Callable[[Body], bool] = _shows_nothing
-    """Whether a body has what only this profile has: then it is recognised without being told."""
+    """Whether a body has something that only this profile has: then it is recognised automatically.
+    """
 
     def __post_init__(self) -> None:
         if not self.family:
@@ -210,7 +217,7 @@ class Dialect:
 
 
 def share(body: Body, envelope: Iterable[str | tuple[str, ...]], known: bool) -> float:
-    """How much of an envelope a body shows, plus 1 when its kind is known to the dialect.
+    """How much of an envelope a body shows, plus 1 when the dialect knows its kind.
 
     A tuple in the envelope is one key with several spellings.
     """
@@ -220,17 +227,17 @@ def share(body: Body, envelope: Iterable[str | tuple[str, ...]], known: bool) ->
 
 
 def text(value: Any) -> str | None:
-    """The value if it is a string; a passthrough key of another type says nothing."""
+    """The value if it is a string, else None: an extra key may have any type."""
     return value if isinstance(value, str) else None
 
 
 def number(value: Any) -> float | None:
-    """The value if it is a number; a boolean is none."""
+    """The value if it is a number; a boolean is not one."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def extras(body: Body, agent: str | None = None) -> Iterator[Fact]:
-    """The few passthrough keys that say something in any dialect with open fields (K33)."""
+    """The few extra keys that have a meaning in every dialect with open fields (K33)."""
     usage, cost = body.get("usage"), number(body.get("cost_usd"))
     if isinstance(usage, dict) or cost is not None:
         yield Spent(
@@ -245,13 +252,15 @@ def extras(body: Body, agent: str | None = None) -> Iterator[Fact]:
 
 
 def millis(at: str) -> str:
-    """A UTC time cut or filled to milliseconds."""
+    """A UTC time cut or padded to milliseconds."""
     whole, _, fraction = at.removesuffix("Z").partition(".")
     return f"{whole}.{fraction[:3]:0<3}Z"
 
 
 def slug(name: str, pattern: str, fallback: str) -> str:
-    """A foreign name made to fit an id pattern: unchanged if it fits, else what can be kept."""
+    """A foreign name made to fit an id pattern: unchanged if it fits, else without what does not
+    fit.
+    """
     kept = re.sub(r"[^a-zA-Z0-9]+", "-", name).strip("-")[:64]
     for candidate in (name, kept, kept.lower()):
         if re.fullmatch(pattern, candidate):

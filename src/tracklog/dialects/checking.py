@@ -1,4 +1,4 @@
-"""The check at the door: from bytes to an event, or to every reason why not."""
+"""Check a line: from bytes to an event, or to every reason why it is refused."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ Check = Callable[[bytes], Event | Refusal]
 
 
 class CheckAll(Protocol):
-    """Judges many lines; of those whose body is at hand, that is judged and not read again."""
+    """Checks many lines; a body that was parsed before is not parsed again."""
 
     def __call__(
         self, lines: Sequence[bytes], bodies: Sequence[Body | None] | None = None, /
@@ -34,14 +34,14 @@ _J = TypeVar("_J", Judge, JudgeAll)
 
 
 class Verdict(NamedTuple):
-    """What became of one line of a source."""
+    """The result of the check of one line."""
 
     line: int
     result: Event | Refusal
 
 
 class Found(NamedTuple):
-    """A finding, and the line at which it showed; None when it showed at the end."""
+    """A finding and the line it belongs to; None for a finding at the end of the log."""
 
     line: int | None
     finding: Finding
@@ -55,9 +55,9 @@ def check(
     cap: int = CAP,
     recogniser: Recogniser | None = None,
 ) -> Iterator[Verdict | Found]:
-    """A verdict for every line, each judged alone, and what is surprising across them.
+    """Check every line alone, and the rules across lines.
 
-    Given one dialect, every line is read as that; given several, each line is recognised.
+    With one dialect, every line is read as that; with several, each line is recognised.
     """
     dialects = list(dialects)
     door, lint = door_for(dialects, recogniser), Lint(dialects)
@@ -68,7 +68,7 @@ def check(
         result = Refusal((problems.too_long(line.size, cap),)) if too_long else door(line.data)
         yield Verdict(line.number, result)
         if isinstance(result, Event):
-            for finding in lint.hear(result):
+            for finding in lint.add(result):
                 yield Found(line.number, finding, result.dialect, result.run)
         elif not line.whole:
             yield Found(line.number, Finding("torn", "the last line has no line end", "warning"))
@@ -77,7 +77,7 @@ def check(
 
 
 def door_for(dialects: Iterable[Dialect], recogniser: Recogniser | None = None) -> Check:
-    """The check for lines that may be of any of these dialects."""
+    """The check for lines of any of these dialects."""
     dialects = list(dialects)
     checks = {dialect.name: checker(dialect) for dialect in dialects}
     if len(checks) == 1:
@@ -95,7 +95,7 @@ def door_for(dialects: Iterable[Dialect], recogniser: Recogniser | None = None) 
         base = checks.get(dialect.profile_of)
         if isinstance(result, Event) or base is None or dialect.shows(parsed[0]):
             return result
-        # K24: what does not meet the profile may still be a good line of its base.
+        # K24: a line that does not fit the profile may still be a good line of its base.
         other = base(line)
         return other if isinstance(other, Event) else result
 
@@ -103,7 +103,7 @@ def door_for(dialects: Iterable[Dialect], recogniser: Recogniser | None = None) 
 
 
 def recognising_checker(dialects: Iterable[Dialect], recogniser: Recogniser) -> CheckAll:
-    """The check for many lines of one source, of which the later ones may explain the earlier."""
+    """The check for many lines of one source, where later lines may explain earlier ones."""
     check_line = door_for(dialects, recogniser)
 
     def check_lines(
@@ -116,14 +116,14 @@ def recognising_checker(dialects: Iterable[Dialect], recogniser: Recogniser) -> 
 
 
 def checker(dialect: Dialect) -> Check:
-    """The check for lines of one dialect: parsed once, judged alone."""
+    """The check for lines of one dialect; each line is parsed once and checked alone."""
     validators = _Validators(dialect)
     name, family, read = dialect.name, dialect.family, dialect.read
     loads, judge_of, new = orjson.loads, validators.judge_of, tuple.__new__
     judges: dict[str, Judge] = {}
 
     def check_line(line: bytes) -> Event | Refusal:
-        # The hot path: what is spelled oddly here (13 for CR, tuple.__new__) was measured.
+        # The hot path: the unusual spellings here (13 for CR, tuple.__new__) were measured.
         try:
             body = loads(line)
             run, kind, at, id, actor, cause, other = read(body)
@@ -132,25 +132,25 @@ def checker(dialect: Dialect) -> Check:
                 said = (name, other or family, run, kind, at, id, actor, cause, body, line, ())
                 return new(Event, said)
         except (orjson.JSONDecodeError, AttributeError, TypeError):
-            pass  # whatever is wrong with it, the slow path says it in words
+            pass  # the slow path finds and names the problem
         return _explain(dialect, validators, line)
 
     return check_line
 
 
 def passed(result: Event | Refusal) -> Passed | Refusal:
-    """What is kept in mind of a line that was judged."""
+    """The fields of a checked line that are needed later."""
     if isinstance(result, Refusal):
         return result
     dialect, family, run, kind, _, id, *_, line, _ = result
     return Passed(dialect, family, run, kind, id, line)
 
 
-_NEAR = 1 << 15  # bytes of lines that are judged at one go
+_NEAR = 1 << 15  # bytes of lines that are checked in one call
 
 
 def batch_checker(dialect: Dialect) -> CheckAll:
-    """The same for many lines: many at one go while they are good, else each alone."""
+    """The same for many lines: all in one call while they are good, else one by one."""
     validators, check_line = _Validators(dialect), checker(dialect)
     name, family, read = dialect.name, dialect.family, dialect.read
     loads, new = orjson.loads, tuple.__new__
@@ -168,8 +168,8 @@ def batch_checker(dialect: Dialect) -> CheckAll:
     def check_some(
         lines: Sequence[bytes], written: Sequence[Body | None] | None
     ) -> list[Passed | Refusal]:
-        # No loop of our own reads a line here, and each kind is judged at one go: an eighth of
-        # the whole way in.
+        # No Python loop reads a line here, and each kind is checked in one call: this is an eighth
+        # of the time of the whole intake.
         try:
             if written is None:
                 bodies = list(map(loads, lines))
@@ -182,7 +182,7 @@ def batch_checker(dialect: Dialect) -> CheckAll:
                 said = zip(repeat(name), families, runs, kinds, ids, lines)
                 return list(map(new, repeat(Passed), said))
         except (orjson.JSONDecodeError, AttributeError, TypeError, LookupError, ValueError):
-            pass  # one of them is odd
+            pass  # one of them needs the slow path
         return [passed(check_line(line)) for line in lines]
 
     def check_lines(
@@ -190,8 +190,9 @@ def batch_checker(dialect: Dialect) -> CheckAll:
     ) -> list[Passed | Refusal]:
         if written is None and len(lines) == 1:
             return [passed(check_line(lines[0]))]
-        # What lines are parsed into is many times their size, and is let go while it is near the
-        # processor: all that a request of 180 kB says at once is judged more slowly by a third.
+        # Parsed lines take many times their size. They are released while they are in the
+        # processor's cache: checking all lines of a request of 180 kB in one call is slower by a
+        # third.
         step = max(1, _NEAR * len(lines) // (sum(map(len, lines)) or 1))
         found: list[Passed | Refusal] = []
         for at in range(0, len(lines), step):
@@ -203,7 +204,7 @@ def batch_checker(dialect: Dialect) -> CheckAll:
 
 
 def parse(line: bytes, *, halves: bool = True) -> tuple[Body, tuple[Finding, ...]] | Refusal:
-    """The object on a line, and what is odd about its text, where half a character may be."""
+    """The object on a line, and the findings about its text."""
     try:
         body, odd = _loads(line) if halves else (orjson.loads(line), ())
     except orjson.JSONDecodeError as error:
@@ -225,11 +226,11 @@ def _loads(line: bytes) -> tuple[Any, tuple[Finding, ...]]:
         return orjson.loads(whole), (HALVES,)
 
 
-HALVES = Finding("surrogate", "half a character stands here, read as U+FFFD", "info")
+HALVES = Finding("surrogate", "half a surrogate pair stands here, read as U+FFFD", "info")
 
 
 def _explain(dialect: Dialect, validators: "_Validators", line: bytes) -> Event | Refusal:
-    """The slow path: old versions are lifted, tolerances tried, and every fault is named."""
+    """The slow path: upcast old versions, try the tolerances, and name every problem."""
     parsed = parse(line, halves=dialect.policy.halves)
     if isinstance(parsed, Refusal):
         return parsed._replace(dialect=dialect.name)
@@ -250,10 +251,10 @@ def _explain(dialect: Dialect, validators: "_Validators", line: bytes) -> Event 
 
 
 def understand(dialect: Dialect, line: bytes) -> Event:
-    """A line that passed the door before, read again without being judged again."""
+    """Read a line that passed the check before, without checking it again."""
     parsed, halves = _loads(line)
     lifted = upcast(dialect, parsed)
-    assert not isinstance(lifted, Problem), "the door lets no newer version in"
+    assert not isinstance(lifted, Problem), "intake accepts no newer version"
     body, odd = dialect.tolerate(lifted)
     run, kind, at, id, actor, cause, other = dialect.read(body)
     family, found = other or dialect.family, (*halves, *odd)
@@ -261,7 +262,7 @@ def understand(dialect: Dialect, line: bytes) -> Event:
 
 
 def understood(dialect: Dialect, line: bytes) -> Event | None:
-    """The same of a line that may have been damaged since; None when it makes no sense any more."""
+    """The same for a line that may be damaged since; None when it cannot be read any more."""
     try:
         return understand(dialect, line)
     except Exception:  # noqa: BLE001  # a dialect may stumble anywhere over what it never let in
@@ -273,7 +274,7 @@ def _word(value: Any) -> str | None:
 
 
 def upcast(dialect: Dialect, body: Body) -> Body | Problem:
-    """The body as the current version has it; the line itself is never rewritten."""
+    """The body in the current version; the stored line is never rewritten."""
     key = dialect.version_key
     if key is None:
         return body
@@ -298,7 +299,7 @@ KINDS_KEPT = 4096
 
 @cache
 def _compiled(shape: type[Shape]) -> tuple[Draft202012Validator, dict[str, Any]]:
-    """The validator of a shape, compiled when it is first heard, and its schema."""
+    """The validator of a shape, compiled on first use, and its schema."""
     schema = schema_of(shape)
     return Draft202012Validator(schema, validate_formats=True), schema
 
@@ -309,7 +310,7 @@ def _judge(shape: type[Shape]) -> Judge:
 
 @cache
 def _judge_all(shape: type[Shape]) -> JudgeAll:
-    """The same for a list of bodies: one way into the engine for all of them."""
+    """The same for a list of bodies, in one call of the validator."""
     schema = dict(_compiled(shape)[1])
     shared = {"$defs": schema.pop("$defs", {})}
     return Draft202012Validator({"items": schema} | shared, validate_formats=True).is_valid
@@ -320,7 +321,7 @@ def _never(_: object) -> bool:
 
 
 class _Validators:
-    """What judges the kinds of one dialect."""
+    """The validators for the kinds of one dialect."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
@@ -329,7 +330,7 @@ class _Validators:
     def judge_of(
         self, kind: Any, judges: dict[str, _J], compiled: Callable[[type[Shape]], _J]
     ) -> _J:
-        """What says whether bodies of that kind are valid; remembered among the judges."""
+        """The function that says whether bodies of that kind are valid; cached."""
         if not self.open and kind not in self.dialect.kinds:
             return _never
         judge = compiled(self.dialect.kinds.get(kind, self.dialect.frame))
@@ -338,7 +339,7 @@ class _Validators:
         return judge
 
     def faults(self, kind: Any, body: Body) -> tuple[Problem, ...]:
-        """Every fault of a body."""
+        """Every error of a body."""
         known = isinstance(kind, str) and kind in self.dialect.kinds
         validator, schema = _compiled(self.dialect.kinds[kind] if known else self.dialect.frame)
         found = problems.of(validator.iter_errors(body), schema, body)

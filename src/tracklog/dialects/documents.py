@@ -1,4 +1,4 @@
-"""Checks documents that a dialect publishes beside its lines, such as the graph of a kahn run."""
+"""Check documents that a dialect publishes beside its lines, such as the graph of a kahn run."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ class Document(NamedTuple):
 
 
 def document_of(path: str, data: bytes, dialects: Iterable[Dialect]) -> Document | None:
-    """The document that a file holds: it is called like it, or has its keys at the top."""
+    """The document that a file holds: recognised by the file's name or by its top-level keys."""
     known = [Document(each, name) for each in dialects for name in each.document_rules]
     for document in known:
         if path.rpartition("/")[2] == f"{document.name}.json":
@@ -39,7 +39,7 @@ def document_of(path: str, data: bytes, dialects: Iterable[Dialect]) -> Document
 
 
 def check_document(document: Document, data: bytes) -> Iterator[Verdict | Found]:
-    """A verdict on a document as a whole, and what is wrong across its parts."""
+    """A verdict on a document, and the findings across its parts."""
     dialect, name = document
     try:
         body: Any = orjson.loads(data.removeprefix(BOM))

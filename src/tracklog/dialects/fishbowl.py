@@ -48,7 +48,7 @@ CORE_EVENT_KINDS = frozenset(
         "user.injected",
     }
 )
-"""The kinds with a rendering and an importance of their own; a default set, never a gate."""
+"""The kinds with a rendering and an importance of their own; other kinds are accepted too."""
 
 IMPORTANCE = {
     "user.injected": 0.95,
@@ -60,7 +60,7 @@ IMPORTANCE = {
     "agent.thought": 0.4,
     "run.started": 0.3,
 }
-"""How much a memory cares for an event, from 0 to 1, by its kind."""
+"""The importance of an event for an agent's memory, from 0 to 1, by kind."""
 
 USUAL_IMPORTANCE = 0.5
 
@@ -69,12 +69,12 @@ CREATED_AT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?
 
 
 def importance(kind: str) -> float:
-    """The weight of a kind; all kinds outside the core weigh the same."""
+    """The importance of a kind; all kinds outside the core have the same."""
     return IMPORTANCE.get(kind, USUAL_IMPORTANCE)
 
 
 def _whole(value: Any) -> Any:
-    """As JSON Schema has it: 1.0 is an integer, true is none."""
+    """An integer as JSON Schema defines it: 1.0 is one, true is not."""
     if isinstance(value, bool):
         raise ValueError("a boolean is no number")  # noqa: TRY004 - what pydantic listens for
     return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -84,7 +84,7 @@ Name = Annotated[str, Field(min_length=1)]
 
 
 class Frame(ClosedShape):
-    """The envelope, the same for every kind; its eight fields are all there are."""
+    """The envelope, the same for every kind; it has exactly eight fields."""
 
     id: Name
     """Unique and not empty; the same id twice is one event."""
@@ -95,7 +95,7 @@ class Frame(ClosedShape):
     kind: Annotated[str, Field(pattern=KIND)]
     """Lower-case words joined by dots, at least two: agent.spoke, clue.found."""
     actor: Name
-    """Who emitted it: an agent, the scenario, the visitor or the system; not empty."""
+    """The emitter: an agent, the scenario, the visitor or the system; not empty."""
     payload: dict[str, Any]
     """A JSON object; what is in it depends on the kind and is never refused."""
     created_at: Annotated[
@@ -127,7 +127,7 @@ ROLES: dict[str, Role] = {
     "judge.verdict": "assistant",
     "user.injected": "user",
 }
-"""The core kinds that carry `text`, and in whose voice it is read."""
+"""The core kinds that carry `text`, and the role of the text."""
 
 
 def facts(event: Event) -> Iterator[Fact]:
@@ -154,7 +154,7 @@ def facts(event: Event) -> Iterator[Fact]:
 
 
 def _agent(event: Event) -> str | None:
-    """Who acted; the visitor is a person."""
+    """The agent that acted; the visitor is a person, not an agent."""
     return None if event.kind == "user.injected" else event.actor
 
 
@@ -214,12 +214,12 @@ def _finished(run: str, payload: Body) -> Iterator[Fact]:
     )
     tokens = number(payload.get("tokens"))
     if tokens is not None:
-        # The total of the run, told again by a corrective close: one spend.
+        # The total of the run, repeated by a corrective close: one spend.
         yield Spent(key=f"fishbowl/{run}/tokens", usage={"total_tokens": tokens})
 
 
 def _counts(payload: Body) -> dict[str, int] | None:
-    """The governor's own totals, as far as they are any."""
+    """The governor's totals, as far as they are numbers."""
     told = {key: number(payload.get(key)) for key in ("turns", "tokens")}
     return {key: int(n) for key, n in told.items() if n is not None and 0 <= n < 2**53} or None
 
@@ -229,10 +229,10 @@ class _State:
     begun: bool = False
     ends: int = 0
     correctable: bool = False
-    """It was closed by the budget without a winner: a verdict may still come, and close it again."""
+    """Closed by the budget without a winner: a verdict may still come, and a second close."""
     turn: int = 0
     contest: str | None = None
-    """The competition's kind; None where the run's start was not heard."""
+    """The kind of the competition; None where the run's start is not in the log."""
     cast: frozenset[str] | None = None
     teams: frozenset[str] = frozenset()
     verdict: Body | None = field(default=None)
@@ -275,7 +275,7 @@ def _check_bookends(state: _State, event: Event) -> list[Finding]:
 
 
 def _corrects(state: _State, event: Event) -> bool:
-    """A run that ran out of budget may get one verdict, and one more close that tells it."""
+    """A run that ran out of budget may get one verdict, and a second close that repeats it."""
     if event.kind == "run.finished":
         return state.ends == 1 and state.verdict is not None and bool(state.verdict.get("winner"))
     return event.kind == "judge.verdict"
@@ -344,7 +344,7 @@ FINISH: dict[str, tuple[type, ...]] = {
     "turns": (int,),
     "tokens": (int,),
 }
-"""F13: run.finished is written with all seven."""
+"""F13: run.finished is written with all seven keys."""
 
 
 def _check_finish(state: _State, payload: Body) -> Iterator[Finding]:
@@ -423,7 +423,9 @@ OWN_KINDS: dict[type[Fact], str] = {
 
 
 def _sentence(fact: Fact, scene: Scene) -> tuple[str, str, Body] | None:
-    """The kind, the actor and the payload; kinds are open, so what has no core kind gets its own."""
+    """The kind, the actor and the payload; kinds are open, so a fact without a core kind gets its
+    own.
+    """
     agent = fact.agent or "agent"
     match fact:
         case Began(what="run"):
@@ -461,7 +463,7 @@ def _sentence(fact: Fact, scene: Scene) -> tuple[str, str, Body] | None:
 
 
 def _is_own(kind: str) -> bool:
-    """Whether a note is of a kind that only this dialect has, and that is said with its payload."""
+    """Whether a note has a kind that only this dialect has, and keeps its payload."""
     return kind not in CORE_EVENT_KINDS and re.fullmatch(KIND, kind) is not None
 
 
@@ -471,7 +473,7 @@ def _words(block: Any) -> str | None:
 
 def _say_verdict(fact: Decided) -> Body:
     spoken = fact.verdict if isinstance(fact.verdict, str) else fact.reason
-    if not spoken:  # BOWL-26: a verdict is spoken, if only as it was written
+    if not spoken:  # BOWL-26: a verdict has a text, if only the one that was recorded
         spoken = json.dumps(fact.verdict, ensure_ascii=False) if fact.verdict else fact.name
     payload: Body = {"text": spoken or "decided"}
     if fact.no_contest:

@@ -43,8 +43,9 @@ CHECKPOINT_ID = r"^[a-z0-9][a-z0-9:.-]{0,127}$"
 SUMMARY = 2048
 
 FLEET_POWERS = ("clarification", "audit", "convergence")
-"""What an agent may do that a CI node cannot.
-That an agent may pause itself for an operator is given; the other two are our reading of the rest."""
+"""Actions that an agent may take and a CI node may not. The first (an agent pauses itself for an
+operator) is in the seed; the other two are our interpretation.
+"""
 
 RunId = Annotated[
     str,
@@ -123,7 +124,7 @@ class ToolInvocation(Frame):
 
 
 class AuditCheckpoint(Frame):
-    """Something was asserted about an agent, or about the run when agent_id is null."""
+    """An assertion about an agent, or about the run when agent_id is null."""
 
     event: Literal["audit_checkpoint"]
     agent_id: AgentId | MISSING | None = MISSING
@@ -148,7 +149,7 @@ class AgentRunEnd(Frame):
     audits_failed: Count
     total_duration_s: Seconds
     convergence_score: Share | MISSING = MISSING
-    """The producer's own number; 1 reads as fully converged."""
+    """The producer's own number; 1 means fully converged."""
 
 
 KINDS: dict[str, type[Shape]] = {
@@ -188,7 +189,7 @@ TERMINAL = ("converged", "failed")
 
 
 def claim(body: Body) -> float:
-    # The names of its events are its own: one tells the dialect whatever else is missing.
+    # The kinds are unique to this dialect: one is enough, whatever else is missing.
     known = body.get("event") in list(KINDS)
     return max(share(body, ("ts", "run_id", "event"), known), float(known))
 
@@ -251,7 +252,7 @@ def _moved(agent: str, body: Body) -> Iterator[Fact]:
 
 
 def _question(word: str, agent: str, reason: str | None) -> str:
-    """K22: the question's id stands behind the word; without it the agent has one open question."""
+    """K22: the question's id follows the word; without it the agent has one open question."""
     kind, _, detail = (reason or "").partition(":")
     return detail if kind == word and detail else agent
 
@@ -308,11 +309,11 @@ def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
         return state, found
     agent = state.agents.setdefault(name, _Agent())
     if agent.ended:
-        found.append(Finding("after-end", f"{name} speaks after its agent_run_end", "error"))
+        found.append(Finding("after-end", f"{name} has an event after its agent_run_end", "error"))
     if event.kind == "agent_run_start":
         if agent.begun:
             found.append(Finding("second-start", f"{name} starts a second time", "error"))
-        # A new start after an end is a new life, with its own lifecycle and totals.
+        # A new start after an end begins a new lifecycle with new totals.
         agent = state.agents[name] = _Agent(begun=True, step=agent.step)
     elif not agent.begun:
         agent.begun = True
@@ -346,7 +347,7 @@ def _check_move(name: str, agent: _Agent, body: Body, found: list[Finding]) -> N
     if (before, to) not in EDGES:
         message = f"{name}: {before} -> {to} is no legal move"
         found.append(Finding("illegal-transition", message, "error"))
-    # An impossible move is believed: the status follows the last `to`.
+    # An impossible transition is accepted: the status follows the last `to`.
     agent.status, agent.moved = to, True
 
 
@@ -354,7 +355,8 @@ def _check_end(name: str, agent: _Agent, body: Body, found: list[Finding]) -> No
     outcome = body["outcome"]
     if outcome != "aborted" and agent.status not in TERMINAL:
         message = f"{name} ended as {outcome} while {agent.status}"
-        # KAHN-49: who leaves its scope gracefully may do so where it decides what to do next.
+        # KAHN-49: an agent that leaves its scope gracefully may end while it decides what to do
+        # next.
         graceful = outcome == "escaped" and agent.status == "thinking"
         found.append(Finding("end-from-status", message, "info" if graceful else "error"))
     if outcome == "converged" and agent.status != "converged":
@@ -389,7 +391,7 @@ def say(fact: Fact, scene: Scene) -> Body | None:
         case Began(what="agent" | "run"):
             body = {**base, "event": "agent_run_start", "agent_id": agent, "task": fact.task or ""}
             return body | ({"model": fact.model} if fact.model else {})
-        case Moved(agent=str()):  # a move of a step, without an agent, is no status of one
+        case Moved(agent=str()):  # a status of a step, without an agent, has no event here
             move = _say_move(fact, agent, memory)
             return None if move is None else {**base, **move}
         case Asked() if memory["status"] != BLOCKED:
@@ -427,7 +429,7 @@ def _say_move(fact: Moved, agent: str, memory: dict[str, Any]) -> Body | None:
     to = fact.to if fact.to in PHASES else words[fact.phase]
     before = fact.from_ if fact.from_ in PHASES else memory["status"]
     if to == memory["status"] and fact.to not in PHASES:
-        return None  # the question, or its answer, was the move
+        return None  # the question, or its answer, was written as this event
     memory["status"] = to
     body: Body = {"event": "agent_transition", "agent_id": agent, "step": _step(fact, memory)}
     body |= {"from": before, "to": to}
@@ -450,7 +452,7 @@ def _say_tool(fact: Returned, agent: str, memory: dict[str, Any], scene: Scene) 
     body["ok"] = fact.ok is not False
     if isinstance(given, str):
         body["input_summary"] = given[:SUMMARY]
-    if isinstance(fact.output, str):  # KAHN-52: a summary, never the whole
+    if isinstance(fact.output, str):  # KAHN-52: a summary, never the complete output
         body["output_summary"] = fact.output[:SUMMARY]
     if isinstance(fact.error, str):
         body["error"] = fact.error[:SUMMARY]
@@ -458,9 +460,9 @@ def _say_tool(fact: Returned, agent: str, memory: dict[str, Any], scene: Scene) 
 
 
 def carries(event: Event, facts: Iterable[Fact]) -> bool:
-    """KAHN-52: a line with a tool's output is not carried, in an extension key neither.
+    """KAHN-52: a line with a tool's output is not carried, not even in an extension key.
 
-    A line of this family has none: a summary, and no more.
+    A line of this family has no output, only a summary.
     """
     if event.family == dialect.family:
         return True

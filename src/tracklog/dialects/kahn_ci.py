@@ -1,4 +1,4 @@
-"""kahn-ci: the transitions of a graph of shell-checked nodes being worked off."""
+"""kahn-ci: the transitions of a graph of nodes, each checked by shell commands."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -67,7 +67,7 @@ class NodeTransition(Frame):
 
 
 class DoneWhenResult(Shape):
-    """How one check of a node went."""
+    """The result of one check of a node."""
 
     cmd: str
     rc: int
@@ -119,12 +119,12 @@ class Node(Shape):
     parallel_safe: bool
     done_when: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
     max_ralph_iters: Annotated[int, Field(ge=1)] | MISSING = MISSING
-    """6 where it is not said."""
+    """6 where it is absent."""
     estimated_loc: Count | MISSING = MISSING
 
 
 class Graph(Shape):
-    """The graph that a run works off, as it was when the run started."""
+    """The graph that a run works through, as it was when the run started."""
 
     version: Literal[1]
     nodes: Annotated[list[Node], Field(min_length=1)]
@@ -160,7 +160,7 @@ EDGES = frozenset(
 
 
 def claim(body: Body) -> float:
-    # The names of its events are its own: one tells the dialect whatever else is missing.
+    # The kinds are unique to this dialect: one is enough, whatever else is missing.
     known = body.get("event") in list(KINDS)
     return max(share(body, ("ts", "run_id", "event"), known), float(known))
 
@@ -182,7 +182,7 @@ def facts(event: Event) -> Iterator[Fact]:
             yield from _attempted(body)
         case "run_end":
             outcome = body["outcome"]
-            # These two are the outcomes with which the process exits 0, and does not write it.
+            # With these two outcomes the process exits 0, and the exit code is not written.
             passed = outcome in ("clean", "clean_with_flake")
             yield Ended(
                 what="run",
@@ -238,7 +238,7 @@ def _attempted(body: Body) -> Iterator[Fact]:
 
 @dataclass(slots=True)
 class State:
-    """What is known of a run so far."""
+    """The state of a run."""
 
     begun: bool = False
     ended: bool = False
@@ -246,7 +246,7 @@ class State:
     attempts: dict[str, int] = field(default_factory=dict)
     tried: int = 0
     untried: dict[tuple[str, int], None] = field(default_factory=dict)
-    """The attempts that a transition promised and no node_attempt told yet."""
+    """Attempts that a transition announced and that have no node_attempt yet."""
     flaky: set[str] = field(default_factory=set)
     """Nodes that converged on a later attempt than their first."""
 
@@ -294,7 +294,7 @@ def _check_move(state: State, body: Body, found: list[Finding]) -> None:
             state.untried[node, body["attempt"]] = None
     elif "attempt" in body:
         found.append(Finding("attempt-misplaced", f"{node} -> {to} carries attempt"))
-    # An impossible move is believed: the status follows the last `to`.
+    # An impossible transition is accepted: the status follows the last `to`.
     state.status[node] = to
 
 
@@ -341,7 +341,7 @@ def _check_end(state: State, body: Body, found: list[Finding]) -> None:
     counted = {"done", "failed", "blocked"} <= body.keys()
     derived = outcome_of(*(body.get(key, 0) for key in DECISIVE)) if counted else body["outcome"]
     same = body["outcome"] == derived or (
-        # Without the count a flake cannot be told from its absence.
+        # Without the count, no flake and an unknown number of flakes look the same.
         "flake_retries" not in body and {body["outcome"], derived} == {"clean", "clean_with_flake"}
     )
     if not same:
@@ -377,7 +377,7 @@ def outcome_of(done: int, failed: int, blocked: int, flake_retries: int) -> Outc
 
 
 def lint_graph(graph: Body) -> list[Finding]:
-    """K32: what the schema of a graph cannot say."""
+    """K32: the rules of a graph that its schema cannot express."""
     found: list[Finding] = []
     edges: dict[str, list[str]] = {}
     for node in graph["nodes"]:
@@ -400,7 +400,7 @@ def lint_graph(graph: Body) -> list[Finding]:
 
 
 def _cycle(edges: dict[str, list[str]]) -> list[str]:
-    """A way along dependencies that comes back to where it began; [] where there is none."""
+    """A cycle in the dependencies; [] where there is none."""
     waits = {name: sum(parent in edges for parent in set(edges[name])) for name in edges}
     children: dict[str, list[str]] = {name: [] for name in edges}
     for name, parents in edges.items():
@@ -416,7 +416,7 @@ def _cycle(edges: dict[str, list[str]]) -> list[str]:
                 free.append(child)
     if not waits:
         return []
-    # Each that is left depends on another that is left: going on, one is met again.
+    # Each remaining node depends on another remaining node, so the path must reach one twice.
     way: dict[str, None] = {}
     following = min(waits)
     while following not in way:
@@ -454,7 +454,8 @@ def say(fact: Fact, scene: Scene) -> Body | None:
             check: Body = {"cmd": fact.tool or "unknown", "rc": code}
             check["duration_s"] = float(fact.seconds or 0)
             if isinstance(fact.output, str) and code:
-                whole_tail = fact.output.encode(errors="replace")  # K13: bytes, whole code points
+                # K13: bytes, without cutting a code point
+                whole_tail = fact.output.encode(errors="replace")
                 check |= {"tail": whole_tail[-TAIL:].decode(errors="ignore")}
                 check |= {"truncated": True} if len(whole_tail) > TAIL else {}
             memory.setdefault("checks", {}).setdefault(node, []).append(check)
@@ -489,7 +490,7 @@ def _say_attempt(fact: Ended, node: str, memory: dict[str, Any]) -> Body:
 
 
 def carries(event: Event, facts: Iterable[Fact]) -> bool:
-    """A line with a tool's output is not carried whole: a check has a tail, and no more."""
+    """A line with a tool's output is not carried: a check has a tail, and nothing more."""
     if event.family == dialect.family:
         return True
     blocks = (block for fact in facts if isinstance(fact, Said) for block in fact.blocks)

@@ -1,4 +1,4 @@
-"""ralph: prompt runs written as CI transitions, with their own keys riding along."""
+"""ralph: prompt runs written as CI transitions, with extra keys of their own."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -13,11 +13,11 @@ from tracklog.model.fact import Decided, Ended, Fact, Moved, Noted
 
 WORST_LAST = ("clean", "clean_with_flake", "partial", "stuck", "catastrophic")
 SEVERITIES = dict(zip(("none", "minor", "moderate", "major", "critical"), WORST_LAST, strict=True))
-"""K26: what a deviation's severity makes of the outcome."""
+"""K26: the outcome that each severity of a deviation leads to."""
 
 
 class RunStart(kahn.RunStart):
-    """The first line of a run, with who drives it."""
+    """The first line of a run, with its driver."""
 
     actor: Annotated[str, Field(min_length=1)]
 
@@ -27,9 +27,9 @@ class NodeTransition(kahn.NodeTransition):
 
     outcome: kahn.Outcome
     convergence_score: Share | MISSING = MISSING
-    """A KILN slot: absent where KILN is absent, never null."""
+    """A KILN field: absent where KILN is absent, never null."""
     early_stop_reason: str | MISSING = MISSING
-    """A KILN slot."""
+    """A KILN field."""
 
 
 KINDS: dict[str, type[Shape]] = {
@@ -53,11 +53,13 @@ EXCUSED = {
     "node_attempt": ("duration_s", "converged", "done_when_results"),
     "run_end": ("done", "failed", "blocked", "total_duration_s"),
 }
-"""The keys of upstream that ralph's own model of a frame does not have: read without them."""
+"""Keys of kahn-ci that ralph's own model of a frame does not have: read without them."""
 
 
 def tolerate(body: Body) -> tuple[Body, list[Finding]]:
-    """Reads a frame as ralph's own model has it: `type` for `event`, no keys of upstream alone."""
+    """Read a frame as ralph's own model has it: `type` for `event`, without keys that only kahn-ci
+    has.
+    """
     found: list[Finding] = []
     if "event" not in body and "type" in body:
         # K23: the kind may stand under `type`; it is never written there.
@@ -73,7 +75,7 @@ def tolerate(body: Body) -> tuple[Body, list[Finding]]:
 
 
 def shows(body: Body) -> bool:
-    """Whether a line has what only ralph writes, with a value that ralph could have written."""
+    """Whether a line has a key that only ralph writes, with a value that ralph could have written."""
     if "event" not in body:
         kind = text(body.get("type")) or ""
         return "run_id" in body and FRAMES.get(kind, kind) in KINDS
@@ -90,7 +92,7 @@ def facts(event: Event) -> Iterator[Fact]:
     body = event.body
     for fact in kahn.facts(event):
         if isinstance(fact, Ended) and event.kind == "node_transition":
-            # The prompt's own outcome says more than the node's status.
+            # The outcome of the prompt is more precise than the status of the node.
             yield Ended(
                 what="step",
                 step=fact.step,
@@ -100,12 +102,12 @@ def facts(event: Event) -> Iterator[Fact]:
                 reason=fact.reason,
             )
         elif isinstance(fact, Ended) and fact.attempt is not None:
-            # K25: what is tried again is a phase.
+            # K25: the unit that is tried again is a phase.
             yield replace(fact, part=str(body.get("phase", "")))
         else:
             yield fact
     if event.kind == "node_transition" and "to" not in body:
-        # All that such a frame says is what became of the prompt.
+        # Such a frame says only the outcome of the prompt.
         outcome = body["outcome"]
         passed = outcome in WORST_LAST[:2]
         yield Ended(what="step", step=body["node_id"], outcome=outcome, passed=passed)
@@ -138,7 +140,7 @@ class _State:
 def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
     state = state or _State()
     state.nodes, found = kahn.rules(state.nodes, event)
-    # Outcomes and flakes have rules of their own here (K25, K26).
+    # Outcomes and flakes have other rules here (K25, K26).
     found = [each for each in found if each.name not in ("outcome-mismatch", "flake-count")]
     body = event.body
     _check_severity(body, found)
@@ -207,7 +209,7 @@ def _worse(outcome: str, than: str) -> bool:
 
 def say(fact: Fact, scene: Scene) -> Body | None:
     if isinstance(fact, Moved) and fact.phase in ("done", "failed"):
-        scene.memory["moved"] = fact  # said with its outcome, which follows
+        scene.memory["moved"] = fact  # written together with its outcome, which follows
         return None
     moved = scene.memory.pop("moved", None)
     same = isinstance(fact, Ended) and moved is not None and moved.step == fact.step
@@ -240,7 +242,7 @@ dialect = Dialect(
     say=say,
     carries=kahn.carries,
     tolerate=tolerate,
-    guessed=False,  # a line is kahn-ci unless it shows, or is said, to be ralph
+    guessed=False,  # a line is kahn-ci unless it shows ralph's keys, or the sender names ralph
     excused={kind: frozenset(keys) for kind, keys in EXCUSED.items()},
     profile_of=kahn.dialect.name,
     own_keys=("actor", "outcome", "convergence_score", "early_stop_reason"),

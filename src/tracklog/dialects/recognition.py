@@ -1,4 +1,4 @@
-"""Which dialect a line is in, where nobody said it; and what to say where that is not certain."""
+"""Recognise the dialect of a line, and give a hint where the result is not certain."""
 
 from collections.abc import Iterable, Mapping
 
@@ -12,11 +12,11 @@ REMEMBERED = 100_000
 
 
 BY_OPTION = "--dialect {}"
-"""How a dialect is named on the command line."""
+"""How the sender names a dialect on the command line."""
 
 
 def recognise(body: Body, dialects: Iterable[Dialect], say: str = BY_OPTION) -> Dialect | Refusal:
-    """The one dialect that a body is in; two that fit equally well are said, never guessed.
+    """The one dialect of a body; when two fit equally well, both are named and none is guessed.
 
     `say` is how the sender can name it.
     """
@@ -25,11 +25,11 @@ def recognise(body: Body, dialects: Iterable[Dialect], say: str = BY_OPTION) -> 
     fitting = [dialect for claim, _, dialect in claims if claim == best]
     if best < 0.5:
         message = "no dialect is recognised in this object"
-        hint = f"say which one it is: {say.format('NAME')}; `tracklog dialects` lists them"
+        hint = f"name it:  {say.format('NAME')}; `tracklog dialects` lists them"
     elif len(fitting) > 1:
         names = sorted(dialect.name for dialect in fitting)
         message = f"ambiguous: this could be {' or '.join(names)}"
-        hint = f"say which one, for example {say.format(names[0])}"
+        hint = f"name one, for example {say.format(names[0])}"
     else:
         return fitting[0]
     return Refusal((Problem("", message, hint),))
@@ -38,8 +38,8 @@ def recognise(body: Body, dialects: Iterable[Dialect], say: str = BY_OPTION) -> 
 class Recogniser:
     """Recognises bodies one by one, and remembers which runs are in a profile.
 
-    A line of a profile may have none of the keys that only the profile has. It is then read as
-    the other lines of its run are, as soon as one of them has shown what it is.
+    A line of a profile may have none of the keys that only the profile has. It is then read like
+    the other lines of its run, as soon as one of them shows the profile.
     """
 
     def __init__(self, dialects: Iterable[Dialect]) -> None:
@@ -52,7 +52,7 @@ class Recogniser:
         """How the sender of a line can name its dialect."""
 
     def of(self, body: Body) -> Dialect | Refusal:
-        """The dialect of a body, by itself or by what its run has shown before."""
+        """The dialect of a body, by its own keys or by earlier lines of its run."""
         shown = self.note(body)
         if shown is not None:
             return shown
@@ -62,7 +62,7 @@ class Recogniser:
         return self._runs.get((dialect.name, str(dialect.read(body)[0])), dialect)
 
     def note(self, body: Body) -> Dialect | None:
-        """The profile that a body shows by keys of its own; its run is remembered."""
+        """The profile that a body shows by its keys; its run is remembered."""
         for profile in self._profiles:
             if profile.shows(body):
                 if len(self._runs) >= REMEMBERED:
@@ -72,7 +72,7 @@ class Recogniser:
         return None
 
     def look_ahead(self, lines: Iterable[bytes]) -> None:
-        """Remembers the runs that show a profile anywhere in these lines."""
+        """Remember the runs that show a profile anywhere in these lines."""
         for line in lines:
             if not any(key in line for key in self._keys):
                 continue
@@ -85,7 +85,7 @@ class Recogniser:
 
 
 class Hints:
-    """What is to be said, once each, of lines whose dialect was recognised and is not certain."""
+    """Hints, each given once, about lines whose dialect was recognised and is not certain."""
 
     def __init__(self, dialects: Iterable[Dialect], say: str = BY_OPTION) -> None:
         self._profiles: Mapping[str, str] = {
@@ -97,7 +97,7 @@ class Hints:
         self._runs: dict[str, str] = {}
 
     def of(self, dialect: str | None, run: str | None) -> str | None:
-        """The hint that is due now that a line was read as that dialect; None where none is."""
+        """The hint for a line that was read as that dialect; None where none is due."""
         if dialect not in self._names:
             return None
         before = self._runs.get(run or "", dialect)

@@ -12,12 +12,12 @@ DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def schema_of(shape: type[BaseModel]) -> dict[str, Any]:
-    """The JSON Schema that is derived from a shape."""
+    """The JSON Schema of a shape."""
     return shape.model_json_schema(by_alias=True)
 
 
 def published(dialects: Iterable[Dialect]) -> dict[str, dict[str, Any]]:
-    """Every schema that is derived and published, by the name of its file."""
+    """Every schema that is published, by the name of its file."""
     files: dict[str, dict[str, Any]] = {}
     for dialect in dialects:
         if dialect.contract:
@@ -28,7 +28,7 @@ def published(dialects: Iterable[Dialect]) -> dict[str, dict[str, Any]]:
 
 
 def named(dialects: Iterable[Dialect]) -> dict[str, Callable[[], dict[str, Any]]]:
-    """Every schema that can be asked for: each dialect's, and each document's, by name."""
+    """Every schema that can be requested by name: of each dialect, and of each document."""
     dialects = list(dialects)
     documents = {
         name: partial(schema_of, shape)

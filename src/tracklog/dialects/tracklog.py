@@ -1,4 +1,4 @@
-"""tracklog: the native dialect, one line per fact, for what has no dialect of its own."""
+"""tracklog: the native dialect, one line per fact, for sources that have no dialect of their own."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -48,9 +48,9 @@ class Origin(Shape):
     """Where a line came from."""
 
     writer: Name
-    """Who wrote it: an importer, otlp, collector, cli."""
+    """The program that wrote it: an importer, otlp, collector, cli."""
     fidelity: Fidelity
-    """How the writer knows."""
+    """How the writer knows the fact."""
     mapping: int | Name | MISSING = MISSING
     """The version of the writer's mapping."""
     path: str | MISSING = MISSING
@@ -58,38 +58,38 @@ class Origin(Shape):
     raw: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | MISSING = MISSING
     """The SHA-256 of the raw record, in hex."""
     record: Name | list[Name] | MISSING = MISSING
-    """The record's own key at its source; a list where several were merged."""
+    """The record's key at its source; a list where several records were merged."""
     clock: Name | MISSING = MISSING
-    """Whose clock `at` is, when it is not the event's own."""
+    """The clock of `at`, when it is not the event's own."""
     generation: int | str | MISSING = MISSING
 
 
 class Frame(Shape):
-    """What every line has."""
+    """The keys that every line has."""
 
     id: Name
     """Derived from the source record and the mapping; a fresh UUID where there is no source."""
     run: Name
     fact: str
-    """One of the twelve."""
+    """One of the twelve fact names."""
     origin: Origin
     at: Utc | MISSING = MISSING
-    """Absent where the source has no clock; then the time of receipt stands in."""
+    """Absent where the source has no clock; then the time of receipt is used."""
     family: Name | MISSING = MISSING
-    """Of the run, when it is not tracklog."""
+    """The family of the run, when it is not tracklog."""
     agent: str | MISSING = MISSING
     step: str | MISSING = MISSING
     """The turn, step or node."""
     cause: Name | MISSING = MISSING
-    """The id or record that it follows from."""
+    """The id or record of its cause."""
     copied: bool | MISSING = MISSING
-    """Another run's history told again: shown, never counted."""
+    """Whether it repeats the history of another run: shown, never counted."""
     extra: dict[str, Any] | MISSING = MISSING
-    """What is kept under the source's own names."""
+    """Further data under the source's own names."""
 
 
 WORDS = ("text", "thinking", "command", "tool_name", "tool_id")
-"""The own keys of blocks that hold text; any may have been lifted out, as {"$blob": ...}."""
+"""The keys of blocks that hold text; each value may be stored as a blob, as {"$blob": ...}."""
 
 
 def _own_keys(schema: JsonDict) -> None:
@@ -113,7 +113,7 @@ def _own_keys(schema: JsonDict) -> None:
 
 
 class Block(Shape, json_schema_extra=_own_keys):
-    """One content block; a known type has its own keys, unless it is opaque."""
+    """One content block; a known type has the keys of that type, unless it is opaque."""
 
     type: Name
 
@@ -135,7 +135,7 @@ def _is_text(value: Any) -> bool:
 
 
 class Software(Shape):
-    """What ran."""
+    """The program that ran."""
 
     name: Name
     version: str | MISSING = MISSING
@@ -154,7 +154,7 @@ class Began(Frame):
     git: dict[str, Any] | MISSING = MISSING
     """branch, commit, repository."""
     counts: dict[str, Count] | MISSING = MISSING
-    """What there will be, as the source says it."""
+    """Totals announced by the source."""
 
 
 class Ended(Frame):
@@ -163,7 +163,7 @@ class Ended(Frame):
     fact: Literal["Ended"]
     what: What
     outcome: str | MISSING = MISSING
-    """Verbatim."""
+    """The source's own word."""
     passed: bool | MISSING = MISSING
     score: float | MISSING = MISSING
     reason: str | MISSING = MISSING
@@ -175,11 +175,11 @@ class Ended(Frame):
     winning_model: str | MISSING = MISSING
     winning_models: list[str] | MISSING = MISSING
     attempt: Annotated[int, Field(ge=1)] | MISSING = MISSING
-    """Which try at the step it was; `step` is then the step's name, # and this number."""
+    """The number of the attempt; `step` is then the step's name, # and this number."""
     part: str | MISSING = MISSING
-    """What of the step was tried, where its parts are tried one by one."""
+    """The part of the step that was tried, where parts are tried one by one."""
     counts: dict[str, Count] | MISSING = MISSING
-    """What there was, as the source counted it."""
+    """Totals counted by the source."""
 
 
 class Moved(Frame):
@@ -201,21 +201,21 @@ class Called(Frame):
     input: Any | MISSING = MISSING
     provider_call_id: Name | MISSING = MISSING
     parent_call_id: Name | MISSING = MISSING
-    """The call whose sub-agent called."""
+    """The call whose sub-agent made this call."""
     tool_server: str | MISSING = MISSING
     by_provider: bool | MISSING = MISSING
     synthetic_id: bool | MISSING = MISSING
-    """The source gave no id; a mapping makes one up that no other call of the run has."""
+    """The source gave no id; the mapping made one that is unique in the run."""
 
 
 class Returned(Frame):
-    """A tool call came back."""
+    """A tool call returned."""
 
     fact: Literal["Returned"]
     call_id: Name
     tool: str | MISSING = MISSING
     ok: bool | MISSING = MISSING
-    """Absent: neither way, as when it was cancelled."""
+    """Absent: neither success nor failure, as when the call was cancelled."""
     output: Any | MISSING = MISSING
     error: Any | MISSING = MISSING
     status: str | MISSING = MISSING
@@ -225,7 +225,7 @@ class Returned(Frame):
 
 
 class Said(Frame):
-    """Something was said, or thought."""
+    """A message or a thought."""
 
     fact: Literal["Said"]
     role: Role
@@ -242,7 +242,7 @@ class Said(Frame):
 class Decided(
     Frame, json_schema_extra={"anyOf": [{"required": ["verdict"]}, {"required": ["score"]}]}
 ):
-    """A verdict or a score was given."""
+    """A verdict or a score."""
 
     fact: Literal["Decided"]
     verdict: Any | MISSING = MISSING
@@ -270,7 +270,7 @@ class Decided(
 
 
 class Asked(Frame):
-    """A person was asked."""
+    """A question to a person."""
 
     fact: Literal["Asked"]
     question_id: Name
@@ -284,7 +284,7 @@ class Asked(Frame):
 
 
 class Answered(Frame):
-    """The question was answered."""
+    """An answer to a question."""
 
     fact: Literal["Answered"]
     question_id: Name
@@ -340,28 +340,28 @@ class Spent(Frame):
 
     fact: Literal["Spent"]
     key: Name
-    """Spends with one key are one spend."""
+    """Lines with the same key are one spend."""
     provider: str | MISSING = MISSING
     model: str | MISSING = MISSING
     usage: dict[str, Any] | MISSING = MISSING
     cost_usd: float | MISSING = MISSING
     """As reported."""
     credits: float | MISSING = MISSING
-    """Not money."""
+    """Units that are not money."""
     calls: Count | MISSING = MISSING
     group: str | MISSING = MISSING
     whole: bool | MISSING = MISSING
-    """In a group, whole spends replace the rest."""
+    """In a group, spends marked whole replace the others."""
     bound: Literal["lower", "upper"] | MISSING = MISSING
 
 
 class Noted(Frame):
-    """The shrug: anything else, kept with its kind intact."""
+    """Anything else, with the source's own kind."""
 
     fact: Literal["Noted"]
     label: Name
     kind: str | MISSING = MISSING
-    """The source's own word."""
+    """The source's own word for it."""
     text: str | MISSING = MISSING
     data: Any | MISSING = MISSING
 
@@ -392,7 +392,7 @@ def read(body: Body) -> Envelope:
 
 
 def names(event: Event) -> tuple[str, ...]:
-    """The id of the line, and the keys that its record has at its source."""
+    """The id of the line, and the keys of its record at its source."""
     origin = event.body.get("origin")
     record = origin.get("record") if isinstance(origin, dict) else None
     keys = record if isinstance(record, list) else [record]
@@ -420,18 +420,18 @@ def facts(event: Event) -> Iterator[Fact]:
         if key in body
     }
     if "mapping" in body["origin"]:
-        # A mapping tells a call and its return in two lines, so an id that it made up means
-        # something within the run.
+        # A mapping writes a call and its return as two lines, so an id that it made is valid in the
+        # run.
         said.pop("synthetic_id", None)
     yield fact(**said, fidelity=body["origin"]["fidelity"])
 
 
 SPAN = re.compile("[0-9a-f]{32}/[0-9a-f]{16}")
-"""The key of a span, which is sent again with another content when it is corrected."""
+"""The key of a span; a corrected span is sent again with the same key and other content."""
 
 
 def source(event: Event) -> Source | None:
-    """The source record is known by its own key and by the hash of its bytes.
+    """The source record, known by its key and by the hash of its bytes.
 
     By both, because one mapping may know a key where another does not.
     """
@@ -461,13 +461,15 @@ def _taken_back(body: Body) -> str | None:
 
 @lru_cache(maxsize=256)
 def _version(mapping: int | str) -> tuple[tuple[int, str], ...]:
-    """A mapping's version, so that 10 is newer than 9 and 1.10 newer than 1.9."""
+    """The version of a mapping in a form that sorts: 10 is newer than 9, and 1.10 newer than 1.9."""
     parts = re.findall("[0-9]+|[^0-9]+", str(mapping))
     return tuple((int(part), "") if part[0] in "0123456789" else (-1, part) for part in parts)
 
 
 def _spelling(fact: type[Fact]) -> tuple[Callable[[Fact], tuple[Any, ...]], list[tuple[str, Any]]]:
-    """Gets all fields of a fact at once; for each its key on a line, and when it says nothing."""
+    """A getter of all fields of a fact; for each field its key on a line, and the value that is
+    left out.
+    """
     told = [item for item in fields(fact) if item.name != "fidelity"]
     keys = [(item.name.rstrip("_"), item.default) for item in told]
     return attrgetter(*(item.name for item in told)), keys
@@ -477,7 +479,7 @@ _SPELLINGS = {fact: _spelling(fact) for fact in FACTS}
 
 
 def body_of(fact: Fact) -> Body:
-    """A fact's own part of a line: what it says, and nothing that it does not."""
+    """The part of a line that a fact fills: the fields that have a value."""
     kind = type(fact)
     values, keys = _SPELLINGS[kind]
     said: Body = {"fact": kind.__name__}
@@ -496,7 +498,7 @@ def line(
     at: str | None = None,
     **more: Any,
 ) -> bytes:
-    """A fact as a line; `more` is what every line may have: family, cause, extra."""
+    """A fact as a line; `more` holds the keys that every line may have: family, cause, extra."""
     said = body_of(fact)
     head = {"id": id, "run": run, "at": at, "fact": said.pop("fact")}
     whole = {**head, **said, **more, "origin": origin}
@@ -504,7 +506,7 @@ def line(
 
 
 def line_id(writer: str, mapping: str, run: str, record: bytes, k: int = 0, n: int = 0) -> str:
-    """The id of the n-th fact told of a source record, the same wherever the record is read."""
+    """The id of the n-th fact of a source record, the same wherever the record is read."""
     try:
         canonical = orjson.dumps(orjson.loads(record), option=orjson.OPT_SORT_KEYS)
     except orjson.JSONDecodeError:
@@ -521,9 +523,11 @@ class _State:
     ended: bool = False
     spans: set[str] = field(default_factory=set)
     parents: set[str] = field(default_factory=set)
-    """The spans that were seen, here or in the run above, and those that some named as theirs."""
+    """The spans that were seen, here or in the parent run, and the spans that were named as
+    parents.
+    """
     torn: dict[str, tuple[int, str, Finding]] = field(default_factory=dict)
-    """By file, the record at its end that was not whole: its place, its hash and what was found."""
+    """By file, the incomplete record at its end: its position, its hash and the finding."""
 
 
 def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
@@ -549,7 +553,7 @@ def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
         case "Asked":
             state.asked.add(body["question_id"])
         case "Answered" if body["question_id"] not in state.asked:
-            # An answer to another family's question is asked for in that family's own words.
+            # The answer to a question of another family is expected in the log of that family.
             if "family" not in body:
                 message = f"{body['question_id']} is answered, but was not asked"
                 found.append(Finding("answer-without-question", message))
@@ -564,7 +568,7 @@ def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
 
 
 def _complete(state: _State, origin: Body) -> None:
-    """Forgets a torn record when the same place of its file, or one behind it, is read anew."""
+    """Forget an incomplete record when the same or a later position of its file is read."""
     path = origin.get("path")
     if path in state.torn:
         offset, raw, _ = state.torn[path]
@@ -573,7 +577,7 @@ def _complete(state: _State, origin: Body) -> None:
 
 
 def _place_span(state: _State, body: Body) -> None:
-    """Notes a span and its parent; they come in any order, and the parent may never come."""
+    """Note a span and its parent; they come in any order, and the parent may never come."""
     record, cause = body["origin"].get("record"), body.get("cause")
     if not _is_span(record):
         return
@@ -589,7 +593,7 @@ def _is_span(key: Any) -> bool:
 
 def _check_return(state: _State, body: Body, found: list[Finding]) -> None:
     call = body["call_id"]
-    # Under an id that was made, a source may tell how a call went and not that it began.
+    # A source may report the result of a call without its begin, under an id that the mapping made.
     if call not in state.called and body.get("synthetic_id") is not True:
         found.append(Finding("return-without-call", f"{call} returns, but was not called"))
     elif call in state.returned:
@@ -598,10 +602,12 @@ def _check_return(state: _State, body: Body, found: list[Finding]) -> None:
 
 
 def _raised(body: Body) -> Finding:
-    """What the mapping found amiss, as it said it."""
+    """The findings of the mapping, as it wrote them."""
     data = body.get("data")
     name = text(data.get("name")) if isinstance(data, dict) else None
-    return Finding(name or "finding", body.get("text") or body.get("kind") or "found by its writer")
+    return Finding(
+        name or "finding", body.get("text") or body.get("kind") or "reported by its writer"
+    )
 
 
 def rest(state: _State) -> list[Finding]:

@@ -1,1 +1,1 @@
-"""The vocabulary: events, facts, findings, errors and lines; data without behaviour of its own."""
+"""The vocabulary: events, facts, findings, errors and lines; data with no behaviour of its own."""

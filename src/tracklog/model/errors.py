@@ -1,44 +1,44 @@
-"""What can go wrong, as exceptions; each carries a hint that says what to do next.
+"""The exceptions; each carries a hint that says what to do next.
 
     TracklogError
-    ├── UnknownName          a dialect (or another plug) that is not there
+    ├── UnknownName          a dialect (or another plug) that does not exist
     ├── BadPlug              a plug that cannot be read, or does not have the shape of its folder
     ├── NotAppended          a group of lines that its journal did not acknowledge
-    │   ├── BadLine              a line that would not be one line
-    │   ├── JournalFull          no room on the disk; nothing of the group was kept
-    │   ├── Overtaken            another writer was quicker; the caller judges it again
-    │   ├── NotDurable           the disk took it and could not promise to keep it
-    │   └── StoreBroken          the journal can be neither trusted nor mended from here
-    ├── KeyReused            a batch key that stood for another batch before
+    │   ├── BadLine              a line that contains a line end
+    │   ├── JournalFull          no room on the disk; nothing of the group was stored
+    │   ├── Overtaken            another writer appended first; the caller checks the group again
+    │   ├── NotDurable           the disk took it and could not make it durable
+    │   └── StoreBroken          the journal is damaged and cannot be repaired by its writer
+    ├── KeyReused            a batch key that was used for another batch
     ├── BadFormat            a home that this version cannot read
     ├── NoSuchRun            a name that no run has, or more than one
-    ├── NoSuchRecord         a number that no record has, or has any more
+    ├── NoSuchRecord         the number of no record, or of one that was deleted
     ├── NoSuchBlob           a hash that no blob has
-    ├── NotAnswered          an answer that was not given to whoever asked
-    │   ├── NoSuchQuestion       nobody asked that
-    │   ├── AmbiguousQuestion    several runs ask that
-    │   ├── AlreadyAnswered      somebody was quicker
+    ├── NotAnswered          an answer that was not recorded
+    │   ├── NoSuchQuestion       no question has this id
+    │   ├── AmbiguousQuestion    several runs have a question with this id
+    │   ├── AlreadyAnswered      the question has an answer already
     │   └── TooLate              the question has expired, or its run has ended
-    ├── BlobDamaged          a blob whose bytes are not those that were put
+    ├── BlobDamaged          a blob whose bytes do not match its hash
     ├── NotOpened            a transcript that was not opened for writing
     │   ├── UnsafeTranscript     its name, its kind, its owner or its mode is not safe
     │   ├── TranscriptLocked     another writer has it
-    │   └── TranscriptFinished   its run has ended, and `resume` was not asked for
-    ├── BadBackup            a copy that was not made
+    │   └── TranscriptFinished   its run has ended, and `resume` was not requested
+    ├── BadBackup            a backup that was not made
     ├── IndexUnusable        an index that can be neither read nor written now
     │   ├── IndexUnwritable      an index whose folder or file may only be read
-    │   └── IndexDamaged         an index whose bytes are not what was written; it is rebuilt
-    ├── TapeMiss             a call that a recorded run did not make
-    ├── BadQuery             a question that is no SQL, would change something, or takes too long
+    │   └── IndexDamaged         an index whose file is damaged; it is rebuilt
+    ├── TapeMiss             a call that the recorded run does not contain
+    ├── BadQuery             a query that is no SQL, would change something, or takes too long
     └── NotRecorded          an event that did not reach its transcript
-        ├── InvalidEvent         it is not one that may be written
-        ├── MaskFailed           the masker refused, or broke what it may not touch
-        ├── WriteFailed          the disk did not take it; the file is as it was before
+        ├── InvalidEvent         the event does not match its schema
+        ├── MaskFailed           the masker failed, or changed a field that it must not change
+        ├── WriteFailed          the disk refused the line; the file is unchanged
         ├── RecorderClosed       the recorder was closed before
         ├── ForkedRecorder       the recorder belongs to the parent process
         └── ReentrantCall        a call from inside another call of the same recorder
 
-A line that does not pass the door is no exception: it is a `Refusal`, and it is returned.
+A line that fails its check raises nothing: the check returns a `Refusal`.
 """
 
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ class TracklogError(Exception):
 
 
 class UnknownName(TracklogError):
-    """A name was asked for that no plug has."""
+    """No plug has the given name."""
 
 
 class BadPlug(TracklogError):
@@ -73,15 +73,15 @@ class BadLine(NotAppended):
 
 
 class JournalFull(NotAppended):
-    """The disk has no room; nothing of the group was kept, and earlier records are untouched."""
+    """The disk has no room; nothing of the group was stored, and earlier records are untouched."""
 
 
 class Overtaken(NotAppended):
-    """Another writer appended first, and the group's guard called it off; nothing was kept."""
+    """Another writer appended first, so the group's guard cancelled it; nothing was stored."""
 
 
 class NotDurable(NotAppended):
-    """The disk could not promise to keep the group, so it was taken back."""
+    """The disk could not make the group durable, so it was rolled back."""
 
 
 class StoreBroken(NotAppended):
@@ -89,23 +89,23 @@ class StoreBroken(NotAppended):
 
 
 class KeyReused(TracklogError):
-    """A batch came under a key that stood for another batch before; nothing was kept."""
+    """A batch key was used before for a batch with other content; nothing was stored."""
 
 
 class BadFormat(TracklogError):
-    """A home was made by a newer version, or is no home."""
+    """A home was made by a newer version, or the folder is no home."""
 
 
 class NoSuchRun(TracklogError):
-    """A run was asked for by a name that no run has, or that more than one could have."""
+    """No run has the given name, or more than one run matches it."""
 
 
 class NoSuchRecord(TracklogError):
-    """A number was asked for that no record has, or has any more."""
+    """No record has the given number, or the record was deleted."""
 
 
 class NoSuchBlob(TracklogError):
-    """A blob was asked for that is not kept here."""
+    """No blob with the given hash is stored here."""
 
 
 class NotAnswered(TracklogError):
@@ -113,33 +113,33 @@ class NotAnswered(TracklogError):
 
 
 class NoSuchQuestion(NotAnswered):
-    """Nobody asked a question of that name."""
+    """No question has the given id."""
 
 
 class AmbiguousQuestion(NotAnswered):
-    """Several runs ask a question of that name, and it was not said which is meant."""
+    """Several runs have a question with this id, and the request does not name the run."""
 
     def __init__(self, message: str, hint: str = "", *, runs: Sequence[str]) -> None:
         super().__init__(message, hint)
         self.runs = list(runs)
-        """Those that ask, as `family:run`."""
+        """The runs that ask, as `family:run`."""
 
 
 class AlreadyAnswered(NotAnswered):
-    """The question was answered before, by somebody else or in other words."""
+    """The question already has an answer, by somebody else or with other content."""
 
     def __init__(self, message: str, hint: str = "", *, by: Sequence[str], seq: int) -> None:
         super().__init__(message, hint)
         self.by, self.seq = list(by), seq
-        """Who won, as far as they said, and the record of their answer."""
+        """The names of those who answered, where they gave one, and the record of the answer."""
 
 
 class TooLate(NotAnswered):
-    """Nobody waits for that answer any more: the question expired, or its run ended."""
+    """The question has expired, or its run has ended."""
 
 
 class BlobDamaged(TracklogError):
-    """A blob's bytes do not have the hash that they were put under."""
+    """The bytes of a blob do not match the hash it is stored under."""
 
 
 class NotProven(TracklogError):
@@ -147,59 +147,59 @@ class NotProven(TracklogError):
 
 
 class BadBackup(TracklogError):
-    """A copy of a home was not made, or does not verify."""
+    """A backup of a home was not made, or does not verify."""
 
 
 class IndexUnusable(TracklogError):
-    """An index cannot be read or written as things are; the journal is not affected."""
+    """An index cannot be read or written now; the journal is not affected."""
 
 
 class IndexUnwritable(IndexUnusable):
-    """An index may not be written where it is to be; in memory it can."""
+    """The file of an index cannot be written; an index in memory can be used instead."""
 
 
 class IndexDamaged(IndexUnusable):
-    """An index is not what was written to it; it is a cache, and can be built anew."""
+    """The file of an index is damaged; it is a cache and can be rebuilt."""
 
 
 class BadQuery(TracklogError):
-    """A question to the index is no SQL, would change something, or took too long."""
+    """A query to the index is no SQL, would change something, or took too long."""
 
 
 class TapeMiss(TracklogError):
-    """A call was to be answered from a recorded run, which has no answer to it."""
+    """A call was to be answered from a recorded run, and that run has no answer to it."""
 
 
 class NotOpened(TracklogError):
-    """A transcript was not opened for writing; nothing on disk was changed by the attempt."""
+    """A transcript was not opened for writing; the attempt changed nothing on disk."""
 
 
 class UnsafeTranscript(NotOpened):
-    """A transcript's name, kind, owner or mode is not one that a recorder may write to."""
+    """The name, kind, owner or mode of a transcript is not safe to write to."""
 
 
 class TranscriptLocked(NotOpened):
-    """Another writer, here or in another process, has the transcript."""
+    """Another writer, in this or another process, holds the lock of the transcript."""
 
 
 class TranscriptFinished(NotOpened):
-    """The run of the transcript has ended, and it was not asked to resume it."""
+    """The run of the transcript has ended, and `resume` was not requested."""
 
 
 class NotRecorded(TracklogError):
-    """An event did not reach its transcript; no number was spent on it."""
+    """An event did not reach its transcript; its sequence number was not used."""
 
 
 class InvalidEvent(NotRecorded):
-    """The event is not one that may be written."""
+    """The event does not match the schema of its kind."""
 
 
 class MaskFailed(NotRecorded):
-    """The masker raised, or changed what it may not touch."""
+    """The masker raised, or changed a field that it must not change."""
 
 
 class WriteFailed(NotRecorded):
-    """The disk did not take the line, and the file is as it was before."""
+    """The disk refused the line; the file is unchanged."""
 
 
 class RecorderClosed(NotRecorded):
@@ -211,4 +211,4 @@ class ForkedRecorder(NotRecorded):
 
 
 class ReentrantCall(NotRecorded):
-    """The recorder was called from inside one of its own calls."""
+    """The recorder was called from inside one of its own callbacks."""

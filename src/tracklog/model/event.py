@@ -1,9 +1,9 @@
-"""What was heard: a line, the event read from it, and what was wrong or surprising about it."""
+"""A line, the event read from it, and the findings and problems of both."""
 
 from typing import Any, Literal, NamedTuple
 
 REDACTED = "[redacted:"
-"""Stands where something was taken out of a text; what it was follows, and a bracket."""
+"""The start of the mark that replaces removed text; the reason and a bracket follow."""
 
 Body = dict[str, Any]
 """One JSON object, as parsed."""
@@ -12,13 +12,14 @@ Level = Literal["error", "warning", "info"]
 
 
 Envelope = tuple[str, str, str | None, str | None, str | None, str | None, str | None]
-"""What every dialect can say of a body without understanding it:
-run, kind, at, id, actor, cause, and the run's family where it is not the dialect's own.
-A bare tuple, because one is made for every line at the door."""
+"""The fields that every dialect can read from a body: run, kind, at, id, actor, cause, and the
+family of the run where it differs from the dialect's own. A bare tuple, because one is made for
+every line that comes in.
+"""
 
 
 class Finding(NamedTuple):
-    """Something surprising that was kept."""
+    """Something unexpected about an event that is stored all the same."""
 
     name: str
     message: str
@@ -26,7 +27,7 @@ class Finding(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A line, read."""
+    """A line and what was read from it."""
 
     dialect: str
     family: str
@@ -34,22 +35,22 @@ class Event(NamedTuple):
     run: str
     kind: str
     at: str | None
-    """The emitter's clock, in the dialect's own spelling."""
+    """The emitter's clock, as the dialect writes it."""
     id: str | None
-    """The dialect's own identity of this event, unique within its run; None where it has none."""
+    """The identity of this event in its dialect, unique within its run; None where it has none."""
     actor: str | None
     cause: str | None
-    """The identity of the event that this one follows from."""
+    """The identity of the event that caused this one."""
     body: Body
-    """As understood: upcast, and with the dialect's named tolerances applied."""
+    """The body as understood: upcast, and with the tolerances of the dialect applied."""
     line: bytes
-    """As written by the emitter; never changed."""
+    """The bytes as written by the emitter; never changed."""
     odd: tuple[Finding, ...] = ()
-    """What had to be tolerated to read it."""
+    """The findings raised while the line was read."""
 
 
 class Passed(NamedTuple):
-    """A line that passed the door: all that is still needed of it to be kept."""
+    """A line that passed its check, with the fields that are needed to store it."""
 
     dialect: str
     family: str
@@ -60,16 +61,16 @@ class Passed(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """One fault for which a line is refused."""
+    """One reason why a line is refused."""
 
     pointer: str
-    """A JSON pointer; empty when the line as a whole is at fault."""
+    """A JSON pointer; empty when the problem concerns the line as a whole."""
     message: str
     hint: str
 
 
 class Refusal(NamedTuple):
-    """A line that was not accepted, and why: every fault, not the first."""
+    """A line that was not accepted, with every problem, not only the first."""
 
     problems: tuple[Problem, ...]
     dialect: str | None = None

@@ -1,7 +1,7 @@
-"""What an event means in any dialect: eleven verbs and a shrug.
+"""Facts: the meaning of an event in any dialect, in eleven classes and one for everything else.
 
-Facts are read from events and never stored.
-Field names are those of the native dialect's lines, so a fact and its line are one thing.
+Facts are derived from events and never stored. Field names are those of the native dialect's lines,
+so a fact and its line have the same fields.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ Role = Literal["user", "assistant", "system", "world", "thought", "belief", "not
 LinkKind = Literal["sub-run", "fork", "resume", "branch", "related", "handoff", "message", "alias"]
 
 Block = Mapping[str, Any]
-"""A content block: `type` is one of BLOCK_KEYS or foreign, the rest as that type has it."""
+"""A content block: `type` is one of BLOCK_KEYS or foreign; the other keys depend on the type."""
 
 BLOCK_KEYS: Mapping[str, tuple[str, ...]] = {
     "text": ("text",),
@@ -25,20 +25,22 @@ BLOCK_KEYS: Mapping[str, tuple[str, ...]] = {
     "command": ("command",),
     "stream": ("chunk",),
 }
-"""The block types that writers use, each with its own keys."""
+"""The block types that writers use, each with the keys of its content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """What all facts have in common."""
+    """The fields that all facts share."""
 
     agent: str | None = None
     step: str | None = None
     """The turn, step or node it happened in."""
     fidelity: Fidelity = "observed"
-    """How we know: seen by the recorder, told by the agent, rebuilt from a file, or guessed."""
+    """How the fact is known: seen by the recorder, reported by the agent, rebuilt from a file, or
+    guessed.
+    """
     copied: bool = False
-    """Another run's history told again: shown, never counted."""
+    """Whether it repeats the history of another run: shown, never counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +55,12 @@ class Began(Fact):
     cwd: str | None = None
     git: Mapping[str, Any] | None = None
     counts: Mapping[str, int] | None = None
-    """What its source says there will be, under the source's own names."""
+    """Totals announced by the source, under the source's names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended(Fact):
-    """A run, an agent or a step ended; its outcome is verbatim."""
+    """A run, an agent or a step ended; `outcome` is the source's own word."""
 
     what: What
     outcome: str | None = None
@@ -73,21 +75,23 @@ class Ended(Fact):
     winning_model: str | None = None
     winning_models: tuple[str, ...] | None = None
     attempt: int | None = None
-    """The number of this try at a step, counted from 1; `step` is then the step's name, # and it."""
+    """The number of this attempt at a step, from 1; `step` is then the step's name, # and the
+    number.
+    """
     part: str | None = None
-    """What of the step was tried, where its parts are tried one by one."""
+    """The part of the step that was tried, where parts are tried one by one."""
     counts: Mapping[str, int] | None = None
-    """What its source counted, under the source's own names."""
+    """Totals counted by the source, under the source's names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved(Fact):
-    """An agent or a step went from one status to another, both verbatim."""
+    """An agent or a step changed its status; both values are the source's own words."""
 
     from_: str | None
     to: str
     phase: Phase
-    """What the new status means to someone who knows no dialect."""
+    """The meaning of the new status in words that all dialects share."""
     reason: str | None = None
 
 
@@ -100,21 +104,21 @@ class Called(Fact):
     input: Any = None
     provider_call_id: str | None = None
     parent_call_id: str | None = None
-    """The call whose sub-agent made this one."""
+    """The call whose sub-agent made this call."""
     tool_server: str | None = None
     by_provider: bool = False
     synthetic_id: bool = False
-    """The source gave no id: `call_id` means something within its own record only."""
+    """Whether the source gave no id: then `call_id` is unique only within its record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Returned(Fact):
-    """A tool call came back."""
+    """A tool call returned."""
 
     call_id: str
     tool: str | None = None
     ok: bool | None = None
-    """None: neither way, as when it was cancelled."""
+    """None: neither success nor failure, as when the call was cancelled."""
     output: Any = None
     error: Any = None
     status: str | None = None
@@ -125,7 +129,7 @@ class Returned(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said(Fact):
-    """Something was said, or thought."""
+    """A message or a thought."""
 
     role: Role
     blocks: tuple[Block, ...]
@@ -134,12 +138,12 @@ class Said(Fact):
     model: str | None = None
     stop_reason: str | None = None
     injected: bool = False
-    """No person typed it, though its role is a user's."""
+    """Whether no person typed it, although its role is `user`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided(Fact):
-    """A verdict or a score was given."""
+    """A verdict or a score."""
 
     verdict: Any = None
     score: float | None = None
@@ -160,7 +164,7 @@ class Decided(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked(Fact):
-    """A person was asked."""
+    """A question to a person."""
 
     question_id: str
     text: str | None = None
@@ -173,7 +177,7 @@ class Asked(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered(Fact):
-    """The question was answered."""
+    """An answer to a question."""
 
     question_id: str
     answer: Any = None
@@ -203,7 +207,7 @@ class Spent(Fact):
     """Tokens or money were spent."""
 
     key: str | None = None
-    """Spends with one key are one spend; None stands for the record it was read from."""
+    """Facts with the same key are one spend; None stands for the record the fact was read from."""
     provider: str | None = None
     model: str | None = None
     usage: Mapping[str, Any] | None = None
@@ -217,7 +221,7 @@ class Spent(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noted(Fact):
-    """The shrug: anything else, kept with its kind intact."""
+    """Anything else, with the source's own kind."""
 
     label: str
     kind: str | None = None
@@ -231,6 +235,6 @@ FACTS: tuple[type[Fact], ...] = (
 
 
 def blob_of(value: Any) -> Mapping[str, Any] | None:
-    """What is known of a value that was lifted out: its hash, size and media type."""
+    """The hash, size and media type of a value that is stored as a blob."""
     lifted = value.get("$blob") if isinstance(value, Mapping) else None
     return lifted if isinstance(lifted, Mapping) and "sha256" in lifted else None

@@ -1,4 +1,4 @@
-"""Cuts a stream of bytes into lines: one object per line, whatever the size of the file."""
+"""Split a stream of bytes into lines, one JSON object per line, whatever the size of the file."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from hashlib import _Hash as HASH
 
 CAP = 16 * 1024 * 1024
-"""The longest line that the door takes, in bytes, unless configured."""
+"""The longest line that is accepted, in bytes, unless configured."""
 
 CHUNK = 1 << 18
 BEGINNING = 64 << 10
@@ -19,7 +19,7 @@ _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
-"""One escaped character of a JSON text; in the group, half of one."""
+"""One escaped character of a JSON text; the group matches half of a surrogate pair."""
 
 
 class Source(Protocol):
@@ -34,47 +34,47 @@ class Line(NamedTuple):
     number: int
     """Counted from 1, blank lines included."""
     offset: int
-    """Of its first byte in the file."""
+    """The position of its first byte in the file."""
     data: bytes
-    """Of a line that is longer than the cap, only the beginning."""
+    """The bytes of the line; of a line longer than the cap, only the beginning."""
     size: int
-    """In bytes, also when it is longer than the cap."""
+    """The length in bytes, also when the line is longer than the cap."""
     whole: bool = True
     """False for a last line without a line end."""
     bom: bool = False
     """Whether a byte order mark was dropped in front of it."""
     sha256: str = ""
-    """Of all the bytes of a line that is longer than the cap."""
+    """The hash of all bytes, for a line that is longer than the cap."""
 
 
 def split(source: Source, cap: int = CAP) -> Iterator[Line]:
-    """The lines that are not blank, cut at LF; one CR before it is transport.
+    """The lines that are not blank, split at LF; one CR before the LF is removed.
 
-    A line longer than the cap is counted and passed over; only its beginning is held.
+    Of a line longer than the cap only the size, the hash and the beginning are kept.
     """
     for group in groups(source, cap):
         yield from group
 
 
 def groups(source: Source, cap: int = CAP) -> Iterator[list[Line]]:
-    """The same lines, as many at a time as one read of the source completes."""
+    """The same lines, in groups of as many as one read of the source completes."""
     number, offset, size = 1, 0, 0
-    held: list[bytes] = []
-    passed = None  # the hash of a line that is too long to be held
+    parts: list[bytes] = []
+    passed = None  # the running hash of a line that is longer than the cap
     new = tuple.__new__
 
     def line(last: bytes, whole: bool) -> list[Line]:
         total, name = size + len(last), ""
         if total > cap:
-            over = passed or _hash(held)
+            over = passed or _hash(parts)
             over.update(last)
             name = over.hexdigest()
-        data = b"".join([*held, last]) if held else last
+        data = b"".join([*parts, last]) if parts else last
         data = data if total <= cap else data[:BEGINNING]
         bom = number == 1 and data.startswith(BOM)
         data = data[3:] if bom else data
         data = data.removesuffix(b"\r")
-        held.clear()
+        parts.clear()
         if not data.strip() and total <= cap:
             return []
         return [Line(number, offset, data, total, whole, bom, name)]
@@ -83,7 +83,8 @@ def groups(source: Source, cap: int = CAP) -> Iterator[list[Line]]:
         *pieces, rest = chunk.split(b"\n")
         group: list[Line] = []
         for piece in pieces:
-            # The common line is quick: it came in one read, and nothing has to be taken off it.
+            # The common line takes the short path: it came in one read, and nothing has to be
+            # removed.
             if size or number == 1 or piece[-1:] in b"\r" or piece.isspace() or len(piece) > cap:
                 group += line(piece, whole=True)
             else:
@@ -91,12 +92,12 @@ def groups(source: Source, cap: int = CAP) -> Iterator[list[Line]]:
             number, offset, size, passed = number + 1, offset + size + len(piece) + 1, 0, None
         size += len(rest)
         if size > cap and rest:
-            passed = passed or _hash(held)
+            passed = passed or _hash(parts)
             passed.update(rest)
-        if rest and (size <= cap or not held):
-            held.append(rest)
-        elif len(held) > 1:
-            held[:] = [_beginning(held)]
+        if rest and (size <= cap or not parts):
+            parts.append(rest)
+        elif len(parts) > 1:
+            parts[:] = [_beginning(parts)]
         if group:
             yield group
     if size and (last := line(b"", whole=False)):
@@ -104,26 +105,26 @@ def groups(source: Source, cap: int = CAP) -> Iterator[list[Line]]:
 
 
 def _hash(pieces: list[bytes]) -> "HASH":
-    """That of what these make together, without making it."""
-    made = sha256()
+    """The hash of the joined pieces, without joining them."""
+    digest = sha256()
     for piece in pieces:
-        made.update(piece)
-    return made
+        digest.update(piece)
+    return digest
 
 
 def _beginning(pieces: list[bytes]) -> bytes:
-    """The first bytes of what these make together, without making it."""
-    found = b""
+    """The first bytes of the joined pieces, without joining them."""
+    beginning = b""
     for piece in pieces:
-        found += piece[: BEGINNING - len(found)]
-        if len(found) == BEGINNING:
+        beginning += piece[: BEGINNING - len(beginning)]
+        if len(beginning) == BEGINNING:
             break
-    return found
+    return beginning
 
 
 def mended(line: bytes) -> bytes:
-    """The line, as long as before, with U+FFFD for each half of a surrogate pair that is escaped.
+    """The line, with the same length, with U+FFFD for each escaped half of a surrogate pair.
 
-    Programs leave such halves when they cut a text; JSON allows them, and no UTF-8 can hold them.
+    Programs leave such halves when they cut a text. JSON allows them; UTF-8 cannot encode them.
     """
-    return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], line)
+    return _ESCAPE.sub(lambda match: rb"\ufffd" if match[1] else match[0], line)

@@ -1,4 +1,4 @@
-"""Turns what a JSON parser or a schema reports into problems that a person can mend."""
+"""Turn the errors of a JSON parser or a schema into problems with a place and a hint."""
 
 import difflib
 import json
@@ -19,7 +19,7 @@ def pointer(path: Iterable[str | int]) -> str:
 
 
 def unreadable(line: bytes, error: orjson.JSONDecodeError) -> Problem:
-    """Why a line is no JSON at all."""
+    """The problem of a line that is no JSON."""
     if is_utf16(line):
         return Problem(
             "",
@@ -30,7 +30,7 @@ def unreadable(line: bytes, error: orjson.JSONDecodeError) -> Problem:
         return Problem(
             "",
             f"the line holds NUL bytes, the first at byte {line.index(0)}",
-            "a crash or a full disk leaves these; `tracklog repair FILE` heals what can be healed",
+            "a crash or a full disk leaves these; `tracklog repair FILE` restores what it can",
         )
     try:
         line.decode()
@@ -46,7 +46,7 @@ def unreadable(line: bytes, error: orjson.JSONDecodeError) -> Problem:
         hint = "one JSON object per line: print it compact, for example with jq -c ."
     elif stripped.startswith(b"{") and not stripped.endswith(b"}"):
         hint = (
-            "the line looks cut off; `tracklog repair FILE` keeps the original and heals the rest"
+            "the line looks cut off; `tracklog repair FILE` keeps the original and repairs the rest"
         )
     else:
         hint = "each line must be one JSON object, UTF-8, with no line break inside"
@@ -54,7 +54,7 @@ def unreadable(line: bytes, error: orjson.JSONDecodeError) -> Problem:
 
 
 def is_utf16(line: bytes) -> bool:
-    """Whether bytes look like JSON in UTF-16; cut at a line end, one may be too many."""
+    """Whether bytes look like UTF-16; a chunk cut at a line end may have one byte too many."""
     text = line.removeprefix(b"\xff\xfe").removeprefix(b"\xfe\xff")
     halves = text[::2], text[1::2]
     return len(text) > 8 and any(
@@ -87,16 +87,16 @@ def too_long(size: int, cap: int) -> Problem:
     )
 
 
-TELLING = ("enum", "const", "type", "pattern")
-"""Of several faults at one place, the one that says most."""
+MOST_SPECIFIC = ("enum", "const", "type", "pattern")
+"""Of several errors at one place, the one with the most information comes first."""
 
 
 def of(errors: Iterable[ValidationError], schema: Any, body: Any) -> tuple[Problem, ...]:
-    """Every fault that a schema found, one for each place, in the order of the place."""
+    """Every error of a schema as a problem, one for each place, ordered by place."""
 
     def rank(error: ValidationError) -> int:
         name = error.kind.name
-        return TELLING.index(name) if name in TELLING else len(TELLING)
+        return MOST_SPECIFIC.index(name) if name in MOST_SPECIFIC else len(MOST_SPECIFIC)
 
     problems: dict[str, Problem] = {}
     for error in sorted(errors, key=rank):
@@ -112,7 +112,7 @@ def _problems(error: ValidationError, schema: Any, body: Any) -> Iterator[Proble
             yield Problem(
                 pointer([*path, kind.property]),
                 f"{kind.property} is missing",
-                _said(schema, [*error.schema_path[:-1], "properties", kind.property])
+                _description(schema, [*error.schema_path[:-1], "properties", kind.property])
                 or f"add the key {kind.property!r}",
             )
         case "additionalProperties":
@@ -130,19 +130,19 @@ def _problems(error: ValidationError, schema: Any, body: Any) -> Iterator[Proble
 
 
 def _kind(error: ValidationError) -> Any:
-    """What went wrong; its attributes depend on its name, which no type says."""
+    """The kind of an error; its attributes depend on its name, which the types cannot express."""
     return error.kind
 
 
 def _branch(error: ValidationError, schema: Any, body: Any) -> Iterator[Problem]:
-    """Of a union, the faults of the branch that was meant: the one whose tag matched."""
+    """Of a union, the errors of the intended branch: the one whose tag matches."""
     path = list(error.instance_path)
     depth = len(path)
 
     def missed(branch: Sequence[ValidationError]) -> tuple[bool, bool, bool, int]:
         inside = {e.kind.name for e in branch if len(e.instance_path) == depth + 1}
         here = [e for e in branch if len(e.instance_path) == depth and e.kind.name in TYPED]
-        # A missed enum may be a tag or a mere value; a missed const or not is a tag.
+        # A failed enum may be a tag or a plain value; a failed const or not is a tag.
         return bool(here), bool(inside & TAGGED), "enum" in inside, len(branch)
 
     branches = [branch for branch in getattr(error.kind, "context", []) if branch]
@@ -154,7 +154,7 @@ def _branch(error: ValidationError, schema: Any, body: Any) -> Iterator[Problem]
         yield Problem(
             pointer([*path, wanting[0]]),
             f"{' or '.join(wanting)} is missing",
-            _said(schema, [*_holder(error.schema_path), "properties", wanting[0]])
+            _description(schema, [*_holder(error.schema_path), "properties", wanting[0]])
             or f"add one of the keys {', '.join(wanting)}",
         )
         return
@@ -167,7 +167,7 @@ def _branch(error: ValidationError, schema: Any, body: Any) -> Iterator[Problem]
         yield Problem(
             pointer(path),
             f"{_shown(error.instance)} is not {wanted}",
-            _said(schema, error.schema_path[:-1]) or f"write {wanted}",
+            _description(schema, error.schema_path[:-1]) or f"write {wanted}",
         )
         return
     for inner in best:
@@ -175,12 +175,12 @@ def _branch(error: ValidationError, schema: Any, body: Any) -> Iterator[Problem]
 
 
 def _holder(path: Sequence[str | int]) -> Sequence[str | int]:
-    """Where the object stands whose union that is."""
+    """The path of the object that the union describes."""
     return path[:-3] if len(path) > 2 and path[-3] == "allOf" else path[:-1]
 
 
 def _untagged(branches: Sequence[Sequence[ValidationError]], depth: int) -> Problem | None:
-    """The fault of a union's tag when it is the tag of none of the branches."""
+    """The problem of a union's tag that matches none of the branches."""
     tags = [
         [e for e in branch if len(e.instance_path) == depth + 1 and e.kind.name in VALUED]
         for branch in branches
@@ -259,7 +259,7 @@ def _hint(error: ValidationError, schema: Any) -> str:
         return near or "one of: " + ", ".join(map(str, kind.options))
     if kind.name == "type" and error.instance is None and not _needed(error, schema):
         return "leave the key out instead of writing null"
-    return _said(schema, error.schema_path[:-1]) or {
+    return _description(schema, error.schema_path[:-1]) or {
         "const": "the value is fixed",
         "type": "write it as that JSON type",
         "format": "check the calendar: does that day and time exist?",
@@ -267,7 +267,7 @@ def _hint(error: ValidationError, schema: Any) -> str:
 
 
 def _needed(error: ValidationError, schema: Any) -> bool:
-    """Whether the value's key is one that must be there."""
+    """Whether the key of the value is required."""
     path = list(error.schema_path)
     if len(path) < 3 or path[-3] != "properties":
         return True
@@ -275,8 +275,8 @@ def _needed(error: ValidationError, schema: Any) -> bool:
     return isinstance(owner, dict) and path[-2] in owner.get("required", ())
 
 
-def _said(schema: Any, path: Sequence[str | int]) -> str:
-    """What the schema says of the value at that place, in words."""
+def _description(schema: Any, path: Sequence[str | int]) -> str:
+    """The schema's description of the value at that place."""
     node = _at(schema, path)
     return str(node.get("description", "")).replace("\n", " ") if isinstance(node, dict) else ""
 
@@ -329,7 +329,7 @@ def _kind_of(value: Any) -> str:
 
 
 def unknown_kind(key: str, body: Any, kinds: Sequence[str]) -> Problem:
-    """The kind is none of a closed vocabulary."""
+    """The problem of a kind that is not in a closed vocabulary."""
     if key not in body:
         return Problem(pointer([key]), f"{key} is missing", "one of: " + ", ".join(kinds))
     near = _meant(body[key], kinds)

@@ -1,4 +1,4 @@
-"""awf: the exchange transcript of a workflow run, its steps, messages, tools and sub-runs."""
+"""awf: the exchange transcript of a workflow run: its steps, messages, tools and sub-runs."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from tracklog.model.event import Body, Envelope
 __all__ = ["BLOCK_TYPES", "KINDS", "canonical", "dialect", "ordered", "run_uuid"]
 
 ZERO_TIME = "0001-01-01T00:00:00Z"
-"""What a clock that was never read writes."""
+"""The time that an unset clock writes."""
 
 
 def claim(body: Body) -> float:
@@ -37,7 +37,7 @@ def read(body: Body) -> Envelope:
 
 
 def _place(seq: Any) -> str | None:
-    """A number of the series as an identity; JSON has 1.0 for 1, too."""
+    """A number of the series as an identity; JSON may write 1.0 for 1."""
     if isinstance(seq, bool) or not isinstance(seq, int | float) or seq != seq // 1:
         return None
     return str(int(seq))

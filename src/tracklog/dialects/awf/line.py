@@ -25,7 +25,7 @@ PAYLOADS = {
 
 
 def ordered(body: Body) -> Body:
-    """The body with its keys in the order of the contract, extras last, the chain at the very end."""
+    """The body with its keys in the order of the contract, extra keys after them, the chain last."""
     body = _arranged(body, ENVELOPE)
     payload, kind = body.get("payload"), text(body.get("type"))
     if kind in KINDS and isinstance(payload, dict):
@@ -47,7 +47,7 @@ def _arranged(value: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
 
 
 def arranged_block(block: Mapping[str, Any]) -> dict[str, Any]:
-    """The block with its keys in order: type, fidelity, its own, extras."""
+    """The block with its keys in order: type, fidelity, the keys of the type, extra keys."""
     own = BLOCK_KEYS.get(text(block.get("type")) or "", ())
     return _arranged(block, ("type", "fidelity", *own))
 
@@ -56,13 +56,14 @@ ESCAPED = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
 
 
 def canonical(body: Body) -> bytes:
-    """The canonical line, without its line end; what JSON cannot hold is refused."""
+    """The canonical line, without its line end; values that JSON cannot hold are refused."""
     try:
         _check_json(body, "")
         line = json.dumps(ordered(body), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except RecursionError as error:
         raise InvalidEvent("the event is nested too deeply", "is it part of itself?") from error
-    # A naive splitter breaks lines at the first three; the rest have no UTF-8.
+    # Simple splitters break lines at the first three characters; the others cannot be encoded in
+    # UTF-8.
     return ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", line).encode()
 
 

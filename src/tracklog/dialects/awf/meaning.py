@@ -1,4 +1,4 @@
-"""What an event means, each thing told once."""
+"""The facts of an event, each fact once."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -93,7 +93,7 @@ def _fidelity(block: Block) -> Fidelity:
 
 
 def _spoken(event: Event, step: str | None) -> Iterator[Fact]:
-    """What was said and what was called, in the order of the blocks, each told once."""
+    """The messages and calls of the blocks, in order, each once."""
     payload = event.body["payload"]
     blocks: list[Block] = payload["blocks"]
     roles = _roles(payload["role"], blocks)
@@ -129,14 +129,15 @@ def _spoken(event: Event, step: str | None) -> Iterator[Fact]:
 
 
 def _roles(role: Literal["user", "assistant"], blocks: list[Block]) -> list[Role]:
-    """In whose voice each block is: of a user's blocks one may be the system prompt."""
+    """The role of each block: of a user's blocks one may be the system prompt."""
     roles: list[Role] = [role] * len(blocks)
     if role == "assistant":
         return roles
     parts = [block.get("part") for block in blocks]
     texts = [place for place, block in enumerate(blocks) if block["type"] == "text"]
     if len(texts) == 2 and not any(parts):
-        roles[texts[1]] = "system"  # the original marks neither: prompt, then system prompt
+        # the original marks neither: the prompt comes first, then the system prompt
+        roles[texts[1]] = "system"
     for place, part in enumerate(parts):
         if part == "system_prompt":
             roles[place] = "system"
@@ -215,7 +216,7 @@ GO_KEYS = {"Content": "content", "Type": "type", "Text": "text", "IsError": "is_
 
 
 def go_case(value: Any) -> bool:
-    """Whether a tool's output has the original's capitalised keys, and only those."""
+    """Whether a tool's output has the original's capitalised keys, and no others."""
     return isinstance(value, dict) and bool(value) and all(key in GO_KEYS for key in value)
 
 

@@ -1,4 +1,4 @@
-"""What is surprising across the events of a run."""
+"""The rules across the events of a run."""
 
 import re
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ EXTRAS: dict[str, set[str]] = {
         "provider_type", "truncated",
     },
 }  # fmt: skip  # words in rows
-"""The optional keys that have a meaning; any other key is kept, with a finding."""
+"""The optional keys that have a meaning; any other key is stored, with a finding."""
 
 
 @dataclass(slots=True)
@@ -53,12 +53,12 @@ class _State:
     """Whether the run's start carries our producer mark."""
     parent: str | None = None
     open: dict[str, tuple[bool, Any, Any]] = field(default_factory=dict)
-    """Steps that began: by their number, whether it calls a workflow, its path and iteration."""
+    """Open steps: by number, whether the step calls a workflow, its path and its iteration."""
     called: dict[str, str] = field(default_factory=dict)
-    """Tools that were called, by call id."""
+    """Open tool calls, by call id."""
     returned: set[str] = field(default_factory=set)
     told: set[tuple[str, str]] = field(default_factory=set)
-    """What is said once per run."""
+    """Findings that are given once per run."""
 
 
 UUID4 = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -82,7 +82,7 @@ def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
 
 
 def _once(state: _State, name: str, key: str, about: str) -> Iterator[Finding]:
-    """Something unknown that was kept, said once per run."""
+    """A finding about something unknown, given once per run."""
     if (name, key) not in state.told:
         state.told.add((name, key))
         level: Literal["info", "warning"] = "info" if name == "unknown-key" else "warning"
@@ -96,7 +96,7 @@ def _check_seq(state: _State, event: Event, fresh: bool) -> Iterator[Finding]:
             yield Finding("seq-first", f"the first number is {seq}, not 1", "error")
         state.high = seq
     elif seq == 1:
-        # A resumed run of the original: a new segment, whose numbers were heard before.
+        # A resumed run of the original starts a new segment, whose numbers repeat.
         yield Finding("seq-restart", "the numbering starts again at 1")
         state.high = 1
         state.ended = False
@@ -203,7 +203,7 @@ def _check_tools(state: _State, event: Event) -> Iterator[Finding]:
 
 
 def _pair(state: _State, call: bool, ids: set[str], name: str) -> Iterator[Finding]:
-    ids = ids - {""}  # no pairing is guessed
+    ids = ids - {""}  # calls without an id are not paired
     if call:
         for id in ids:
             state.called.setdefault(id, name)

@@ -95,7 +95,7 @@ class StreamBlock(Shape):
 
 
 class OtherBlock(Shape):
-    """A block of a type that is not known here; kept as it is."""
+    """A block of an unknown type; stored as it is."""
 
     type: Annotated[
         str,
@@ -136,7 +136,7 @@ class Message(Shape):
 
     role: Literal["user", "assistant"]
     blocks: list[AnyBlock]
-    """Ordered; empty when nothing was said."""
+    """Ordered; empty when there is no content."""
 
 
 class Tool(Shape):
@@ -183,7 +183,7 @@ class RunStarted(Frame):
 
 
 class RunCompleted(Frame):
-    """A run ended, well or badly."""
+    """A run ended, with or without an error."""
 
     type: Literal["run.completed"]
     payload: Step
@@ -197,7 +197,7 @@ class StepStarted(Frame):
 
 
 class StepCompleted(Frame):
-    """A step ended, however it ended."""
+    """A step ended, with or without an error."""
 
     type: Literal["step.completed"]
     payload: Step

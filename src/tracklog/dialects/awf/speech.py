@@ -1,4 +1,4 @@
-"""The facts of any dialect, said in this one."""
+"""Write the facts of any dialect as awf events."""
 
 import json
 from hashlib import sha256
@@ -58,7 +58,7 @@ def say(fact: Fact, scene: Scene) -> Body | None:
 
 
 def _run(run: Any) -> str:
-    """The run's own id where it is a UUID v4, else one made from it."""
+    """The run's id where it is a UUID v4, else one derived from it."""
     name = str(run["run"] if isinstance(run, dict) and "run" in run else run)
     return name if UUID4.fullmatch(name) else run_uuid("tracklog", name, "")
 
@@ -126,7 +126,7 @@ def _say_message(fact: Said) -> tuple[str, Body, Body]:
 
 
 def _say_block(block: Block, fact: Said) -> Body:
-    """AWF-26: only the six types are written; another one rides in a stream block."""
+    """AWF-26: only the six types are written; any other block is put into a stream block."""
     name = text(block.get("type")) or ""
     mark = {"fidelity": _mark(fact)}
     found: list[Finding] = []

@@ -1,4 +1,4 @@
-"""What the original left on disk and a single line shows, read with a finding each."""
+"""Deviations in files of the original program that one line shows; each is read with a finding."""
 
 import re
 from datetime import UTC, datetime
@@ -10,11 +10,11 @@ from tracklog.model.event import Body, Finding
 from tracklog.model.fact import BLOCK_KEYS
 
 STAND_IN: Body = {"name": "", "kind": ""}
-"""A run event's payload where the original left it null: nothing is known."""
+"""The payload of a run event where the original wrote null: nothing is known."""
 
 
 def tolerate(body: Body) -> tuple[Body, list[Finding]]:
-    """The rows of the original's habits that a single line shows, each read with its finding."""
+    """Apply the tolerances that one line needs, with a finding for each."""
     found: list[Finding] = []
     body = _read_time(body, found)
     kind = text(body.get("type")) or ""
@@ -39,10 +39,10 @@ def tolerate(body: Body) -> tuple[Body, list[Finding]]:
 
 
 def _read_brief(body: Body, kind: str, payload: Body, found: list[Finding]) -> Body:
-    """A payload of a line that has only what the transcript's guide names.
+    """The payload of a line that has only the keys of the transcript's guide.
 
-    Such a line has no `iteration`; the other keys that only the field reference names are read
-    from what the line does say.
+    Such a line has no `iteration`. The other keys, which only the field reference names, are
+    derived from the line.
     """
     filled: Body = {}
     match kind.partition(".")[0]:
@@ -72,10 +72,10 @@ def _read_brief(body: Body, kind: str, payload: Body, found: list[Finding]) -> B
 
 
 def _brief_tool(kind: str, payload: Body) -> Body:
-    """What a tool payload says by its one block, or by the keys of a block.
+    """The keys of a tool payload, taken from its one block or from the keys of a block.
 
-    A call has no output and a result need not repeat its input; a result may have no id, because
-    the guide names none in its block. A call without an id or a name is a fault.
+    A call has no output, and a result need not repeat its input. A result may have no id, because
+    the guide names none in its block. A call without an id or a name is refused.
     """
     blocks = payload.get("blocks")
     first = blocks[0] if isinstance(blocks, list) and blocks else payload
@@ -106,7 +106,7 @@ def _read_time(body: Body, found: list[Finding]) -> Body:
     try:
         moved = datetime.fromisoformat(whole + offset).astimezone(UTC)
     except (ValueError, OverflowError):
-        return body  # no such day: the check says so
+        return body  # no such day: the check reports it
     found.append(Finding("time-local", f"{local[0]} was read in UTC", "info"))
     return body | {"timestamp": f"{moved.isoformat()[:19]}{fraction or ''}Z"}
 
@@ -126,18 +126,18 @@ def _read_payload(kind: str, payload: Body, found: list[Finding]) -> Body:
 
 
 def _restated(kind: str, payload: Body, found: list[Finding]) -> Body:
-    """A tool payload with the one block that restates it, where it has none."""
+    """A tool payload with the one block that repeats it, where it has none."""
     name, id, fidelity = (payload.get(key) for key in ("name", "call_id", "fidelity"))
     words = isinstance(name, str) and isinstance(id, str) and isinstance(fidelity, str)
     own, other = ("input", "output") if kind == "tool.call" else ("output", "input")
     if not words or own not in payload:
-        return payload  # nothing to restate: the check says what is missing
+        return payload  # nothing to repeat: the check reports what is missing
     block: Body = {"type": "tool_use", "fidelity": fidelity, "tool_name": name, "tool_id": id}
     if kind == "tool.call":
         block["tool_input"] = payload["input"]
     else:
         block |= {"type": "tool_result", "tool_content": payload["output"]}
-    found.append(Finding("no-blocks", f"{kind} without blocks, read as the one that restates it"))
+    found.append(Finding("no-blocks", f"{kind} without blocks, read as the one that repeats it"))
     return {other: None} | payload | {"blocks": [block]}
 
 

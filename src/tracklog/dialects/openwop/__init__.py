@@ -1,6 +1,6 @@
 """openwop: a host's log of its workflow runs, and of the agents that act in them.
 
-Decisions, tool calls, handoffs and reasoning stand beside the life of runs and nodes.
+Decisions, tool calls, handoffs and reasoning stand beside the lifecycle of runs and nodes.
 """
 
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ ENVELOPE = ("eventId", "runId", "type", ("sequence", "seq"), ("payload", "data")
 
 def claim(body: Body) -> float:
     kind, ours = body.get("type"), "eventId" in body and "runId" in body
-    # Other dialects have a type run.started too; the ids are spelled like this here alone.
+    # Other dialects have a type run.started too; only here the ids have these names.
     return share(body, ENVELOPE, ours and isinstance(kind, str) and kind in TYPES)
 
 
@@ -66,7 +66,7 @@ def read(body: Body) -> Envelope:
 
 
 def tolerate(body: Body) -> tuple[Body, list[Finding]]:
-    """What real hosts write beside the contract, as the contract has it."""
+    """Read deviations of real hosts as the contract has them, with a finding for each."""
     mended, odd = dict(body), []
     for written, meant in (("seq", "sequence"), ("data", "payload")):
         if written in mended and meant not in mended:
@@ -104,7 +104,7 @@ def _mend(kind: str, body: Body, payload: Body) -> Iterator[str]:
 
 
 def _drop_classes(kind: str, payload: Body) -> Iterator[Finding]:
-    """A model class of the published schema alone has no meaning here: it is left out."""
+    """Drop model classes that only the published schema has: they have no meaning here."""
     turn = turn_of(kind, payload)
     if turn is not None:
         payload[TURNS[kind]] = dict(turn)
@@ -243,7 +243,7 @@ def _returned(payload: Body, step: str | None, agent: str | None) -> Returned:
 
 
 def _said(message: Body, step: str | None) -> Said:
-    """A message or a turn: who says it is the agent, unless a person or the system does."""
+    """A message or a turn; its author is the agent, unless it is a person or the system."""
     roles: dict[Any, Role] = {"user": "user", "agent": "assistant", "system": "system"}
     speaker = message["from"]
     role = roles.get(text(message.get("role")), "user" if speaker == "user" else "assistant")
@@ -305,9 +305,8 @@ def _asked(payload: Body, step: str | None, agent: str | None) -> Asked:
 def _question(node: str | None, word: str, prefix: str = "") -> str:
     """One id for a question and its answer: the interrupt's own, if both sides can know it.
 
-    An interrupt is asked by its key and answered by its id.
-    Where a host names them after the node, as int:<key>, they are one;
-    elsewhere the node stands for the one interrupt that it may have open.
+    An interrupt is requested by its key and resolved by its id. Where a host derives the id from
+    the key, as int:<key>, both are the same; elsewhere the node stands for its one open interrupt.
     """
     if node is None or word.startswith(f"{prefix}{node}:"):
         return f"int:{word.removeprefix(prefix)}"

@@ -1,4 +1,4 @@
-"""The words of OpenWOP: its event types, its prefixes, its two vocabularies of model classes."""
+"""The vocabulary of OpenWOP: event types, prefixes, and the two vocabularies of model classes."""
 
 TYPES = frozenset(
     """
@@ -109,7 +109,7 @@ workspace.updated: path version
 """.strip().splitlines()
     )
 }
-"""What the published schemas ask for in the types that have no shape here."""
+"""Keys that the published schemas require in types that have no shape here."""
 
 REASONING = frozenset(
     {"agent.reasoned", "agent.toolCalled", "agent.toolReturned", "agent.handoff", "agent.decided"}

@@ -1,4 +1,4 @@
-"""What is surprising across the events of a run."""
+"""The rules across the events of a run."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -36,7 +36,7 @@ from tracklog.model.event import Body, Event, Finding, Level
 THRESHOLD = 0.7
 TOKENS = 512
 TOKEN_BYTES = 4
-"""A token is reckoned as four bytes of UTF-8; no tokenizer runs here."""
+"""The size of a token is estimated as four bytes of UTF-8; no tokenizer is used."""
 
 LEVELS: Mapping[str, Level] = {
     "sequence-not-increasing": "error",
@@ -80,7 +80,7 @@ LEVELS: Mapping[str, Level] = {
     "not-advertised": "error",
     "secret-shape": "error",
 }
-"""Every finding of this dialect beside those of identity, and its weight."""
+"""Every finding of this dialect except those of identity, and its level."""
 
 TERMINAL = ("run.completed", "run.failed", "run.cancelled")
 NODE_ENDS = ("node.completed", "node.failed", "node.cancelled", "node.skipped")
@@ -96,7 +96,7 @@ SPELLINGS: Mapping[str, tuple[tuple[str, str], ...]] = {
 """Pairs of keys for one value: the RFC's name, then the published schema's."""
 TWICE_NAMED = {*SPELLINGS, "agent.handoff"}
 OPTIONAL = ("inputs", "outcome")
-"""Published names that the published schema itself does not ask for."""
+"""Published names that the published schema itself does not require."""
 
 SECRET = re.compile(
     r"\bsk-[A-Za-z0-9_-]{16,}"
@@ -105,7 +105,7 @@ SECRET = re.compile(
     r"|Bearer\s+(?!\[REDACTED:)\S{8,}"
 )
 SECRET_SIGNS = re.compile(rb"sk-|AIza|eyJ|Bearer|\\u")
-"""A line with none of these holds no secret of these shapes."""
+"""A line that matches none of these holds no secret of these shapes."""
 
 PUBLISHED_TYPES: Mapping[str, Mapping[str, type]] = {
     "run.started": {"engineVersion": str, "owner": dict, "tags": list, "metadata": dict},
@@ -117,12 +117,12 @@ PUBLISHED_TYPES: Mapping[str, Mapping[str, type]] = {
     "agent.handoff": {"causationHostId": str},
     "agent.decided": {"causationHostId": str},
 }
-"""Keys that only the published schemas speak of, and their types."""
+"""Keys that only the published schemas have, and their types."""
 
 
 @dataclass(slots=True)
 class _Decision:
-    """An agent's decision, and what was done about it."""
+    """An agent's decision, and the actions that followed it."""
 
     agent: str
     confidence: float | None
@@ -138,7 +138,7 @@ class _Decision:
 
 @dataclass(slots=True)
 class _Block:
-    """Reasoning under way."""
+    """An open block of reasoning."""
 
     agent: str
     next: int
@@ -162,7 +162,7 @@ class _Node:
 
 @dataclass(slots=True)
 class State:
-    """What is known of a run."""
+    """The state of a run."""
 
     last: int | None = None
     ended: str | None = None
@@ -174,7 +174,7 @@ class State:
     groups: dict[str, str] = field(default_factory=dict)
     """The group of each agent that shares its context with one."""
     known: set[str] = field(default_factory=set)
-    """Agent ids whose form was looked at."""
+    """Agent ids whose form was checked."""
     options: Body = field(default_factory=dict)
     supervisor: str | None = None
     directed: bool = False
@@ -186,13 +186,13 @@ Rules = Callable[[State | None, Event], tuple[State, list[Finding]]]
 
 
 def finding(name: str, message: str) -> Finding:
-    """A finding of this dialect, with the weight that its name has."""
+    """A finding of this dialect, with the level of its name."""
     return Finding(name, message, LEVELS[name])
 
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What is known beside the log."""
+    """Documents of the host that are known beside the log."""
 
     thresholds: Mapping[str, float] = field(default_factory=dict)
     tokens: int = TOKENS
@@ -205,7 +205,7 @@ NOTHING_ELSE = _Given()
 
 @dataclass(slots=True)
 class _Hearing:
-    """One event, heard in the state of its run."""
+    """One event and the state of its run."""
 
     given: _Given
     state: State
@@ -251,7 +251,7 @@ def rules(state: State | None, event: Event) -> tuple[State, list[Finding]]:
 
 
 def rules_given(manifests: Iterable[Body] = (), discovery: Body | None = None) -> Rules:
-    """The rules of a log whose host's manifests or discovery document are known."""
+    """The rules for a log whose host's manifests or discovery document are known."""
     thresholds = {
         str(manifest.get("agentId")): threshold
         for manifest in manifests
@@ -281,7 +281,7 @@ FLAGS = {
 
 
 def gate(discovery: Body) -> Gate:
-    """Finds the events that a host with this discovery document must not write (WOP-75)."""
+    """Findings for events that a host with this discovery document must not write (WOP-75)."""
     supported = _at(discovery, "agents", "supported") is True
     block = _at(discovery, "capabilities", "agents")
     block = block if isinstance(block, dict) else {}
@@ -310,7 +310,7 @@ def gate(discovery: Body) -> Gate:
 
 
 def _advertised(discovery: Body, *path: str) -> Any:
-    """A value of the RFC's block, else of the root's."""
+    """A value of the RFC's block, else of the root."""
     value = _at(discovery, "capabilities", "agents", *path)
     return _at(discovery, "agents", *path) if value is None else value
 
@@ -357,12 +357,12 @@ def _check_type(now: _Hearing) -> None:
 
 def _check_cause(now: _Hearing) -> None:
     cause = now.event.cause
-    # What began a run may lie in another run, and causationHostId names another host.
+    # The cause of a run may be an event of another run; causationHostId names another host.
     if cause is None or now.event.kind == "run.started" or "causationHostId" in now.payload:
         return
     told = {"tool-causation", "return-without-call", "effect-before-decision"}
     if cause not in now.state.heard and not any(each.name in told for each in now.found):
-        now.find("unknown-causation", f"caused by {cause}, which was not heard before")
+        now.find("unknown-causation", f"caused by {cause}, which is no earlier event")
 
 
 def _check_spelling(now: _Hearing) -> None:
@@ -381,7 +381,7 @@ def _check_spelling(now: _Hearing) -> None:
 
 
 def _pairs(now: _Hearing) -> Iterator[tuple[Body, str, str]]:
-    """The places where a value may stand under two names."""
+    """The places where a value may have two names."""
     payload = now.payload
     for rfc, published in SPELLINGS.get(now.event.kind, ()):
         yield payload, rfc, published
@@ -401,7 +401,7 @@ def _check_published(now: _Hearing) -> None:
 
 
 def _unpublished(kind: str, payload: Any) -> Iterator[str]:
-    """What the published schemas would refuse, though it can be read here."""
+    """Deviations that the published schemas would refuse, although they can be read here."""
     if kind in TYPES and not isinstance(payload, dict):
         yield f"the payload of {kind} is not an object"
         return
@@ -463,7 +463,7 @@ def _check_ref(now: _Hearing, ref: Body) -> None:
 
 def _check_group(now: _Hearing, message: Body) -> None:
     group = now.state.groups.get(message["from"])
-    # The published turn schema has the placeholder itself where a group's name should be.
+    # The published schema of a turn has the placeholder itself where the name of a group should be.
     named = "groupId" in message if group == "%shared%" else message.get("groupId") == group
     if group is not None and not named:
         what = f"{message['from']} shares with {group}; its message has no such groupId"
@@ -479,7 +479,7 @@ def _check_secrets(now: _Hearing) -> None:
 
 
 def _strings(body: Body) -> Iterator[tuple[str, str]]:
-    """Every string within, keys too, with the place it stands at."""
+    """Every string within, keys included, with its place."""
     open_: list[tuple[str, Any]] = [("", body)]
     while open_:
         place, value = open_.pop()
@@ -594,7 +594,7 @@ def _on_decided(now: _Hearing) -> None:
 
 
 def _settle(node: str, decision: _Decision) -> list[Finding]:
-    """What is amiss with a decision once nothing more can be done about it."""
+    """The findings about a decision to which nothing more can happen."""
     if not decision.low or decision.actions:
         return []
     who = f"{decision.agent} in {node}" if node else decision.agent
@@ -606,7 +606,7 @@ def _settle(node: str, decision: _Decision) -> list[Finding]:
 
 
 def _escalate(now: _Hearing, among: Iterable[_Node], explicit: bool = False) -> None:
-    """Counts an action: it counts for the decision that it names as its cause."""
+    """Count an action for the decision that it names as its cause."""
     decision = now.state.heard.get(now.event.cause or "")
     if now.event.cause is None:
         for node in among:
@@ -671,7 +671,7 @@ def _on_orchestrator(now: _Hearing) -> None:
 def _on_dispatched(now: _Hearing) -> None:
     cause, node = now.event.cause, now.state.nodes.get(now.node)
     if node is not None and node.type_id == SUB_WORKFLOW:
-        return  # it begins its run by itself; no supervisor has to say so
+        return  # it starts its run by itself; no supervisor has to decide it
     if not now.state.directed or (cause is not None and cause not in now.state.heard):
         message = f"{now.payload['childRunId']} is dispatched before a decision says so"
         now.find("effect-before-decision", message)
@@ -695,7 +695,7 @@ STEPS: Mapping[str, Callable[[_Hearing], None]] = {
 
 
 def _left(state: State, name: str) -> list[Finding]:
-    """What a node has left open."""
+    """The findings about what a node has left open."""
     node = state.nodes[name]
     found = [
         finding("call-not-returned", f"{call} never returned")
@@ -709,7 +709,7 @@ def _left(state: State, name: str) -> list[Finding]:
 
 
 def _close(state: State, name: str) -> list[Finding]:
-    """What a node leaves open when it ends; its state is let go."""
+    """The findings about what a node leaves open at its end; its state is dropped."""
     if name not in state.nodes:
         return []
     found = _left(state, name)

@@ -1,4 +1,4 @@
-"""The manifest by which a pack declares an agent, and what is amiss with one."""
+"""The manifest with which a pack declares an agent, and the check of one."""
 
 from typing import Annotated, Any, ClassVar
 
@@ -23,11 +23,11 @@ class ManifestConfidence(Closed):
     """When an agent counts as sure."""
 
     default_threshold: Share | MISSING = MISSING
-    """Goes before 0.7; the run's own escalationThreshold goes before both."""
+    """Overrides 0.7; the run's own escalationThreshold overrides both."""
 
 
 class ManifestHandoff(Closed):
-    """What an agent takes and returns."""
+    """The input and output of an agent."""
 
     task_schema_ref: Name | MISSING = MISSING
     return_schema_ref: Name | MISSING = MISSING
@@ -85,7 +85,7 @@ class AgentManifest(Closed):
 
 
 def check_manifest(manifest: Body) -> list[Finding]:
-    """What is amiss with a manifest beyond its shape (WOP-9)."""
+    """The findings about a manifest that its shape cannot express (WOP-9)."""
     agent = manifest.get("agentId")
     if isinstance(agent, str) and agent.startswith("host:"):
         message = f"{agent}: host: is for agents that a host makes without a manifest"

@@ -1,4 +1,4 @@
-"""Facts told in OpenWOP's words."""
+"""Write facts as OpenWOP events."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ from tracklog.model.fact import (
 
 WORKFLOW_ID = r"[a-z][a-z0-9_-]*"
 NO_AGENT = "core.system"
-"""Who calls a tool when no agent does (WOP-61)."""
+"""The agent of a tool call that no agent made (WOP-61)."""
 SPEAKERS = {"user": "user", "system": "host:system", "world": "host:world"}
 
 
@@ -48,7 +48,7 @@ def say(fact: Fact, scene: Scene) -> Body | None:
         body["nodeId"] = _cut(node)
     if cause is not None:
         body["causationId"] = cause
-    # WOP-43: secrets are taken out before anything can be persisted.
+    # WOP-43: secrets are removed before anything can be persisted.
     return body | {"payload": redacted(payload), "schemaVersion": 1, "engineVersion": "1"}
 
 
@@ -72,11 +72,11 @@ SECRET_NAMES = frozenset(
         "secretkey",
     ]
 )
-"""Members that hold a secret, whatever it looks like; case, - and _ are ignored."""
+"""Keys that hold a secret, whatever its form; case, - and _ are ignored."""
 
 
 def redacted(value: Any) -> Any:
-    """A JSON value without what is named like a secret or looks like one."""
+    """A JSON value without values that are named like a secret or look like one."""
     if isinstance(value, str):
         return SECRET.sub("[REDACTED:key]", value)
     if isinstance(value, list | tuple):
@@ -92,7 +92,7 @@ def redacted(value: Any) -> Any:
 
 
 def carries(event: Event, _facts: Iterable[Fact]) -> bool:
-    """A line that holds a secret is not carried whole."""
+    """Whether a line may be carried: not if it holds a secret."""
     return bool(redacted(event.body) == event.body)
 
 
@@ -142,7 +142,7 @@ def _key(question: str) -> str:
 
 
 def _agent(name: str | None, fallback: str = "host:agent") -> str:
-    """An agent's id: as it is if it has the form of one, else as one of the host's own."""
+    """An agent's id: unchanged if it has the form of one, else with the prefix of the host."""
     if not name:
         return fallback
     if re.fullmatch(MANIFEST_ID, name) or re.fullmatch(HOST_ID, name):
@@ -152,7 +152,7 @@ def _agent(name: str | None, fallback: str = "host:agent") -> str:
 
 def _say_began(fact: Began, scene: Scene, node: str) -> Sentence | None:
     if fact.what != "step" and "run" not in scene.memory:
-        # Where agents' lives are the run, it begins with the first, and ends with the last.
+        # Where the agents make up the run, it begins with the first agent and ends with the last.
         scene.memory["run"] = {fact.agent} if fact.what == "agent" else None
         task = fact.task or ""
         named = re.fullmatch(WORKFLOW_ID, task) is not None
@@ -190,7 +190,7 @@ def _say_ended(fact: Ended, scene: Scene, node: str) -> Sentence | None:
 
 
 def _error(error: Any, code: str, message: str | None) -> Body:
-    """An error object, whatever the fact held."""
+    """An error object, whatever the fact holds."""
     if isinstance(error, dict):
         code = str(error.get("code") or error.get("error") or code)
         message = str(error.get("message") or message or code)
@@ -282,7 +282,7 @@ def _epoch(at: str) -> int:
     if whole < "1970":
         return 0
     minute = datetime.fromisoformat(f"{whole[:16]}:00+00:00")
-    # The seconds are added by hand: the last minute of a day may have 61.
+    # The seconds are added separately: the last minute of a day may have 61.
     return int(minute.timestamp()) * 1000 + int(whole[17:19]) * 1000 + int(whole[20:23])
 
 
@@ -370,7 +370,7 @@ def _say_linked(fact: Linked, scene: Scene, node: str) -> Sentence | None:
         dispatched = {"childRunId": child, "childWorkflowId": workflow}
         if "directed" in scene.memory:
             return "node.dispatched", node, dispatched, scene.memory["directed"]
-        # node.dispatched is the effect of a supervisor's decision, and there was none.
+        # node.dispatched follows a supervisor's decision, and there was none.
         note = {"level": "info", "message": f"child run {child}", "fields": dispatched}
         return "log.appended", node, note, None
     return None

@@ -21,9 +21,9 @@ from tracklog.dialects.openwop.catalog import SHARING
 
 
 def distinct(values: list[str]) -> list[str]:
-    """The values as they are, if none is there twice: what `uniqueItems` says in the schema."""
+    """The values unchanged, if they are distinct: what `uniqueItems` means in the schema."""
     if len(set(values)) < len(values):
-        raise ValueError("a value is there twice")
+        raise ValueError("a value occurs twice")
     return values
 
 
@@ -76,13 +76,13 @@ class Shape(AnyShape):
 
 
 class Closed(ClosedShape):
-    """A shape in camelCase in which a key that is not declared is a fault."""
+    """A shape in camelCase in which an undeclared key is an error."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(alias_generator=to_camel)
 
 
 class Either(Shape):
-    """A shape with keys of which some stand for each other: one of each group must be there."""
+    """A shape with keys that replace each other: one of each group is required."""
 
     either: ClassVar[tuple[tuple[str, ...], ...]] = ()
 
@@ -127,7 +127,7 @@ class Frame(Shape):
 
 
 class AgentRef(Shape):
-    """Which agent acts: an object with agentId."""
+    """The agent that acts: an object with agentId."""
 
     agent_id: AgentId
     agent_sharing: Annotated[str, Field(pattern=SHARING)] | MISSING = MISSING
@@ -142,7 +142,7 @@ class AgentRef(Shape):
 
 
 class ErrorBody(Shape):
-    """What went wrong with a run or a node: an object with code and message."""
+    """The error of a run or a node: an object with code and message."""
 
     code: Name
     message: str
@@ -151,7 +151,7 @@ class ErrorBody(Shape):
 
 
 class ToolError(Either):
-    """What went wrong with a tool: an ErrorEnvelope, in either spelling of its code."""
+    """The error of a tool: an ErrorEnvelope, in either spelling of its code."""
 
     either: ClassVar[tuple[tuple[str, ...], ...]] = (("error", "code"),)
     error: Annotated[
@@ -175,7 +175,7 @@ class RunStartedPayload(Shape):
 
 
 class RunCompletedPayload(Shape):
-    """A run came to its end."""
+    """A run ended."""
 
     outputs: Object = MISSING
     duration_ms: Count | MISSING = MISSING
@@ -199,7 +199,7 @@ class RunCancelledPayload(Shape):
 
 
 class NodePayload(Shape):
-    """What the payloads of a node's lifecycle share."""
+    """The keys that the payloads of a node's lifecycle share."""
 
     node_id: Name
 
@@ -215,7 +215,7 @@ class NodeStartedPayload(NodePayload):
 
 
 class NodeCompletedPayload(NodePayload):
-    """A node came to its end."""
+    """A node ended."""
 
     outputs: Object = MISSING
     agent: AgentRef | MISSING = MISSING
@@ -233,13 +233,13 @@ class NodeFailedPayload(NodePayload):
 
 
 class NodeSuspendedPayload(NodePayload):
-    """A node waits for someone."""
+    """A node waits for a person or an event."""
 
     interrupt_id: Name
     kind: InterruptKind | MISSING = MISSING
     key: Name | MISSING = MISSING
     reason: Text = MISSING
-    """low-confidence: an agent was not sure enough; the keys below say of what."""
+    """low-confidence: an agent was not sure enough; the keys below name the decision."""
     agent_id: AgentId | MISSING = MISSING
     threshold: Share | MISSING = MISSING
     observed: Share | MISSING = MISSING
@@ -247,14 +247,14 @@ class NodeSuspendedPayload(NodePayload):
 
 
 class NodeResumedPayload(NodePayload):
-    """A node goes on."""
+    """A node continues."""
 
     interrupt_id: Text = MISSING
     resume_value: Json = MISSING
 
 
 class NodeSkippedPayload(NodePayload):
-    """A node was passed over."""
+    """A node was skipped."""
 
     reason: Text = MISSING
 
@@ -274,7 +274,7 @@ class NodeDispatchedPayload(Closed):
 
 
 class AgentPayload(Either):
-    """What the payloads of an agent's events share."""
+    """The keys that the payloads of an agent's events share."""
 
     agent_id: AgentId
 
@@ -284,14 +284,14 @@ class AgentReasonedPayload(AgentPayload):
 
     either: ClassVar[tuple[tuple[str, ...], ...]] = (("reasoning", "trace", "summary"),)
     reasoning: Text = MISSING
-    """The text itself. The retired names trace and summary are read, and found amiss."""
+    """The text. The retired names trace and summary are read, with a finding."""
     trace: Text = MISSING
     summary: Text = MISSING
     verbosity: Verbosity | MISSING = MISSING
 
 
 class AgentReasoningDeltaPayload(Shape):
-    """A piece of reasoning while it is still under way."""
+    """A piece of reasoning that is not complete yet."""
 
     agent_id: AgentId
     delta: str
@@ -305,7 +305,7 @@ class AgentToolCalledPayload(AgentPayload):
 
     either: ClassVar[tuple[tuple[str, ...], ...]] = (
         ("toolId", "toolName"),
-        # The schema's spelling may leave a call without inputs; the RFC's has its arguments.
+        # In the schema's spelling a call may have no inputs; in the RFC's it has its arguments.
         ("arguments", "inputs", "toolName"),
     )
     tool_id: Annotated[Name | MISSING, Field(description=TOOL)] = MISSING
@@ -321,7 +321,7 @@ class AgentToolCalledPayload(AgentPayload):
 
 
 class AgentToolReturnedPayload(AgentPayload):
-    """A tool came back."""
+    """A tool call returned."""
 
     either: ClassVar[tuple[tuple[str, ...], ...]] = (("toolId", "toolName"),)
     tool_id: Annotated[Name | MISSING, Field(description=TOOL)] = MISSING
@@ -434,14 +434,14 @@ class ClarificationData(Closed):
 
 
 class ExternalEventData(Closed):
-    """Which event of the outside is waited for."""
+    """The external event that is waited for."""
 
     event_type: str
     correlation: dict[str, Any]
 
 
 class CustomData(Closed):
-    """A suspension of the host's own kind."""
+    """An interrupt of a kind that the host defines."""
 
     custom_kind: Name
     payload: Json = MISSING
@@ -481,7 +481,7 @@ class LowConfidenceData(Closed):
 
 
 class Interrupt(Closed):
-    """What all interrupts share; the node stands on the envelope."""
+    """The keys that all interrupts share; the node stands on the envelope."""
 
     key: Key
     resume_schema: Object = MISSING
@@ -503,14 +503,14 @@ class Clarification(Interrupt):
 
 
 class ExternalEvent(Interrupt):
-    """Something has to happen outside."""
+    """Something has to happen outside of the run."""
 
     kind: Literal["external-event"]
     data: ExternalEventData
 
 
 class Custom(Interrupt):
-    """The host's own kind of interrupt."""
+    """An interrupt of a kind that the host defines."""
 
     kind: Literal["custom"]
     data: CustomData
@@ -574,7 +574,7 @@ class ClarificationRequestedPayload(Shape):
 
 
 class OpenQuestion(Shape):
-    """One question, with room for more."""
+    """One question, with further keys allowed."""
 
     id: str
     question: str
@@ -674,13 +674,13 @@ class ConversationTurn(ConversationMessage):
 
 
 class PersonTurn(ConversationTurn):
-    """What a person or the system said."""
+    """A turn of a person or the system."""
 
     role: Literal["user", "system"]
 
 
 class AgentTurn(ConversationTurn):
-    """What an agent said."""
+    """A turn of an agent."""
 
     role: Literal["agent"]
     speaker_id: Key
@@ -728,7 +728,7 @@ class VariableChangedPayload(Shape):
 
 
 class ReplayDivergedPayload(Shape):
-    """A replay did not do what its source did."""
+    """A replay differs from its source."""
 
     source_run_id: Name
     at_sequence: Count
@@ -738,7 +738,7 @@ class ReplayDivergedPayload(Shape):
 
 
 class ProviderUsagePayload(Closed):
-    """What one call of a model used."""
+    """The usage of one model call."""
 
     provider: Name
     model: Name
@@ -760,7 +760,8 @@ class Known(Frame):
     """An envelope whose payload is understood."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
-        use_attribute_docstrings=False  # these are made below, where there is no source to read
+        # these classes are built below, where there is no source code to read
+        use_attribute_docstrings=False
     )
 
 

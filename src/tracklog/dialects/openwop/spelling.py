@@ -1,4 +1,4 @@
-"""Two spellings, one event: where a value stands under either name, and where agents are named."""
+"""Keys with two spellings: read a value under either name, and find the agents of an event."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,7 @@ TURNS = {
 
 
 def first(body: Body, *keys: str) -> Any:
-    """The value of the first key that is there; null is a value."""
+    """The value of the first key that is present; null is a value."""
     return next((body[key] for key in keys if key in body), None)
 
 
@@ -36,14 +36,14 @@ def agent_of(ref: Any) -> str | None:
 
 
 def hands(payload: Body) -> tuple[str | None, str | None]:
-    """Who hands over to whom."""
+    """The agents of a handoff, from and to."""
     given = agent_of(payload.get("from")) or payload.get("fromAgentId")
     taken = agent_of(payload.get("to")) or payload.get("toAgentId")
     return given, taken
 
 
 def actor_of(payload: Body) -> str | None:
-    """The agent that an event is about, as far as its payload says."""
+    """The agent of an event, as far as its payload names it."""
     agent = payload.get("agentId")
     if isinstance(agent, str):
         return agent
@@ -57,7 +57,7 @@ def turn_of(kind: str, payload: Body) -> Body | None:
 
 
 def message_of(payload: Body) -> Body | None:
-    """The message that was written to a channel, if it is one."""
+    """The message that was written to a channel, if the value is one."""
     value = payload.get("value")
     if not isinstance(value, dict):
         return None
@@ -66,7 +66,7 @@ def message_of(payload: Body) -> Body | None:
 
 
 def slots(kind: str, payload: Body) -> Iterator[tuple[Body, str]]:
-    """Where AgentRefs stand: the object that holds one, and its key."""
+    """The places of AgentRefs: the object that holds one, and its key."""
     holders: list[tuple[Body | None, str]] = []
     if kind in ("node.started", "node.completed"):
         holders = [(payload, "agent")]
@@ -82,7 +82,7 @@ def slots(kind: str, payload: Body) -> Iterator[tuple[Body, str]]:
 def same(one: Any, other: Any) -> bool:
     """Whether two JSON values are equal; true is not 1, and 1 is 1.0."""
     pairs = [(one, other)]
-    while pairs:  # a loop, for values nest deeper than calls may
+    while pairs:  # a loop, because values may be nested deeper than calls
         left, right = pairs.pop()
         if isinstance(left, dict) and isinstance(right, dict) and left.keys() == right.keys():
             pairs += [(left[key], right[key]) for key in left]

@@ -50,7 +50,7 @@ def lint(path: str | Path) -> list[Flaw]:
         if isinstance(each, Flaw):
             found.append(each)
         elif isinstance(each.event, Event):
-            told = [*lint.hear(each.event), *file.hear(each.event)]
+            told = [*lint.add(each.event), *file.hear(each.event)]
             found += [_flaw(finding, each) for finding in told]
     rest = [*(finding for _, _, finding in lint.rest()), *file.rest()]
     return found + [Flaw(each.name, 0, 0, each.message, each.level) for each in rest]
