@@ -38,10 +38,12 @@ def lines_of(home: Path, name: str) -> list[bytes]:
 
 
 class Serving:
-    """`tracklog serve` in a process of its own."""
+    """`tracklog serve`, or another verb that serves, in a process of its own."""
 
-    def __init__(self, home: Path, *arguments: object, files: int = 0, **env: str) -> None:
-        words = [TRACKLOG, "serve", "--home", home, "--port", "0", *arguments]
+    def __init__(
+        self, home: Path, *arguments: object, verb: str = "serve", files: int = 0, **env: str
+    ) -> None:
+        words = [TRACKLOG, *verb.split(), "--home", home, "--port", "0", *arguments]
         if files:  # as a shell's `ulimit -n` sets it
             words = ["/bin/sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *words]
         self.process = subprocess.Popen(

@@ -126,6 +126,19 @@ def test_damage_is_reported_and_never_renumbered(home, tmp_path):
 
 
 @pytest.mark.promise("Commands that write, such as `record` and `import`, verify a journal")
+@pytest.mark.parametrize("code", [0, 3])
+def test_exec_warns_of_damage_when_its_command_has_ended(home, code):
+    words = ("exec", "--home", home, "--", "/bin/sh", "-c", f"echo fine; exit {code}")
+    done = run(*words)
+    assert (done.returncode, done.stdout, done.stderr) == (code, b"fine\n", b"")
+    damage(home, 6)
+    done = run(*words)
+    assert (done.returncode, done.stdout) == (code, b"fine\n")
+    assert done.stderr.startswith(b"warning: the journal is damaged: record 6: ")
+    assert b"`tracklog doctor` says what to do" in done.stderr
+
+
+@pytest.mark.promise("Commands that write, such as `record` and `import`, verify a journal")
 def test_a_journal_of_more_than_16_mib_is_not_verified_by_commands_that_write(tmp_path):
     big = [tool("a", step=n, output="x" * (6 << 20)) for n in range(3)]
     with Serving(tmp_path, "--durability", "os") as server:
@@ -385,9 +398,10 @@ def test_a_segment_that_was_cut_is_warned_of(tmp_path, left):
         first = 6 if left < 0 else 1
         assert b"warning: the journal is damaged: record %d" % first in done.stderr
         assert b"tracklog doctor" in done.stderr
-    with Serving(home) as server:
-        pass
-    assert any("the journal is damaged" in str(each) for each in server.logs)
+    for verb in ("serve", "host openwop serve"):
+        with Serving(home, verb=verb) as server:
+            pass
+        assert any("the journal is damaged" in str(each) for each in server.logs)
 
 
 def test_a_line_end_that_is_missing_at_the_end_is_mended(tmp_path):

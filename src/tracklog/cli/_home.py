@@ -230,10 +230,28 @@ def writing(home: Path, **options: Any) -> "Home":
 
     opened = Home(home, **options)
     tell(opened.store.findings)
+    warn_of_damage(home)
+    return opened
+
+
+def serving(home: Path, **options: Any) -> "Home":
+    """A home that a server writes to; what was surprising about opening it is logged."""
+    from tracklog.home.home import Home
+    from tracklog.web import logs
+
+    opened = Home(home, **options)
+    for finding in opened.store.findings:
+        logs.say("warning", finding.message, finding=finding.name)
+    if damage := damage_of(home):
+        logs.say("warning", damage, hint=BEHIND_DAMAGE)
+    return opened
+
+
+def warn_of_damage(home: Path) -> None:
+    """Prints a warning on standard error if a small journal was changed after it was recorded."""
     if damage := damage_of(home):
         click.secho(f"warning: {damage}", fg="yellow", err=True)
         click.echo(f"  {BEHIND_DAMAGE}", err=True)
-    return opened
 
 
 def damage_of(home: Path) -> str | None:

@@ -1,5 +1,6 @@
 """`tracklog exec`: run an agent and record it as it happens."""
 
+import contextlib
 import os
 import re
 import resource
@@ -17,6 +18,7 @@ import click
 
 from tracklog.cli import _child, _home
 from tracklog.cli._terminal import say_error
+from tracklog.model.errors import TracklogError
 
 if TYPE_CHECKING:
     from tracklog.formats.exec import Recording
@@ -89,6 +91,8 @@ def command(
     ended = child.wait(timeout)
     clerk.end(_status(ended), ended)
     child.release()
+    with contextlib.suppress(OSError, TracklogError):  # the command's exit code is the answer
+        _home.warn_of_damage(home)
     if verbose:
         click.echo(f"recorded as {run_id}", err=True)
     if ended.timed_out:

@@ -87,7 +87,6 @@ def command(
     """Listen for lines, keep them, show them live and answer questions, until Ctrl-C."""
     from tracklog.collector import server
     from tracklog.collector.app import Collector
-    from tracklog.home.home import Home
     from tracklog.web import guard, logs
     from tracklog.web.limits import Limits
 
@@ -103,11 +102,7 @@ def command(
     limits = Limits(**options)
     with server.listen(host, port) as bound:
         kept = {"durability": durability, "cap": limits.line, **_home.redacting(redact)}
-        opened = Home(home, **kept)
-        for found in opened.store.findings:
-            logs.say("warning", found.message, finding=found.name)
-        if damage := _home.damage_of(home):
-            logs.say("warning", damage, hint=_home.BEHIND_DAMAGE)
+        opened = _home.serving(home, **kept)
         collector = Collector(opened, limits=limits, guard=guard.Guard(token, (*allow_host, host)))
         for name in hosts:
             _mount(collector, name)

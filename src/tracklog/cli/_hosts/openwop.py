@@ -136,7 +136,6 @@ def serve(
     from tracklog.cli.serve import long_enough, token_of
     from tracklog.collector import server
     from tracklog.collector.app import Collector
-    from tracklog.home.home import Home
     from tracklog.hosts.openwop.mounted import app_of, settings_of
     from tracklog.web import guard, logs
 
@@ -144,9 +143,7 @@ def serve(
     made = token is None and secrets.token_urlsafe(24)
     settings = settings_of(config, os.environ, workflows, agents, test_seams=test_seams)
     with server.listen(host, port) as bound:
-        opened = Home(home, durability=durability)
-        for found in opened.store.findings:
-            logs.say("warning", found.message, finding=found.name)
+        opened = _home.serving(home, durability=durability)
         door = guard.Guard(token or made or None, (host,))
         app = app_of(opened, door, settings, token or made or None)
         collector = Collector(opened, guard=door)
