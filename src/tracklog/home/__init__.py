@@ -1,1 +1,1 @@
-"""Opens a journal with everything that belongs to it, by path or URL; holds the registry of plugs."""
+"""Opens a journal and all that belongs to it, by path or URL; holds the registry of plug-ins."""

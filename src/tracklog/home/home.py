@@ -1,4 +1,4 @@
-"""A home: the folder in which one machine keeps its record, with everything that belongs to it."""
+"""A home: the folder that holds one journal and everything that belongs to it."""
 
 import re
 import shutil

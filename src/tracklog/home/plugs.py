@@ -1,4 +1,4 @@
-"""Plugs by name: the files of a folder, and what other packages offer as entry points."""
+"""Plug-ins by name: the files of a folder, and the entry points of other packages."""
 
 import os
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""Every dialect, fold, store and index, by name or URL; formats and hosts have registries of theirs."""
+"""Every dialect, fold, store and index, by name or URL."""
 
 from typing import Any
 

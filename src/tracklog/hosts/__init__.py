@@ -1,4 +1,4 @@
-"""Programs that run agents and speak one dialect, one program per file or folder.
+"""Programs that run agents and record them in one dialect; one file or folder per program.
 
 To write another: a file here that ends with `host = Host(name=..., about=...)`.
 A host writes its own dialect through the one door, `Home.intake.admit`, and keeps nothing that

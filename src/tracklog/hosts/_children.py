@@ -1,4 +1,4 @@
-"""Runs that a collector begins as processes of their own: what they do cannot harm it."""
+"""Runs that a collector starts as processes of their own, so that they cannot harm it."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""A model behind an OpenAI-compatible endpoint, as almost every model server offers one.
+"""A model server with the OpenAI protocol: requests, streamed answers, tool calls.
 
 `https://host/v1#model` names the server and the model. Answers are streamed: whoever asks hears
 each piece as it comes, as a line of the provider's own stream, and so does what a model said so

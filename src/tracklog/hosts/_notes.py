@@ -1,4 +1,4 @@
-"""What is noted about a run beside its own events: whoever carries it out hears it."""
+"""Notes on a run beside its own events, such as the wish that it end; its host reads them."""
 
 import uuid
 from collections.abc import Mapping

@@ -1,1 +1,1 @@
-"""The folds' states and the word search, kept up to date behind the journal; a cache."""
+"""The states of the folds and the full-text search; a cache that is updated from the journal."""

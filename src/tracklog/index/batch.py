@@ -1,4 +1,4 @@
-"""A batch of records on its way into the index: what it changes."""
+"""A batch of records for the index, and what it changes there."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A fold's states as an index keeps them: JSON without what is usual, and what the key says."""
+"""The states of a fold as JSON: without default values, and without what the key contains."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields

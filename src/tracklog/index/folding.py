@@ -1,4 +1,4 @@
-"""Takes records into an index: what each means to the rules and the folds, and what that changes.
+"""Apply records to the rules and the folds, and collect the changed states.
 
 What was read last stays in memory, so that the next batch need not ask the index for it.
 """

@@ -1,4 +1,4 @@
-"""Pauses the garbage collector during work that makes very many objects and little garbage."""
+"""Pause the garbage collector during work that makes very many objects and little garbage."""
 
 import gc
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The index: reads the journal behind its cursor, understands it, and keeps what the folds say.
+"""Update the index: read the journal after the cursor, and store the states of the folds.
 
 It knows the shapes of dialects, folds and indexes, and no particular one.
 """

@@ -1,4 +1,4 @@
-"""What was said in an event, to be searched for, and how a search is asked and shown."""
+"""The text of an event for the search index; how a query is read, and how a hit is shown."""
 
 import re
 from collections.abc import Iterable, Mapping

@@ -1,1 +1,1 @@
-"""The one way in: lines are judged by their dialect, recognised if they are duplicates, and appended."""
+"""The one way in: lines are checked or refused, duplicates recognised, the rest appended."""

@@ -1,4 +1,4 @@
-"""Which events were heard before: what each dialect calls an event's identity, run by run."""
+"""The identities of recorded events, run by run: how a duplicate is recognised."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""The one way in: lines are checked, recognised if they were heard before, and kept.
+"""The one way in: lines are checked or refused, duplicates are recognised, the rest is appended.
 
 Whatever arrives, by pipe, by HTTP, from a file or from a host, is admitted here.
 """

@@ -1,4 +1,4 @@
-"""Admits a stream of lines so that a retry of the same stream goes on where the last one stopped."""
+"""Admit a stream of lines so that a retry of the stream continues where the last one stopped."""
 
 from collections.abc import Iterator
 from hashlib import sha256

@@ -1,4 +1,4 @@
-"""Finds secrets in what is recorded: keys, tokens, passwords; what they are, never shown.
+"""Find secrets in lines: keys, tokens and passwords. It names their kind and never shows them.
 
 The detectors read the bytes of JSON lines, so that a redacted line keeps every other byte.
 One list serves the scan, the door's redact hook and the recorder's masker.

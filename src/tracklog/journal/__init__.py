@@ -1,1 +1,1 @@
-"""The journal: numbered records in commit groups, how they are stored, proven, pruned and backed up."""
+"""Numbered records in commit groups: how they are stored, verified, pruned and backed up."""

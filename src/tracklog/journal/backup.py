@@ -1,4 +1,4 @@
-"""A consistent copy of a home, made while others write to it."""
+"""Back up a home: a consistent copy, made while others write to it."""
 
 import os
 import shutil

@@ -1,5 +1,6 @@
-"""Values kept under the hash of their bytes: the large in `<home>/blobs/sha256/ab/<the rest>`,
-many small ones together in packs.
+"""Large values, stored under the hash of their bytes.
+
+Each is the file `<home>/blobs/sha256/ab/<the rest>`; many small ones together are a pack.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Every call that changes a disk, in one narrow place, so that a test can fail or record each."""
+"""Every call that changes a disk, in one place, so that a test can make each one fail."""
 
 import contextlib
 import fcntl

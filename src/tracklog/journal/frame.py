@@ -1,4 +1,4 @@
-"""How a record is written in a journal: one line of JSON around the event's own bytes.
+"""The format of one record: a line of JSON around the unchanged bytes of the event.
 
     {"seq":12,"received":"2026-05-05T09:00:00.000Z","dialect":"awf","run":"r1","event":{…}}
 

@@ -1,4 +1,4 @@
-"""The journal: a numbered, append-only list of everything heard; the only truth.
+"""The journal: a numbered, append-only list of records; everything else can be rebuilt from it.
 
 Right of it there is any number of readers, each with a number in its hand.
 """

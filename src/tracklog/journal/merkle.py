@@ -1,4 +1,4 @@
-"""The arithmetic of tamper evidence: leaves, Merkle roots, the chain, and its lines.
+"""The hashes that make changes evident: leaves, Merkle roots, the chain, and its lines.
 
 A record's leaf is the SHA-256 of its frame. A commit group has the Merkle root of its leaves: a
 node is SHA-256(0x01 children) of up to eight in a row (an only child is its own parent), and no

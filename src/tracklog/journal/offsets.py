@@ -1,4 +1,4 @@
-"""Which batches were admitted, and how far each file was read: what a retry is recognised by.
+"""Batch keys and file offsets: how a retry is recognised.
 
 The marks stand in the journal, with the records they belong to; the file beside it is a cache.
 """

@@ -1,4 +1,4 @@
-"""Many small blobs in one file, so that a batch of them costs one sync: `<home>/blobs/packs/`.
+"""Packs: many small blobs in one file of `<home>/blobs/packs/`, so that a batch needs one sync.
 
 A pack is a list of entries: the SHA-256, the size, a newline, the bytes, a newline.
 It only ever grows: without what was collected it has another name, and no name is used twice.

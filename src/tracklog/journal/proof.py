@@ -1,4 +1,4 @@
-"""What an exported run carries so that it can be proven without the journal."""
+"""The proof of an exported run, which can be checked without the journal."""
 
 import os
 from bisect import bisect_left

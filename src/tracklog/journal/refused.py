@@ -1,4 +1,4 @@
-"""What the door refused, kept with its verdict, so that nothing is lost silently; bounded."""
+"""Refused lines, stored apart from the journal with the reasons; the oldest are dropped."""
 
 import base64
 import threading

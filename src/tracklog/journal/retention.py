@@ -1,4 +1,4 @@
-"""What an operator may take out of a journal: one record's bytes, or its oldest segments."""
+"""Erase the bytes of one record, or prune the oldest segments."""
 
 import base64
 import contextlib

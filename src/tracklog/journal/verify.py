@@ -1,4 +1,4 @@
-"""Proves a journal: every record against its chain."""
+"""Verify a journal: compare every record with its chain of hashes."""
 
 import os
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""One record by itself: its event, its facts, its position."""
+"""One record: its event, its facts, its position."""
 
 from collections.abc import Mapping
 

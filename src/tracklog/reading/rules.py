@@ -1,4 +1,4 @@
-"""The rules of the dialects over the events of one run: what is surprising in it."""
+"""The rules of the dialects over the events of one run; they give findings."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The walk over the records of a run: what each says, and whether it counts.
+"""The walk over the records of a run: the facts of each, and whether it counts.
 
 A record does not count where a newer mapping of its source, or a correction, replaced it. A fact
 that repeats history of another run is marked by itself, as `copied`. That two runs tell one

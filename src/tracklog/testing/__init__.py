@@ -1,4 +1,4 @@
-"""The suites that a plug must pass, and what a test of one's own may need.
+"""Test suites for plug-ins, and helpers for tests of your own.
 
 A new store:
 

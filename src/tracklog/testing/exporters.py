@@ -1,4 +1,4 @@
-"""The suite that a format must pass; it is offered as `tracklog.testing.ExporterSuite`."""
+"""The suite that an exporter must pass; import it as `tracklog.testing.ExporterSuite`."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace

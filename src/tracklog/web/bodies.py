@@ -1,4 +1,4 @@
-"""The bytes that a client sends, unpacked, and never more of them than the limit."""
+"""Read a request body: decompressed, and never larger than the limit."""
 
 import asyncio
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""What one client may ask of the collector, so that none can take it from the others."""
+"""Limits for each client, so that none can use up what the others need."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What the collector says about itself: one JSON object per line on standard error.
+"""The log of a server: one JSON object per line on standard error.
 
 Never a header, a query or a body: there the secrets are.
 """

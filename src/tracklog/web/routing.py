@@ -1,4 +1,4 @@
-"""The shapes of a route: what it is asked with, and how its path is found."""
+"""Routes: their paths and parameters, and how a request finds one."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What a client is told when its request is not done: a status, what is wrong, and what to do."""
+"""The error answer of a request: a status, what is wrong, and what to do."""
 
 import errno
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""fishbowl: plays a scenario, a cast of agents on a stage, and everything that they say is kept.
+"""The fishbowl host: plays a scenario, a cast of agents on a stage, and records every event.
 
 `scenario` and `manifest` are what is written, `conductor` decides what happens next, `state` is
 the fold that it decides by, `agents` take their turns, `judge` and `governor` hold them to the

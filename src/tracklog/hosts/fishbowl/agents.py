@@ -1,4 +1,4 @@
-"""A player's turn: it is asked, held to its manifest, and what it says is made fit for the stage.
+"""The turn of a player: ask it, check the reply against its manifest; validate a winner.
 
 The judge's one re-ask happens here too: a verdict is a turn like any other.
 """

@@ -1,4 +1,4 @@
-"""The conductor: whose turn it is, and when it is over.
+"""The conductor: decides whose turn it is, and when the play is over.
 
 What happens next follows from the run's events alone. Killed between any two of them and started
 again, it goes on where the last one left it.

@@ -1,4 +1,4 @@
-"""A player on a model server: the prompt in words, and what the model wrote as a reply."""
+"""A player on a model server: writes the prompt, and reads the reply."""
 
 from typing import Any
 

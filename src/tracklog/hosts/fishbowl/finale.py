@@ -1,4 +1,4 @@
-"""How a run ends: who won, what kind of winner that is, and on which models."""
+"""The end of a run: who won, what kind of winner that is, and on which models."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""The governor: what a run may cost before it is ended."""
+"""The governor: the limits on turns, calls, tokens and money, at which a run is ended."""
 
 from collections import deque
 from typing import Annotated

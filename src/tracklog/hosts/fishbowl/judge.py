@@ -1,4 +1,4 @@
-"""What a verdict may say: winners who exist, scores in range, and the truth where code knows it."""
+"""The verdict of a judge: which winners and scores are valid, and the truth where it is known."""
 
 from collections.abc import Collection, Mapping
 from math import isnan

@@ -1,4 +1,4 @@
-"""The manifest of one player: who it is, what it hears, what it may say, on which model."""
+"""The manifest of a player: persona, events that it receives and may emit, model."""
 
 import re
 from typing import Annotated, Literal

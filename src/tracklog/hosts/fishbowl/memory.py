@@ -1,4 +1,4 @@
-"""What a player knows: what it could hear, how much of that it keeps, when it reflects."""
+"""The memory of a player: which events it receives, how many it remembers, when it reflects."""
 
 from collections import deque
 from heapq import heappush, heappushpop

@@ -1,4 +1,4 @@
-"""What a player is asked and what it replies, whichever model it runs on."""
+"""The question to a player and its reply, the same for every model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The stage inside a collector: each show is a process of its own, and one that was left goes on."""
+"""The fishbowl host inside a collector: each play is a process of its own."""
 
 import signal
 import uuid

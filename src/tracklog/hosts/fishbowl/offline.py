@@ -1,4 +1,4 @@
-"""The model that needs no server: a troupe with a repertoire, the same show for the same seed.
+"""The scripted model, which needs no server: the same seed gives the same play.
 
 Every reply follows from the prompt alone, so that a run that was killed goes on as it would have.
 A line may leave open `{other}` (who spoke), `{said}` (what), `{topic}` (a word of it), `{suspect}`

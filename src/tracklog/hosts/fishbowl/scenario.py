@@ -1,4 +1,4 @@
-"""A scenario as written: the stage, the cast, the contest and the bounds; faults told at load."""
+"""A scenario file: stage, cast, competition, limits; faults are reported when it is loaded."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Starting, joining and leaving a show: what the command line calls."""
+"""Start, continue, stop or speak to a play: what the command line calls."""
 
 import os
 import uuid

@@ -1,4 +1,4 @@
-"""The state of a run: a fold of its events and of nothing else."""
+"""The state of a run, computed from its events alone."""
 
 from datetime import datetime
 from typing import Any

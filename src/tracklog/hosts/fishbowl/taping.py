@@ -1,4 +1,4 @@
-"""A recorded show as a tape: its players answer as they did, and its visitors come again.
+"""Play a recorded run again: players and visitors give their recorded answers.
 
 What a player was asked is not on record, and need not be: it follows from the events before.
 """

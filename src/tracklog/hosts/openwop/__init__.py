@@ -1,4 +1,4 @@
-"""A host of OpenWOP workflows: clients discover it, run workflows, follow, answer and replay."""
+"""The OpenWOP host: clients discover workflows, run them, follow, answer, replay and fork."""
 
 from collections.abc import Mapping
 from pathlib import Path

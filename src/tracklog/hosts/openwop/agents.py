@@ -1,4 +1,4 @@
-"""Which agents there are: those of manifests, those that workflows pin, those the host makes."""
+"""The agents of a host: from manifests, from workflows, and its own."""
 
 import re
 from collections.abc import Iterable, Mapping

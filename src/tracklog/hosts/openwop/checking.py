@@ -1,4 +1,4 @@
-"""What is wrong with a workflow: all of it at once, each fault with its place."""
+"""Check a workflow: every fault at once, each with its place."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache

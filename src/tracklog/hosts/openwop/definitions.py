@@ -1,4 +1,4 @@
-"""What a workflow is, once it is known that it can be run."""
+"""A workflow that was checked and can be run."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What ends a node or a run before all of it is done."""
+"""Exceptions that end a node or a run early."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Carries out runs: each in a task of its own, under a lease, and all of it in the journal."""
+"""Carry out runs: each in a task of its own, under a lease, with every event in the journal."""
 
 import asyncio
 import contextlib

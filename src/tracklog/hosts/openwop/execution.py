@@ -1,4 +1,4 @@
-"""Carrying out one run: what is on record is gone through again, and from there on it goes live."""
+"""Carry out one run: repeat what is in the journal, and continue from there."""
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence

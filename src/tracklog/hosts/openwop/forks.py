@@ -1,4 +1,4 @@
-"""Runs that have the beginning of another, and what a client is told of a new run."""
+"""Forks, which begin with the events of another run; and the answer to whoever starts a run."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the journal says of this host's runs, whoever wrote it: which are open, what was asked."""
+"""Read the journal for events of this host's runs, whoever wrote them: open runs and answers."""
 
 import contextlib
 import threading

@@ -1,4 +1,4 @@
-"""The host's HTTP surface: authenticate, find what is asked for, check what is given, do it."""
+"""The HTTP handlers of the host: authenticate, check the request, carry it out."""
 
 import asyncio
 import hmac

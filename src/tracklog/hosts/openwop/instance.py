@@ -1,4 +1,4 @@
-"""Which host this is: what came from elsewhere is history here, and not work."""
+"""The identity of a host: it does not continue runs that were imported from elsewhere."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""What answers a prompt: a deterministic stub, or a model server."""
+"""The models that answer a prompt: a deterministic stub, or a model server."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The host made from its settings: alone, or as a part of a collector."""
+"""Make the host from its settings: alone, or as a part of a collector."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What each type of node does."""
+"""The types of nodes, and what each does."""
 
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Nodes that ask a model: a prompt and its tools, and a supervisor's decision."""
+"""Nodes that ask a model: a prompt with its tools, and the decision of a supervisor."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -1,4 +1,4 @@
-"""Secrets are taken out before anything is written, sent or logged; the marker is the record of it."""
+"""Remove secrets before anything is written, sent or logged; a marker takes their place."""
 
 import re
 from collections.abc import Iterable, Mapping

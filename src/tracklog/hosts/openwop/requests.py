@@ -1,4 +1,4 @@
-"""Requests that may come again under the same key, and then get the same answer."""
+"""Requests with an `Idempotency-Key`: a retry gets the same answer."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""One run: its events as they stand in the journal, and the state that is a fold of them."""
+"""One run: its events in the journal, and the state that is computed from them."""
 
 import asyncio
 import uuid

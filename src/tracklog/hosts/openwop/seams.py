@@ -1,4 +1,4 @@
-"""A route that only tests need: the two events of a tool call that nobody makes."""
+"""A route for tests only: writes the two events of a tool call without making the call."""
 
 from typing import TYPE_CHECKING, Any
 

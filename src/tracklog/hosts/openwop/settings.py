@@ -1,4 +1,4 @@
-"""What an operator chooses for a host, and what the host says of itself because of it."""
+"""The settings of a host, and the capabilities that it announces because of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields

@@ -1,4 +1,4 @@
-"""One execution of one node: what is said in it, asked, called and decided."""
+"""One execution of a node: its events, questions, calls and decisions."""
 
 import uuid
 from collections.abc import Callable, Mapping

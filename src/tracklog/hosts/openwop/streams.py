@@ -1,4 +1,4 @@
-"""A run as a stream: which events each mode sends, and how they are sent."""
+"""The event stream of a run: which events each mode sends, and how."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What can be asked of the host: the routes, and the document that lists them."""
+"""The routes of the host, and the document that lists them."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""A recorded run as a tape: what its models, its tools and its people answered, node by node."""
+"""Run a recorded run again: the recorded answers of models, tools and people, node by node."""
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence

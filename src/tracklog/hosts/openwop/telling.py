@@ -1,4 +1,4 @@
-"""What a run says: what is on record already, what its source said, or something new.
+"""Write an event of a run, unless the journal, or the source of a replay, has it already.
 
 Every step says its events through `emit`. Where the run's own log has the event already, it is
 taken from there and nothing is done again; a replay takes the payload from the source's log

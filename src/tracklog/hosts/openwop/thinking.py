@@ -1,4 +1,4 @@
-"""What an agent reasons: piece by piece while it does, and then the whole of it."""
+"""The reasoning of an agent: sent in pieces while it arrives, then recorded as one event."""
 
 import asyncio
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Calling a tool: who may, how often, and what is written of its arguments."""
+"""Call a tool: who may, how often, and what is recorded of its arguments."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The workflows that a host has: read, held against the published schema, and put in order."""
+"""The workflows of a host: loaded, checked against the published schema, and sorted."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain

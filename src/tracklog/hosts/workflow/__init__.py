@@ -1,4 +1,4 @@
-"""A runner of workflows: agents, commands and tools in the steps of a YAML file, all on record."""
+"""The workflow host: runs the agents, commands and tools of a YAML file, and records them."""
 
 from collections.abc import Mapping
 from pathlib import Path

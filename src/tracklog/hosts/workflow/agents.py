@@ -1,4 +1,4 @@
-"""The seam of the agents: what one is asked, what it prints, and what of it is recorded.
+"""Run an agent of a step: its prompt, its output, and what is recorded of it.
 
 AWF-43: three listeners hear the same bytes and share nothing: one for the result of the step, one for
 the display, and one, if there is a recorder, for the record.

@@ -1,4 +1,4 @@
-"""The audit trail: two lines for each run, in a file of its own, whether or not it is recorded.
+"""The audit file: two lines for each run, whether or not the run is recorded.
 
 AWF-79: `workflow.started` and `workflow.completed`, of which the run's id says that they are a pair.
 """

@@ -1,4 +1,4 @@
-"""What a person sees of a run while it runs; it knows nothing of the record."""
+"""What is printed on the terminal while a run goes on; it does not depend on the record."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Runs flows: step by step, each begun, ended and recorded once, however it ends.
+"""Run a workflow step by step; each step is started, ended and recorded once, however it ends.
 
 The engine records the life of runs and steps; what agents say is recorded at the seam of the agents,
 what tools do at the router (AWF-70). With no recorder everything else is the same.

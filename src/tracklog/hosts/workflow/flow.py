@@ -1,4 +1,4 @@
-"""A flow as written: its inputs, its agents and its steps; every fault is told at load, with its place."""
+"""A workflow file: inputs, agents, steps; faults are reported when it is loaded, with place."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches

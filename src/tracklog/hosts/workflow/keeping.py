@@ -1,4 +1,4 @@
-"""What stays of a host's runs: leases while they run, the journal as they go, an end if they are killed."""
+"""The leases, transcripts and journal of a host's runs, and the end of a run that was killed."""
 
 import asyncio
 import contextlib

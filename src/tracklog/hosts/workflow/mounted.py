@@ -1,4 +1,4 @@
-"""The runner inside a collector: the flows of a folder, each run a process of its own."""
+"""The workflow host inside a collector: the workflows of a folder, each run in its own process."""
 
 import uuid
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a run did before: a fold of its own transcript, by which it goes on, or is played again."""
+"""The earlier part of a run, read from its transcript, so that it can continue or be run again."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Child processes: each in a session of its own, heard while it prints, ended with all its own."""
+"""Child processes: each in its own session, read while it prints, ended with its descendants."""
 
 import asyncio
 import contextlib

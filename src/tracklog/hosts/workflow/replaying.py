@@ -1,4 +1,4 @@
-"""A recorded run, and the runs that it called, as tapes for the same flow."""
+"""Run a recorded run, and the runs that it called, again from recorded answers."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,4 @@
-"""The router: the one place where tools are called, and the seam at which their calls are recorded.
+"""The router: the one place where tools are called and their calls are recorded.
 
 AWF-70: a tool is given its input and nothing else; that it is recorded happens here, around it.
 """

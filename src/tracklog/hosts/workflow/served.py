@@ -1,4 +1,4 @@
-"""An agent that is a model behind an endpoint: its tools are called here, at the router.
+"""An agent on a model server: its tools are called here, through the router.
 
 AWF-43 holds as for a program: what the model streams is heard by three listeners that share nothing.
 """

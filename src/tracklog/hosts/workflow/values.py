@@ -1,4 +1,4 @@
-"""Values in a flow: `{{steps.build.result}}` in any string, and conditions over them."""
+"""Values in a workflow: `{{steps.build.result}}` in any string, and conditions."""
 
 import json
 import operator

@@ -1,4 +1,4 @@
-"""Where folds keep their states, one kind of place per file; a cache, deletable and rebuildable.
+"""Indexes: where the states of the folds are stored, one kind of database per file.
 
 To write another: copy `sqlite.py`, keep its words and their promises, end the file with
 `index = open_it`, a function from what follows the colon of the URL to an `Index`, and pass

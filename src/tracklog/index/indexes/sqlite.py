@@ -1,4 +1,4 @@
-"""The index in one SQLite file, or in memory: many readers, one writer, nobody waits for long.
+"""The index in one SQLite file, or in memory: many readers, one writer, full-text search.
 
 `sqlite:/var/lib/tracklog/index.db`, `sqlite::memory:`.
 Beside the file are SQLite's own `-wal` and `-shm`, and `.lock`, held by the one who fills it.

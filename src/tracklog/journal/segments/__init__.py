@@ -1,4 +1,4 @@
-"""How a journal lies on disk.
+"""The files of a journal: segments, chains, and their names.
 
 A folder holds segments, each named after its first record: `<20 digits>.jsonl` has the frames,
 `.chain` beside it one line per commit group, `.runs` where each run's records are (derived).

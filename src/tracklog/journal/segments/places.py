@@ -1,4 +1,4 @@
-"""Where each run's records are in a segment: learnt by reading it once, kept beside it."""
+"""The places of each run's records in a segment: found by reading it once, and cached beside it."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What recovery after a crash has set aside: it is reported until an operator has accepted it."""
+"""Bytes that recovery after a crash moved aside: reported until an operator accepts them."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Reads a folder of segments without a lock, while others write it."""
+"""Read a folder of segments without a lock, while others write to it."""
 
 import contextlib
 import os

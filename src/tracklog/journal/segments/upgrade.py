@@ -1,4 +1,4 @@
-"""Brings a home of format 1 to the present format, once, before it is written to.
+"""Convert a home of format 1 to the present format, once, before it is written to.
 
 Nothing is rewritten. The tail of each open segment is adopted by the old rule, as many frames as
 are whole, and the segment is sealed; what is written from then on is of the present format.

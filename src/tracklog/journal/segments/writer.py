@@ -1,4 +1,4 @@
-"""Writes a folder of segments: numbered, chained, synced, and mended after a crash.
+"""Write a folder of segments: number, chain and sync records, and recover after a crash.
 
 One commit group is: lock, catch up with other writers, write the frames, sync them, write the
 chain line, unlock. Only the segment is synced, so after a crash the segment alone decides which

@@ -1,4 +1,4 @@
-"""Where a journal keeps its bytes, one kind of place per file.
+"""Stores: where a journal's bytes are, one kind of store per file.
 
 To write another: copy `memory.py`, keep its four words (`first`, `last`, `append`, `read`) and
 their promises, end the file with `store = open_it`, a function from what follows the colon of

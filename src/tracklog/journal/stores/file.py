@@ -1,4 +1,4 @@
-"""A journal in files of one folder, for one machine and many processes.
+"""A journal in the files of one folder, for one machine and many processes.
 
 `<home>/journal/<20 digits>.jsonl` has the frames, 0600 in a 0700 folder; `.chain` beside it has
 one line per commit group; `.runs` says where each run's records are, and can be deleted.

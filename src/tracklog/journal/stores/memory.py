@@ -1,4 +1,4 @@
-"""A journal in memory: for tests, and for what need not outlive its process."""
+"""A journal in memory, for tests and for data that may end with its process."""
 
 import threading
 from collections.abc import Iterator
