@@ -180,7 +180,8 @@ def _signature(each: Any) -> str:
     found = inspect.signature(each)
     kept = [param for name, param in found.parameters.items() if name != "self"]
     text = _PATHS.sub("", str(found.replace(parameters=kept)))
-    return re.sub(r"\*<class '(\w+)'>", r"\1", text)  # an unpacked mapping of keywords
+    # An unpacked mapping of keywords, as different versions of Python write it.
+    return re.sub(r"\*<class '(\w+)'>|Unpack\[(\w+)\]", r"\1\2", text)
 
 
 def _http() -> str:
