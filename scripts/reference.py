@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from tracklog import _API, log
-from tracklog.cli import tracklog
+from tracklog.cli import main, tracklog
 from tracklog.cli._groups import grouped
 from tracklog.collector.openapi import ABOUT_HEADER, HEADER, VERSION, document
 from tracklog.collector.routes import ROUTES
@@ -74,14 +74,31 @@ def _rooms() -> str:
 
 
 def _modules(room: str) -> str:
-    """Every module of a room with its sentence; a folder inside it by its own."""
-    rows = ["| module | holds |", "|---|---|"]
+    """Every module of a room with its sentence, a folder with its files, and the verbs by name."""
+    rows, verbs = ["| module | holds |", "|---|---|"], []
     for path in sorted((SOURCE / room).iterdir()):
         if path.is_dir() and (path / "__init__.py").is_file():
-            rows.append(f"| `{path.name}/` | {_first_sentence(path / '__init__.py')} |")
+            about = _first_sentence(path / "__init__.py")
+            rows.append(f"| `{path.name}/` | {about} Files: {', '.join(_files(path))}. |")
         elif path.suffix == ".py" and path.name != "__init__.py":
-            rows.append(f"| `{path.stem}` | {_first_sentence(path)} |")
+            if room == "cli" and not path.name.startswith("_"):
+                verbs.append(f"`{path.stem}`")
+            else:
+                rows.append(f"| `{path.stem}` | {_first_sentence(path)} |")
+    if verbs:
+        rows.append(
+            f"\nVerbs with a file of their own (the others are made from their question in `answers/`): {', '.join(verbs)}."
+        )
     return "\n".join(rows)
+
+
+def _files(folder: Path) -> list[str]:
+    """The modules and folders in a folder of a room."""
+    return [
+        f"`{path.name}/`" if path.is_dir() else f"`{path.stem}`"
+        for path in sorted(folder.iterdir())
+        if (path / "__init__.py").is_file() or (path.suffix == ".py" and path.name != "__init__.py")
+    ]
 
 
 def _architecture() -> str:
@@ -132,7 +149,12 @@ def _filled(page: str, name: str, text: str) -> str:
 
 
 def _cli() -> str:
-    parts = ["# The command line\n\nWhat `tracklog VERB --help` prints.\n", f"{_groups()}\n"]
+    _, _, codes = (inspect.getdoc(main) or "").partition("\n\n")
+    parts = [
+        "# The command line\n\nWhat `tracklog VERB --help` prints.\n",
+        f"{_groups()}\n",
+        f"## Exit codes\n\n{codes}\n",
+    ]
     # The group's own settings, too: a verb remembers the help option of whoever asked first.
     settings = {**tracklog.context_settings, "terminal_width": 90, "max_content_width": 90}
     root = click.Context(tracklog, info_name="tracklog", **settings)

@@ -268,7 +268,7 @@ def test_every_link_leads_somewhere(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_file_named_in_a_page_is_there(page):
     for name in re.findall(
-        r"`((?:src|tests|contracts|docs|bench|scripts)/[\w./-]+)`", page.read_text()
+        r"`((?:src|tests|contracts|docs|bench|scripts|console)/[\w./-]+)`", page.read_text()
     ):
         assert (ROOT / name).exists(), name
 

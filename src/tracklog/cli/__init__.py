@@ -125,9 +125,11 @@ def tracklog() -> None:
 
 
 def main() -> None:
-    """Run the command line; exit codes are stable.
+    """Run the command line.
 
-    0 fine, 1 bad input found, 2 usage or I/O, 130 interrupted, 141 the reader of our output left.
+    Exit codes do not change between versions: 0 success; 1 bad input or a failed check; 2 wrong
+    usage, or a file or server that does not work; 130 interrupted; 141 the reader of the output
+    has closed it. `exec` has the exit code of its command, or 124 after a `--timeout`.
     """
     _open_streams()
     code = _told(_run)
