@@ -340,7 +340,7 @@ def test_what_was_set_aside_is_reported_until_it_is_accepted(tmp_path):
 class Faulty(HastyDisk):
     """Fails some calls in a row, from one on; a write stops halfway first."""
 
-    CALLS = ("open", "write", "sync", "sync_folder", "truncate", "rename", "remove")
+    CALLS = ("open", "write", "write_at", "sync", "sync_folder", "truncate", "rename", "remove")
 
     def __init__(self, at: int = -1, times: int = 0, error: int = errno.EIO) -> None:
         self.bad, self.error, self.calls, self.failed = range(at, at + times), error, 0, 0

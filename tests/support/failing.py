@@ -7,7 +7,17 @@ from pathlib import Path
 
 from tracklog.journal.disk import Disk
 
-CALLS = ("open", "write", "truncate", "sync", "sync_folder", "rename", "remove", "make_folder")
+CALLS = (
+    "open",
+    "write",
+    "write_at",
+    "truncate",
+    "sync",
+    "sync_folder",
+    "rename",
+    "remove",
+    "make_folder",
+)
 
 
 class HastyDisk(Disk):
@@ -122,6 +132,11 @@ class RememberingDisk(HastyDisk):
         self.open_files[fd].changes.append((end - written, bytes(block[:written])))
         self.moment()
         return written
+
+    def write_at(self, fd, block, offset):
+        super().write_at(fd, block, offset)
+        self.open_files[fd].changes.append((offset, block))
+        self.moment()
 
     def truncate(self, fd, size):
         super().truncate(fd, size)

@@ -3,7 +3,7 @@
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -52,6 +52,9 @@ class Heard(dict[int, int]):
     """
 
     _file: "Connection | None" = None
+    run: Run = ("", "")
+    through = 0
+    """The record of the journal up to which the run was looked at."""
 
     def knows_any(self, names: Collection[int]) -> bool:
         """Whether one of these was heard before."""
@@ -123,12 +126,7 @@ class Identities:
     Whoever decides about a run holds that run's lock until it is settled or given up.
     """
 
-    def __init__(
-        self,
-        journal: Journal,
-        dialects: Mapping[str, Dialect],
-        runs: Callable[[], Iterable[Run]],
-    ) -> None:
+    def __init__(self, journal: Journal, dialects: Mapping[str, Dialect]) -> None:
         self._journal = journal
         self._dialects = dialects
         self.named = {
@@ -138,11 +136,6 @@ class Identities:
         self._mutex = threading.Lock()
         self._hot: OrderedDict[Key, Heard] = OrderedDict()
         self._count = 0
-        self._list_runs = runs
-        self._cold: set[int] | None = None
-        """Hashes of the runs that may have records of which nothing is in memory."""
-        self._absorbed = journal.last
-        """Up to here, whatever was appended is either ours or was looked at."""
 
     def close(self) -> None:
         """Forget every run, and close the files of the long ones."""
@@ -150,7 +143,7 @@ class Identities:
             for known in self._hot.values():
                 known.close()
             self._hot.clear()
-            self._count, self._cold = 0, None
+            self._count = 0
 
     def stretches(self, events: Sequence[Passed]) -> list[Stretch]:
         """The runs of these events, in order, with how many follow each other in each."""
@@ -218,6 +211,8 @@ class Identities:
             settled = [next(numbers) if outcome is None else outcome for outcome in decided]
         for known, ids, places in fresh:
             known.update(zip(ids, map(settled.__getitem__, places), strict=True))
+            if seqs:
+                known.through = seqs[-1]  # nobody else appended to it up to there: it was expected
         with self._mutex:
             self._count += sum(len(ids) for _, ids, _ in fresh)
             self._shorten([known for known, _, _ in fresh])
@@ -239,22 +234,21 @@ class Identities:
                 if known.get(id) == PENDING:
                     del known[id]
 
-    def guard(self, fresh: Fresh, count: int) -> Callable[[int], bool]:
-        """Asked when nobody can append any more: is what was new still new?"""
+    def expected(self, fresh: Fresh) -> dict[Run, int]:
+        """The record up to which each run of these events is known."""
+        found: dict[Run, int] = {}
+        for known, _, _ in fresh:
+            found[known.run] = min(known.through, found.get(known.run, known.through))
+        return found
 
-        def still_new(first: int) -> bool:
-            with self._mutex:
-                new = True
-                if first <= self._absorbed:
-                    self._absorbed = first - 1  # what was to stand there was taken back
-                elif first > self._absorbed + 1:
-                    self._absorb(first)
-                    new = all(known[id] == PENDING for known, ids, _ in fresh for id in ids)
-                if new:
-                    self._absorbed = first + count - 1
-                return new
-
-        return still_new
+    def catch_up(self, stretches: Iterable[Stretch], runs: Mapping[Run, int]) -> None:
+        """Looks at what others appended to those of these runs that moved, up to the numbers given
+        at least.
+        """
+        for key in {key for key, _ in stretches}:
+            known = self._hot.get(key)  # a run that left the memory is read when it is needed
+            if known is not None and known.run in runs:
+                self._read(key, known, runs[known.run])
 
     def first(self, event: Passed, events: Sequence[Passed], settled: Sequence[object]) -> int:
         """The number of the first of these events that has this one's identity, and its content."""
@@ -306,24 +300,31 @@ class Identities:
             if known is not None:
                 self._hot.move_to_end(key)
                 return known
-            if self._cold is None:
-                self._cold = set(map(hash, self._list_runs()))
-            cold = hash(key[1:]) in self._cold
         known = Heard()
-        if cold:
-            dialect = self._dialects[key[0]]
-            for record in self._journal.records(run=key[1:]):
-                self._note(dialect, record, known)
-                if len(known) > LONG:
-                    known.put_away()
+        known.run = key[1:]
+        last = self._journal.last
+        if self._journal.store.last_of((known.run,)):
+            self._read(key, known, last)
+        known.through = max(known.through, last)
         with self._mutex:
-            known = self._hot.setdefault(key, known)
-            self._count += len(known)
+            self._hot[key] = known
             while self._count > KEPT and len(self._hot) > 1:
-                gone, ids = self._hot.popitem(last=False)
+                _, ids = self._hot.popitem(last=False)
                 self._count -= len(ids)
-                self._cold.add(hash(gone[1:]))
         return known
+
+    def _read(self, key: Key, known: Heard, through: int) -> None:
+        """Notes the records of a run behind those that are known."""
+        dialect, before = self._dialects[key[0]], len(known)
+        through = max(through, self._journal.last)
+        for record in self._journal.records(known.through, known.run):
+            self._note(dialect, record, known)
+            if len(known) > LONG:
+                known.put_away()
+            through = max(through, record.seq)
+        known.through = through
+        with self._mutex:
+            self._count += len(known) - before
 
     def _note(self, dialect: Dialect, record: Record, known: Heard) -> None:
         if record.dialect == dialect.name and record.erased is not None:
@@ -338,18 +339,6 @@ class Identities:
                 name = self._variant(heard)
             if known.get(name, PENDING) == PENDING:
                 known[name] = record.seq
-
-    def _absorb(self, first: int) -> None:
-        """Looks at what other processes appended, as far as it concerns a run that is known."""
-        for record in self._journal.records(self._absorbed, through=first - 1):
-            known = self._hot.get((record.dialect, record.family, record.run))
-            if known is not None:
-                before = len(known)
-                self._note(self._dialects[record.dialect], record, known)
-                self._count += len(known) - before
-            elif self._cold is not None:
-                self._cold.add(hash((record.family, record.run)))
-        self._absorbed = first - 1
 
 
 def _exact(line: bytes) -> Body:

@@ -89,7 +89,7 @@ class Intake:
         }
         self.recogniser = Recogniser(self._dialects.values())
         self._checks[None] = recognising_checker(self._dialects.values(), self.recogniser)
-        self._identities = Identities(journal, self._dialects, journal.runs)
+        self._identities = Identities(journal, self._dialects)
         self._stripes = [threading.Lock() for _ in range(STRIPES)]
 
     def admit(
@@ -227,10 +227,11 @@ class Intake:
                 shaped = True
             try:
                 return _verdicts(work.results, self._keep(work, known, place, aside))
-            except Overtaken:
+            except Overtaken as error:
                 if work.mark is not None and self.marks.place(work.mark.source) != place:
                     raise
-                continue  # another process was quicker: judge again, knowing what it wrote
+                # Judge again, knowing what was appended.
+                self._identities.catch_up(work.stretches, error.runs)
 
     def _keep(
         self, work: "_Work", known: dict[int, int], place: Place | None, aside: set[int]
@@ -251,17 +252,16 @@ class Intake:
                 refused = {n for n, each in enumerate(decided) if isinstance(each, Refusal)} - aside
                 self._put_aside((events[n].line, decided[n]) for n in sorted(refused))
                 aside |= refused
-            mark, guard = work.mark, identities.guard(fresh, len(entries))
+            mark = work.mark
             if work.key is not None:
                 mark = self._mark(work, work.key, decided, entries)
-            if mark is not None:
-                guard = self._also(mark.source, place, guard)
             seqs = self.journal.append(
                 entries,
                 lifecycle=self._lifecycle and self._lives(entries),
                 redacted=taken,
                 mark=mark,
-                guard=guard,
+                expected=identities.expected(fresh),
+                guard=self._unmoved(mark.source, place) if mark else None,
             )
         except BaseException:
             identities.give_up(fresh)
@@ -269,11 +269,9 @@ class Intake:
         self.marks.note(seqs, mark)
         return identities.settle(events, decided, fresh, seqs)
 
-    def _also(
-        self, source: str, place: Place | None, still_new: Callable[[int], bool]
-    ) -> Callable[[int], bool]:
-        """Asked when nobody else can append: is the source still there, is all else still new?"""
-        return lambda first: self.marks.is_at(source, place, first) and still_new(first)
+    def _unmoved(self, source: str, place: Place | None) -> Callable[[int], bool]:
+        """Asked when nobody else can append: is the source still at its place?"""
+        return lambda first: self.marks.is_at(source, place, first)
 
     def _mark(
         self, work: "_Work", key: "_Key", decided: list[Outcome | None], entries: list[Passed]

@@ -1,6 +1,7 @@
 """Every call that changes a disk, in one place, so that a test can make each one fail."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import threading
@@ -21,6 +22,11 @@ class Disk:
 
     def write(self, fd: int, block: bytes | memoryview) -> int:
         return os.write(fd, block)
+
+    def write_at(self, fd: int, block: bytes, offset: int) -> None:
+        """Overwrites every byte from an offset on; it is not for files that are appended to."""
+        if os.pwrite(fd, block, offset) != len(block):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def truncate(self, fd: int, size: int) -> None:
         os.ftruncate(fd, size)

@@ -14,14 +14,13 @@ from typing import NamedTuple, Protocol
 
 from tracklog.journal import frame
 from tracklog.journal.frame import Erased, Mark, Record, Run, stamp
-from tracklog.journal.stores import Group, Store
+from tracklog.journal.stores import Group, Store, overtaken
 from tracklog.model.errors import BadFormat, BadLine, NotAppended, Overtaken
 from tracklog.model.event import Finding
 
 __all__ = ["Entry", "Erased", "Heard", "Journal", "Mark", "Record", "Run"]
 
 _NAMES = itemgetter(0, 1, 2)
-_RUN = itemgetter(1, 2)
 _LINE = attrgetter("line")
 _GROUP = 8192  # records that waiting threads are written together, at most
 _PATIENCE = 0.005  # seconds that a leader waits for the others, at most
@@ -94,6 +93,7 @@ class Journal:
         lifecycle: bool = False,
         redacted: Mapping[int, Sequence[str]] | None = None,
         mark: Mark | None = None,
+        expected: Mapping[Run, int] | None = None,
         guard: Callable[[int], bool] | None = None,
     ) -> range:
         """Keeps these lines, all or none, and returns their numbers.
@@ -101,13 +101,15 @@ class Journal:
         On return they are as durable as the store was told; an error means that none of them
         was acknowledged. `lifecycle` says that something began or ended in them. `redacted` says
         which of them, by place in `entries`, the door redacted, and what it took out. `mark` is
-        kept with the first of them. `guard` is asked with the number of the first, once nobody
-        else can append any more: if it says no, none is kept, and `Overtaken` is raised.
+        kept with the first of them. `expected` is the record up to which each run was known when
+        the lines were judged, and `guard` is asked with the number of the first line, once nobody
+        else can append any more: if a run has records behind that, or the guard says no, none is
+        kept, and `Overtaken` is raised.
         """
         if not entries:
             return range(0)
         batch = self._batch(entries, redacted, lifecycle, mark and Mark(*mark))
-        batch.guard = guard
+        batch.expected, batch.guard = expected or {}, guard
         try:
             if not self._queue(batch):
                 batch.turn.acquire()  # until it is written, or until it is its turn to lead
@@ -200,10 +202,9 @@ class Journal:
         mark: Mark | None,
     ) -> "_Batch":
         lines = list(map(_LINE, entries))
-        heads = [
-            (self._heads.get(names) or self._head(names), len(list(alike)))
-            for names, alike in groupby(map(_NAMES, entries))
-        ]
+        stretches = [(names, len(list(alike))) for names, alike in groupby(map(_NAMES, entries))]
+        heads = [(self._heads.get(names) or self._head(names), count) for names, count in stretches]
+        runs = [(names[1:], count) for names, count in stretches]
         if 10 in b"".join(lines):  # LF as a number is found ten times as fast
             raise BadLine("a line holds a line end", "cut the source at its line ends first")
         if redacted or mark:
@@ -213,7 +214,7 @@ class Journal:
                 sent = mark if place == 0 else None
                 each[place] = frame.head(entry.dialect, entry.family, entry.run, names, sent)
             heads = [(head, 1) for head in each]
-        return _Batch(heads, lines, entries, lifecycle, mark)
+        return _Batch(heads, lines, runs, lifecycle, mark)
 
     def _head(self, names: tuple[str, str, str]) -> bytes:
         if len(self._heads) >= 1 << 16:
@@ -257,10 +258,7 @@ class Journal:
         group = self._take(own)
         try:
             began = time.perf_counter()
-            first = self.store.append(
-                lambda first: self._group(first, group),
-                lifecycle=any(batch.lifecycle for batch in group),
-            )
+            first = self._write(group)
             self._took = time.perf_counter() - began
             for batch in group:
                 if batch.error is None:
@@ -275,6 +273,23 @@ class Journal:
             raise
         self._hand_over(own)
         self._wake(own)
+
+    def _write(self, group: "list[_Batch]") -> int:
+        """Appends the batches of which no run was overtaken; the number of the first record."""
+        try:
+            return self.store.append(
+                lambda first: self._group(first, group),
+                lifecycle=any(batch.lifecycle for batch in group),
+            )
+        except Overtaken as error:
+            left: list[_Batch] = []
+            for batch in group:
+                moved = {run: error.runs[run] for run in batch.expected if run in error.runs}
+                batch.error = overtaken(moved) if moved else None
+                left += () if moved else (batch,)
+            if len(left) == len(group):
+                raise
+        return self._write(left) if left else 0
 
     def _gather(self) -> None:
         """Waits a moment for those who came along last time: one sync serves them all."""
@@ -331,12 +346,21 @@ class Journal:
         received = b',"received":"%b"' % stamp(self._clock()).encode()
         frames: list[bytes] = []
         marks: dict[int, Mark] = {}
+        runs: list[tuple[Run, int]] = []
+        expected: dict[Run, int] = {}
+        met: set[Run] = set()
         seq = first
         for batch in batches:
             batch.error = None
+            if met and (moved := batch.expected.keys() & met):
+                batch.error = overtaken(dict.fromkeys(moved, seq - 1))
+                continue
             if batch.guard is not None and not batch.guard(seq):
                 batch.error = Overtaken("another writer was quicker", "judge the lines again")
                 continue
+            expected |= batch.expected
+            runs += batch.runs
+            met.update(run for run, _ in batch.runs)
             if batch.mark is not None:
                 marks[len(frames)] = batch.mark
             lines = iter(batch.lines)
@@ -347,7 +371,7 @@ class Journal:
                 seq += count
         if len(frames) > 1:
             frames[0] = frame.opening(frames[0], len(frames))
-        return Group(frames, _runs(batches), marks)
+        return Group(frames, runs, marks, expected)
 
     def _look_for_gaps(self, after: int, records: list[Record]) -> None:
         begin = max(after + 1, self.store.first)
@@ -369,8 +393,8 @@ class _Batch:
     __slots__ = (
         "after",
         "done",
-        "entries",
         "error",
+        "expected",
         "first",
         "group",
         "guard",
@@ -378,6 +402,7 @@ class _Batch:
         "lifecycle",
         "lines",
         "mark",
+        "runs",
         "turn",
     )
 
@@ -385,15 +410,16 @@ class _Batch:
         self,
         heads: list[tuple[bytes, int]],
         lines: list[bytes],
-        entries: Sequence[Heard],
+        runs: list[tuple[Run, int]],
         lifecycle: bool,
         mark: Mark | None,
     ) -> None:
-        self.heads, self.lines, self.entries = heads, lines, entries
+        self.heads, self.lines, self.runs = heads, lines, runs
         self.lifecycle, self.mark = lifecycle, mark
         self.first = 0
         self.done = False
         self.error: BaseException | None = None
+        self.expected: Mapping[Run, int] = {}
         self.guard: Callable[[int], bool] | None = None
         self.group: list[_Batch] = []
         self.after: _Batch | None = None
@@ -406,11 +432,3 @@ def _interrupted() -> NotAppended:
         "the thread that wrote this group was interrupted",
         "it was not acknowledged; send it again",
     )
-
-
-def _runs(batches: "list[_Batch]") -> Iterator[tuple[Run, int]]:
-    """The runs of those batches that are wanted, and how many records follow each other in each."""
-    for batch in batches:
-        if batch.error is None:
-            for run, alike in groupby(map(_RUN, batch.entries)):
-                yield run, len(list(alike))

@@ -41,7 +41,7 @@
 A line that fails its check raises nothing: the check returns a `Refusal`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 class TracklogError(Exception):
@@ -77,7 +77,15 @@ class JournalFull(NotAppended):
 
 
 class Overtaken(NotAppended):
-    """Another writer appended first, so the group's guard cancelled it; nothing was stored."""
+    """Another writer appended first to a run or from a source of this group; nothing was stored."""
+
+    def __init__(
+        self, message: str, hint: str = "", runs: Mapping[tuple[str, str], int] | None = None
+    ) -> None:
+        super().__init__(message, hint)
+        self.runs = runs or {}
+        """The runs that have records behind what was expected, and a number behind which they
+        have none."""
 
 
 class NotDurable(NotAppended):

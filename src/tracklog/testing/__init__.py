@@ -19,7 +19,7 @@ A new format, in the same way: `class TestMine(ExporterSuite)` with its `exporte
 import shutil
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -27,16 +27,22 @@ from random import Random
 import orjson
 import pytest
 
+from tracklog.dialects import tracklog as native
 from tracklog.dialects.checking import checker
 from tracklog.formats.importers import Importer, Place, Reading, Report
 from tracklog.home import registry
 from tracklog.index.indexes import Found, Index, Words
+from tracklog.intake.intake import Intake
 from tracklog.journal import frame
 from tracklog.journal.journal import Entry, Journal
 from tracklog.journal.stores import Group, Make, Store
-from tracklog.model.errors import BadQuery, IndexUnusable
+from tracklog.model.errors import BadQuery, IndexUnusable, Overtaken
 from tracklog.model.event import Event, Finding
+from tracklog.model.fact import Noted
 from tracklog.testing.exporters import ExporterSuite
+
+_AT = "2026-05-05T09:00:00.000Z"
+_ORIGIN = {"writer": "test", "fidelity": "observed"}
 
 __all__ = [
     "Clock",
@@ -66,7 +72,12 @@ def memory_journal() -> Journal:
     return Journal(registry.store("memory:"), Clock())
 
 
-def frames_of(lines: Sequence[bytes], run: str = "r1", dialect: str = "spoken") -> Make:
+def frames_of(
+    lines: Sequence[bytes],
+    run: str = "r1",
+    dialect: str = "spoken",
+    expected: Mapping[frame.Run, int] | None = None,
+) -> Make:
     """Builds the frames of these lines, as `Store.append` wants it."""
     head = frame.head(dialect, dialect, run)
 
@@ -79,7 +90,7 @@ def frames_of(lines: Sequence[bytes], run: str = "r1", dialect: str = "spoken") 
             b'{"seq":%d%b%b%b}' % (seq, stamp, each, line)
             for seq, (each, line) in enumerate(zip(heads, lines, strict=True), first)
         ]
-        return Group(frames, [((dialect, run), len(frames))], {})
+        return Group(frames, [((dialect, run), len(frames))], {}, expected or {})
 
     return make
 
@@ -193,6 +204,73 @@ class StoreSuite(ABC):
         assert again.append(frames_of([b"{}"], run="r2")) == 3
         assert len(again.read(0, 10, ("spoken", "r1"))) == 2
         again.close()
+
+    def test_a_group_is_refused_when_its_run_moved(self, store: Store) -> None:
+        run = ("spoken", "r1")
+        store.append(frames_of([b"{}", b"{}"], "r1", expected={run: 0}))
+        for known in (0, 1):
+            with pytest.raises(Overtaken) as error:
+                store.append(frames_of([b"{}"], "r1", expected={run: known, ("spoken", "r2"): 0}))
+            assert error.value.runs[run] == 2
+        assert store.last == 2
+        assert store.append(frames_of([b"{}"], "r1", expected={run: 2})) == 3
+        assert store.append(frames_of([b"{}"], "r2", expected={("spoken", "r2"): 3})) == 4
+
+    def test_a_group_of_many_runs_is_refused_when_one_of_them_moved(self, store: Store) -> None:
+        runs = {("spoken", f"r{n}"): 0 for n in range(100)}
+        store.append(frames_of([b"{}"], "r7"))
+        with pytest.raises(Overtaken) as error:
+            store.append(frames_of([b"{}"], "r8", expected=runs))
+        assert error.value.runs[("spoken", "r7")] == 1
+        assert store.append(frames_of([b"{}"], "r8", expected=dict.fromkeys(runs, 1))) == 2
+
+    def test_the_last_record_of_a_run_is_known(self, store: Store) -> None:
+        one, other = ("spoken", "r1"), ("spoken", "r2")
+        assert store.last_of([one, other]) == {}
+        store.append(frames_of([b"{}", b"{}"], "r1"))
+        assert 2 <= store.last_of([one, other])[one] <= store.last
+        assert other not in store.last_of([one, other])
+
+    def test_what_another_opening_appended_is_known(self, tmp_path: Path) -> None:
+        if not self.keeps:
+            return
+        one, other = self.open(tmp_path), self.open(tmp_path)
+        run = ("spoken", "r1")
+        assert one.last_of([run]) == {}
+        other.append(frames_of([b"{}"], "r1"))
+        assert one.last_of([run]) == {run: 1}
+        with pytest.raises(Overtaken):
+            one.append(frames_of([b"{}"], "r1", expected={run: 0}))
+        assert one.append(frames_of([b"{}"], "r1", expected={run: 1})) == 2
+        one.close()
+        other.close()
+
+    def test_two_intakes_record_an_event_once(self, tmp_path: Path) -> None:
+        one = self.open(tmp_path)
+        other = self.open(tmp_path) if self.keeps else one
+        intakes = [Intake(Journal(each), [native.dialect]) for each in (one, other)]
+        lines = [
+            native.line(
+                Noted(label=str(n)), id=f"{n:032x}", run=f"r{n % 3}", at=_AT, origin=_ORIGIN
+            )
+            for n in range(60)
+        ]
+        verdicts: list[str] = []
+
+        def admit(intake: Intake) -> None:
+            for at in range(0, len(lines), 4):
+                found = intake.admit(lines[at : at + 4], native.dialect.name)
+                verdicts.extend(each.verdict for each in found)
+
+        threads = [threading.Thread(target=admit, args=(intake,)) for intake in intakes]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert (verdicts.count("accepted"), verdicts.count("duplicate")) == (60, 60)
+        assert one.last == 60
+        one.close()
+        other.close()
 
     def test_a_journal_stands_on_it(self, store: Store) -> None:
         journal = Journal(store, Clock())

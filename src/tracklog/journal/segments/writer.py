@@ -9,13 +9,13 @@ import contextlib
 import errno
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from tracklog.journal import merkle
 from tracklog.journal.disk import Disk, make_folders, write_all, write_file
-from tracklog.journal.frame import record, seq_of
+from tracklog.journal.frame import Run, record, seq_of
 from tracklog.journal.segments import (
     CHUNK,
     FORMAT,
@@ -33,6 +33,7 @@ from tracklog.journal.segments import (
     segment_path,
     whole_groups,
 )
+from tracklog.journal.segments import lasts as last_records
 from tracklog.model.errors import JournalFull, NotAppended, NotDurable, StoreBroken
 from tracklog.model.event import Finding
 
@@ -99,8 +100,28 @@ class Writer:
         """Nobody else writes meanwhile, and what others wrote before is known."""
         return self._exclusive
 
-    def append(self, frames: Sequence[bytes], sync: bool) -> None:
-        """Keeps a group behind `through`, all or none; call it inside `exclusive`."""
+    def moved(self, expected: Mapping[Run, int]) -> dict[Run, int]:
+        """Those runs that may have records behind what is expected, and a number behind which they
+        have none; call it inside `exclusive`.
+        """
+        if not expected:
+            return {}
+        lasts, end = last_records.read(self._lock, expected), self.through
+        found = {run: min(end, last) for run, last in lasts.items() if last > expected[run]}
+        return {run: last for run, last in found.items() if last > expected[run]}
+
+    def lasts(self, runs: Collection[Run]) -> dict[Run, int]:
+        """For each run a number behind which it has no record, since this process began."""
+        if self._lock < 0:
+            return dict.fromkeys(runs, self.through)
+        return last_records.read(self._lock, runs)
+
+    def append(self, frames: Sequence[bytes], lasts: Mapping[Run, int], sync: bool) -> None:
+        """Keeps a group behind `through`, all or none; call it inside `exclusive`.
+
+        `lasts` has the last record of each run in it.
+        """
+        last_records.write(self.disk, self._lock, lasts)
         leaves = merkle.leaves(frames)
         through = self.through + len(frames)
         line, after = merkle.group(self.chain, through, leaves, synced=sync)

@@ -9,11 +9,12 @@ An outside package offers its function under the entry point group `tracklog.sto
 A store needs to know nothing of a frame but what `tracklog.frame` tells: its number and its run.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from tracklog.journal.frame import Mark, Run
 from tracklog.journal.merkle import Link
+from tracklog.model.errors import Overtaken
 from tracklog.model.event import Finding
 
 Durability = Literal["sync", "interval", "lifecycle", "os"]
@@ -30,15 +31,31 @@ class Group(NamedTuple):
     """Frames that are committed together: all of them are there after a crash, or none."""
 
     frames: Sequence[bytes]
-    runs: Iterable[tuple[Run, int]]
-    """The run of the frames in order, and how many of them follow each other in it; read it once:
-    it is made while it is read, because not every store asks."""
+    runs: Sequence[tuple[Run, int]]
+    """The run of the frames in order, and how many of them follow each other in it."""
     marks: Mapping[int, Mark]
     """The marks of the batches in it, by the place of the frame that carries each."""
+    expected: Mapping[Run, int] = {}
+    """For each run that was judged, the record up to which it was known."""
+
+    def lasts(self, first: int) -> dict[Run, int]:
+        """The last record of each run, when `first` is the number of the first frame."""
+        found: dict[Run, int] = {}
+        seq = first - 1
+        for run, count in self.runs:
+            seq += count
+            found[run] = seq
+        return found
 
 
 Make = Callable[[int], Group]
 """Builds a group, given the number of its first frame."""
+
+
+def overtaken(runs: Mapping[Run, int]) -> Overtaken:
+    """What a store raises when runs have records behind what a group expected."""
+    names = ", ".join(sorted(run for _, run in runs)[:3])
+    return Overtaken(f"another writer appended to {names}", "judge the lines again", runs)
 
 
 class Store(Protocol):
@@ -64,7 +81,9 @@ class Store(Protocol):
 
         The first becomes `last + 1`, whoever else appends. On return the group is as durable as
         was chosen; when it raises, the group was not acknowledged. `make` is called while nobody
-        else can append, so what it reads of the store is all that comes before the group.
+        else can append, so what it reads of the store is all that comes before the group. When a
+        run has a record behind what the group expected of it, `Overtaken` is raised with all such
+        runs. A store that cannot be sure of a run may name it, too.
         `lifecycle` marks a group in which something began or ended.
         """
 
@@ -77,6 +96,11 @@ class Store(Protocol):
     def links(self, after: int = 0) -> Iterator[Link]:
         """The chain: a link for each group, the first of them the one that holds `after + 1`,
         and the erasures between them.
+        """
+
+    def last_of(self, runs: Collection[Run]) -> dict[Run, int]:
+        """For each run that may have records a number behind which it has none; a run that is left
+        out has no record.
         """
 
     def runs(self) -> set[Run]:

@@ -6,7 +6,7 @@ What is found torn on opening goes to `<home>/quarantine/` and is told in `findi
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from tracklog.journal import retention
@@ -18,7 +18,7 @@ from tracklog.journal.segments import FORMAT, check_format, firsts, links
 from tracklog.journal.segments.reader import Reader
 from tracklog.journal.segments.upgrade import upgrade
 from tracklog.journal.segments.writer import Writer
-from tracklog.journal.stores import Durability, Make
+from tracklog.journal.stores import Durability, Make, overtaken
 from tracklog.model.errors import NotAppended, StoreBroken
 from tracklog.model.event import Finding
 
@@ -49,6 +49,8 @@ class FileStore:
         self.reader = Reader(self.home / folder)
         self.writer: Writer | None = None
         self.findings: list[Finding] = []
+        self._met: tuple[int, set[int]] | None = None
+        """Hashes of the runs that had records up to a number, and of those appended here since."""
         self._timer: threading.Timer | None = None
         self._failed: Exception | None = None
         if readonly:
@@ -83,9 +85,14 @@ class FileStore:
                 writer.roll()
             first = writer.through + 1
             group = make(first)
+            if moved := writer.moved(group.expected):
+                raise overtaken(moved)
             if group.frames:
-                kept = self.durability
-                writer.append(group.frames, kept == "sync" or (lifecycle and kept == "lifecycle"))
+                kept, lasts = self.durability, group.lasts(first)
+                if self._met is not None:
+                    self._met[1].update(map(hash, lasts))
+                sync = kept == "sync" or (lifecycle and kept == "lifecycle")
+                writer.append(group.frames, lasts, sync)
         if self.durability == "interval":
             self._sync_soon()
         self.reader.wake()
@@ -96,6 +103,13 @@ class FileStore:
 
     def links(self, after: int = 0) -> Iterator[Link]:
         return links(self.reader.folder, after)
+
+    def last_of(self, runs: Collection[Run]) -> dict[Run, int]:
+        if self._met is None:
+            self._met = self.last, set(map(hash, self.runs()))
+        (through, met), last = self._met, self.last
+        noted = self.writer.lasts(runs) if self.writer else dict.fromkeys(runs, last)
+        return {run: last for run in runs if hash(run) in met or noted[run] > through}
 
     def runs(self) -> set[Run]:
         return {run for first in firsts(self.reader.folder) for run in self.reader.runs(first)}

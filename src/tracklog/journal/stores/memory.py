@@ -1,12 +1,12 @@
 """A journal in memory, for tests and for data that may end with its process."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from tracklog.journal import merkle
 from tracklog.journal.frame import Run
 from tracklog.journal.merkle import Link
-from tracklog.journal.stores import Make
+from tracklog.journal.stores import Make, overtaken
 from tracklog.model.errors import StoreBroken
 from tracklog.model.event import Finding
 
@@ -36,6 +36,10 @@ class MemoryStore:
                 raise StoreBroken("the store is closed", "open it again to append")
             first = len(self._frames) + 1
             group = make(first)
+            lasts = {run: self._runs[run][-1] for run in group.expected if run in self._runs}
+            moved = {run: last for run, last in lasts.items() if last > group.expected[run]}
+            if moved:
+                raise overtaken(moved)
             seq = first
             for run, count in group.runs:
                 self._runs.setdefault(run, []).extend(range(seq, seq + count))
@@ -62,6 +66,10 @@ class MemoryStore:
             if link is not None and through > after:
                 yield link
             start = through
+
+    def last_of(self, runs: Collection[Run]) -> dict[Run, int]:
+        with self._grew:
+            return {run: self._runs[run][-1] for run in runs if run in self._runs}
 
     def runs(self) -> set[Run]:
         with self._grew:
