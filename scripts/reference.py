@@ -209,11 +209,11 @@ def _signature(each: Any) -> str:
 def _http() -> str:
     """Made of the table that mounts the routes."""
     parts = [
-        "# HTTP\n\nWhat `tracklog serve` answers, on http://127.0.0.1:4318 unless told otherwise.",
+        "# HTTP\n\nThe requests that `tracklog serve` answers, at http://127.0.0.1:4318 unless you choose another address.",
         "`GET /api/openapi.json` is the same as an OpenAPI 3.1 document.",
         'An error is `{"error": …, "hint": …}`: what is wrong, and what to do next.',
         f"Every answer has the header `{HEADER}: {VERSION}`: {ABOUT_HEADER[0].lower()}{ABOUT_HEADER[1:]}",
-        "Who may ask is told in [Who may ask the collector](../how-to/security.md).\n",
+        "[Who may ask the collector](../how-to/security.md) is about tokens and origins.\n",
     ]
     made = document(ROUTES)
     for route in ROUTES:

@@ -4,6 +4,7 @@ import inspect
 import subprocess
 import sys
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 import orjson
@@ -165,50 +166,24 @@ def test_the_schema_of_an_answer_has_the_name_of_its_dataclass_and_all_its_field
         assert list(shape["properties"]) == shape["required"] == names
 
 
-NEW = '''
-"""Words: how many were said in each run."""
-
-from dataclasses import dataclass
-
-from tracklog.answers import Question, whole
-from tracklog.home.home import Home
-
-
-@dataclass(frozen=True, slots=True)
-class WordRow:
-    """One run."""
-
-    run: str
-    words: int
-
-
-def words(home: Home, at_least: int = 1) -> list[WordRow]:
-    return [WordRow("r", 3)] if at_least <= 3 else []
-
-
-question = Question(
-    name="words",
-    about="Count the words that were said in each run.",
-    ask=words,
-    params=(whole("at_least", "So many.", least=1, default=1),),
-)
-'''
+PAGE = Path(__file__).parents[2] / "docs/how-to/add-a-question.md"
 
 
 def test_one_more_question_is_one_file(tmp_path, home):
     """The file of another package gives a verb, a table, a route and a schema."""
-    (tmp_path / "manners.py").write_text(NEW.strip())
+    (tmp_path / "manners.py").write_text(PAGE.read_text().split("```python\n")[1].split("```")[0])
     info = tmp_path / "manners-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: manners\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[tracklog.answers]\nwords = manners:question\n")
+    (info / "entry_points.txt").write_text("[tracklog.answers]\nquick = manners:question\n")
     program = (
-        "import sys, json; sys.argv[1:] = ['words', '--json', '--home', sys.argv[1]]\n"
+        "import sys, json\n"
+        "sys.argv[1:] = ['quick', '--most', '1', '--json', '--home', sys.argv[1]]\n"
         "from tracklog.collector.openapi import document\n"
         "from tracklog.collector.routes import ROUTES\n"
         "made = document(ROUTES)\n"
-        "print(json.dumps([made['paths']['/api/words']['get']['parameters'][0]['name'],\n"
-        "    made['components']['schemas']['WordRow']['required']]), flush=True)\n"
+        "print(json.dumps([made['paths']['/api/quick']['get']['parameters'][0]['name'],\n"
+        "    made['components']['schemas']['QuickRow']['required']]), flush=True)\n"
         "from tracklog.__main__ import main; main()"
     )
     done = subprocess.run(
@@ -219,7 +194,7 @@ def test_one_more_question_is_one_file(tmp_path, home):
         timeout=60,
         check=False,
     )
-    assert done.stdout.splitlines() == [
-        '["at_least", ["run", "words"]]',
-        '{"run":"r","words":3}',
-    ], done.stderr
+    shape, *rows = map(orjson.loads, done.stdout.splitlines())
+    assert shape == ["most", ["run", "calls"]], done.stderr
+    assert {"run": "fishbowl:bowl-1", "calls": 0} in rows
+    assert "tracklog:looping" not in [row["run"] for row in rows]  # it has four calls
