@@ -3,12 +3,13 @@
 import ast
 import inspect
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
-from tracklog import _API, log
+from tracklog import _API, Leases, Recorder, Scope, Tape, log
 from tracklog.cli import main, tracklog
 from tracklog.cli._groups import grouped
 from tracklog.collector.openapi import ABOUT_HEADER, HEADER, VERSION, document
@@ -184,13 +185,88 @@ def _python() -> str:
     """Made of the docstrings of the public API."""
     parts = [f"# Python\n\n{inspect.getdoc(log)}\n"]
     parts += [_callable(f"tracklog.{each.__name__}", each) for each in (log.open, log.check)]
-    parts.append(f"## `tracklog.Log`\n\n{inspect.getdoc(log.Log)}\n")
-    methods = [value for name, value in vars(log.Log).items() if not name.startswith("_")]
-    parts += [_callable(f"Log.{each.__name__}", each) for each in methods]
-    parts.append("## Other names\n\n| import | from |\n|---|---|")
-    for module, names in _API.items():
-        parts += [f"| `tracklog.{name}` | `{module}` |" for name in names if module != log.__name__]
-    return "\n".join(parts) + "\n"
+    parts.append(_class("Log", log.Log))
+    for title, modules in GROUPS.items():
+        parts.append(f"## {title}\n")
+        names = [(name, module) for module in modules for name in _API[module]]
+        rows = [row for name, module in names if (row := _name(name, module))]
+        parts += ["| name | what it is |", "|---|---|", *rows, ""]
+    documented = (Recorder, Scope, Tape, Leases)
+    parts += [_class(each.__name__, each) for each in documented]
+    return "\n".join(parts).rstrip("\n") + "\n"
+
+
+GROUPS = {
+    "Functions and types of the log": ("tracklog.log",),
+    "Records and events": (
+        "tracklog.journal.frame",
+        "tracklog.model.event",
+        "tracklog.intake.intake",
+        "tracklog.reading.walk",
+        "tracklog.journal.stores",
+    ),
+    "Facts": ("tracklog.model.fact",),
+    "Errors": ("tracklog.model.errors",),
+    "Recording a run": (
+        "tracklog.recording.recorder",
+        "tracklog.recording.recorder.scopes",
+        "tracklog.recording.transcript.views",
+    ),
+    "Running agents": (
+        "tracklog.home.leases",
+        "tracklog.home.plugs",
+        "tracklog.recording.tape",
+        "tracklog.formats.providers",
+    ),
+    "Models of the contracts": ("tracklog.names",),
+}
+"""The parts of the page, and the modules whose public names stand in each."""
+assert {module for modules in GROUPS.values() for module in modules} == set(_API)
+
+
+def _name(name: str, module: str) -> str:
+    """A row of the table: the name, and the first sentence of what is said of it."""
+    if (name, module) in (("Log", log.__name__), ("open", log.__name__), ("check", log.__name__)):
+        return ""  # described in full
+    path = Path(import_module(module).__file__ or "")
+    text = " ".join(_said_of(name, path).split("\n\n")[0].split()).replace("|", "\\|")
+    assert text, f"tracklog.{name} has no docstring"
+    return f"| `{name}` | {text} |"
+
+
+def _said_of(name: str, path: Path) -> str:
+    """The docstring of a class, a function or a name in a module, wherever it was imported from."""
+    tree = ast.parse(path.read_text())
+    for place, node in enumerate(tree.body):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
+            return ast.get_docstring(node) or ""
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            after = tree.body[place + 1] if place + 1 < len(tree.body) else None
+            if ast.unparse(target) == name and isinstance(after, ast.Expr):
+                value = after.value
+                if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    return inspect.cleandoc(value.value)
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                if (alias.asname or alias.name) == name:
+                    file = import_module(node.module).__file__ or ""
+                    return _said_of(alias.name, Path(file))
+    return ""
+
+
+def _class(name: str, each: type) -> str:
+    """A class with its properties and its methods."""
+    parts = [f"## `tracklog.{name}`\n\n{inspect.getdoc(each)}\n"]
+    for called, value in vars(each).items():
+        if called.startswith("_") or not getattr(value, "__doc__", None):
+            continue
+        if isinstance(value, property):
+            parts.append(f"### `{name}.{called}`\n\n{inspect.getdoc(value)}\n")
+        elif inspect.isfunction(value) or isinstance(value, classmethod):
+            method = value.__func__ if isinstance(value, classmethod) else value
+            parts.append(_callable(f"{name}.{called}", method))
+    return "\n".join(parts)
 
 
 def _callable(name: str, each: Any) -> str:
@@ -200,10 +276,27 @@ def _callable(name: str, each: Any) -> str:
 def _signature(each: Any) -> str:
     """The signature without `self`, and types by their own names."""
     found = inspect.signature(each)
-    kept = [param for name, param in found.parameters.items() if name != "self"]
-    text = _PATHS.sub("", str(found.replace(parameters=kept)))
-    # An unpacked mapping of keywords, as different versions of Python write it.
-    return re.sub(r"\*<class '(\w+)'>|Unpack\[(\w+)\]", r"\1\2", text)
+    params = [
+        param.replace(annotation=_unquoted(param.annotation))
+        for name, param in found.parameters.items()
+        if name not in ("self", "cls")
+    ]
+    returned = _unquoted(found.return_annotation)
+    text = _PATHS.sub("", str(found.replace(parameters=params, return_annotation=returned)))
+    return re.sub(r"Unpack\[(\w+)\]", r"\1", text)  # an unpacked mapping of keywords
+
+
+class _Unquoted(str):
+    """The text of a type that is only known to type checkers."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _unquoted(annotation: Any) -> Any:
+    return _Unquoted(annotation) if isinstance(annotation, str) else annotation
 
 
 def _http() -> str:

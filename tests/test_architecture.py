@@ -56,6 +56,9 @@ SPEAKERS = {
     "tracklog.formats.importing": "tracklog",
     "tracklog.formats.importing_lines": "tracklog",
     "tracklog.testing": "tracklog",  # facts of a test, as a run
+    "tracklog.hosts.fishbowl": "fishbowl",
+    "tracklog.hosts.openwop": "openwop",
+    "tracklog.hosts.workflow": "awf",
 }
 """Who may write which dialect, outside the dialect's own file."""
 
@@ -169,6 +172,50 @@ def test_only_its_speakers_and_questions_import_a_plug(name):
             or (folder == "formats.providers" and plug(name) == ("formats.importers", which))
         )
         assert allowed, f"{name} imports {other}"
+
+
+@pytest.mark.parametrize("name", sorted(name for name in MODULES if room(name) == "hosts"))
+def test_a_host_imports_the_public_api_and_its_own_dialect(name):
+    """That ours can be written so is the proof that an outside author can write one."""
+    dialect = f"dialects.{speaks(name).replace('-', '_')}" if speaks(name) else "hosts"
+    for other in ours(name):
+        public = other == "tracklog" or within(other, ("hosts", "answers", "web", dialect))
+        assert public, f"{name} imports {other}"
+
+
+@pytest.mark.parametrize("name", sorted(name for name in MODULES if room(name) == "hosts"))
+def test_a_host_uses_of_the_package_only_public_names(name):
+    tree = ast.parse(MODULES[name].read_text())
+    names = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "tracklog"
+        for alias in node.names
+    }
+    assert names <= {*tracklog._MODULES, "__version__"}
+
+
+@pytest.mark.parametrize("name", sorted(name for name in MODULES if room(name) in ROOMS))
+def test_only_the_outer_rooms_use_the_public_api(name):
+    """A room of the core that imported it would import rooms that stand behind it."""
+    if room(name) not in ("web", "hosts", "demo", "collector", "cli", "testing"):
+        tree = ast.parse(MODULES[name].read_text())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module == "tracklog":
+                modules = {each.name for each in node.names if f"tracklog.{each.name}" in MODULES}
+                assert {each.name for each in node.names} <= {"__version__", *modules}
+
+
+def test_the_public_names_are_the_same_for_a_type_checker():
+    tree = ast.parse(MODULES["tracklog"].read_text())
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    typed = {
+        alias.name: node.module
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert typed == tracklog._MODULES
 
 
 def test_there_are_no_import_cycles():

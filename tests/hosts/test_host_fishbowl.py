@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from support.collecting import Collector
 from support.forking import Tracklog, tracklog
+from tracklog import Log
 from tracklog.dialects import fishbowl as speech
 from tracklog.dialects.checking import checker
 from tracklog.dialects.rules import Lint
@@ -92,7 +93,7 @@ def home(tmp_path):
 def conduct(home: Home, scenario: Scenario, models=None, run: str = "r", **options) -> Conductor:
     cast = {name: Offline() for name in scenario.players} | (models or {})
     clock = itertools.count(1_750_000_000).__next__
-    return Conductor(home, scenario, run, cast, **{"clock": clock, **options})
+    return Conductor(Log(home), scenario, run, cast, **{"clock": clock, **options})
 
 
 def kept(home: Home, run: str = "r") -> list[dict]:
@@ -303,14 +304,14 @@ def test_a_recorded_winner_who_left_the_cast_is_no_winner_when_it_is_played_agai
         player("anne", schedule={}), player("bert", schedule={}), a_judge(), ticks=1,
         competition={"kind": "judged"},
     )  # fmt: skip
-    tape = Show(home, "first", renamed)
+    tape = Show(Log(home), "first", renamed)
     models = {name: tape.model(Offline()) for name in renamed.players}
     events = played(home, renamed, models, run="second", tape=tape)
     payload = verdict_of(events)
     assert payload["no_contest"] is True
     assert "winner" not in payload
     assert events[-1]["payload"]["winner"] is None
-    same = Show(home, "first", contest("judged"))
+    same = Show(Log(home), "first", contest("judged"))
     models = {name: same.model(Offline()) for name in renamed.players | {"anna": None}}
     events = played(home, contest("judged"), models, run="third", tape=same)
     assert events[-1]["payload"]["winner"] == "anna"
@@ -658,11 +659,11 @@ def test_an_old_run_is_read_as_the_current_version_and_gone_on_with(tmp_path, mo
 
 def test_two_do_not_play_one_run(home):
     scenario = scene(player("a"))
-    with show.conducting(home, scenario, "r"):
-        second = show.conducting(home, scenario, "r")
+    with show.conducting(Log(home), scenario, "r"):
+        second = show.conducting(Log(home), scenario, "r")
         with pytest.raises(show.RunTaken):
             second.__enter__()
-    with show.conducting(home, scenario, "r") as free:
+    with show.conducting(Log(home), scenario, "r") as free:
         free.play()
 
 
@@ -671,7 +672,7 @@ def test_a_visitor_is_heard_and_advances_the_turn(home):
     stage = conduct(home, scene(listener, ticks=6))
     for _ in range(2):
         stage.advance()
-    show.inject(home, "r", "The lights go out.", "weather")
+    show.inject(Log(home), "r", "The lights go out.", "weather")
     stage.play()
     events = kept(home)
     (visit,) = [e for e in events if e["kind"] == "user.injected"]
@@ -703,7 +704,7 @@ SHOUT = {
 
 def test_who_speaks_while_a_model_thinks_comes_first(home):
     def slowly(_prompt):
-        show.inject(home, "r", "Fire!")
+        show.inject(Log(home), "r", "Fire!")
         return spoke("As I was saying.")
 
     stage = conduct(home, scene(player("a"), ticks=3), {"a": Scripted(slowly)})
@@ -718,10 +719,10 @@ def test_a_visitor_ends_a_run_and_nobody_is_heard_after(home):
     stage = conduct(home, scene(player("a"), ticks=50))
     for _ in range(4):
         stage.advance()
-    show.stop(home, "r")
+    show.stop(Log(home), "r")
     assert stage.play()["reason"] == "user_stop"
     with pytest.raises(show.RunOver):
-        show.inject(home, "r", "More!")
+        show.inject(Log(home), "r", "More!")
 
 
 def test_interrupted_it_says_so_on_record(tmp_path):

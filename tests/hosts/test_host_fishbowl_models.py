@@ -8,6 +8,7 @@ import pytest
 
 from support.serving import CUT, HANG, STALL, WHOLE
 from support.serving import serving as model_server
+from tracklog import Log
 from tracklog.home.home import Home
 from tracklog.hosts.fishbowl import endpoint, show
 from tracklog.hosts.fishbowl.conductor import Conductor
@@ -124,7 +125,7 @@ def test_a_run_on_a_server_survives_its_failures(tmp_path):
         )
         cast = show.models(scenario, {"OPENAI_API_KEY": "k"})
         with Home(tmp_path, durability="os") as home:
-            Conductor(home, scenario, "r", cast).play()
+            Conductor(Log(home), scenario, "r", cast).play()
             events = [orjson.loads(record.line) for record in home.journal.records()]
         cast["anna"].close()
     assert [event["kind"] for event in events[2:]] == [

@@ -32,8 +32,8 @@ from support.hosting import (
 )
 from support.soaking import SOAK
 from support.waiting import eventually
+from tracklog import Leases, Log
 from tracklog.home.home import Home
-from tracklog.hosts import Leases
 from tracklog.hosts.openwop.engine import Engine
 from tracklog.hosts.openwop.settings import Settings
 
@@ -150,7 +150,7 @@ class Mortal(Engine):
     """An engine whose process is killed when so many events of each of its runs are written."""
 
     def __init__(self, home: Home, cut: int, runs: int, flows: tuple[Path, ...]) -> None:
-        super().__init__(home, Settings(workflows=flows))
+        super().__init__(Log(home), Settings(workflows=flows))
         self.cut, self.runs = cut, runs
         self.done: set[str] = set()
         self.roots: dict[str, str] = {}

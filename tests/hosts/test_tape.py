@@ -22,6 +22,7 @@ from test_host_workflow import World, three_levels
 from support import forking
 from support.hosting import Host, flow, pairs, put
 from support.transcribing import run_id
+from tracklog import Log
 from tracklog.answers.diff import diff
 from tracklog.formats.exec import admit
 from tracklog.home.home import Home
@@ -32,12 +33,12 @@ from tracklog.hosts.fishbowl.taping import Show
 from tracklog.hosts.openwop.settings import Tool
 from tracklog.model.errors import TapeMiss
 from tracklog.recording.recorder import Recorder
-from tracklog.recording.tape import Recorded, Tape, tape_of
+from tracklog.recording.tape import RecordedAnswer, Tape, tape_of
 
 
 def answers(*pairs, kind="model", lane="a"):
     return [
-        Recorded(kind=kind, lane=lane, asked=asked, answer=answer, seq=seq)
+        RecordedAnswer(kind=kind, lane=lane, asked=asked, answer=answer, seq=seq)
         for seq, (asked, answer) in enumerate(pairs, 1)
     ]
 
@@ -169,7 +170,7 @@ def told(events) -> list[tuple]:
 
 def replayed(home, scenario, by="order", miss="error", live=None, group=1, run="again"):
     """The events of a show that is played from the tape of the run `r`, and the tape."""
-    recorded = Show(home, "r", scenario, by, miss)
+    recorded = Show(Log(home), "r", scenario, by, miss)
     cast = {name: recorded.model((live or {}).get(name, Scripted())) for name in scenario.players}
     seed = recorded.seed
     conduct(home, scenario, cast, run=run, tape=recorded, seed=seed, group=group).play()
@@ -185,7 +186,7 @@ def test_a_show_is_played_again_with_what_was_said_then(tmp_path, path, by, grou
         playing = conduct(home, scenario, seed="rain")
         for _ in range(8):
             playing.advance()
-        show.inject(home, "r", "A bell rings.", "bell")
+        show.inject(Log(home), "r", "A bell rings.", "bell")
         playing.play()
         again, tape = replayed(home, scenario, by, group=group)
         first = kept(home)
@@ -245,7 +246,7 @@ def test_a_show_from_a_tape_that_was_killed_goes_on_with_the_rest_of_it(tmp_path
         conduct(home, scenario).play()
         done = False
         while not done:  # each time it says one thing, and is gone
-            recorded = Show(home, "r", scenario)
+            recorded = Show(Log(home), "r", scenario)
             cast = {name: recorded.model(Scripted()) for name in scenario.players}
             playing = conduct(home, scenario, cast, run="again", tape=recorded)
             while not (done := playing.done) and not playing.advance():
@@ -376,7 +377,7 @@ def test_a_run_of_another_dialect_answers_on_any_stage(tmp_path):
     with Home(tmp_path / "home", durability="os") as home:
         admit(home, recorder.path)
         scenario = scene(player("anna"), ticks=1)
-        recorded = Show(home, id, scenario)
+        recorded = Show(Log(home), id, scenario)
         cast = {"anna": recorded.model(Scripted())}
         conduct(home, scenario, cast, run="again", tape=recorded).play()
         said = [e["payload"].get("text") for e in kept(home, "again")]

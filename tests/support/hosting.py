@@ -19,6 +19,7 @@ import uvicorn
 from support.collecting import ENVIRONMENT
 from support.forking import Tracklog
 from support.waiting import eventually
+from tracklog import Log
 from tracklog.collector import server
 from tracklog.collector.app import Collector
 from tracklog.collector.protocol import connections_with
@@ -184,7 +185,7 @@ class Host(Client):
         self._tolerated = tolerated
         self.home = Home(home, durability="os", clock=clock)
         guard = Guard(token)
-        self.app = app_of(self.home, guard, Settings(**settings), token)
+        self.app = app_of(Log(self.home), guard, Settings(**settings), token)
         self.engine = self.app.engine
         self.collector = Collector(self.home, guard=guard)
         self.collector.hosts["openwop"] = self.app

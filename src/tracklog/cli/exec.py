@@ -22,7 +22,7 @@ from tracklog.model.errors import TracklogError
 
 if TYPE_CHECKING:
     from tracklog.formats.exec import Recording
-    from tracklog.formats.providers import Status
+    from tracklog.formats.providers import ReplyStatus
 
 RUN_ENV, PARENT_ENV = "TRACKLOG_RUN_ID", "TRACKLOG_PARENT_RUN_ID"
 UUID4 = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -113,7 +113,7 @@ def _named(environment: Mapping[str, str]) -> tuple[str, str | None, dict[str, s
     return run_id, parent if UUID4.fullmatch(parent) else None, {**theirs, PARENT_ENV: run_id}
 
 
-def _status(ended: _child.Ended) -> "Status":
+def _status(ended: _child.Ended) -> "ReplyStatus":
     if ended.timed_out:
         return "timeout"
     if ended.signal is not None:
@@ -145,7 +145,7 @@ class _Clerk(threading.Thread):
         super().__init__(name="tracklog-clerk", daemon=True)
         self._heard, self._home, self._command = heard, home, command
         self._options = options
-        self._ended: tuple[Status, _child.Ended] | None = None
+        self._ended: tuple[ReplyStatus, _child.Ended] | None = None
         self._is_told = threading.Event()
         self._failure: Exception | None = None
 
@@ -155,7 +155,7 @@ class _Clerk(threading.Thread):
         except Exception as error:  # noqa: BLE001  # nothing of the recording reaches the agent
             self._failure = error
 
-    def end(self, status: "Status", ended: _child.Ended) -> None:
+    def end(self, status: "ReplyStatus", ended: _child.Ended) -> None:
         """Waits until all is recorded, but not for ever; what went wrong is said."""
         self._ended = (status, ended)
         self._is_told.set()

@@ -148,7 +148,7 @@ def url_of(bound: "socket.socket") -> str:
 
 
 def _mount(collector: "Collector", word: str) -> None:
-    from tracklog import hosts
+    from tracklog import Log, hosts
 
     name, _, place = word.partition("=")
     path = _home.expanded(Path(place)) if place else None
@@ -159,7 +159,7 @@ def _mount(collector: "Collector", word: str) -> None:
         raise TracklogError(
             f"the host {name!r} has nothing to serve", f"start it by itself: `tracklog host {name}`"
         )
-    collector.hosts[name] = plug.mount(collector.home, collector.guard, os.environ, path)
+    collector.hosts[name] = plug.mount(Log(collector.home), collector.guard, os.environ, path)
 
 
 def token_of() -> str | None:

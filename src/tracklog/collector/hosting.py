@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from starlette.responses import Response
 
-from tracklog import hosts
+from tracklog import Log, hosts
 from tracklog.model.errors import NoSuchRun, NotAppended, TracklogError, UnknownName
 from tracklog.web import bodies
 from tracklog.web.trouble import Trouble, json_response
@@ -81,7 +81,7 @@ async def stop(collector: "Collector", call: "Call") -> Response:
     end = host.end
     if end is None:
         raise Trouble(409, f"{host.name} ends no runs", "end its process instead")
-    return await _recorded(collector, lambda: end(collector.home, call.names["run"], by))
+    return await _recorded(collector, lambda: end(Log(collector.home), call.names["run"], by))
 
 
 async def inject(collector: "Collector", call: "Call") -> Response:
@@ -93,7 +93,9 @@ async def inject(collector: "Collector", call: "Call") -> Response:
     say = host.say
     if say is None:
         raise Trouble(409, f"nobody listens on the runs of {host.name}", "it has no stage")
-    return await _recorded(collector, lambda: say(collector.home, call.names["run"], text, label))
+    return await _recorded(
+        collector, lambda: say(Log(collector.home), call.names["run"], text, label)
+    )
 
 
 async def _recorded(collector: "Collector", act: Callable[[], int]) -> Response:

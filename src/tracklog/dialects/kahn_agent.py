@@ -58,6 +58,7 @@ AgentId = Annotated[
         description="1 to 64 of a-z 0-9 : -, first a letter or a digit; colons are namespaces.",
     ),
 ]
+"""The id of an agent."""
 CheckpointId = Annotated[
     str,
     Field(
@@ -65,6 +66,7 @@ CheckpointId = Annotated[
         description="1 to 128 of a-z 0-9 : . -, first a letter or a digit.",
     ),
 ]
+"""The id of an audit checkpoint."""
 AgentStatus = Literal[
     "thinking",
     "tool_call",
@@ -75,8 +77,11 @@ AgentStatus = Literal[
     "converged",
     "failed",
 ]
+"""What an agent is doing."""
 AgentOutcome = Literal["converged", "partial", "escaped", "aborted"]
+"""How the run of an agent ended."""
 AuditResult = Literal["pass", "fail", "warn"]
+"""What an audit found."""
 
 
 class Frame(Shape):

@@ -34,7 +34,9 @@ NodeId = Annotated[
     Field(pattern=NODE_ID, description="1 to 64 of a-z 0-9 -, first a letter or a digit."),
 ]
 NodeStatus = Literal["pending", "ready", "running", "done", "failed", "blocked"]
+"""The state of a node of the graph."""
 Outcome = Literal["clean", "clean_with_flake", "partial", "stuck", "catastrophic"]
+"""How a run of the graph ended."""
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 Attempt = Annotated[int, Field(ge=1, description="Counted from 1.")]
 

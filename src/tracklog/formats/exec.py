@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tracklog.dialects import awf
-from tracklog.formats.providers import Status
+from tracklog.formats.providers import ReplyStatus
 from tracklog.formats.scribe import Scribe
 from tracklog.home.home import Home
 from tracklog.intake import secrets
@@ -96,7 +96,7 @@ class Recording:
         """So many bytes could not be heard in time."""
         self._scribe.miss(size)
 
-    def finish(self, status: Status, exit_code: int | None, stderr: bytes) -> None:
+    def finish(self, status: ReplyStatus, exit_code: int | None, stderr: bytes) -> None:
         """The command has ended."""
         self._scribe.finish(status, exit_code, stderr)
         with self._patiently():

@@ -19,13 +19,13 @@ from tracklog.formats.providers import (
     Normalised,
     Normaliser,
     Provider,
-    Status,
+    ReplyStatus,
     provider,
     provider_of,
     provider_that_opens,
 )
 from tracklog.recording.recorder import Recorder
-from tracklog.recording.recorder.scopes import Run, Step
+from tracklog.recording.recorder.scopes import RunScope, StepScope
 
 KEPT = 256 << 10
 """Bytes of plain output that are kept at its beginning, and as many at its end."""
@@ -62,8 +62,8 @@ class Scribe:
         self._plain = _Plain()
         self._inputs: dict[str, Any] = {}
         self._turns = 0
-        self._run: Run
-        self._step: Step
+        self._run: RunScope
+        self._step: StepScope
         self._tee = _open_tee(tee, recorder) if tee else None
 
     @property
@@ -100,7 +100,9 @@ class Scribe:
         if self._normaliser is not None:
             self._normaliser.feed(b"\n")  # what comes next belongs to another line
 
-    def finish(self, status: Status, exit_code: int | None = None, stderr: bytes = b"") -> None:
+    def finish(
+        self, status: ReplyStatus, exit_code: int | None = None, stderr: bytes = b""
+    ) -> None:
         """Record how it ended; what is still open is told as partial."""
         if self._normaliser is None:
             self._end_plain(status, exit_code, stderr)
@@ -184,7 +186,7 @@ class Scribe:
             meta["report"] = report
         self._say(blocks, final=True, **meta)
 
-    def _end_plain(self, status: Status, exit_code: int | None, stderr: bytes) -> None:
+    def _end_plain(self, status: ReplyStatus, exit_code: int | None, stderr: bytes) -> None:
         """A program that nobody knows here: what it printed is its answer."""
         more: dict[str, Any] = {} if exit_code is None else {"exit_code": exit_code}
         if status != "ok":

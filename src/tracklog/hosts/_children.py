@@ -13,8 +13,7 @@ from tracklog.hosts import NotBegun
 from tracklog.web import logs
 
 if TYPE_CHECKING:
-    from tracklog.home.home import Home
-    from tracklog.journal.frame import Run
+    from tracklog import Log, Run
 
 BEGIN = 60.0
 """Seconds until the first record of a run must be kept."""
@@ -31,8 +30,8 @@ OURS = ("TRACKLOG_TOKEN", "TRACKLOG_TOKEN_FILE")
 class Children:
     """The processes of one host."""
 
-    def __init__(self, home: "Home") -> None:
-        self._home = home
+    def __init__(self, journal: "Log") -> None:
+        self._journal = journal
         self._living: dict[asyncio.Task[str], asyncio.subprocess.Process] = {}
 
     async def begin(
@@ -41,8 +40,8 @@ class Children:
         """Starts `tracklog host WORDS`; on return the run has a record, or it is `NotBegun`."""
         end = await self._start(words, ended)
         until = asyncio.get_running_loop().time() + BEGIN
-        while not await asyncio.to_thread(self._home.journal.read, 0, 1, run):
-            if end.done() and not self._home.journal.read(0, 1, run):
+        while not await asyncio.to_thread(self._has, run):
+            if end.done() and not self._has(run):
                 raise NotBegun(end.result(), "see `tracklog host --help`")
             if asyncio.get_running_loop().time() > until:
                 self._living[end].kill()
@@ -60,9 +59,12 @@ class Children:
                 _, late = await asyncio.wait(left, timeout=patience)
                 left = {end: left[end] for end in late}
 
+    def _has(self, run: "Run") -> bool:
+        return any(True for _ in self._journal.read(run=run))
+
     async def _start(self, words: Sequence[str], ended: Callable[[], None]) -> "asyncio.Task[str]":
         """The end of the process that it starts: its last words."""
-        home = ["--home", str(self._home.path)]
+        home = ["--home", self._journal.place]
         theirs = {key: value for key, value in os.environ.items() if key not in OURS}
         said = tempfile.TemporaryFile()  # noqa: SIM115  # closed when the process has ended
         try:

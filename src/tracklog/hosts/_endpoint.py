@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tracklog.formats.providers import Normaliser
-from tracklog.model.errors import TracklogError
+from tracklog import Normaliser, TracklogError
 
 PROVIDER = "openai_compatible"
 PATIENCE = 60.0

@@ -6,7 +6,7 @@
     tape.unconsumed
 
 A host asks the tape before it makes a call. What the tape does not have is a `TapeMiss`, or, where
-misses may go live, None: the host then makes the call itself. `report` says how it came out.
+misses may go live, None: the host then makes the call itself. `tape_report` says how it came out.
 """
 
 import threading
@@ -23,14 +23,16 @@ from tracklog.model.errors import TapeMiss
 from tracklog.model.fact import Called, Fact, Returned, Said
 from tracklog.reading.walk import walk
 
-LABEL = "tape"
+TAPE_LABEL = "tape"
 """Under this a host notes beside a run how its tape came out."""
-By = Literal["order", "match"]
+ServeBy = Literal["order", "match"]
+"""How a tape finds an answer: the next in order, or the one to the same question."""
 OnMiss = Literal["error", "live"]
+"""What a tape does when it has no answer: raise `TapeMiss`, or let the call be made live."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class RecordedAnswer:
     """One answer that was recorded."""
 
     kind: str
@@ -51,7 +53,7 @@ class Divergence:
     kind: str
     lane: str | None
     asked: Any
-    recorded: Recorded | None
+    recorded: RecordedAnswer | None
     """What was served all the same; None when nothing was."""
 
     def __str__(self) -> str:
@@ -72,10 +74,10 @@ class Tape:
     """
 
     def __init__(
-        self, recorded: Iterable[Recorded], *, by: By = "order", miss: OnMiss = "error"
+        self, recorded: Iterable[RecordedAnswer], *, by: ServeBy = "order", miss: OnMiss = "error"
     ) -> None:
         self._by, self._miss = by, miss
-        self._waiting: dict[str, dict[str | None, deque[Recorded]]] = {}
+        self._waiting: dict[str, dict[str | None, deque[RecordedAnswer]]] = {}
         for each in recorded:
             lanes = self._waiting.setdefault(each.kind, {})
             lanes.setdefault(each.lane, deque()).append(each)
@@ -84,7 +86,7 @@ class Tape:
         """Every call that the recorded run did not make so, in order; the first tells most."""
         self.served = 0
 
-    def play(self, kind: str, asked: Any, lane: str | None = None) -> Recorded | None:
+    def play(self, kind: str, asked: Any, lane: str | None = None) -> RecordedAnswer | None:
         """The recorded answer; where there is none, None for a live call, or a TapeMiss."""
         with self._mutex:
             found = self._find(kind, asked, lane)
@@ -103,28 +105,28 @@ class Tape:
             "record the run anew, serve by match, or let what is missing be called live",
         )
 
-    def next(self, kind: str, lane: str | None = None) -> Recorded | None:
+    def next(self, kind: str, lane: str | None = None) -> RecordedAnswer | None:
         """What would be served next in order; nothing is consumed."""
         with self._mutex:
             return self._first(kind, lane)
 
     @property
-    def unconsumed(self) -> list[Recorded]:
+    def unconsumed(self) -> list[RecordedAnswer]:
         """What was recorded and has not been asked for, in the order of the record."""
         with self._mutex:
             lanes = (lane for kind in self._waiting.values() for lane in kind.values())
             return sorted((each for lane in lanes for each in lane), key=_place)
 
-    def _lanes(self, kind: str, lane: str | None) -> list[deque[Recorded]]:
+    def _lanes(self, kind: str, lane: str | None) -> list[deque[RecordedAnswer]]:
         known = self._waiting.get(kind, {})
         names = known.keys() if lane is None else [name for name in (lane, None) if name in known]
         return [known[name] for name in names]
 
-    def _first(self, kind: str, lane: str | None) -> Recorded | None:
+    def _first(self, kind: str, lane: str | None) -> RecordedAnswer | None:
         heads = (each[0] for each in self._lanes(kind, lane) if each)
         return min(heads, key=_place, default=None)
 
-    def _find(self, kind: str, asked: Any, lane: str | None) -> Recorded | None:
+    def _find(self, kind: str, asked: Any, lane: str | None) -> RecordedAnswer | None:
         if self._by == "order":
             return self._first(kind, lane)
         waiting = [each for served in self._lanes(kind, lane) for each in served]
@@ -132,11 +134,13 @@ class Tape:
         alike = (each for each in waiting if same(each.asked, asked))
         return next(exact, None) or next(alike, None)
 
-    def _note(self, kind: str, lane: str | None, asked: Any, recorded: Recorded | None) -> None:
+    def _note(
+        self, kind: str, lane: str | None, asked: Any, recorded: RecordedAnswer | None
+    ) -> None:
         self.divergences.append(Divergence(kind=kind, lane=lane, asked=asked, recorded=recorded))
 
 
-def report(tapes: Iterable[Tape]) -> dict[str, Any]:
+def tape_report(tapes: Iterable[Tape]) -> dict[str, Any]:
     """How a run that was played came out: its first divergence, and what nobody asked for."""
     tapes = list(tapes)
     left = [str(each) for tape in tapes for each in tape.divergences]
@@ -150,13 +154,13 @@ def report(tapes: Iterable[Tape]) -> dict[str, Any]:
     return {**said, "unconsumed": rest}
 
 
-def anybodys(recorded: Iterable[Recorded]) -> Iterator[Recorded]:
-    """The answers of a run whose lanes are not ours: those of its models answer anybody."""
+def for_any_lane(recorded: Iterable[RecordedAnswer]) -> Iterator[RecordedAnswer]:
+    """The answers of a run whose lanes another host named: those of its models serve any lane."""
     for each in recorded:
         yield each if each.kind == "tool" else replace(each, lane=None, asked=None)
 
 
-def _place(recorded: Recorded) -> int:
+def _place(recorded: RecordedAnswer) -> int:
     return recorded.seq
 
 
@@ -165,7 +169,7 @@ def same(one: Any, other: Any) -> bool:
     return text_of(without_names(one)) == text_of(without_names(other))
 
 
-def tape_of(home: Home, run: Run, *, by: By = "order", miss: OnMiss = "error") -> Tape:
+def tape_of(home: Home, run: Run, *, by: ServeBy = "order", miss: OnMiss = "error") -> Tape:
     """Any recorded run of a home, in whichever dialect, as a tape.
 
     A `model` answer is {"text", "blocks", "calls"}: what an agent said and wanted called until somebody
@@ -175,7 +179,7 @@ def tape_of(home: Home, run: Run, *, by: By = "order", miss: OnMiss = "error") -
     return Tape(recorded_in(home, run), by=by, miss=miss)
 
 
-def recorded_in(home: Home, run: Run) -> Iterator[Recorded]:
+def recorded_in(home: Home, run: Run) -> Iterator[RecordedAnswer]:
     """What models and tools answered in a run, each answer once, in the order of the record."""
     listener = _Listener()
     for reading in walk(lambda: home.journal.records(run=run), home.dialects):
@@ -192,7 +196,7 @@ class _Listener:
         self._replies: dict[str | None, dict[str, Any]] = {}
         self._calls: dict[str, tuple[int, Called]] = {}
         self._known: set[str] = set()
-        self._found: list[Recorded] = []
+        self._found: list[RecordedAnswer] = []
 
     def hear(self, seq: int, fact: Fact) -> None:
         lane = fact.agent or fact.step
@@ -211,7 +215,7 @@ class _Listener:
             case Returned():
                 self._return(seq, lane, fact)
 
-    def told(self) -> list[Recorded]:
+    def told(self) -> list[RecordedAnswer]:
         for lane in list(self._replies):
             self._flush(lane)
         return sorted(self._found, key=_place)
@@ -240,7 +244,7 @@ class _Listener:
         if fact.ok is not None:
             answer["ok"] = fact.ok
         self._found.append(
-            Recorded(kind="tool", lane=found[1].tool, asked=asked, answer=answer, seq=seq)
+            RecordedAnswer(kind="tool", lane=found[1].tool, asked=asked, answer=answer, seq=seq)
         )
         self._flush(lane)  # what is said next answers the tool
 
@@ -251,7 +255,7 @@ class _Listener:
             prompts = self._prompts.pop(lane, None)
             asked = {"prompt": "\n".join(prompts)} if prompts else None
             self._found.append(
-                Recorded(kind="model", lane=lane, asked=asked, answer=reply, seq=seq)
+                RecordedAnswer(kind="model", lane=lane, asked=asked, answer=reply, seq=seq)
             )
 
 

@@ -50,7 +50,7 @@ async def _carried_out(
             loop.add_signal_handler(number, cancel)
         await _told(engine, log, as_json=as_json)
         await asyncio.gather(*wishes)
-        return log.snapshot.status, None if tape is None else tapes.report([tape])
+        return log.snapshot.status, None if tape is None else tapes.tape_report([tape])
     finally:
         await engine.stop()
 

@@ -80,6 +80,7 @@ def play(
     on_miss: Any,
 ) -> None:
     """Play SCENARIO; Ctrl-C ends the run, and says so on record."""
+    from tracklog import Log
     from tracklog.dialects.fishbowl import dialect
     from tracklog.hosts._notes import put
     from tracklog.hosts.fishbowl import show
@@ -100,13 +101,13 @@ def play(
     with (
         _home.writing(home) as opened,
         show.conducting(
-            opened,
+            Log(opened),
             piece,
             run,
             seed=seed,
             together=fast,
             watch=_flushing(watch),
-            tape=(recorded := Show(opened, tape, piece, by, on_miss) if tape else None),
+            tape=(recorded := Show(Log(opened), tape, piece, by, on_miss) if tape else None),
         ) as conductor,
         _interrupted(lambda: setattr(conductor, "stopping", True)),
     ):
@@ -122,9 +123,9 @@ def play(
         except TapeMiss:
             pass  # the report says it
         if recorded is not None:
-            report = tapes.report([recorded.tape])
+            report = tapes.tape_report([recorded.tape])
             run_key = (dialect.family, conductor.run)
-            put(opened, run_key, tapes.LABEL, {"source": tape, **report})
+            put(Log(opened), run_key, tapes.TAPE_LABEL, {"source": tape, **report})
             if say_report(report):
                 sys.exit(1)
         if (conductor.state.finished or {}).get("reason") == "user_stop":
@@ -138,11 +139,12 @@ def play(
 @click.option("--label", metavar="NAME", help="What kind of interference it is.")
 def inject(run: str, text: str, home: Path, label: str | None) -> None:
     """Say TEXT on the stage of RUN, as a visitor."""
+    from tracklog import Log
     from tracklog.hosts.fishbowl import show
 
     _home.reading(home).close()
     with _home.writing(home) as opened:
-        click.echo(f"recorded as {show.inject(opened, run, text, label)}")
+        click.echo(f"recorded as {show.inject(Log(opened), run, text, label)}")
 
 
 @command.command()
@@ -150,11 +152,12 @@ def inject(run: str, text: str, home: Path, label: str | None) -> None:
 @_home.home_option
 def stop(run: str, home: Path) -> None:
     """End RUN before its next turn."""
+    from tracklog import Log
     from tracklog.hosts.fishbowl import show
 
     _home.reading(home).close()
     with _home.writing(home) as opened:
-        click.echo(f"recorded as {show.stop(opened, run, getpass.getuser())}")
+        click.echo(f"recorded as {show.stop(Log(opened), run, getpass.getuser())}")
 
 
 @command.command()

@@ -61,12 +61,13 @@ def command() -> None:
 @_home.home_option
 def stop(run: str, home: Path) -> None:
     """End RUN; the host that carries it out hears it."""
+    from tracklog import Log
     from tracklog.hosts.openwop.runlog import ask_to_end
 
     _home.reading(home).close()
     with _home.writing(home) as opened:
         named = opened.run(run)[1]
-        click.echo(f"recorded as {ask_to_end(opened, named, getpass.getuser())}")
+        click.echo(f"recorded as {ask_to_end(Log(opened), named, getpass.getuser())}")
 
 
 @command.command(
@@ -95,6 +96,7 @@ def run_here(
     as_json: bool,
 ) -> None:
     """Run WORKFLOW here, and tell what happens until it has ended; Ctrl-C cancels it."""
+    from tracklog import Log
     from tracklog.cli._hosts._openwop_run import carry_out
     from tracklog.hosts import TapeOptions, Wanted
     from tracklog.hosts.openwop.mounted import app_of, settings_of
@@ -103,7 +105,7 @@ def run_here(
     options = TapeOptions(run=tape, by=by, miss=on_miss) if tape else None
     wanted = Wanted(program=workflow, inputs=dict(map(given, inputs)), tape=options)
     with _home.writing(home) as opened:
-        app = app_of(opened, None, settings, None)
+        app = app_of(Log(opened), None, settings, None)
         status, report = carry_out(app, wanted, as_json=as_json)
     left = report is not None and say_report(report)
     sys.exit({"completed": 1 if left else 0, "cancelled": 130}.get(status, 1))
@@ -133,6 +135,7 @@ def serve(
     test_seams: bool,
 ) -> None:
     """Serve workflows to OpenWOP clients, and keep all that their runs do, until Ctrl-C."""
+    from tracklog import Log
     from tracklog.cli.serve import long_enough, token_of
     from tracklog.collector import server
     from tracklog.collector.app import Collector
@@ -145,7 +148,7 @@ def serve(
     with server.listen(host, port) as bound:
         opened = _home.serving(home, durability=durability)
         door = guard.Guard(token or made or None, (host,))
-        app = app_of(opened, door, settings, token or made or None)
+        app = app_of(Log(opened), door, settings, token or made or None)
         collector = Collector(opened, guard=door)
         collector.hosts["openwop"] = app
         address, taken = bound.getsockname()[:2]

@@ -49,12 +49,13 @@ def command() -> None:
 @_home.home_option
 def stop(run: str, home: Path) -> None:
     """End RUN: what it does is ended, and what was said is kept."""
+    from tracklog import Log
     from tracklog.hosts.workflow.keeping import ask_to_end
 
     _home.reading(home).close()
     with _home.writing(home) as opened:
         named = opened.run(run)[1]
-        click.echo(f"recorded as {ask_to_end(opened, named, getpass.getuser())}")
+        click.echo(f"recorded as {ask_to_end(Log(opened), named, getpass.getuser())}")
 
 
 @command.command(
@@ -99,7 +100,7 @@ class _Host:
     """One run in this process, with what it stands on."""
 
     def __init__(self, home: Path, loaded: "Loaded", run_id: str | None, *, record: bool) -> None:
-        from tracklog.hosts import Leases
+        from tracklog import Leases
         from tracklog.hosts.workflow.audit import Audit
         from tracklog.hosts.workflow.keeping import Keeper
 
@@ -122,23 +123,25 @@ class _Host:
 
     def tape(self, name: str, by: Any, miss: Any) -> "Tape":
         """The recorded run as a tape, and those of its sub-runs."""
+        from tracklog import Log
         from tracklog.hosts.workflow.replaying import tape_of
 
         with _home.reading(self._path) as home:
-            found, self._tape_of = tape_of(home, name, by, miss, self.tapes)
+            found, self._tape_of = tape_of(Log(home), name, by, miss, self.tapes)
         return found
 
     def report(self, source: str) -> dict[str, Any]:
         """How the tape came out; it is noted beside the run, too."""
+        from tracklog import Log
         from tracklog.dialects import awf
         from tracklog.hosts._notes import put
         from tracklog.recording import tape as tapes
 
-        told = tapes.report(self.tapes)
+        told = tapes.tape_report(self.tapes)
         if self._record:
             with _home.writing(self._path) as home:
                 run = (awf.dialect.family, self._run_id)
-                put(home, run, tapes.LABEL, {"source": source, **told})
+                put(Log(home), run, tapes.TAPE_LABEL, {"source": source, **told})
         return told
 
     def run(self, inputs: dict[str, Any], tape: "Tape | None") -> "Outcome":

@@ -16,7 +16,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, Literal, NamedTuple, Protocol
 
-from tracklog.formats.providers._reply import Reply, Report, Status
+from tracklog.formats.providers._reply import Reply, ReplyStatus, Report
 from tracklog.formats.providers._values import (
     BROKEN,
     Body,
@@ -49,8 +49,8 @@ __all__ = [
     "Provider",
     "Reading",
     "Reply",
+    "ReplyStatus",
     "Report",
-    "Status",
     "WrongType",
     "added",
     "count",
@@ -164,7 +164,7 @@ class Normaliser:
                 self._oversize()
 
     def finish(
-        self, status: Status = "ok", exit_code: int | None = None, stderr: bytes = b""
+        self, status: ReplyStatus = "ok", exit_code: int | None = None, stderr: bytes = b""
     ) -> Normalised:
         """The whole reply; what is still open is told as partial."""
         if self._rest:
@@ -179,7 +179,7 @@ class Normaliser:
         reply.settle()
         return Normalised(reply.blocks, reply.meta, self.report)
 
-    def _sum_up(self, status: Status, exit_code: int | None, stderr: bytes) -> None:
+    def _sum_up(self, status: ReplyStatus, exit_code: int | None, stderr: bytes) -> None:
         reply = self.reply
         if not reply.blocks and reply.answer and reply.answer.strip():
             reply.text(reply.answer)
@@ -281,7 +281,7 @@ def normalise(
     name: str,
     raw: bytes,
     stderr: bytes = b"",
-    status: Status = "ok",
+    status: ReplyStatus = "ok",
     profile: Profile = "full",
     *,
     exit_code: int | None = None,

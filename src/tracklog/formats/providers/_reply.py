@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from tracklog.formats.providers._values import Body, dumped, input_of, raw_chunk, type_of, word
 
-Status = Literal["ok", "error", "timeout", "killed", "format_error"]
+ReplyStatus = Literal["ok", "error", "timeout", "killed", "format_error"]
+"""How the reply of an agent ended."""
 
 
 @dataclass(slots=True)
@@ -49,7 +50,7 @@ class Reply:
         self.report = report or Report()
         self.turn = 0
         self.errors: list[str] = []
-        self.status: Status = "ok"
+        self.status: ReplyStatus = "ok"
         self.answer: str | None = None
         """What the provider calls its answer, for a stream without any block."""
         self.keep_partials = False
@@ -134,7 +135,7 @@ class Reply:
         if self.keep_partials:
             self.stream(dumped(element), provider_type, partial=True)
 
-    def fail(self, message: Any, status: Status | None = "error") -> None:
+    def fail(self, message: Any, status: ReplyStatus | None = "error") -> None:
         """Something went wrong, in the provider's words."""
         self.errors.append(message if isinstance(message, str) else dumped(message).decode())
         if status and self.status == "ok":

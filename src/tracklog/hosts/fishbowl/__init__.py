@@ -12,32 +12,32 @@ from typing import TYPE_CHECKING
 from tracklog.hosts import Host
 
 if TYPE_CHECKING:
-    from tracklog.home.home import Home
+    from tracklog import Log
     from tracklog.hosts import Mounted
     from tracklog.web.guard import Guard
 
 
 def _mount(
-    home: "Home",
+    journal: "Log",
     _guard: "Guard",
     _environment: Mapping[str, str],
     place: Path | None,
 ) -> "Mounted":
     from tracklog.hosts.fishbowl.mounted import Stage  # noqa: PLC0415  # slow to import
 
-    return Stage(home, place)
+    return Stage(journal, place)
 
 
-def _end(home: "Home", run: str, by: str) -> int:
+def _end(journal: "Log", run: str, by: str) -> int:
     from tracklog.hosts.fishbowl import show  # noqa: PLC0415  # slow to import
 
-    return show.stop(home, run, by)
+    return show.stop(journal, run, by)
 
 
-def _say(home: "Home", run: str, text: str, label: str | None) -> int:
+def _say(journal: "Log", run: str, text: str, label: str | None) -> int:
     from tracklog.hosts.fishbowl import show  # noqa: PLC0415  # slow to import
 
-    return show.inject(home, run, text, label)
+    return show.inject(journal, run, text, label)
 
 
 host = Host(

@@ -6,12 +6,11 @@ The judge's one re-ask happens here too: a verdict is a turn like any other.
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
+from tracklog import Body, TracklogError
 from tracklog.hosts.fishbowl import judge
 from tracklog.hosts.fishbowl.manifest import VERDICT, Manifest
 from tracklog.hosts.fishbowl.models import Model, ModelFailed, Prompt, Reply
 from tracklog.hosts.fishbowl.scenario import Competition
-from tracklog.model.errors import TracklogError
-from tracklog.model.event import Body
 
 Ask = Callable[[str | None], Reply | None]
 """Asks the model, with a correction when it is asked once more."""

@@ -4,18 +4,15 @@ What happens next follows from the run's events alone. Killed between any two of
 again, it goes on where the last one left it.
 """
 
-import fcntl
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import orjson
 
+from tracklog import Body, Log, Record, TapeMiss, TracklogError, stamp
 from tracklog.dialects.fishbowl import Frame, dialect
-from tracklog.home.home import Home
 from tracklog.hosts.fishbowl import finale, judge
 from tracklog.hosts.fishbowl.agents import take_turn
 from tracklog.hosts.fishbowl.governor import BudgetExceeded
@@ -25,9 +22,6 @@ from tracklog.hosts.fishbowl.models import Model, ModelFailed, Prompt
 from tracklog.hosts.fishbowl.scenario import Scenario
 from tracklog.hosts.fishbowl.state import SKIPPED, State
 from tracklog.hosts.fishbowl.taping import Show
-from tracklog.journal.frame import Record, stamp
-from tracklog.model.errors import TapeMiss, TracklogError
-from tracklog.model.event import Body
 
 CONDUCTOR = "conductor"
 _NAP = 0.1
@@ -42,7 +36,7 @@ class Conductor:
 
     def __init__(
         self,
-        home: Home,
+        journal: Log,
         scenario: Scenario,
         run: str,
         models: Mapping[str, Model],
@@ -57,7 +51,7 @@ class Conductor:
         once, for a cast that costs nothing to ask again. `watch` sees each event once it is kept.
         The visitors of a `tape` come again where they came.
         """
-        self.home, self.scenario, self.run = home, scenario, run
+        self.journal, self.scenario, self.run = journal, scenario, run
         self.stopping = False
         """Set it to end the run before its next turn."""
         self._models, self._clock, self._group, self._watch = models, clock, group, watch
@@ -68,7 +62,6 @@ class Conductor:
             name: [other for other in self._names if other != name] for name in self._names
         }
         self._seed = scenario.seed if seed is None else seed
-        self._pen = Pen(home.path)
         self._key = (dialect.family, run)
         self._unkept: list[Body] = []
         self._declined = -1
@@ -307,7 +300,7 @@ class Conductor:
         if self._group > 1:
             self._add(kind, actor, payload, turn)
             return
-        with self._pen.held():
+        with turn_lock(self.journal):
             # Whoever spoke while the model thought comes first, and the turn is the turn now.
             self._hear()
             if not (unless_closed and self.state.closes):
@@ -339,7 +332,7 @@ class Conductor:
 
     def _keep(self) -> None:
         """Keeps what was said, unless somebody else spoke meanwhile: then it is thought over."""
-        with self._pen.held():
+        with turn_lock(self.journal):
             if self._others_spoke():
                 self._take_up()
             else:
@@ -349,7 +342,7 @@ class Conductor:
         bodies, self._unkept = self._unkept, []
         if not bodies:
             return
-        verdicts = self.home.intake.admit(map(orjson.dumps, bodies), dialect.name)
+        verdicts = self.journal.admit(map(orjson.dumps, bodies), dialect.name)
         for verdict in verdicts:
             if verdict.verdict != "accepted":
                 said = "; ".join(problem.message for problem in verdict.problems)
@@ -367,20 +360,20 @@ class Conductor:
             self._watch(body)
 
     def _others_spoke(self, before: int | None = None) -> bool:
-        journal = self.home.journal
+        journal = self.journal
         end = journal.last if before is None else before - 1
         if end <= self._last:
             return False
-        if any(True for _ in journal.records(self._last, self._key, through=end)):
+        if any(True for _ in journal.read(self._last, self._key, through=end)):
             return True
         self._last = end  # other runs'
         return False
 
     def _hear(self) -> None:
         """What others appended to this run since."""
-        end = self.home.journal.last
+        end = self.journal.last
         if end > self._last:
-            for record in self.home.journal.records(self._last, self._key, through=end):
+            for record in self.journal.read(self._last, self._key, through=end):
                 self._heard(record)
             self._last = end
 
@@ -393,7 +386,7 @@ class Conductor:
     def _step(self, record: Record) -> Body | None:
         if record.dialect != dialect.name or record.erased is not None:
             return None  # an operator's note is no part of the play
-        event = self.home.event(record)  # an old run is read as the current version
+        event = self.journal.event(record)  # an old run is read as the current version
         if event is None:
             return None
         if event.id == f"{self.run}/{self._own + 1}":
@@ -407,7 +400,7 @@ class Conductor:
         self.state = State(self.scenario)
         self._own, self._last, self._unkept = 0, 0, []
         told: list[Body] = []
-        for record in self.home.journal.records(run=self._key):
+        for record in self.journal.read(run=self._key):
             body = self._step(record)
             self._last = record.seq
             if body is not None:
@@ -429,7 +422,7 @@ class Conductor:
         """Lets time pass, until somebody speaks or the end is asked for."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0 and not self.stopping:
-            if self.home.journal.wait(self._last, min(left, _NAP)):
+            if self.journal.wait(self._last, min(left, _NAP)):
                 events = self.state.events
                 self._hear()
                 if self.state.events > events:
@@ -444,19 +437,6 @@ def _check_text(payload: Body) -> None:
         raise ModelFailed(f"the reply cannot be written down: {error}") from None
 
 
-class Pen:
+def turn_lock(journal: Log) -> AbstractContextManager[bool]:
     """Held while a turn is read and written, so that no visitor speaks in a turn that is past."""
-
-    def __init__(self, home: Path) -> None:
-        folder = home / "hosts"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._path = folder / "fishbowl.pen"
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(fd)
+    return journal.lease("fishbowl.turn", wait=None)

@@ -4,10 +4,10 @@ from typing import Any
 
 import orjson
 
+from tracklog import Body
 from tracklog.hosts import _endpoint
 from tracklog.hosts.fishbowl.manifest import REFLECTION
 from tracklog.hosts.fishbowl.models import ModelFailed, Prompt, Reply
-from tracklog.model.event import Body
 
 
 class Endpoint:

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from tracklog import TracklogError
 from tracklog.hosts.fishbowl.manifest import Positive, Strict
-from tracklog.model.errors import TracklogError
 
 HOUR = 3600.0
 

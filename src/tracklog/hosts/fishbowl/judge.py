@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping
 from math import isnan
 from typing import Any
 
+from tracklog import Body
 from tracklog.hosts.fishbowl.manifest import Manifest
 from tracklog.hosts.fishbowl.scenario import Competition
-from tracklog.model.event import Body
 
 LOWEST, HIGHEST = 0.0, 10.0
 

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from tracklog import Body, TracklogError
 from tracklog.hosts.fishbowl.manifest import Manifest
 from tracklog.hosts.fishbowl.memory import Remark
-from tracklog.model.errors import TracklogError
-from tracklog.model.event import Body
 
 OFFLINE = "offline:"
 """What the endpoint of a player begins with that needs no server."""

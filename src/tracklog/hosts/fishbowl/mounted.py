@@ -8,28 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from tracklog import TracklogError, UnknownName, write_file
 from tracklog.dialects.fishbowl import dialect
-from tracklog.hosts import Leases, NotBegun, Program, Wanted
+from tracklog.hosts import NotBegun, Program, Wanted
 from tracklog.hosts._children import Children
 from tracklog.hosts.fishbowl import show
 from tracklog.hosts.fishbowl.models import OFFLINE
 from tracklog.hosts.fishbowl.scenario import BadScenario, Scenario, load
-from tracklog.journal.disk import Disk, write_file, write_private
-from tracklog.model.errors import TracklogError, UnknownName
 from tracklog.web import logs
 
 if TYPE_CHECKING:
-    from tracklog.home.home import Home
+    from tracklog import Log
 
 
 class Stage:
     """Begins shows of the scenarios in a folder, and of those that whoever asks brings along."""
 
-    def __init__(self, home: "Home", place: Path | None) -> None:
-        self._home, self._place = home, place
-        self._children = Children(home)
-        self._folder = home.path / "hosts" / "fishbowl"
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    def __init__(self, journal: "Log", place: Path | None) -> None:
+        self._journal, self._place = journal, place
+        self._children = Children(journal)
+        self._folder = journal.folder("fishbowl")
 
     def programs(self) -> list[Program]:
         """The scenarios that can be played, by the names that they give themselves."""
@@ -50,13 +48,13 @@ class Stage:
             options += ["--tape", tape.run, "--by", tape.by, "--on-miss", tape.miss]
         written = {"run": run, "options": options, "scenario": scenario.model_dump(mode="json")}
         path = self._folder / f"{name}.json"
-        write_file(Disk(), path, orjson.dumps(written))
+        write_file(path, orjson.dumps(written))
         await self._play(path)
         return run
 
     async def start(self) -> None:
         """Goes on with every show that was left before its end."""
-        leases = Leases(self._home.path)
+        leases = self._journal.leases()
         for path in sorted(self._folder.glob("*.json")):
             run = (dialect.family, _read(path).get("run", ""))
             if not leases.take(run):
@@ -75,13 +73,13 @@ class Stage:
     async def _play(self, path: Path) -> None:
         written = _read(path)
         run, play = written.get("run", ""), path.with_suffix(".yaml")
-        if not run or show.is_over(self._home, run):
+        if not run or show.is_over(self._journal, run):
             _forget(path)
             return
-        write_private(play, orjson.dumps(written["scenario"]))
+        write_file(play, orjson.dumps(written["scenario"]))
 
         def ended() -> None:
-            if show.is_over(self._home, run) or not show.is_begun(self._home, run):
+            if show.is_over(self._journal, run) or not show.is_begun(self._journal, run):
                 _forget(path)
 
         words = ["fishbowl", "play", str(play), "--run", run, *written["options"]]

@@ -12,9 +12,9 @@ from hashlib import blake2b
 from math import gcd
 from typing import Any
 
+from tracklog import Body
 from tracklog.hosts.fishbowl.manifest import REFLECTION, VERDICT
 from tracklog.hosts.fishbowl.models import Prompt, Reply
-from tracklog.model.event import Body
 
 USUAL: Mapping[str, Sequence[str]] = {
     "agent.spoke": (

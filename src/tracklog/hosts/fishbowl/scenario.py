@@ -11,6 +11,7 @@ import orjson
 import yaml
 from pydantic import Field, ValidationError
 
+from tracklog import TracklogError
 from tracklog.hosts.fishbowl.governor import Limits
 from tracklog.hosts.fishbowl.manifest import (
     ENGINE_ACTORS,
@@ -23,7 +24,6 @@ from tracklog.hosts.fishbowl.manifest import (
     Positive,
     Strict,
 )
-from tracklog.model.errors import TracklogError
 
 SPY = "spy"
 """The label that means the hidden side where none is named."""

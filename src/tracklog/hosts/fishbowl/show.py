@@ -7,19 +7,16 @@ from contextlib import contextmanager
 
 import orjson
 
+from tracklog import Body, Log, NoSuchRun, TracklogError
 from tracklog.dialects.fishbowl import dialect
-from tracklog.home.home import Home
-from tracklog.hosts import Leases, RunOver
+from tracklog.hosts import RunOver
 from tracklog.hosts._endpoint import is_endpoint
-from tracklog.hosts.fishbowl.conductor import Conductor, Pen
+from tracklog.hosts.fishbowl.conductor import Conductor, turn_lock
 from tracklog.hosts.fishbowl.models import OFFLINE, Model
 from tracklog.hosts.fishbowl.offline import Offline
 from tracklog.hosts.fishbowl.scenario import BadScenario, Fault, Scenario
 from tracklog.hosts.fishbowl.state import STOP
 from tracklog.hosts.fishbowl.taping import Show
-from tracklog.journal.frame import stamp
-from tracklog.model.errors import NoSuchRun, TracklogError
-from tracklog.model.event import Body
 
 TOGETHER = 128
 """How many events of an offline cast are kept at once when nobody wants to watch."""
@@ -52,7 +49,7 @@ def models(scenario: Scenario, environment: Mapping[str, str] = os.environ) -> d
 
 @contextmanager
 def conducting(
-    home: Home,
+    journal: Log,
     scenario: Scenario,
     run: str | None = None,
     *,
@@ -68,13 +65,13 @@ def conducting(
     if tape is not None:
         cast = {name: tape.model(model) for name, model in cast.items()}
         seed = seed or tape.seed
-    leases = Leases(home.path)
+    leases = journal.leases()
     try:
         if not leases.take((dialect.family, run)):
             raise RunTaken(f"the run {run} is being played", "choose another name for this one")
         free = together and all(model.offline for model in cast.values())
         yield Conductor(
-            home, scenario, run, cast, seed=seed, group=TOGETHER if free else 1, watch=watch,
+            journal, scenario, run, cast, seed=seed, group=TOGETHER if free else 1, watch=watch,
             tape=tape,
         )  # fmt: skip
     finally:
@@ -83,10 +80,10 @@ def conducting(
             model.close()
 
 
-def inject(home: Home, run: str, text: str, label: str | None = None) -> int:
+def inject(journal: Log, run: str, text: str, label: str | None = None) -> int:
     """A visitor speaks on the stage of a run; the record's number."""
-    with Pen(home.path).held():
-        turn, over = _where(home, run)
+    with turn_lock(journal):
+        turn, over = _where(journal, run)
         if over:
             raise RunOver(f"the run {run} has ended", "`tracklog runs` shows which have not")
         payload = {"text": text} | ({"label": label} if label else {})
@@ -97,10 +94,10 @@ def inject(home: Home, run: str, text: str, label: str | None = None) -> int:
             "kind": "user.injected",
             "actor": "visitor",
             "payload": payload,
-            "created_at": stamp(home.clock()),
+            "created_at": journal.now(),
             "schema_version": 1,
         }
-        (verdict,) = home.intake.admit([orjson.dumps(body)], dialect.name)
+        (verdict,) = journal.admit([orjson.dumps(body)], dialect.name)
     if verdict.seq is None:
         raise TracklogError(
             "; ".join(problem.message for problem in verdict.problems), "say it in other words"
@@ -108,26 +105,26 @@ def inject(home: Home, run: str, text: str, label: str | None = None) -> int:
     return verdict.seq
 
 
-def stop(home: Home, run: str, by: str = "") -> int:
+def stop(journal: Log, run: str, by: str = "") -> int:
     """A visitor asks for the end; the conductor hears it and closes the run."""
-    return inject(home, run, f"The curtain, please{f', says {by}' if by else ''}.", STOP)
+    return inject(journal, run, f"The curtain, please{f', says {by}' if by else ''}.", STOP)
 
 
-def is_over(home: Home, run: str) -> bool:
+def is_over(journal: Log, run: str) -> bool:
     """Whether a run has ended."""
-    return is_begun(home, run) and _where(home, run)[1]
+    return is_begun(journal, run) and _where(journal, run)[1]
 
 
-def is_begun(home: Home, run: str) -> bool:
+def is_begun(journal: Log, run: str) -> bool:
     """Whether anything of a run is on record."""
-    return bool(home.journal.read(0, 1, (dialect.family, run)))
+    return any(True for _ in journal.read(run=(dialect.family, run)))
 
 
-def _where(home: Home, run: str) -> tuple[int, bool]:
+def _where(journal: Log, run: str) -> tuple[int, bool]:
     """The turn that a run has reached, and whether it is over."""
     turn, over, heard = 0, False, False
-    for record in home.journal.records(run=(dialect.family, run)):
-        event = home.event(record) if record.dialect == dialect.name else None
+    for record in journal.read(run=(dialect.family, run)):
+        event = journal.event(record) if record.dialect == dialect.name else None
         if event is not None:
             heard = True
             turn = max(turn, int(event.body["turn"]))

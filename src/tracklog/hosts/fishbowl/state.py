@@ -3,12 +3,11 @@
 from datetime import datetime
 from typing import Any
 
-from tracklog.dialects import number
+from tracklog import Body
 from tracklog.hosts.fishbowl.governor import Governor
 from tracklog.hosts.fishbowl.manifest import REFLECTION, VERDICT
 from tracklog.hosts.fishbowl.memory import Mind, Remark
 from tracklog.hosts.fishbowl.scenario import Scenario
-from tracklog.model.event import Body
 
 SKIPPED = "turn.skipped"
 """The conductor's word for a turn that came to nothing: the player failed, or overstepped."""
@@ -118,11 +117,16 @@ class State:
 
     def _charge(self, body: Body, payload: Body) -> None:
         # A stranger may speak in a player's name, and write what it likes there.
-        tokens = number(payload.get("_tokens")) or 0
-        calls = (number(payload["_calls"]) or 1) if "_calls" in payload else 1
-        cost = (number(payload["_cost_usd"]) or 0.0) if "_cost_usd" in payload else 0.0
+        tokens = _number(payload.get("_tokens")) or 0
+        calls = (_number(payload["_calls"]) or 1) if "_calls" in payload else 1
+        cost = (_number(payload["_cost_usd"]) or 0.0) if "_cost_usd" in payload else 0.0
         at = datetime.fromisoformat(body["created_at"]).timestamp() if cost else 0.0
         self.governor.record_call(int(tokens), cost, at, int(calls))
+
+
+def _number(value: Any) -> float | None:
+    """The value if it is a number; a boolean is none."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _words(payload: Body) -> str:

@@ -7,16 +7,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tracklog import (
+    Body,
+    Log,
+    OnMiss,
+    RecordedAnswer,
+    ServeBy,
+    Tape,
+    TapeMiss,
+)
 from tracklog.dialects.fishbowl import dialect
-from tracklog.home.home import Home
 from tracklog.hosts.fishbowl.manifest import REFLECTION
 from tracklog.hosts.fishbowl.memory import Remark
 from tracklog.hosts.fishbowl.models import Model, ModelFailed, Prompt, Reply
 from tracklog.hosts.fishbowl.scenario import Scenario
 from tracklog.hosts.fishbowl.state import SKIPPED, State
-from tracklog.model.errors import TapeMiss
-from tracklog.model.event import Body
-from tracklog.recording.tape import By, OnMiss, Recorded, Tape, anybodys, recorded_in
 
 VISITOR = "visitor"
 METERS = ("_tokens", "_cost_usd", "_calls")
@@ -31,10 +36,10 @@ class Failed(ModelFailed):
         """What the error was called then."""
 
 
-def bodies_of(home: Home, run: str) -> Iterator[tuple[int, Body]]:
+def bodies_of(journal: Log, run: str) -> Iterator[tuple[int, Body]]:
     """The events of a run that still make sense, each with its record's number."""
-    for record in home.journal.records(run=(dialect.family, run)):
-        event = home.event(record) if record.dialect == dialect.name else None
+    for record in journal.read(run=(dialect.family, run)):
+        event = journal.event(record) if record.dialect == dialect.name else None
         if event is not None:
             yield record.seq, event.body
 
@@ -43,20 +48,25 @@ class Show:
     """What was recorded of a show, to be played by the same scenario or by another."""
 
     def __init__(
-        self, home: Home, name: str, scenario: Scenario, by: By = "order", miss: OnMiss = "error"
+        self,
+        journal: Log,
+        name: str,
+        scenario: Scenario,
+        by: ServeBy = "order",
+        miss: OnMiss = "error",
     ) -> None:
-        family, run = home.run(name)
+        family, run = journal.find(name)
         self.seed: str | None = None
         self._by, self._miss = by, miss
         self._scenario = scenario
         self._last = 0
         if family == dialect.family:
-            self._recorded = list(self._answers(bodies_of(home, run)))
+            self._recorded = list(self._answers(bodies_of(journal, run)))
         else:
-            self._recorded = list(anybodys(recorded_in(home, (family, run))))
+            self._recorded = journal.recorded_answers((family, run))
         self.tape = Tape(self._recorded, by=by, miss=miss)
 
-    def _answers(self, bodies: Iterable[tuple[int, Body]]) -> Iterator[Recorded]:
+    def _answers(self, bodies: Iterable[tuple[int, Body]]) -> Iterator[RecordedAnswer]:
         state = State(self._scenario)
         for seq, body in bodies:
             kind, actor, payload = body["kind"], body["actor"], body["payload"]
@@ -65,13 +75,13 @@ class Show:
             if kind == "run.started":
                 self.seed = str(payload.get("seed", self._scenario.seed))
             elif kind == "user.injected" and actor == VISITOR:
-                yield Recorded(
+                yield RecordedAnswer(
                     kind=VISITOR, lane=None, asked={"place": state.events}, answer=payload, seq=seq
                 )
             elif who in state.order:
                 mind = state.minds[state.order[who]]
                 asked = _question(body["turn"], state.scene, mind.recall())
-                yield Recorded(kind="model", lane=who, asked=asked, answer=body, seq=seq)
+                yield RecordedAnswer(kind="model", lane=who, asked=asked, answer=body, seq=seq)
             state.step(body)
 
     def rewind(self, bodies: Iterable[Body]) -> None:
@@ -139,7 +149,7 @@ def _question(turn: int, scene: str, recall: Iterable[Remark]) -> dict[str, Any]
     return {"turn": turn, "scene": scene, "heard": heard}
 
 
-def _reply(recorded: Recorded, prompt: Prompt) -> Reply:
+def _reply(recorded: RecordedAnswer, prompt: Prompt) -> Reply:
     answer = recorded.answer
     if "kind" not in answer:  # of a run that was no show
         if not prompt.kinds:

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 from tracklog.hosts import Host
 
 if TYPE_CHECKING:
-    from tracklog.home.home import Home
+    from tracklog import Log
     from tracklog.hosts import Mounted
     from tracklog.web.guard import Guard
 
 
 def _mount(
-    home: "Home", guard: "Guard", environment: Mapping[str, str], place: Path | None
+    journal: "Log", guard: "Guard", environment: Mapping[str, str], place: Path | None
 ) -> "Mounted":
     from tracklog.hosts.openwop.mounted import mount  # noqa: PLC0415  # slow to import
 
-    return mount(home, guard, environment, place)
+    return mount(journal, guard, environment, place)
 
 
-def _end(home: "Home", run: str, by: str) -> int:
+def _end(journal: "Log", run: str, by: str) -> int:
     from tracklog.hosts.openwop.runlog import ask_to_end  # noqa: PLC0415  # slow to import
 
-    return ask_to_end(home, run, by)
+    return ask_to_end(journal, run, by)
 
 
 host = Host(

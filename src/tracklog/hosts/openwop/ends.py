@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tracklog.model.event import Body
+from tracklog import Body
 
 FINAL = frozenset(
     {

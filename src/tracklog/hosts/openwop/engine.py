@@ -9,8 +9,7 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tracklog.home.home import Home
-from tracklog.hosts import Leases
+from tracklog import Log, Overtaken, Tape, TracklogError
 from tracklog.hosts._notes import note
 from tracklog.hosts.openwop.agents import Agents
 from tracklog.hosts.openwop.definitions import Definition
@@ -28,9 +27,6 @@ from tracklog.hosts.openwop.settings import ENGINE, Settings
 from tracklog.hosts.openwop.taping import tape_for
 from tracklog.hosts.openwop.tools import Hooks
 from tracklog.hosts.openwop.workflows import Workflows
-from tracklog.journal.frame import stamp
-from tracklog.model.errors import Overtaken, TracklogError
-from tracklog.recording.tape import Tape
 from tracklog.web import logs
 
 KEPT = 2000
@@ -58,20 +54,20 @@ class Newer(Exception):
 class Engine:
     """All runs of one host; everything but the journal's own work happens in one loop."""
 
-    def __init__(self, home: Home, settings: Settings) -> None:
-        self.home, self.settings = home, settings
-        self.clock, self.monotonic = home.clock, time.monotonic
+    def __init__(self, journal: Log, settings: Settings) -> None:
+        self.journal, self.settings = journal, settings
+        self.clock, self.monotonic = journal.clock, time.monotonic
         self.redactor = Redactor(settings.secrets)
         self.agents = Agents(settings)
         self.workflows = Workflows(settings, self.agents)
         self.workflows.load()
         self.hooks = Hooks(settings)
         self.model = model_of(settings)
-        self.leases = Leases(home.path)
-        self.instance = instance_of(home.path)
+        self.leases = journal.leases()
+        self.instance = instance_of(journal.folder())
         self.stopping = False
         self.requests = Requests(self)
-        self.hearing = Hearing(home, self.instance, self.requests)
+        self.hearing = Hearing(journal, self.instance, self.requests)
         self.tapes: dict[str, Tape] = {}
         """Of the runs that are played from one."""
         self._logs: OrderedDict[str, RunLog] = OrderedDict()
@@ -79,7 +75,7 @@ class Engine:
         self._quiet: set[str] = set()
         """Open runs that wait for a person."""
         self._sweeper: asyncio.Task[None] | None = None
-        self._inline = home.store.durability == "os"
+        self._inline = journal.durability == "os"
         self._door = ThreadPoolExecutor(_THREADS, "openwop-door")
 
     async def start(self, *, alone: bool = False) -> None:
@@ -126,7 +122,7 @@ class Engine:
             if log is None and name in self.hearing.open:
                 log = self.log(name)
             if log is not None:
-                log.refresh(self.home.journal)
+                log.refresh(self.journal)
                 self._act(log)
 
     def _act(self, log: RunLog) -> None:
@@ -167,7 +163,7 @@ class Engine:
         log = self.log(name)
         if self.stopping or name in self._running or not self.leases.take(log.run):
             return False
-        log.refresh(self.home.journal)
+        log.refresh(self.journal)
         if not log.events or log.ended:
             self.hearing.open.discard(name)
             self.leases.release(log.run)
@@ -196,7 +192,7 @@ class Engine:
         log = self._logs.get(name)
         if log is None:
             log = self._logs[name] = RunLog(name)
-            log.refresh(self.home.journal)
+            log.refresh(self.journal)
             if len(self._logs) > KEPT:
                 self._forget()
         else:
@@ -211,7 +207,7 @@ class Engine:
     def known(self, name: str) -> RunLog:
         """A run of this host."""
         log = self._logs.get(name) or RunLog(name)
-        log.refresh(self.home.journal)
+        log.refresh(self.journal)
         if not log.events or log.snapshot.host.get("instance") != self.instance:
             raise Unknown
         if name not in self._logs:
@@ -236,7 +232,7 @@ class Engine:
         log = RunLog(name)
         if not self.leases.take(log.run):
             return self.log(name)  # another process has begun it just now
-        log.refresh(self.home.journal)
+        log.refresh(self.journal)
         if log.events:  # it was begun before, and not ended
             self.leases.release(log.run)
             self.hearing.open.add(name)
@@ -297,9 +293,9 @@ class Engine:
         tape = None
         if fork.get("mode") == "replay":
             source = RunLog(fork["sourceRunId"])
-            source.refresh(self.home.journal)
+            source.refresh(self.journal)
             tape = source.events[: fork["through"]]
-        recorded = tape_for(self.home, log)
+        recorded = tape_for(self.journal, log)
         if recorded is not None:
             self.tapes[log.name] = recorded
         x = Execution(self, log, definition, live=live, answer=answer, tape=tape, recorded=recorded)
@@ -332,7 +328,7 @@ class Engine:
             failure = error
             logs.say_failure("a run could not be carried out", error, run=log.name)
             with contextlib.suppress(Exception):
-                log.refresh(self.home.journal)
+                log.refresh(self.journal)
                 await self._end(log, "internal_error", "the host failed; its log says why")
         finally:
             self._running.pop(log.name, None)
@@ -355,7 +351,7 @@ class Engine:
     async def _ask_again(self, log: RunLog, why: str) -> None:
         """After an answer that does not fit the question is open again, and says why."""
         try:
-            await self.write(log, [], [log.asked_again(why, self.now(log))])
+            await self.write(log, [], [log.asked_again(self.journal, why, self.now(log))])
         except Exception as error:  # noqa: BLE001  # the run waits on all the same
             logs.say_failure("a question could not be asked again", error, run=log.name)
 
@@ -371,7 +367,7 @@ class Engine:
         if not self.leases.take(log.run):
             return False
         self.leases.release(log.run)
-        return not log.refresh(self.home.journal)
+        return not log.refresh(self.journal)
 
     async def child(
         self, name: str, workflow: str, inputs: Mapping[str, Any], parent: Mapping[str, Any]
@@ -388,7 +384,7 @@ class Engine:
     async def end_of(self, log: RunLog) -> None:
         while not log.ended:
             await log.wait(30)
-            log.refresh(self.home.journal)
+            log.refresh(self.journal)
 
     async def cancel(
         self, name: str, reason: str | None, by: str, parent: str | None = None
@@ -427,7 +423,7 @@ class Engine:
             if self.monotonic() > until or self.stopping:
                 raise AlreadyResolved
             await asyncio.sleep(0.01)
-            log.refresh(self.home.journal)
+            log.refresh(self.journal)
             if not self._asks(log, node):
                 raise AlreadyResolved
         try:
@@ -487,12 +483,12 @@ class Engine:
 
     def now(self, log: RunLog) -> str:
         """The time; never before the run's last event."""
-        at = stamp(self.clock())
+        at = self.journal.now()
         return max(at, log.events[-1]["timestamp"]) if log.events else at
 
     def note(self, run: str, label: str, said: Mapping[str, Any]) -> bytes:
         """A line about a run that is no event of its own dialect."""
-        return note(self.home, (FAMILY, run), label, said)
+        return note(self.journal, (FAMILY, run), label, said)
 
     async def write(self, log: RunLog, lines: Sequence[bytes], notes: Sequence[bytes] = ()) -> None:
         """Through the one door, all of it or nothing; on return whoever follows the run is told."""
@@ -502,12 +498,12 @@ class Engine:
         else:
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(self._door, lambda: self._admit(every, mixed=bool(notes)))
-        log.refresh(self.home.journal)
+        log.refresh(self.journal)
 
     def _admit(self, lines: list[bytes], *, mixed: bool) -> None:
         if not lines:
             return
-        verdicts = self.home.intake.admit(lines, None if mixed else FAMILY)
+        verdicts = self.journal.admit(lines, None if mixed else FAMILY)
         for verdict in verdicts:
             if verdict.verdict == "refused":
                 why = "; ".join(f"{each.pointer} {each.message}" for each in verdict.problems)

@@ -5,6 +5,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tracklog import TAPE_LABEL, Body, Tape, tape_report
 from tracklog.hosts.openwop.definitions import Definition, Node
 from tracklog.hosts.openwop.ends import (
     Again,
@@ -17,8 +18,6 @@ from tracklog.hosts.openwop.ends import (
 )
 from tracklog.hosts.openwop.runlog import TERMINAL, RunLog, line_of
 from tracklog.hosts.openwop.telling import DIVERGED, Telling
-from tracklog.model.event import Body
-from tracklog.recording.tape import LABEL, Tape, report
 
 if TYPE_CHECKING:
     from tracklog.hosts.openwop.engine import Engine
@@ -388,8 +387,8 @@ class Execution(Telling):
         answer = self.answer
         notes: tuple[bytes, ...] = ()
         if self.recorded is not None and self.buffer[-1]["type"] in TERMINAL:
-            said = {"source": self.host["tape"]["run"], **report([self.recorded])}
-            notes = (self.engine.note(self.log.name, LABEL, said),)
+            said = {"source": self.host["tape"]["run"], **tape_report([self.recorded])}
+            notes = (self.engine.note(self.log.name, TAPE_LABEL, said),)
         if answer is not None and not answer.taken.done():
             notes += answer.notes
         self.buffer.clear()

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tracklog import Body
 from tracklog.hosts.openwop.runlog import new_event
-from tracklog.model.event import Body
 
 
 def started(name: str, event: Body) -> dict[str, Any]:

@@ -7,11 +7,9 @@ from collections.abc import Callable
 
 import orjson
 
-from tracklog.home.home import Home
+from tracklog import Log, Record, write_file
 from tracklog.hosts.openwop.requests import Requests
 from tracklog.hosts.openwop.runlog import FAMILY, REQUEST, TERMINAL
-from tracklog.journal.disk import Disk, write_file
-from tracklog.journal.frame import Record
 from tracklog.web import logs
 
 LISTEN = 0.1
@@ -21,11 +19,11 @@ LISTEN = 0.1
 class Hearing:
     """Reads the journal on; where it is, and what it knows by then, outlives the process."""
 
-    def __init__(self, home: Home, instance: str, requests: Requests) -> None:
+    def __init__(self, journal: Log, instance: str, requests: Requests) -> None:
         self.open: set[str] = set()
         """Runs of ours that have not ended."""
-        self._home, self._instance, self._requests = home, instance, requests
-        self._cache = home.path / "hosts" / "openwop.cache"
+        self._journal, self._instance, self._requests = journal, instance, requests
+        self._cache = journal.folder() / "openwop.cache"
         self._cursor = 0
         self._reading = threading.Lock()
         self._own_only = self._stopping = False
@@ -34,7 +32,7 @@ class Hearing:
     def skip(self) -> None:
         """Takes up nothing: what is in the journal by now, and what others begin, is theirs."""
         self._own_only = True
-        self._cursor = self._home.journal.last
+        self._cursor = self._journal.last
 
     def listen(self, tell: Callable[[set[str]], None]) -> None:
         """Tells, from a thread of its own, of which runs there is more."""
@@ -51,7 +49,7 @@ class Hearing:
     def load(self) -> None:
         try:
             said = orjson.loads(self._cache.read_bytes())
-            if said["instance"] == self._instance and said["cursor"] <= self._home.journal.last:
+            if said["instance"] == self._instance and said["cursor"] <= self._journal.last:
                 self._cursor, self.open = said["cursor"], set(said["open"])
                 self._requests.load(said["requests"])
         except (OSError, ValueError, KeyError, TypeError):
@@ -63,18 +61,17 @@ class Hearing:
         said = {"instance": self._instance, "cursor": self._cursor, "open": sorted(self.open)}
         said["requests"] = self._requests.dump()
         with contextlib.suppress(OSError):
-            write_file(Disk(), self._cache, orjson.dumps(said))
+            write_file(self._cache, orjson.dumps(said))
 
     def catch_up(self) -> set[str]:
         """Reads what is new in the journal; the runs that it is about."""
         heard: set[str] = set()
         with self._reading:
-            while records := self._home.journal.read(self._cursor, 10_000):
-                for record in records:
-                    if record.family == FAMILY and record.line:
-                        heard.add(record.run)
-                        self._take_in(record)
-                self._cursor = records[-1].seq
+            for record in self._journal.read(self._cursor):
+                if record.family == FAMILY and record.line:
+                    heard.add(record.run)
+                    self._take_in(record)
+                self._cursor = record.seq
         return heard
 
     def _take_in(self, record: Record) -> None:
@@ -89,12 +86,13 @@ class Hearing:
             elif event["type"] in TERMINAL:
                 self.open.discard(record.run)
         elif REQUEST.encode() in line:
-            self._requests.hear(orjson.loads(line))
+            for fact in self._journal.facts_in(record):
+                self._requests.hear(fact)
 
     def _listen(self, tell: Callable[[set[str]], None]) -> None:
         while not self._stopping:
             try:
-                if not self._home.journal.wait(self._cursor, LISTEN):
+                if not self._journal.wait(self._cursor, LISTEN):
                     continue
                 heard = self.catch_up()
             except Exception as error:  # noqa: BLE001  # said, and tried again

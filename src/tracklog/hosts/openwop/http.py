@@ -13,6 +13,7 @@ import orjson
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from tracklog import NotAppended, TracklogError, UnknownName
 from tracklog.hosts import NotBegun, Program, Wanted
 from tracklog.hosts.openwop.definitions import Refused
 from tracklog.hosts.openwop.ends import BadAnswer
@@ -29,7 +30,6 @@ from tracklog.hosts.openwop.seams import toolhooks
 from tracklog.hosts.openwop.settings import VERBOSITIES, Key, digest, discovery, etag
 from tracklog.hosts.openwop.streams import MODES, Stream
 from tracklog.hosts.openwop.surface import ROUTES, openapi
-from tracklog.model.errors import NotAppended, TracklogError, UnknownName
 from tracklog.web import bodies, logs
 from tracklog.web.guard import Guard
 from tracklog.web.limits import Limits
@@ -134,7 +134,7 @@ class App:
             raise UnknownName(f"there is no workflow {wanted.program!r}", f"there is: {names}")
         host: dict[str, Any] = {"principal": "default"}
         if wanted.tape is not None:
-            source = self.engine.home.run(wanted.tape.run)
+            source = self.engine.journal.find(wanted.tape.run)
             host["tape"] = {"run": source[1], "by": wanted.tape.by, "miss": wanted.tape.miss}
         try:
             log = await self.engine.create(definition, wanted.inputs, {}, host)

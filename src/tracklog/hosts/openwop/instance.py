@@ -5,12 +5,12 @@ import time
 import uuid
 from pathlib import Path
 
-from tracklog.model.errors import TracklogError
+from tracklog import TracklogError
 
 
-def instance_of(home: Path) -> str:
-    """The name of this home's host, given once."""
-    path = home / "hosts" / "openwop.id"
+def instance_of(folder: Path) -> str:
+    """The name of this folder's host, given once."""
+    path = folder / "openwop.id"
     made = uuid.uuid4().hex
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -3,18 +3,17 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from tracklog.home.home import Home
+from tracklog import Log, TracklogError
 from tracklog.hosts.openwop.engine import Engine
 from tracklog.hosts.openwop.http import App
 from tracklog.hosts.openwop.settings import Key, Settings, digest, read_settings
-from tracklog.model.errors import TracklogError
 from tracklog.web import logs
 from tracklog.web.guard import Guard
 
 CONFIG = "TRACKLOG_OPENWOP_CONFIG"
 
 
-def mount(home: Home, guard: Guard, environment: Mapping[str, str], place: Path | None) -> App:
+def mount(journal: Log, guard: Guard, environment: Mapping[str, str], place: Path | None) -> App:
     """The host as a part of a collector, with the collector's token.
 
     What it offers is a settings file, or a folder of workflows.
@@ -26,7 +25,7 @@ def mount(home: Home, guard: Guard, environment: Mapping[str, str], place: Path 
     elif place is not None:
         path = str(place)
     settings = settings_of(Path(path) if path else None, environment, workflows)
-    return app_of(home, guard, settings, guard.token)
+    return app_of(journal, guard, settings, guard.token)
 
 
 def settings_of(
@@ -46,7 +45,7 @@ def settings_of(
 
 
 def app_of(
-    home: Home,
+    journal: Log,
     guard: Guard | None,
     settings: Settings,
     token: str | None,
@@ -54,7 +53,7 @@ def app_of(
     """The host, with everything that was wrong about its workflows and agents said."""
     if token is not None and len(token) < 1:
         raise TracklogError("the token is empty", "set TRACKLOG_TOKEN to a long random word")
-    engine = Engine(home, settings)
+    engine = Engine(journal, settings)
     for fault in engine.workflows.faults:
         logs.say("warning", "refused", fault=fault)
     own = (Key(digest=digest(token)),) if token else ()

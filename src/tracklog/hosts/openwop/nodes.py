@@ -5,6 +5,7 @@ from typing import Any
 
 import jsonschema_rs
 
+from tracklog import Body
 from tracklog.hosts.openwop.agents import Ref
 from tracklog.hosts.openwop.definitions import DISPATCH, MOCK, PROMPT, SUPERVISOR, Node
 from tracklog.hosts.openwop.ends import BadAnswer, NodeFailed
@@ -14,7 +15,6 @@ from tracklog.hosts.openwop.prompting import call_prompt, decision_of_model
 from tracklog.hosts.openwop.settings import SYSTEM
 from tracklog.hosts.openwop.step import RATIFY, Step, answers_in, ratifying
 from tracklog.hosts.openwop.tools import full_id
-from tracklog.model.event import Body
 
 LONGEST_DELAY = 60_000
 STUB_THOUGHT = "A conformance agent reasons about nothing in particular."

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tracklog import Fact, Noted
 from tracklog.hosts.openwop.runlog import REQUEST
 
 if TYPE_CHECKING:
@@ -37,10 +38,12 @@ class Requests:
     def find(self, key: str) -> dict[str, Any] | None:
         return self._known.get(key)
 
-    def hear(self, line: Mapping[str, Any]) -> None:
-        said = line.get("data")
-        if line.get("label") == REQUEST and isinstance(said, dict) and "key" in said:
-            self._known.setdefault(said["key"], said)
+    def hear(self, fact: Fact) -> None:
+        """Takes in a request that was answered here before, or by another process."""
+        if isinstance(fact, Noted) and fact.label == REQUEST and isinstance(fact.data, Mapping):
+            answered = dict(fact.data)
+            if "key" in answered:
+                self._known.setdefault(answered["key"], answered)
 
     def keep(self, key: str, body: str, status: int, reply: Mapping[str, Any]) -> None:
         said = {"key": key, "body": body, "status": status, "reply": dict(reply)}

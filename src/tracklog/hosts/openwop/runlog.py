@@ -1,27 +1,16 @@
 """One run: its events in the journal, and the state that is computed from them."""
 
 import asyncio
-import uuid
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import orjson
 
-from tracklog.dialects import tracklog as native
-from tracklog.dialects.openwop import dialect as openwop
-from tracklog.home.home import Home
+from tracklog import Answered, Asked, Body, Fact, Log, NoSuchRun, Noted, Record, Run, body_of
 from tracklog.hosts import RunOver
-from tracklog.hosts._notes import put
+from tracklog.hosts._notes import WRITER, put
 from tracklog.hosts.openwop.agents import narrow
 from tracklog.hosts.openwop.settings import LOG_VERSION, SYSTEM
-from tracklog.journal.frame import Run
-from tracklog.journal.journal import Journal
-from tracklog.model.errors import NoSuchRun
-from tracklog.model.event import Body
-from tracklog.model.fact import Asked
-from tracklog.model.lines import mended
-from tracklog.reading.record import facts_in_line
 
 FAMILY = "openwop"
 TERMINAL = {"run.completed": "completed", "run.failed": "failed", "run.cancelled": "cancelled"}
@@ -36,15 +25,15 @@ CANCEL, REQUEST = "cancel-requested", "idempotent-request"
 """What is noted beside a run's own events: an operator's wish, and an answered request."""
 
 
-def ask_to_end(home: Home, run: str, by: str) -> int:
+def ask_to_end(journal: Log, run: str, by: str) -> int:
     """Puts the wish that a run end on record: the host that carries it out ends it."""
     log = RunLog(run)
-    log.refresh(home.journal)
+    log.refresh(journal)
     if not log.events:
         raise NoSuchRun(f"there is no run {run!r} of a host here", "`tracklog runs` lists them")
     if log.ended:
         raise RunOver(f"the run {run} has ended", "`tracklog runs` shows which have not")
-    return put(home, log.run, CANCEL, {"by": by})
+    return put(journal, log.run, CANCEL, {"by": by})
 
 
 class Snapshot:
@@ -185,6 +174,8 @@ class RunLog:
         """Who wanted it to end, and why."""
         self.answers: list[tuple[str, Any, str]] = []
         """What operators answered beside the protocol: question, answer, by whom."""
+        self._question: Record | None = None
+        """The last record in which the run asked for something."""
         self._cursor = 0
         self._waiting: set[asyncio.Future[None]] = set()
 
@@ -199,47 +190,47 @@ class RunLog:
     def told(self) -> dict[str, Any]:
         return self.snapshot.told(self.name, cancelling=self.cancel is not None)
 
-    def refresh(self, journal: Journal) -> bool:
-        """Whether there was more in the journal."""
+    def refresh(self, journal: Log) -> bool:
+        """Read what is new in the journal, and say whether there was anything."""
         before = self._cursor
-        while records := journal.read(self._cursor, 10_000, self.run):
-            for record in records:
-                self._cursor = record.seq
-                if record.line and record.dialect == FAMILY:
-                    event = orjson.loads(mended(record.line))
-                    if event.get("sequence") == len(self.events):
-                        self._hear(record.line, event)
-                elif record.line and record.dialect == native.dialect.name:
-                    self._note(orjson.loads(mended(record.line)))
+        for record in journal.read(self._cursor, self.run):
+            self._cursor = record.seq
+            if record.line and record.dialect == FAMILY:
+                event = body_of(record)
+                if event.get("sequence") == len(self.events):
+                    self._add(record, event)
+            elif record.line:
+                for fact in journal.facts_in(record):
+                    self._note(fact)
         if self._cursor == before:
             return False
         self.wake()
         return True
 
-    def _hear(self, line: bytes, event: Body) -> None:
-        self.lines.append(line)
+    def _add(self, record: Record, event: Body) -> None:
+        self.lines.append(record.line)
         self.events.append(event)
         self.snapshot.apply(event)
+        if event["type"] == "interrupt.requested":
+            self._question = record
 
-    def _note(self, said: Mapping[str, Any]) -> None:
-        if said.get("fact") == "Noted" and said.get("label") == CANCEL and self.cancel is None:
-            self.cancel = dict(said.get("data") or {})
-        elif said.get("fact") == "Asked":
-            self.answers.clear()  # they did not fit
-        elif said.get("fact") == "Answered":
-            by = said.get("by") or "default"
-            self.answers.append((str(said.get("question_id")), said.get("answer"), str(by)))
+    def _note(self, fact: Fact) -> None:
+        match fact:
+            case Noted(label=label) if label == CANCEL and self.cancel is None:
+                self.cancel = dict(fact.data or {})
+            case Asked():
+                self.answers.clear()  # they did not fit
+            case Answered():
+                answer = (str(fact.question_id), fact.answer, str(fact.by or "default"))
+                self.answers.append(answer)
 
-    def asked_again(self, why: str, at: str) -> bytes:
-        """What the run waits for, asked anew after an answer that did not fit: it is open again."""
-        lines = zip(reversed(self.lines), reversed(self.events), strict=True)
-        line = next(line for line, event in lines if event["type"] == "interrupt.requested")
-        facts = facts_in_line(openwop, line)
+    def asked_again(self, journal: Log, why: str, at: str) -> bytes:
+        """The question that the run waits for, asked again after an answer that did not fit."""
+        assert self._question is not None
+        facts = journal.facts_in(self._question)
         (asked,) = (fact for fact in facts if isinstance(fact, Asked))
-        said = replace(asked, text=f"{why}. {asked.text or ''}".rstrip())
-        origin = {"writer": "host", "fidelity": "observed"}
-        id = uuid.uuid4().hex
-        return native.line(said, id=id, run=self.name, at=at, family=FAMILY, origin=origin)
+        again = replace(asked, text=f"{why}. {asked.text or ''}".rstrip())
+        return journal.fact_line(self.run, again, writer=WRITER, at=at)
 
     def wake(self) -> None:
         """Everybody who waits looks again."""

@@ -9,8 +9,7 @@ from typing import Any, Literal
 import orjson
 import yaml
 
-from tracklog import __version__
-from tracklog.model.errors import TracklogError
+from tracklog import TracklogError, __version__
 
 PROTOCOL = "1.0"
 ENGINE = 1

@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tracklog import Body, RecordedAnswer, TapeMiss
 from tracklog.hosts.openwop.agents import Ref, context_key
 from tracklog.hosts.openwop.checking import faults_of
 from tracklog.hosts.openwop.definitions import PROMPT, Node
@@ -20,9 +21,6 @@ from tracklog.hosts.openwop.tools import (
     invoke,
     unknown_end,
 )
-from tracklog.model.errors import TapeMiss
-from tracklog.model.event import Body
-from tracklog.recording.tape import Recorded
 
 DEEPEST = 16
 """Runs inside runs."""
@@ -157,7 +155,7 @@ class Step:
         outcome = await x.unless_stopped(invoke(tool, x.settings.tools, arguments))
         return outcome, max(0, round(1000 * (x.engine.monotonic() - began)))
 
-    def play(self, kind: str, asked: Any, lane: str | None = None) -> Recorded | None:
+    def play(self, kind: str, asked: Any, lane: str | None = None) -> RecordedAnswer | None:
         """What the run's tape answers; None where it has none, or where a miss goes live."""
         if self.x.recorded is None:
             return None

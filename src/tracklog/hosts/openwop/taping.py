@@ -7,14 +7,10 @@ from typing import Any
 
 import orjson
 
-from tracklog.home.home import Home
+from tracklog import Body, Log, RecordedAnswer, Tape, TapeMiss
 from tracklog.hosts.openwop.definitions import PROMPT, SUPERVISOR, TOOL
 from tracklog.hosts.openwop.models import Reply
 from tracklog.hosts.openwop.runlog import RunLog
-from tracklog.model.errors import TapeMiss
-from tracklog.model.event import Body
-from tracklog.recording.tape import Recorded, Tape, anybodys
-from tracklog.recording.tape import recorded_in as recorded_in_any
 
 PERSON, CHILD = "person", "call"
 MODEL_FAILED = "model_failed"
@@ -22,7 +18,7 @@ UNSEEN = ("forbidden", "rate_limited")
 """How a call ended that was never made."""
 
 
-def recorded_in(events: Iterable[Body]) -> list[Recorded]:
+def recorded_in(events: Iterable[Body]) -> list[RecordedAnswer]:
     """The answers in a run; those of a conversation that broke off are not among them."""
     listener = _Listener()
     for event in events:
@@ -30,16 +26,16 @@ def recorded_in(events: Iterable[Body]) -> list[Recorded]:
     return sorted(listener.found, key=lambda each: each.seq)
 
 
-def tape_for(home: Home, log: RunLog) -> Tape | None:
+def tape_for(journal: Log, log: RunLog) -> Tape | None:
     """The tape that a run is played from, behind what it has on record by now."""
     named = log.snapshot.host.get("tape")
     if named is None:
         return None
     source = RunLog(named["run"])
-    source.refresh(home.journal)
-    answers: Iterable[Recorded] = recorded_in(source.events)
+    source.refresh(journal)
+    answers: Iterable[RecordedAnswer] = recorded_in(source.events)
     if not source.events:
-        answers = anybodys(recorded_in_any(home, home.run(named["run"])))
+        answers = journal.recorded_answers(named["run"])
     tape = Tape(answers, by=named["by"], miss=named["miss"])
     for each in recorded_in(log.events):
         if tape.next(each.kind, each.lane) is not None:
@@ -53,7 +49,7 @@ class _Node:
     """One execution of a node, while it is heard."""
 
     type: str
-    found: list[Recorded] = field(default_factory=list)
+    found: list[RecordedAnswer] = field(default_factory=list)
     calls: dict[str, Body] = field(default_factory=dict)
     round: dict[str, Any] | None = None
     """What the model says just now."""
@@ -61,7 +57,7 @@ class _Node:
 
 class _Listener:
     def __init__(self) -> None:
-        self.found: list[Recorded] = []
+        self.found: list[RecordedAnswer] = []
         self._nodes: dict[str, _Node] = {}
         self._by: dict[str, str] = {}
 
@@ -87,7 +83,7 @@ class _Listener:
 
     def _tell(self, kind: str, lane: str, asked: Any, answer: Any, event: Body) -> None:
         self.found.append(
-            Recorded(kind=kind, lane=lane, asked=asked, answer=answer, seq=event["sequence"])
+            RecordedAnswer(kind=kind, lane=lane, asked=asked, answer=answer, seq=event["sequence"])
         )
 
     def _in_conversation(self, name: str, node: _Node, event: Body) -> None:
@@ -146,7 +142,9 @@ class _Listener:
         digest = told.pop("hash", None)
         asked = {"promptHash": digest} if digest else None
         sequence = told.pop("sequence")
-        node.found.append(Recorded(kind="model", lane=name, asked=asked, answer=told, seq=sequence))
+        node.found.append(
+            RecordedAnswer(kind="model", lane=name, asked=asked, answer=told, seq=sequence)
+        )
 
     @staticmethod
     def _returned(node: _Node, called: Body, event: Body) -> None:
@@ -157,7 +155,7 @@ class _Listener:
         asked = {"tool": tool, "input": said["arguments"]}
         told = {k: payload[k] for k in ("status", "result", "error", "durationMs") if k in payload}
         node.found.append(
-            Recorded(kind="tool", lane=tool, asked=asked, answer=told, seq=event["sequence"])
+            RecordedAnswer(kind="tool", lane=tool, asked=asked, answer=told, seq=event["sequence"])
         )
 
     def _end(self, node: _Node) -> None:
@@ -175,7 +173,7 @@ def _is_broken_off(told: Mapping[str, Any] | None) -> bool:
     return told is not None and "chunks" in told and "usage" not in told and not told["calls"]
 
 
-def reply_of(recorded: Recorded) -> Reply:
+def reply_of(recorded: RecordedAnswer) -> Reply:
     """What a model said then, as it would say it again."""
     answer: Mapping[str, Any] = recorded.answer
     usage = answer.get("usage") or {}

@@ -4,36 +4,36 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracklog.dialects import awf
+from tracklog.dialects.awf import dialect
 from tracklog.hosts import Host
 
 if TYPE_CHECKING:
-    from tracklog.home.home import Home
+    from tracklog import Log
     from tracklog.hosts import Mounted
     from tracklog.web.guard import Guard
 
 
 def _mount(
-    home: "Home",
+    journal: "Log",
     _guard: "Guard",
     _environment: Mapping[str, str],
     place: Path | None,
 ) -> "Mounted":
     from tracklog.hosts.workflow.mounted import Runner  # noqa: PLC0415  # slow to import
 
-    return Runner(home, place)
+    return Runner(journal, place)
 
 
-def _end(home: "Home", run: str, by: str) -> int:
+def _end(journal: "Log", run: str, by: str) -> int:
     from tracklog.hosts.workflow.keeping import ask_to_end  # noqa: PLC0415  # slow to import
 
-    return ask_to_end(home, run, by)
+    return ask_to_end(journal, run, by)
 
 
 host = Host(
     name="workflow",
     about="Runs the steps of a YAML file: agents, commands, tools, loops and other workflows.",
     mount=_mount,
-    family=awf.dialect.family,
+    family=dialect.family,
     end=_end,
 )

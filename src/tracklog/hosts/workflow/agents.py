@@ -10,19 +10,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from tracklog.formats.providers import (
+from tracklog import (
     Normaliser,
+    NullRecorder,
     Provider,
-    Status,
+    RecordedAnswer,
+    ReplyStatus,
+    Scope,
+    Tape,
     provider,
     provider_of,
     provider_that_opens,
 )
 from tracklog.hosts.workflow import processes, values
 from tracklog.hosts.workflow.flow import Agent
-from tracklog.recording.recorder import NullRecorder
-from tracklog.recording.recorder.scopes import Scope
-from tracklog.recording.tape import Recorded, Tape
 
 KEPT = 1 << 20
 """Bytes of plain output that are kept at its beginning, and as many at its end."""
@@ -116,7 +117,7 @@ class Stream:
         return self.normaliser.reply.take() if self.normaliser and self.understood else []
 
     def finish(
-        self, status: Status, exit_code: int | None, stderr: bytes
+        self, status: ReplyStatus, exit_code: int | None, stderr: bytes
     ) -> tuple[list[Block], dict[str, Any]]:
         """The rest of the blocks, and what is known of the whole."""
         meta: dict[str, Any] = {"status": status}
@@ -151,7 +152,7 @@ class Listener(Protocol):
 
     def hear(self, chunk: bytes) -> None: ...
 
-    def finish(self, status: Status, exit_code: int | None, stderr: bytes) -> None: ...
+    def finish(self, status: ReplyStatus, exit_code: int | None, stderr: bytes) -> None: ...
 
 
 class Record:
@@ -170,7 +171,7 @@ class Record:
         if blocks := self._stream.take():
             self._say(blocks, final=False)
 
-    def finish(self, status: Status, exit_code: int | None, stderr: bytes) -> None:
+    def finish(self, status: ReplyStatus, exit_code: int | None, stderr: bytes) -> None:
         blocks, meta = self._stream.finish(status, exit_code, stderr)
         self._tell_tools()
         self._say(blocks, final=True, **meta)
@@ -217,7 +218,7 @@ class Shown:
         self._stream.hear(chunk)
         self._show(self._stream.take())
 
-    def finish(self, status: Status, exit_code: int | None, stderr: bytes) -> None:
+    def finish(self, status: ReplyStatus, exit_code: int | None, stderr: bytes) -> None:
         blocks, meta = self._stream.finish(status, exit_code, stderr)
         self._show(blocks)
         if meta["status"] != "ok" and stderr:
@@ -248,7 +249,7 @@ class Result:
         self._stream.hear(chunk)
         self.blocks += self._stream.take()
 
-    def finish(self, status: Status, exit_code: int | None, stderr: bytes) -> None:
+    def finish(self, status: ReplyStatus, exit_code: int | None, stderr: bytes) -> None:
         blocks, meta = self._stream.finish(status, exit_code, stderr)
         self.blocks += blocks
         text = last_text(self.blocks)
@@ -300,7 +301,7 @@ class CommandAgent:
             for listener in listeners:
                 listener.hear(chunk)
 
-        def finish(status: Status, exit_code: int | None, stderr: bytes = b"") -> None:
+        def finish(status: ReplyStatus, exit_code: int | None, stderr: bytes = b"") -> None:
             for listener in listeners:
                 listener.finish(status, exit_code, stderr)
 
@@ -321,7 +322,7 @@ class CommandAgent:
         except OSError as error:
             finish("error", None, f"{command[0]}: {error.strerror}".encode())
             return result.answer
-        status: Status = "timeout" if ended.timed_out else "killed" if ended.signal else "ok"
+        status: ReplyStatus = "timeout" if ended.timed_out else "killed" if ended.signal else "ok"
         if status == "ok" and ended.exit_code:
             status = "error"
         finish(status, ended.exit_code, ended.stderr)
@@ -345,7 +346,7 @@ class CommandAgent:
         return [values.text(word, scope) for word in command], stdin
 
 
-def play(scope: Scope, recorded: Recorded, tell: Callable[[str], None]) -> Answer:
+def play(scope: Scope, recorded: RecordedAnswer, tell: Callable[[str], None]) -> Answer:
     """An answer from a tape, shown and recorded in the very pieces in which it was given."""
     answer = recorded.answer
     inputs: dict[str, Any] = {}

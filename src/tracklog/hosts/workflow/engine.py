@@ -17,6 +17,16 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from tracklog import (
+    CallScope,
+    NullRecorder,
+    Recorder,
+    Scope,
+    StepScope,
+    StepStatus,
+    Tape,
+    TracklogError,
+)
 from tracklog.hosts.workflow import processes, router, values
 from tracklog.hosts.workflow.agents import Answer, Asking, CommandAgent, Kept, Question
 from tracklog.hosts.workflow.audit import Audit
@@ -41,22 +51,18 @@ from tracklog.hosts.workflow.flow import (
 from tracklog.hosts.workflow.past import Address, Past, address, lane
 from tracklog.hosts.workflow.router import Router
 from tracklog.hosts.workflow.served import ServedAgent
-from tracklog.model.errors import TracklogError
-from tracklog.recording.recorder import NullRecorder, Recorder
-from tracklog.recording.recorder.scopes import CallWorkflow, Scope, Status, Step
-from tracklog.recording.tape import Tape
 
 DEEPEST = 16
 """Flows that may call each other in a row."""
-ENDINGS: dict[str, Status] = {"ok": "ok", "timeout": "timeout", "killed": "cancelled"}
+ENDINGS: dict[str, StepStatus] = {"ok": "ok", "timeout": "timeout", "killed": "cancelled"}
 
 
 class StepFailed(TracklogError):
     """A step failed, and with it what it is a part of."""
 
-    def __init__(self, message: str, status: Status = "failed") -> None:
+    def __init__(self, message: str, status: StepStatus = "failed") -> None:
         super().__init__(message)
-        self.status: Status = status
+        self.status: StepStatus = status
 
 
 class Terminal(Exception):
@@ -70,7 +76,7 @@ class Terminal(Exception):
 class Outcome(NamedTuple):
     """How a run ended."""
 
-    status: Status
+    status: StepStatus
     result: Any = None
     error: str | None = None
 
@@ -201,8 +207,7 @@ class Execution:
 
     @staticmethod
     def _where(step: StepCommon, parent: Scope, **place: Any) -> Address:
-        probe = Step(parent, step.name, "", {})
-        probe._place(parent, place.get("index"), place.get("branch"), 1)
+        probe = parent.step(step.name, "", **place)  # not begun: only its address is of interest
         return address(probe.path, probe.frames)
 
     async def _step(
@@ -231,7 +236,7 @@ class Execution:
     @staticmethod
     def _settle(step: StepCommon, done: dict[str, Any]) -> dict[str, Any]:
         if isinstance(step, TerminalStep) and done["status"] != "skipped":
-            status: Status = "ok" if step.status == "success" else "failed"
+            status: StepStatus = "ok" if step.status == "success" else "failed"
             error = None if status == "ok" else done["result"] or "a failure was reached"
             raise Terminal(Outcome(status, done["result"], error))
         if done["status"] in ("ok", "skipped") or step.on_error == "continue":
@@ -243,7 +248,7 @@ class Execution:
     ) -> dict[str, Any]:
         scope = self._open(step, parent, attempt, **place)
         here = label(scope.path, scope.frames)
-        if isinstance(step, CommandStep) and isinstance(scope, Step):
+        if isinstance(step, CommandStep) and isinstance(scope, StepScope):
             with contextlib.suppress(TracklogError):  # it is said when the step runs
                 scope.command = _command(step, known)[1]
         scope.begin()
@@ -275,7 +280,7 @@ class Execution:
         scope.status = status
         scope.end()
         done = {"result": scope.result, "status": status, "error": scope.error}
-        if isinstance(scope, Step):
+        if isinstance(scope, StepScope):
             done["exit_code"] = scope.exit_code
         if not isinstance(step, TerminalStep):
             self._display.line(here, status if not scope.error else f"{status}: {scope.error}")
@@ -283,9 +288,9 @@ class Execution:
 
     async def _do(self, step: StepCommon, scope: Scope, known: values.Known, here: str) -> None:
         match step, scope:
-            case CommandStep(), Step():
+            case CommandStep(), StepScope():
                 await self._command(step, scope, known, here)
-            case AgentStep(), Step():
+            case AgentStep(), StepScope():
                 await self._agent(step, scope, known, here)
             case OperationStep(), _:
                 asked = values.filled(step.input, known)
@@ -298,13 +303,13 @@ class Execution:
                 await self._for_each(step, scope, known)
             case WhileStep(), _:
                 await self._while(step, scope, known)
-            case CallWorkflowStep(), CallWorkflow():
+            case CallWorkflowStep(), CallScope():
                 await self._call(step, scope, known, here)
             case PluginStep(), _:
                 scope.result = await self._plugin(step, scope, known)
 
     async def _command(
-        self, step: CommandStep, scope: Step, known: values.Known, here: str
+        self, step: CommandStep, scope: StepScope, known: values.Known, here: str
     ) -> None:
         command, shown = _command(step, known)
         self._display.line(here, f"$ {shown}")
@@ -346,7 +351,9 @@ class Execution:
             said = ended.stderr[-4096:].decode("utf-8", "replace").strip()
             raise StepFailed(said or f"exit code {ended.exit_code}")
 
-    async def _agent(self, step: AgentStep, scope: Step, known: values.Known, here: str) -> None:
+    async def _agent(
+        self, step: AgentStep, scope: StepScope, known: values.Known, here: str
+    ) -> None:
         named = step.agent
         agent: Agent = self.flow.agents[named] if isinstance(named, str) else named
         system = [values.text(each, known) for each in (agent.system, step.system) if each]
@@ -426,7 +433,7 @@ class Execution:
             raise StepFailed(f"{type(error).__name__}: {error}") from error
 
     async def _call(
-        self, step: CallWorkflowStep, scope: CallWorkflow, known: values.Known, here: str
+        self, step: CallWorkflowStep, scope: CallScope, known: values.Known, here: str
     ) -> None:
         """AWF-44: the child has its own file; one that cannot start has its two lines (by the scope)."""
         run_id, recorder = scope.child_run_id, scope.child
@@ -445,7 +452,7 @@ class Execution:
             raise StepFailed(outcome.error or outcome.status, outcome.status)
 
     def _child(
-        self, step: CallWorkflowStep, scope: CallWorkflow, known: values.Known, before: Past,
+        self, step: CallWorkflowStep, scope: CallScope, known: values.Known, before: Past,
         here: str,
     ) -> "Execution":  # fmt: skip
         try:

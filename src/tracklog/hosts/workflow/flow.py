@@ -17,10 +17,9 @@ from pydantic import (
     ValidationError,
 )
 
-from tracklog.formats.providers import provider
+from tracklog import TracklogError, provider
 from tracklog.hosts._endpoint import is_endpoint
 from tracklog.hosts.workflow import values
-from tracklog.model.errors import TracklogError
 
 Loc = tuple[str | int, ...]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")]

@@ -9,19 +9,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tracklog.dialects import awf
-from tracklog.dialects import tracklog as native
-from tracklog.formats.exec import admit
-from tracklog.home.home import Home
-from tracklog.hosts import Leases, RunOver
+import tracklog
+from tracklog import Leases, Log, NoSuchRun, Noted, Record, Recorder, TracklogError, write_file
+from tracklog.dialects.awf import dialect
+from tracklog.hosts import RunOver
 from tracklog.hosts._notes import put
 from tracklog.hosts.workflow import processes
 from tracklog.hosts.workflow.audit import Audit
 from tracklog.hosts.workflow.past import Past
-from tracklog.journal.disk import write_private
-from tracklog.journal.frame import Record
-from tracklog.model.errors import NoSuchRun, TracklogError
-from tracklog.recording.recorder import Recorder
 
 log = logging.getLogger("tracklog")
 
@@ -40,7 +35,7 @@ class Keeper:
         self._path, self._audit, self._leases = path, audit, leases
         self._folder = path / "hosts" / "workflow"
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._home: Home | None = None
+        self._journal: Log | None = None
         self._through: dict[Path, int] = {}
         self._mine: dict[str, str] = {}
         self._heard = 0
@@ -48,14 +43,14 @@ class Keeper:
 
     def take(self, run_id: str) -> bool:
         """Whether the run is ours to work on."""
-        return self._leases.take((awf.dialect.family, run_id))
+        return self._leases.take((dialect.family, run_id))
 
     def opened(self, run_id: str, workflow: str) -> None:
         """A run of ours begins: from now on somebody will end it, whatever becomes of us."""
         if run_id not in self._mine:
             self.take(run_id)
             self._mine[run_id] = workflow
-            write_private(self._folder / f"{run_id}.open", workflow.encode())
+            write_file(self._folder / f"{run_id}.open", workflow.encode())
         self._through.setdefault(self._path / "transcripts" / f"{run_id}.jsonl", 0)
 
     def settle(self, run_id: str, workflow: str, end: Mapping[str, Any]) -> None:
@@ -85,8 +80,8 @@ class Keeper:
             path = self._path / "transcripts" / f"{run_id}.jsonl"
             if not path.exists() or self._through.get(path) == path.stat().st_size:
                 (self._folder / f"{run_id}.open").unlink(missing_ok=True)
-        if self._home is not None:
-            self._home.close()
+        if self._journal is not None:
+            self._journal.close()
 
     def sweep(self, but: str) -> list[str]:
         """Ends the runs of hosts that were killed, each once; the runs that they were.
@@ -110,7 +105,7 @@ class Keeper:
             except (TracklogError, OSError) as error:
                 log.warning("%s cannot be ended: %s", run_id, error)
             finally:
-                self._leases.release((awf.dialect.family, run_id))
+                self._leases.release((dialect.family, run_id))
         return found
 
     def _goes_on(self, run_id: str, outer: str) -> bool:
@@ -132,13 +127,12 @@ class Keeper:
             if await asyncio.shield(asyncio.to_thread(self._admit)):
                 stop()
 
-    def _is_to_end(self, home: Home) -> bool:
+    def _is_to_end(self, journal: Log) -> bool:
         """Whether somebody asked for the end of a run of ours since this was asked before."""
-        asked, end = False, home.journal.last
+        asked, end = False, journal.last
         for run_id in self._mine:
-            for record in home.journal.records(self._heard, (awf.dialect.family, run_id), end):
-                event = home.event(record) if _is_note(record) else None
-                asked = asked or (event is not None and event.body.get("label") == STOP)
+            for record in journal.read(self._heard, (dialect.family, run_id), end):
+                asked = asked or _asks_to_end(journal, record)
         self._heard = end
         return asked
 
@@ -146,33 +140,35 @@ class Keeper:
         """Whether somebody asked for the end of what runs."""
         with self._admitting:  # a run may end while a thread is at it
             try:
-                if self._home is None:
-                    self._home = Home(self._path)
+                if self._journal is None:
+                    self._journal = tracklog.open(self._path)
                 for path, through in list(self._through.items()):
                     if path.exists() and path.stat().st_size > through:
-                        self._through[path] = admit(self._home, path, through)
-                return self._is_to_end(self._home)
+                        self._through[path] = self._journal.admit_transcript(path, through)
+                return self._is_to_end(self._journal)
             except (TracklogError, OSError) as error:
                 log.warning("the runs are not in the journal yet: %s", error)
                 return False
 
 
-def _is_note(record: Record) -> bool:
-    return record.dialect == native.dialect.name and STOP.encode() in record.line
+def _asks_to_end(journal: Log, record: Record) -> bool:
+    if record.dialect == dialect.name or STOP.encode() not in record.line:
+        return False
+    return any(isinstance(fact, Noted) and fact.label == STOP for fact in journal.facts_in(record))
 
 
-def ask_to_end(home: Home, run_id: str, by: str) -> int:
+def ask_to_end(journal: Log, run_id: str, by: str) -> int:
     """Puts the wish that a run end on record: the host that carries it out ends it."""
     ended: bool | None = None
-    for record in home.journal.records(run=(awf.dialect.family, run_id)):
-        event = home.event(record) if record.dialect == awf.dialect.name else None
+    for record in journal.read(run=(dialect.family, run_id)):
+        event = journal.event(record) if record.dialect == dialect.name else None
         if event is not None:
             ended = event.kind == "run.completed"
     if ended is None:
         raise NoSuchRun(f"there is no run {run_id!r} of a workflow", "`tracklog runs` lists them")
     if ended:
         raise RunOver(f"the run {run_id} has ended", "`tracklog runs` shows which have not")
-    return put(home, (awf.dialect.family, run_id), STOP, {"by": by})
+    return put(journal, (dialect.family, run_id), STOP, {"by": by})
 
 
 def end_killed(path: Path, run_id: str) -> Mapping[str, Any]:

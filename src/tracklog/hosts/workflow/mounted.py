@@ -6,24 +6,24 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from tracklog.dialects import awf
+from tracklog import TracklogError, UnknownName
+from tracklog.dialects.awf import dialect
 from tracklog.hosts import NotBegun, Program, Wanted
 from tracklog.hosts._children import Children
 from tracklog.hosts.workflow.engine import read
 from tracklog.hosts.workflow.flow import Loaded, given
-from tracklog.model.errors import TracklogError, UnknownName
 from tracklog.web import logs
 
 if TYPE_CHECKING:
-    from tracklog.home.home import Home
+    from tracklog import Log
 
 
 class Runner:
     """Begins the flows that the operator put into a folder, and no others: they run commands."""
 
-    def __init__(self, home: "Home", place: Path | None) -> None:
+    def __init__(self, journal: "Log", place: Path | None) -> None:
         self._place = place
-        self._children = Children(home)
+        self._children = Children(journal)
 
     def programs(self) -> list[Program]:
         """The flows, by the names that they give themselves."""
@@ -54,7 +54,7 @@ class Runner:
         if wanted.tape is not None:
             tape = wanted.tape
             words += ["--tape", tape.run, "--by", tape.by, "--on-miss", tape.miss]
-        await self._children.begin((awf.dialect.family, run), words)
+        await self._children.begin((dialect.family, run), words)
         return run
 
     async def start(self) -> None:

@@ -4,9 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tracklog.recording.recorder import Recorder
-from tracklog.recording.tape import Recorded
-from tracklog.recording.transcript.views import Run, Step, load
+from tracklog import RecordedAnswer, Recorder, TranscriptRun, TranscriptStep, read_transcript
 
 Address = tuple[str, tuple[Any, ...]]
 """Which step it is: its path, and where it is in the loops and branches around it."""
@@ -25,18 +23,18 @@ def lane(where: Address) -> str:
 class Past:
     """The steps of a run as its transcript tells them."""
 
-    def __init__(self, run: Run | None = None) -> None:
+    def __init__(self, run: TranscriptRun | None = None) -> None:
         self.run = run
-        self._steps: dict[Address, list[Step]] = {}
+        self._steps: dict[Address, list[TranscriptStep]] = {}
         for step in run.steps if run else ():
             self._steps.setdefault(address(step.path, step.frames), []).append(step)
 
     @classmethod
     def of(cls, path: Path, run_id: str) -> "Past":
         """The past of a run, from its transcript; none where there is no such file."""
-        return cls(load(path)[0].get(run_id) if path.exists() else None)
+        return cls(read_transcript(path, run_id))
 
-    def tries(self, where: Address) -> list[Step]:
+    def tries(self, where: Address) -> list[TranscriptStep]:
         """How often a step was begun, in order."""
         return self._steps.get(where, [])
 
@@ -83,7 +81,7 @@ class Past:
             )
 
 
-def recorded_in(run: Run) -> Iterator[Recorded]:
+def recorded_in(run: TranscriptRun) -> Iterator[RecordedAnswer]:
     """What the agents, the commands and the tools of a recorded run answered, step by step."""
     for step in run.steps:
         where = lane(address(step.path, step.frames))
@@ -103,11 +101,11 @@ def recorded_in(run: Run) -> Iterator[Recorded]:
 CONTAINERS = ("parallel", "for_each", "while", "call_workflow")
 
 
-def _recorded(kind: str, where: str, asked: Any, answer: Any, seq: int | None) -> Recorded:
-    return Recorded(kind=kind, lane=where, asked=asked, answer=answer, seq=seq or 0)
+def _recorded(kind: str, where: str, asked: Any, answer: Any, seq: int | None) -> RecordedAnswer:
+    return RecordedAnswer(kind=kind, lane=where, asked=asked, answer=answer, seq=seq or 0)
 
 
-def _turns(step: Step, where: str) -> Iterator[Recorded]:
+def _turns(step: TranscriptStep, where: str) -> Iterator[RecordedAnswer]:
     """Each prompt with all that was said and reported until the next."""
     asked: dict[str, Any] | None = None
     pieces: list[dict[str, Any]] = []
@@ -132,7 +130,7 @@ def _turns(step: Step, where: str) -> Iterator[Recorded]:
 SPOKEN = ("role", "blocks")
 
 
-def _tools(step: Step, fidelity: str | None = None) -> Iterator[Recorded]:
+def _tools(step: TranscriptStep, fidelity: str | None = None) -> Iterator[RecordedAnswer]:
     for told in step.inside:
         if told.type == "tool.result" and fidelity in (None, told.payload.get("fidelity")):
             name, given = told.payload.get("name"), told.payload.get("input")

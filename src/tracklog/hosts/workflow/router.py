@@ -15,9 +15,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from tracklog.model.errors import TracklogError
-from tracklog.recording.recorder.scopes import Scope
-from tracklog.recording.tape import Tape
+from tracklog import Scope, Tape, TracklogError
 
 Function = Callable[..., Any]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.formats.providers import Status, provider
+from tracklog import NullRecorder, ReplyStatus, Scope, Tape, provider
 from tracklog.hosts import _endpoint
 from tracklog.hosts.workflow.agents import (
     Answer,
@@ -23,9 +23,6 @@ from tracklog.hosts.workflow.agents import (
 )
 from tracklog.hosts.workflow.flow import Agent
 from tracklog.hosts.workflow.router import Router, ToolFailed
-from tracklog.recording.recorder import NullRecorder
-from tracklog.recording.recorder.scopes import Scope
-from tracklog.recording.tape import Tape
 
 MOST_ROUNDS = 32
 """Answers in a row that want a tool called."""
@@ -92,7 +89,7 @@ class ServedAgent:
             for listener in listeners:
                 listener.hear(line)
 
-        def finish(status: Status, why: str = "") -> None:
+        def finish(status: ReplyStatus, why: str = "") -> None:
             for listener in listeners:
                 listener.finish(status, None, why.encode())
 

@@ -8,7 +8,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tracklog.model.errors import TracklogError
+from tracklog import TracklogError
 
 REFERENCE = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 PLACE = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*", re.ASCII)

@@ -24,7 +24,7 @@ from tracklog.model.errors import (
 from tracklog.recording.fanout import BUFFER, FanOut, FanOutStats, Subscription
 from tracklog.recording.recorder.draft import Draft, Drafts, check_id
 from tracklog.recording.recorder.options import Options
-from tracklog.recording.recorder.scopes import Run
+from tracklog.recording.recorder.scopes import RunScope
 from tracklog.recording.recorder.spill import Spill
 from tracklog.recording.recorder.tee import Tee
 from tracklog.recording.recorder.writer import DISK_HINT, Writer
@@ -183,9 +183,9 @@ class Recorder:
             self._give_up(type, error)
         return None
 
-    def run(self, name: str, **extras: Any) -> Run:
+    def run(self, name: str, **extras: Any) -> RunScope:
         """The whole run as a context: its start, its steps, and its end however it ends."""
-        return Run(self, name, extras)
+        return RunScope(self, name, extras)
 
     def child(self, run_id: str, **options: Any) -> "Recorder":
         """The recorder of a sub-run: its own file in the same folder, linked to this run."""

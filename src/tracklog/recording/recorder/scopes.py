@@ -16,7 +16,8 @@ from tracklog.recording.transcript.entry import Entry
 if TYPE_CHECKING:
     from tracklog.recording.recorder.recorder import Recorder
 
-Status = Literal["ok", "failed", "cancelled", "timeout", "interrupted", "skipped"]
+StepStatus = Literal["ok", "failed", "cancelled", "timeout", "interrupted", "skipped"]
+"""How a run or a step ended."""
 Fidelity = Literal["router", "agent_emitted"]
 Block = Mapping[str, Any]
 Body = dict[str, Any]
@@ -30,7 +31,7 @@ def path_name(name: str) -> str:
     return name.replace("%", "%25").replace(".", "%2E").replace("/", "%2F")
 
 
-def status_of(error: BaseException | None) -> Status:
+def status_of(error: BaseException | None) -> StepStatus:
     """How something ended, from what its body raised."""
     match error:
         case None:
@@ -69,7 +70,7 @@ class Scope:
         self.result: Any = None
         self.error: str | None = None
         """Set it where the body fails without raising."""
-        self.status: Status | None = None
+        self.status: StepStatus | None = None
         """Set it where the body knows better; else it follows from how the body ends."""
         self.ended = False
         self._extras = dict(extras)
@@ -86,9 +87,9 @@ class Scope:
         command: str | None = None,
         capture_output: bool = False,
         **extras: Any,
-    ) -> "Step":
+    ) -> "StepScope":
         """A step inside this one: `index` in a loop, `branch` in a parallel block."""
-        step = Step(self, name, kind, extras, command, capture_output=capture_output)
+        step = StepScope(self, name, kind, extras, command, capture_output=capture_output)
         step._place(self, index, branch, attempt)
         return step
 
@@ -102,9 +103,9 @@ class Scope:
         attempt: int = 1,
         workflow: str | None = None,
         **options: Any,
-    ) -> "CallWorkflow":
+    ) -> "CallScope":
         """A sub-workflow, whose id the caller allocated; `options` are those of its recorder."""
-        call = CallWorkflow(self, name, child_run_id, workflow or name, options)
+        call = CallScope(self, name, child_run_id, workflow or name, options)
         call._place(self, index, branch, attempt)
         return call
 
@@ -204,7 +205,7 @@ class Scope:
     def _opening(self) -> Body:
         return {"name": self.name, "kind": self.kind, **self._extras}
 
-    def _closing(self, status: Status) -> Body:
+    def _closing(self, status: StepStatus) -> Body:
         payload: Body = {"name": self.name, "kind": self.kind}
         if self.error:
             payload["error"] = self.error
@@ -246,7 +247,7 @@ class Scope:
             self.frames += ({"step": parent.name, "branch": branch},)
 
 
-class Run(Scope):
+class RunScope(Scope):
     """A whole run."""
 
     kind, starts, ends = "workflow", "run.started", "run.completed"
@@ -257,7 +258,7 @@ class Run(Scope):
         self.step_seq = None
 
 
-class Step(Scope):
+class StepScope(Scope):
     """One step of a run: command, operation, agent, terminal, loop, parallel or custom."""
 
     starts, ends = "step.started", "step.completed"
@@ -287,7 +288,7 @@ class Step(Scope):
             self.error = self.stderr or f"exit code {self.exit_code}"
         super().end(error)
 
-    def _closing(self, status: Status) -> Body:
+    def _closing(self, status: StepStatus) -> Body:
         closing = super()._closing(status)
         if self.exit_code is not None:
             closing["exit_code"] = self.exit_code
@@ -299,7 +300,7 @@ class Step(Scope):
         return closing
 
 
-class CallWorkflow(Scope):
+class CallScope(Scope):
     """The invocation of a sub-workflow, with the recorder of its run."""
 
     kind = "call_workflow"
@@ -324,7 +325,7 @@ class CallWorkflow(Scope):
         try:
             if error is not None and not self.child.stats().last_seq:
                 # AWF-17: a child that could not start has its two lines all the same.
-                never = Run(self.child, self.workflow, {})
+                never = RunScope(self.child, self.workflow, {})
                 never.begin()
                 never.end(error)
         finally:

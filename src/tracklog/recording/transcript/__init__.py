@@ -13,7 +13,7 @@ from tracklog.recording.transcript.repair import Mended, Report, examine, mend, 
 from tracklog.recording.transcript.state import State, is_locked, state_of
 from tracklog.recording.transcript.tools import ToolCall
 from tracklog.recording.transcript.tree import Node, tree
-from tracklog.recording.transcript.views import Message, Run, Step, load
+from tracklog.recording.transcript.views import Message, TranscriptRun, TranscriptStep, load
 
 __all__ = [
     "Entry",
@@ -26,10 +26,10 @@ __all__ = [
     "Reader",
     "Reading",
     "Report",
-    "Run",
     "State",
-    "Step",
     "ToolCall",
+    "TranscriptRun",
+    "TranscriptStep",
     "examine",
     "is_locked",
     "lint",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tracklog.model.event import Finding
-from tracklog.recording.transcript.views import Run
+from tracklog.recording.transcript.views import TranscriptRun
 
 
 @dataclass(slots=True)
@@ -12,12 +12,12 @@ class Node:
     """One run of a tree, with the runs that it called."""
 
     run_id: str
-    run: Run | None
+    run: TranscriptRun | None
     """None where its file is missing."""
     children: list["Node"] = field(default_factory=list)
 
 
-def tree(runs: Mapping[str, Run]) -> tuple[list[Node], list[Finding]]:
+def tree(runs: Mapping[str, TranscriptRun]) -> tuple[list[Node], list[Finding]]:
     """The roots, and what is amiss: missing files, wrong parents, two parents, cycles."""
     found: list[Finding] = []
     parents = _parents(runs, found)
@@ -37,7 +37,7 @@ def tree(runs: Mapping[str, Run]) -> tuple[list[Node], list[Finding]]:
     return roots, found
 
 
-def _parents(runs: Mapping[str, Run], found: list[Finding]) -> dict[str, str | None]:
+def _parents(runs: Mapping[str, TranscriptRun], found: list[Finding]) -> dict[str, str | None]:
     """Who called whom, by `child_run_id`, checked against `parent_run_id`."""
     parents: dict[str, str | None] = {}
     for run in runs.values():

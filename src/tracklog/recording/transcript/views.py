@@ -6,7 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tracklog.dialects.awf import ZERO_TIME
+from tracklog.dialects.awf import ZERO_TIME, dialect
+from tracklog.journal.frame import Record
 from tracklog.model.event import Body, Event
 from tracklog.recording.transcript.reader import CLASSES, Flaw, Reader, Reading, payload_class
 from tracklog.recording.transcript.state import State, is_locked, is_ours, state_of
@@ -53,7 +54,7 @@ class Told:
 
 
 @dataclass(slots=True)
-class Step:
+class TranscriptStep:
     """One step: its start and its end where they are there, and what happened inside."""
 
     name: str
@@ -87,7 +88,7 @@ class Message(NamedTuple):
     role: str
     blocks: list[Body]
     told: Told
-    step: Step | None
+    step: TranscriptStep | None
 
     @property
     def text(self) -> str:
@@ -117,7 +118,7 @@ class Message(NamedTuple):
         return None if found is None or self.role != "user" else str(found.get("text", ""))
 
 
-class Run:
+class TranscriptRun:
     """The events of one run, from one file or several."""
 
     def __init__(
@@ -157,7 +158,7 @@ class Run:
         return self.events[-1].at if self.events else None
 
     @cached_property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[TranscriptStep]:
         """Every step, in the order of the starts, each with what happened inside."""
         return _steps(self.events)
 
@@ -195,7 +196,7 @@ class Run:
                 tools.blocks(place, told.blocks, home)
         return tools.once()
 
-    def result_of(self, step: Step) -> tuple[Any, bool | None]:
+    def result_of(self, step: TranscriptStep) -> tuple[Any, bool | None]:
         """A step's result, and whether it had output: a foreign boolean says only the latter."""
         payload = step.completed.payload if step.completed else {}
         result, had = payload.get("result"), payload.get("had_output")
@@ -225,7 +226,7 @@ class Run:
             yield told
 
 
-def load(*paths: str | Path) -> tuple[dict[str, Run], dict[Path, list[Flaw]]]:
+def load(*paths: str | Path) -> tuple[dict[str, TranscriptRun], dict[Path, list[Flaw]]]:
     """The runs in some files, by run id, and the flaws of each file.
 
     Several runs in one file are told apart; one run in several files is joined, ordered by the
@@ -241,12 +242,23 @@ def load(*paths: str | Path) -> tuple[dict[str, Run], dict[Path, list[Flaw]]]:
         for run_id, readings in by_run.items():
             first = next(_told(readings)).at or ""
             parts.setdefault(run_id, []).append((first, path, readings))
-    runs: dict[str, Run] = {}
+    runs: dict[str, TranscriptRun] = {}
     for run_id, pieces in parts.items():
         pieces.sort(key=lambda piece: piece[0])
         readings = [reading for _, _, piece in pieces for reading in piece]
-        runs[run_id] = Run(run_id, readings, [path for _, path, _ in pieces])
+        runs[run_id] = TranscriptRun(run_id, readings, [path for _, path, _ in pieces])
     return runs, flaws
+
+
+def read_transcript(path: Path, run_id: str) -> TranscriptRun | None:
+    """One run of a transcript; None where there is no such file, or nothing of the run in it."""
+    return load(path)[0].get(run_id) if path.exists() else None
+
+
+def run_of(run_id: str, records: Iterable[Record]) -> TranscriptRun:
+    """A run from its records in a journal: those that a recorder wrote."""
+    lines = [each.line for each in records if each.dialect == dialect.name and each.line]
+    return TranscriptRun(run_id, Reader(b"".join(line + b"\n" for line in lines)).read_all()[0])
 
 
 def frames_of(body: Body) -> list[Body]:
@@ -285,10 +297,10 @@ def _class_of(told: Told) -> str:
     return fixed or payload_class(told.body.get("payload"))
 
 
-def _steps(events: list[Told]) -> list[Step]:
+def _steps(events: list[Told]) -> list[TranscriptStep]:
     """Starts paired with ends: by the number of the start, else the nearest open one there."""
-    steps: list[Step] = []
-    by_seq: dict[tuple[int, Any], Step] = {}
+    steps: list[TranscriptStep] = []
+    by_seq: dict[tuple[int, Any], TranscriptStep] = {}
     for told in events:
         if told.type in ("step.started", "step.call_workflow.started"):
             steps.append(_step(told, started=told))
@@ -307,11 +319,11 @@ def _steps(events: list[Told]) -> list[Step]:
     return steps
 
 
-def _step(told: Told, started: Told | None) -> Step:
+def _step(told: Told, started: Told | None) -> TranscriptStep:
     body, payload = told.body, told.payload
     path, attempt = str(body.get("path", "")), body.get("attempt")
     child = body.get("child_run_id")
-    return Step(
+    return TranscriptStep(
         name=str(payload.get("name") or step_name_of(path)),
         kind=str(payload.get("kind", "")),
         path=path,
@@ -323,7 +335,7 @@ def _step(told: Told, started: Told | None) -> Step:
     )
 
 
-def _nearest(steps: list[Step], told: Told) -> Step | None:
+def _nearest(steps: list[TranscriptStep], told: Told) -> TranscriptStep | None:
     path, iteration = told.body.get("path"), told.body.get("iteration")
     for step in reversed(steps):
         if step.completed is None and (step.path, step.iteration) == (path, iteration):
@@ -331,7 +343,7 @@ def _nearest(steps: list[Step], told: Told) -> Step | None:
     return None
 
 
-def _only_agent(steps: list[Step]) -> Step | None:
+def _only_agent(steps: list[TranscriptStep]) -> TranscriptStep | None:
     """The home of an event without an address, if there is no doubt."""
     agents = [step for step in steps if step.completed is None and step.kind == "agent"]
     return agents[0] if len(agents) == 1 else None

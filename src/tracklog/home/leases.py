@@ -1,0 +1,121 @@
+"""Leases: named locks over all processes that use one journal."""
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Self
+
+from tracklog.journal.frame import Run
+
+_RETRY = 0.01  # seconds between two attempts to take a lease that another process holds
+
+
+class _Table:
+    """The file of leases as this process has it open: the kernel's locks belong to the process."""
+
+    def __init__(self, path: Path) -> None:
+        self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self.users = 0
+        self.held: set[int] = set()
+        self.mutex = threading.Lock()
+
+
+_TABLES: dict[Path, _Table] = {}
+_OPENING = threading.Lock()
+
+
+class Leases:
+    """The leases that one holder has: named locks over all threads and processes of a journal.
+
+    A lease has a name of any kind, or is that of a run. It needs no heartbeat and no timeout: each
+    name stands for one byte of one file, the lease is a lock on that byte, and the operating
+    system releases it when the process ends, however it ends.
+    """
+
+    def __init__(self, place: str | Path) -> None:
+        folder = Path(place).expanduser() / "hosts"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._path = folder.resolve() / "leases"
+        with _OPENING:
+            # Opened once in a process: closing any descriptor of a file releases all its locks.
+            if self._path not in _TABLES:
+                _TABLES[self._path] = _Table(self._path)
+            self._table = _TABLES[self._path]
+            self._table.users += 1
+        self._mine: set[int] = set()
+        self._closed = False
+
+    def take(self, name: str | Run, wait: float | None = 0.0) -> bool:
+        """Take a lease unless somebody holds it, and say whether that succeeded.
+
+        Wait at most so many seconds for the other holder, or with None as long as it takes.
+        """
+        until = None if wait is None else time.monotonic() + wait
+        place = _place(name)
+        while not self._take(place):
+            if self._closed or (until is not None and time.monotonic() >= until):
+                return False
+            time.sleep(_RETRY)
+        return True
+
+    def release(self, name: str | Run) -> None:
+        """Release a lease, if this holder has it."""
+        place, table = _place(name), self._table
+        with table.mutex:
+            if place in self._mine:
+                fcntl.lockf(table.fd, fcntl.LOCK_UN, 1, place)
+                table.held.discard(place)
+                self._mine.discard(place)
+
+    def close(self) -> None:
+        """Release every lease of this holder; a second call does nothing."""
+        table = self._table
+        with _OPENING, table.mutex:
+            if self._closed:
+                return
+            self._closed = True
+            for place in self._mine:
+                fcntl.lockf(table.fd, fcntl.LOCK_UN, 1, place)
+            table.held -= self._mine
+            self._mine.clear()
+            table.users -= 1
+            if not table.users:
+                del _TABLES[self._path]
+                os.close(table.fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _take(self, place: int) -> bool:
+        table = self._table
+        with table.mutex:
+            if self._closed or place in table.held:
+                return False
+            try:
+                fcntl.lockf(table.fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+            except (BlockingIOError, PermissionError):  # POSIX allows both
+                return False
+            table.held.add(place)
+            self._mine.add(place)
+            return True
+
+
+@contextmanager
+def lease(place: str | Path, name: str | Run, wait: float | None = 0.0) -> Iterator[bool]:
+    """Hold one lease while a block runs; the value says whether it was taken."""
+    with Leases(place) as leases:
+        yield leases.take(name, wait)
+
+
+def _place(name: str | Run) -> int:
+    """The byte that stands for a name; two names practically never share one."""
+    text = name if isinstance(name, str) else "\0".join(name)
+    return int.from_bytes(sha256(text.encode()).digest()[:8]) >> 2
