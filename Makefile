@@ -8,6 +8,7 @@ CONSOLE := console
 unexport PYTHONDONTWRITEBYTECODE  # hundreds of processes would compile everything again
 BUILT := src/tracklog/console/index.html
 BROWSER := $(BIN)/python scripts/browser.py
+BIOME := $(CONSOLE)/node_modules/.bin/biome
 
 # The machine's Node where it fits, else one from PyPI, in the environment.
 NODE := $(shell scripts/node)
@@ -23,7 +24,7 @@ ifneq ($(and $(ASKED),$(wildcard .venv/.ready)),)
 OTHER := $(shell [ "$$($(PYTHON) $(VERSION))" = "$$($(BIN)/python $(VERSION))" ] || echo other-python)
 endif
 
-.PHONY: help setup run test test-python test-ts test-browser chromium other-python screenshots cover check derive soak proof mutate bench bench-peers lock clean
+.PHONY: help setup run test test-python test-ts test-browser chromium other-python screenshots cover check format derive soak proof mutate bench bench-peers lock clean
 
 help:  ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -88,8 +89,14 @@ check: setup  ## Lint, types, architecture, derived files.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIOME) ci --error-on-warnings .
 	$(BIN)/pytest tests/test_architecture.py
 	$(BIN)/python scripts/derive.py --check
+
+format: setup  ## Format the Python and the TypeScript code.
+	$(BIN)/ruff check --fix --quiet .
+	$(BIN)/ruff format .
+	$(BIOME) check --write .
 
 derive: setup  ## Write the derived files anew: schemas and reference pages.
 	$(BIN)/python scripts/derive.py

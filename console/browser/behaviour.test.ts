@@ -2,7 +2,10 @@ import AxeBuilder from "@axe-core/playwright";
 import type { Page } from "@playwright/test";
 import { asks, Collector, expect, firstArticle, move, open, ownLine, said, settled, start, test } from "./collector";
 
-test("a collector that is killed and comes back is noticed both times, and nothing is missed", async ({ page, collector }) => {
+test("a collector that is killed and comes back is noticed both times, and nothing is missed", async ({
+  page,
+  collector,
+}) => {
   await collector.post("kahn-agent", [start("before")]);
   await open(page, collector);
   await expect(page.getByRole("link", { name: /before/ })).toBeVisible();
@@ -15,8 +18,16 @@ test("a collector that is killed and comes back is noticed both times, and nothi
   await expect(page.getByRole("alert")).toHaveCount(0);
 });
 
-test("everything is in the keyboard's reach, and what has the focus is pressed by Enter, whatever is marked", async ({ page, collector }) => {
-  await collector.post("kahn-agent", [start("one"), move("one", "thinking", "tool_call"), start("two"), move("two", "thinking", "failed")]);
+test("everything is in the keyboard's reach, and what has the focus is pressed by Enter, whatever is marked", async ({
+  page,
+  collector,
+}) => {
+  await collector.post("kahn-agent", [
+    start("one"),
+    move("one", "thinking", "tool_call"),
+    start("two"),
+    move("two", "thinking", "failed"),
+  ]);
   await open(page, collector);
   const runs = page.getByRole("region", { name: "Runs", exact: true });
   await expect(runs.getByRole("link")).toHaveCount(2);
@@ -51,7 +62,10 @@ test("everything is in the keyboard's reach, and what has the focus is pressed b
   expect(await page.evaluate(() => document.activeElement?.tagName)).not.toBe("BODY");
 });
 
-test("a question is answered by keyboard alone; what was typed is lost neither by Escape nor by a collector that is gone", async ({ page, collector }) => {
+test("a question is answered by keyboard alone; what was typed is lost neither by Escape nor by a collector that is gone", async ({
+  page,
+  collector,
+}) => {
   await collector.post("kahn-agent", [start("r"), asks("r", "Which port?")]);
   await open(page, collector);
   await settled(page);
@@ -92,7 +106,10 @@ test("who comes by a link is asked for the token, and then led to where it leads
   await collector.kill();
   await collector.guard("sesame");
   await open(page, collector, "#/run/kahn/r?seq=2");
-  for (const [token, then] of [["nope", page.getByText("That is not the token.")], ["sesame", page.locator("#e2.chosen")]] as const) {
+  for (const [token, then] of [
+    ["nope", page.getByText("That is not the token.")],
+    ["sesame", page.locator("#e2.chosen")],
+  ] as const) {
     await page.getByLabel("Token").fill(token);
     await page.keyboard.press("Enter");
     await expect(then).toBeVisible();
@@ -113,14 +130,30 @@ test("hostile content is inert", async ({ page, collector }) => {
   page.on("request", (request) => asked.push(request.url()));
   const name = '<img src=x onerror="window.hacked=1">\u202e';
   await collector.post("fishbowl", [said(name, HOSTILE), said(name, HOSTILE.slice(0, 300))]);
-  const native = (n: number, fact: string, more: object) => ({ id: `h${n}`, run: name, fact, at: new Date().toISOString(), origin: { writer: "t", fidelity: "observed" }, ...more });
+  const native = (n: number, fact: string, more: object) => ({
+    id: `h${n}`,
+    run: name,
+    fact,
+    at: new Date().toISOString(),
+    origin: { writer: "t", fidelity: "observed" },
+    ...more,
+  });
   await collector.post("tracklog", [
     native(1, "Began", { what: "run", task: HOSTILE.slice(0, 200), agent: HOSTILE.slice(0, 70) }),
     native(2, "Called", { tool: HOSTILE.slice(0, 70), call_id: "c", input: { a: HOSTILE.slice(0, 300) } }),
     native(3, "Asked", { question_id: HOSTILE.slice(0, 60), text: HOSTILE.slice(0, 300), options: ["<b>yes</b>"] }),
   ]);
   const run = encodeURIComponent(name);
-  const places = ["#/", "#/inbox", `#/run/fishbowl/${run}?seq=1`, `#/run/fishbowl/${run}?view=stage`, `#/run/tracklog/${run}`, `#/run/tracklog/${run}?view=timeline`, "#/search?q=click", `#/diff?a=fishbowl:${run}&b=tracklog:${run}`];
+  const places = [
+    "#/",
+    "#/inbox",
+    `#/run/fishbowl/${run}?seq=1`,
+    `#/run/fishbowl/${run}?view=stage`,
+    `#/run/tracklog/${run}`,
+    `#/run/tracklog/${run}?view=timeline`,
+    "#/search?q=click",
+    `#/diff?a=fishbowl:${run}&b=tracklog:${run}`,
+  ];
   for (const place of places) {
     await open(page, collector, place);
     await settled(page);
@@ -134,8 +167,14 @@ test("hostile content is inert", async ({ page, collector }) => {
   expect(asked.filter((url) => !url.startsWith(collector.url) && !url.startsWith("data:"))).toEqual([]);
 });
 
-for (const [width, height, least] of [[360, 740, 15], [3840, 2160, 18]] as const)
-  test(`a screen ${width} pixels wide shows everything, readably and without scrolling sideways`, async ({ page, collector }) => {
+for (const [width, height, least] of [
+  [360, 740, 15],
+  [3840, 2160, 18],
+] as const)
+  test(`a screen ${width} pixels wide shows everything, readably and without scrolling sideways`, async ({
+    page,
+    collector,
+  }) => {
     test.slow(); // it reads twelve pages
     await page.setViewportSize({ width, height });
     await fill(collector);
@@ -164,11 +203,39 @@ const PLACES = [
 ];
 
 async function fill(collector: Collector): Promise<void> {
-  const call = { ts: new Date().toISOString(), run_id: "r", event: "tool_invocation", agent_id: "coder", step: 0, tool_name: "Read", duration_s: 1, ok: false, usage: { input_tokens: 9 }, cost_usd: 0.1, model: "m" };
+  const call = {
+    ts: new Date().toISOString(),
+    run_id: "r",
+    event: "tool_invocation",
+    agent_id: "coder",
+    step: 0,
+    tool_name: "Read",
+    duration_s: 1,
+    ok: false,
+    usage: { input_tokens: 9 },
+    cost_usd: 0.1,
+    model: "m",
+  };
   await collector.post("kahn-agent", [start("r"), call, asks("r", "Which port?"), move("r", "thinking", "converged")]);
-  const step = (id: string, fact: string, at: string, more: object = {}) => ({ id, run: "steps", at, fact, agent: "main", what: "step", step: "build", origin: { writer: "t", fidelity: "observed" }, ...more });
-  await collector.post("tracklog", [step("1", "Began", "2026-05-05T09:00:00Z"), step("2", "Ended", "2026-05-05T09:01:00Z", { passed: true })]);
-  await collector.post("fishbowl", [{ ...said("talk", "x"), kind: "world.observed" }, said("talk", "a port is a **place**")]);
+  const step = (id: string, fact: string, at: string, more: object = {}) => ({
+    id,
+    run: "steps",
+    at,
+    fact,
+    agent: "main",
+    what: "step",
+    step: "build",
+    origin: { writer: "t", fidelity: "observed" },
+    ...more,
+  });
+  await collector.post("tracklog", [
+    step("1", "Began", "2026-05-05T09:00:00Z"),
+    step("2", "Ended", "2026-05-05T09:01:00Z", { passed: true }),
+  ]);
+  await collector.post("fishbowl", [
+    { ...said("talk", "x"), kind: "world.observed" },
+    said("talk", "a port is a **place**"),
+  ]);
 }
 
 for (const theme of ["light", "dark"] as const)
@@ -185,7 +252,11 @@ for (const theme of ["light", "dark"] as const)
     }
   });
 
-test("records that retention took away are said to be so, to who comes and to who comes back", async ({ page, collector, context }) => {
+test("records that retention took away are said to be so, to who comes and to who comes back", async ({
+  page,
+  collector,
+  context,
+}) => {
   await collector.post("kahn-agent", [start("old"), start("older")]);
   await open(page, collector);
   await settled(page);
@@ -202,10 +273,20 @@ test("records that retention took away are said to be so, to who comes and to wh
   await expect(other.getByText((await kept.textContent()) ?? "")).toBeVisible();
 });
 
-test("a frame that fits none of its dialect's shapes is turned away at the boundary, and that is said", async ({ page, collector }) => {
+test("a frame that fits none of its dialect's shapes is turned away at the boundary, and that is said", async ({
+  page,
+  collector,
+}) => {
   await collector.post("kahn-agent", [start("r")]);
   const event = { ts: "2026-05-05T09:00:00.000Z", run_id: "r", event: "run_start", total_nodes: "many" };
-  const frame = JSON.stringify({ seq: 9, received: "2026-05-05T09:00:00.000Z", dialect: "ralph", family: "kahn", run: "r", event });
+  const frame = JSON.stringify({
+    seq: 9,
+    received: "2026-05-05T09:00:00.000Z",
+    dialect: "ralph",
+    family: "kahn",
+    run: "r",
+    event,
+  });
   await ownLine(page);
   const body = `event: heartbeat\ndata: {"last":1}\n\nid: 9\ndata: ${frame}\n\n`;
   await page.route("**/api/stream**", (route) => route.fulfill({ contentType: "text/event-stream", body }));
@@ -214,7 +295,9 @@ test("a frame that fits none of its dialect's shapes is turned away at the bound
   await expect(page.getByRole("region", { name: "Runs", exact: true }).getByRole("link")).toHaveCount(1);
 });
 
-test("the demo says on every page that it is one, and a person is waited for first; images come from blobs", async ({ page }) => {
+test("the demo says on every page that it is one, and a person is waited for first; images come from blobs", async ({
+  page,
+}) => {
   const collector = new Collector();
   await collector.start("demo");
   try {
@@ -240,11 +323,14 @@ test("the demo says on every page that it is one, and a person is waited for fir
     await expect(runs).toContainText(/\d of \d+ runs/);
     for (const row of await runs.getByRole("link").all()) await expect(row).toContainText("catastrophic");
     await open(page, collector, "#/run/kahn/coder-01?view=lifecycle");
-    await expect(page.getByRole("region", { name: "Summary" })).toContainText(/converged.*score0\.\d+took\d+ s.*tokens.*cost\$/);
+    await expect(page.getByRole("region", { name: "Summary" })).toContainText(
+      /converged.*score0\.\d+took\d+ s.*tokens.*cost\$/,
+    );
     await expect(page.getByRole("row", { name: /^thinking tool_call \d/ })).toBeVisible();
     await expect(page.locator(".lifecycle .state")).toHaveCount(6);
     await open(page, collector, "#/run/openwop/newsletter-45?view=timeline");
-    for (const name of ["core.newsroom.supervisor", "the run"]) await expect(page.getByRole("region", { name: `Lane of ${name}` })).toBeVisible();
+    for (const name of ["core.newsroom.supervisor", "the run"])
+      await expect(page.getByRole("region", { name: `Lane of ${name}` })).toBeVisible();
     for (const kind of ["step", "wait", "sub-run"]) await expect(page.locator(`.span.${kind}`).first()).toBeVisible();
     await open(page, collector, "#/run/tracklog/conversation-1");
     const picture = page.getByRole("img", { name: /image of/ });

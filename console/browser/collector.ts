@@ -1,11 +1,11 @@
 /** A real collector in a process of its own, with a home that nobody else has. */
 
-import { execFileSync, spawn, type ChildProcess, type ChildProcessByStdio } from "node:child_process";
+import { type ChildProcess, type ChildProcessByStdio, execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Readable } from "node:stream";
-import { expect, test as base, type Page } from "@playwright/test";
+import { test as base, expect, type Page } from "@playwright/test";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 export const BIN = join(ROOT, ".venv/bin");
@@ -48,7 +48,9 @@ export class Collector {
     });
     this.port = port;
     for (;;) {
-      const fine = await fetch(`${this.url}/healthz`).then((r) => r.ok).catch(() => false);
+      const fine = await fetch(`${this.url}/healthz`)
+        .then((r) => r.ok)
+        .catch(() => false);
       if (fine) return;
       await new Promise((again) => setTimeout(again, 50));
     }

@@ -25,7 +25,10 @@ test("runs are ordered by what needs a person", async ({ page, collector }) => {
   await expect(rows.nth(2)).toContainText("busy");
 });
 
-test("what happens is seen as it happens, phases too; when, relatively and exactly on hover", async ({ page, collector }) => {
+test("what happens is seen as it happens, phases too; when, relatively and exactly on hover", async ({
+  page,
+  collector,
+}) => {
   await open(page, collector);
   await expect(page.getByText("Nothing was recorded yet.")).toBeVisible();
   await collector.post("kahn-agent", [start("fresh", "coder", "Mend it")]);
@@ -38,7 +41,10 @@ test("what happens is seen as it happens, phases too; when, relatively and exact
   // A tab that nobody sees asks for nothing but who waits.
   const asked = await page.evaluateHandle(() => {
     const [ask, paths] = [window.fetch, new Set<string>()];
-    window.fetch = (path, init) => (paths.add(String(path)), ask(path, init));
+    window.fetch = (path, init) => {
+      paths.add(String(path));
+      return ask(path, init);
+    };
     Object.defineProperty(document, "hidden", { value: true, configurable: true });
     return paths;
   });
@@ -92,7 +98,10 @@ test("every filter is in the address, and the address is the filter", async ({ p
   await expect(runs).toContainText("0 of 3 runs");
 });
 
-test("a long list is told a part at a time, to its end, and what needs a person stands first", async ({ page, collector }) => {
+test("a long list is told a part at a time, to its end, and what needs a person stands first", async ({
+  page,
+  collector,
+}) => {
   const many = Array.from({ length: 640 }, (_, n) => start(`run-${String(n).padStart(3, "0")}`));
   await collector.post("kahn-agent", [start("asking"), asks("asking", "May I?"), ...many]);
   await open(page, collector);
@@ -130,9 +139,15 @@ const ralph = (run: string, outcome: string, score?: number) => [
   },
 ];
 
-test("[RALPH-25, RALPH-31] the panel of 24 hours shows the binary pass rate of the one fold", async ({ page, collector }) => {
+test("[RALPH-25, RALPH-31] the panel of 24 hours shows the binary pass rate of the one fold", async ({
+  page,
+  collector,
+}) => {
   const outcomes = ["clean", "clean_with_flake", "partial", "stuck", "catastrophic"];
-  await collector.post("ralph", outcomes.flatMap((outcome) => ralph(`r-${outcome.replace(/_/g, "-")}`, outcome)));
+  await collector.post(
+    "ralph",
+    outcomes.flatMap((outcome) => ralph(`r-${outcome.replace(/_/g, "-")}`, outcome)),
+  );
   await open(page, collector);
   const panel = page.locator('[id="dash/ralph-runs"]');
   await expect(panel).toContainText("40 %");
@@ -140,7 +155,10 @@ test("[RALPH-25, RALPH-31] the panel of 24 hours shows the binary pass rate of t
   await expect(panel).toContainText("1 flaky");
 });
 
-test("[RALPH-23] without the optional slots nothing is shown for them, and nothing fails", async ({ page, collector }) => {
+test("[RALPH-23] without the optional slots nothing is shown for them, and nothing fails", async ({
+  page,
+  collector,
+}) => {
   await collector.post("ralph", ralph("plain", "clean"));
   await open(page, collector);
   const panel = page.locator('[id="dash/ralph-runs"]');
@@ -159,7 +177,16 @@ test("the panel of ralph's runs, and a run of ralph, have addresses that stay", 
   await expect(page.getByText("passed: 0 of 0")).toBeVisible();
   await collector.post("ralph", [
     { ts, run_id, event: "run_start", total_nodes: 1, actor: "rocky" },
-    { ts, run_id, event: "node_transition", node_id: "p", from: "running", to: "done", outcome: "clean", convergence_score: 0.75 },
+    {
+      ts,
+      run_id,
+      event: "node_transition",
+      node_id: "p",
+      from: "running",
+      to: "done",
+      outcome: "clean",
+      convergence_score: 0.75,
+    },
     { ts, run_id, event: "run_end", outcome: "clean", done: 1, failed: 0, blocked: 0, total_duration_s: 1.5 },
   ]);
   for (const address of ["#/ralph", "#/dash/ralph-runs"]) {

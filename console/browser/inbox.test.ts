@@ -45,8 +45,15 @@ test("of two operators who answer at once, the second sees who won", async ({ pa
   await page.getByLabel("as", { exact: true }).fill("ada");
   await other.getByLabel("as", { exact: true }).fill("bob");
   // The second page has not heard of the first answer yet when its own is sent.
-  await other.evaluate(() => (window.fetch = ((ask) => (url: RequestInfo | URL, init?: RequestInit) =>
-    String(url).includes("/answer") || String(url).includes("/why") ? ask(url, init) : new Promise<Response>(() => undefined))(window.fetch)));
+  await other.evaluate(
+    () =>
+      (window.fetch = (
+        (ask) => (url: RequestInfo | URL, init?: RequestInit) =>
+          String(url).includes("/answer") || String(url).includes("/why")
+            ? ask(url, init)
+            : new Promise<Response>(() => undefined)
+      )(window.fetch)),
+  );
   await page.getByRole("button", { name: "Answer", exact: true }).click();
   await expect(page.getByRole("article")).toContainText("answered");
   await other.getByRole("button", { name: "Answer", exact: true }).click();
@@ -55,7 +62,12 @@ test("of two operators who answer at once, the second sees who won", async ({ pa
 });
 
 test("a run that waits can be answered where it is looked at", async ({ page, collector }) => {
-  await collector.post("kahn-agent", [start("r"), asks("r", "Which port?"), start("other"), asks("other", "Which host?", "q2")]);
+  await collector.post("kahn-agent", [
+    start("r"),
+    asks("r", "Which port?"),
+    start("other"),
+    asks("other", "Which host?", "q2"),
+  ]);
   await open(page, collector, "#/run/kahn/r");
   await expect(page.getByRole("heading", { name: "Which port?" })).toBeVisible();
   await expect(page.getByRole("heading", { name: "Which host?" })).toHaveCount(0);
@@ -82,15 +94,19 @@ test("who looks at a question that another answers is told by whom, and what", a
 test("what happens before the live line stands is shown as soon as it does", async ({ page, collector }) => {
   await collector.post("kahn-agent", [start("r"), asks("r", "Which port?")]);
   await ownLine(page);
-  let stand = () => undefined as void;
-  const answered = new Promise<void>((go) => (stand = go));
+  let stand: () => void = () => undefined;
+  const answered = new Promise<void>((resolve) => {
+    stand = resolve;
+  });
   await page.context().route("**/api/stream*", async (route) => {
     await answered;
     await route.continue();
   });
   await open(page, collector, "#/inbox");
   await expect(page.getByRole("article")).toContainText("Which port?");
-  await collector.post("kahn-agent", [move("r", "blocked-on-clarification", "thinking", { reason: "operator_response" })]);
+  await collector.post("kahn-agent", [
+    move("r", "blocked-on-clarification", "thinking", { reason: "operator_response" }),
+  ]);
   stand();
   // Sooner than the page asks by itself.
   await expect(page.getByRole("article")).toContainText("answered", { timeout: 10_000 });

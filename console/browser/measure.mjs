@@ -5,21 +5,38 @@ import { chromium } from "@playwright/test";
 const [, , url, part, seconds] = process.argv;
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM,
-  args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--enable-precise-memory-info", "--js-flags=--expose-gc"],
+  args: [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--no-first-run",
+    "--enable-precise-memory-info",
+    "--js-flags=--expose-gc",
+  ],
 });
 const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
 await page.addInitScript(() => {
   window.measured = { tasks: [], events: [], first: {} };
-  new PerformanceObserver((list) => window.measured.tasks.push(...list.getEntries().map((e) => e.duration))).observe({ type: "longtask" });
-  new PerformanceObserver((list) => window.measured.events.push(...list.getEntries().map((e) => e.duration))).observe({ type: "event", durationThreshold: 16 });
+  new PerformanceObserver((list) => window.measured.tasks.push(...list.getEntries().map((e) => e.duration))).observe({
+    type: "longtask",
+  });
+  new PerformanceObserver((list) => window.measured.events.push(...list.getEntries().map((e) => e.duration))).observe({
+    type: "event",
+    durationThreshold: 16,
+  });
   const look = () => {
     for (const [name, where] of Object.entries({ row: "a.run", entry: "article.entry", chosen: "article.chosen" }))
-      if (!window.measured.first[name] && document.querySelector(where)) window.measured.first[name] = performance.now();
+      if (!window.measured.first[name] && document.querySelector(where))
+        window.measured.first[name] = performance.now();
     requestAnimationFrame(look);
   };
   requestAnimationFrame(look);
 });
-const heap = () => page.evaluate(() => (window.gc?.(), performance.memory.usedJSHeapSize / 1e6));
+const heap = () =>
+  page.evaluate(() => {
+    window.gc?.();
+    return performance.memory.usedJSHeapSize / 1e6;
+  });
 const out = {};
 
 if (part === "fleet") {
@@ -32,10 +49,16 @@ if (part === "long") {
   await page.waitForSelector("article.entry");
   out.first = await page.evaluate(() => {
     const { entry } = window.measured.first;
-    const answers = performance.getEntriesByType("resource").filter((each) => each.name.includes("/story") && each.responseEnd < entry);
+    const answers = performance
+      .getEntriesByType("resource")
+      .filter((each) => each.name.includes("/story") && each.responseEnd < entry);
     return entry - answers.at(-1).responseEnd;
   });
-  await page.waitForFunction(() => /50,000 records$/.test(document.querySelector(".tabs > .soft")?.textContent ?? ""), null, { timeout: 120_000 });
+  await page.waitForFunction(
+    () => /50,000 records$/.test(document.querySelector(".tabs > .soft")?.textContent ?? ""),
+    null,
+    { timeout: 120_000 },
+  );
   await page.waitForTimeout(1000);
   const before = await heap();
   await page.evaluate(() => (window.measured.tasks = []));
@@ -73,7 +96,9 @@ if (part === "news") {
   out.slowest = await page.evaluate(() => Math.max(0, ...window.measured.events));
   out.interactions = await page.evaluate(() => performance.interactionCount ?? 0);
   out.grown = (await heap()) - early;
-  out.read = await page.evaluate(() => Number(/[\d,]+/.exec(document.querySelector(".tabs > .soft")?.textContent ?? "0")[0].replaceAll(",", "")));
+  out.read = await page.evaluate(() =>
+    Number(/[\d,]+/.exec(document.querySelector(".tabs > .soft")?.textContent ?? "0")[0].replaceAll(",", "")),
+  );
 }
 await browser.close();
 console.log(JSON.stringify(out));

@@ -11,9 +11,14 @@ test("every page", async ({ page, browser }) => {
   await page.close();
   const collector = new Collector();
   await collector.start("demo");
-  const runs = (await (await fetch(`${collector.url}/api/runs?limit=1000`)).json()) as { run: string; title: string | null }[];
+  const runs = (await (await fetch(`${collector.url}/api/runs?limit=1000`)).json()) as {
+    run: string;
+    title: string | null;
+  }[];
   const review = runs.find((run) => run.title === "review")?.run ?? "";
-  const { records } = (await (await fetch(`${collector.url}/api/runs/kahn/release-2-4-1/story`)).json()) as { records: { seq: number }[] };
+  const { records } = (await (await fetch(`${collector.url}/api/runs/kahn/release-2-4-1/story`)).json()) as {
+    records: { seq: number }[];
+  };
   const seq = records[9]?.seq ?? 0;
   const pages: Record<string, string> = {
     fleet: "#/",

@@ -18,7 +18,18 @@ test("a run is shown from all sides", async ({ page, collector }) => {
     told("r", "Said", { role: "user", blocks: [{ type: "text", text: "please **mend** it" }] }, 2),
     told("r", "Called", { tool: "Bash", call_id: "c1", input: { command: "ls" } }, 3),
     told("r", "Returned", { tool: "Bash", call_id: "c1", ok: false, error: "no such file", seconds: 2 }, 4),
-    told("r", "Said", { role: "assistant", blocks: [{ type: "thinking", thinking: "hm, odd" }, { type: "text", text: "done" }] }, 5),
+    told(
+      "r",
+      "Said",
+      {
+        role: "assistant",
+        blocks: [
+          { type: "thinking", thinking: "hm, odd" },
+          { type: "text", text: "done" },
+        ],
+      },
+      5,
+    ),
     told("r", "Ended", { what: "run", outcome: "end_turn", passed: true }, 6),
   ]);
   await open(page, collector, "#/run/tracklog/r");
@@ -70,17 +81,35 @@ test("what was taken back says so", async ({ page, collector }) => {
   await expect(page.locator("#e3")).not.toContainText("taken back");
 });
 
-test("what is chosen or read in the transcript is marked in the timeline, and the other way round", async ({ page, collector }) => {
+test("what is chosen or read in the transcript is marked in the timeline, and the other way round", async ({
+  page,
+  collector,
+}) => {
   const calls = Array.from({ length: 80 }, (_, n) => [
     told("r", "Called", { tool: `tool-${n}`, call_id: `c${n}`, at: new Date(1e12 + n * 60_000).toISOString() }, n * 3),
-    told("r", "Returned", { call_id: `c${n}`, ok: true, at: new Date(1e12 + n * 60_000 + 30_000).toISOString() }, n * 3 + 1),
-    told("r", "Said", { role: "assistant", blocks: [{ type: "text", text: `said ${n}` }], at: new Date(1e12 + n * 60_000 + 40_000).toISOString() }, n * 3 + 2),
+    told(
+      "r",
+      "Returned",
+      { call_id: `c${n}`, ok: true, at: new Date(1e12 + n * 60_000 + 30_000).toISOString() },
+      n * 3 + 1,
+    ),
+    told(
+      "r",
+      "Said",
+      {
+        role: "assistant",
+        blocks: [{ type: "text", text: `said ${n}` }],
+        at: new Date(1e12 + n * 60_000 + 40_000).toISOString(),
+      },
+      n * 3 + 2,
+    ),
   ]);
   await collector.post("tracklog", calls.flat());
   await open(page, collector, "#/run/tracklog/r?view=timeline");
   await settled(page);
   const cursor = page.getByTestId("cursor");
-  const left = async () => Math.round(parseFloat((await cursor.getAttribute("style"))?.match(/left: ([\d.]+)%/)?.[1] ?? "-1"));
+  const left = async () =>
+    Math.round(parseFloat((await cursor.getAttribute("style"))?.match(/left: ([\d.]+)%/)?.[1] ?? "-1"));
   await page.getByRole("button", { name: "tool-40" }).click();
   await expect.poll(left).toBe(50);
   await page.getByRole("tab", { name: "transcript" }).click();
@@ -112,9 +141,14 @@ test("a text that is too long to be told at once is told whole when asked", asyn
   await expect(feed).toContainText("and the end");
 });
 
-test("a link to any event shows it, its very bytes, its cause and what came of it", async ({ page, collector, context }) => {
+test("a link to any event shows it, its very bytes, its cause and what came of it", async ({
+  page,
+  collector,
+  context,
+}) => {
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
-  const odd = '{"ts":"2026-05-05T09:00:00.000Z", "run_id":"r","event":"agent_run_start","agent_id":"coder","task":"t","n":1.0,"x":"\\u00e9"}';
+  const odd =
+    '{"ts":"2026-05-05T09:00:00.000Z", "run_id":"r","event":"agent_run_start","agent_id":"coder","task":"t","n":1.0,"x":"\\u00e9"}';
   await fetch(`${collector.url}/api/events/kahn-agent`, {
     method: "POST",
     headers: { "Content-Type": "application/x-ndjson" },
@@ -170,7 +204,10 @@ test("illegal moves are marked in the lifecycle and found in place", async ({ pa
 });
 
 test("sub-runs are a tree that leads to them and back", async ({ page, collector }) => {
-  await collector.post("kahn-agent", [start("above", "coder", "above"), { ...start("below", "coder", "below"), parent_run_id: "above" }]);
+  await collector.post("kahn-agent", [
+    start("above", "coder", "above"),
+    { ...start("below", "coder", "below"), parent_run_id: "above" },
+  ]);
   await open(page, collector, "#/run/kahn/above?view=tree");
   await page.getByRole("tabpanel").getByRole("link", { name: "below" }).click();
   const summary = page.getByRole("region", { name: "Summary" });
@@ -180,8 +217,14 @@ test("sub-runs are a tree that leads to them and back", async ({ page, collector
   await expect(summary).toContainText("kahn:above");
 });
 
-test("a long run opens at the record that is wanted before the rest was read, and the rest moves nobody", async ({ page, collector }) => {
-  await collector.post("fishbowl", Array.from({ length: 1200 }, (_, n) => said("talk", `line ${n + 1}`, n)));
+test("a long run opens at the record that is wanted before the rest was read, and the rest moves nobody", async ({
+  page,
+  collector,
+}) => {
+  await collector.post(
+    "fishbowl",
+    Array.from({ length: 1200 }, (_, n) => said("talk", `line ${n + 1}`, n)),
+  );
   const held: (() => void)[] = [];
   await page.route(/story\?after=\d+&limit=2000/, (route) => void held.push(() => void route.continue()));
   await open(page, collector, "#/run/fishbowl/talk?seq=600");
@@ -193,10 +236,13 @@ test("a long run opens at the record that is wanted before the rest was read, an
   const feed = page.getByRole("feed");
   await feed.evaluate((box) => (box.scrollTop -= 900));
   await expect(page.locator("#e1200")).not.toBeInViewport();
-  const top = () => feed.evaluate((box) => {
-    const seen = [...box.querySelectorAll("article")].map((each) => [each.id, Math.round(each.getBoundingClientRect().top)] as const);
-    return seen.find(([, at]) => at > box.getBoundingClientRect().top)?.join();
-  });
+  const top = () =>
+    feed.evaluate((box) => {
+      const seen = [...box.querySelectorAll("article")].map(
+        (each) => [each.id, Math.round(each.getBoundingClientRect().top)] as const,
+      );
+      return seen.find(([, at]) => at > box.getBoundingClientRect().top)?.join();
+    });
   await expect(async () => {
     const now = await top();
     await page.waitForTimeout(200);
@@ -218,11 +264,12 @@ test("who reads a live run is not moved, and is told how much is new", async ({ 
   await expect(feed).toContainText("line 199");
   await feed.evaluate((box) => (box.scrollTop = 2000));
   /** What stands a little below the top, and where; a pixel more or less is nobody's jump. */
-  const see = () => feed.evaluate((box) => {
-    const top = box.getBoundingClientRect().top;
-    const found = [...box.querySelectorAll("article")].find((each) => each.getBoundingClientRect().bottom > top + 20);
-    return { id: found?.id, at: (found?.getBoundingClientRect().top ?? 0) - top };
-  });
+  const see = () =>
+    feed.evaluate((box) => {
+      const top = box.getBoundingClientRect().top;
+      const found = [...box.querySelectorAll("article")].find((each) => each.getBoundingClientRect().bottom > top + 20);
+      return { id: found?.id, at: (found?.getBoundingClientRect().top ?? 0) - top };
+    });
   await expect(async () => {
     const now = await see();
     expect(now.id).not.toBe("e1");
@@ -244,7 +291,13 @@ test("[BOWL-22] the stage shows scene, cast, notes of any kind, and the verdict"
   const one = said("bowl", "x");
   const cast = { cara: { model_endpoint: "model://c" }, bex: { model_endpoint: null } };
   await collector.post("fishbowl", [
-    { ...one, id: "1", kind: "run.started", actor: "conductor", payload: { seed: "s", goal: "find the cat", scenario: "kitchen", cast, competition: { kind: "judged" } } },
+    {
+      ...one,
+      id: "1",
+      kind: "run.started",
+      actor: "conductor",
+      payload: { seed: "s", goal: "find the cat", scenario: "kitchen", cast, competition: { kind: "judged" } },
+    },
     { ...one, id: "2", kind: "world.observed", actor: "world", payload: { text: "A dark kitchen." } },
     { ...one, id: "3", kind: "agent.spoke", actor: "cara", payload: { text: "I have proof." } },
     { ...one, id: "4", kind: "clue.found", actor: "bex", payload: { text: "A bell." } },
@@ -263,7 +316,10 @@ test("[BOWL-22] the stage shows scene, cast, notes of any kind, and the verdict"
 test("two runs are laid side by side and the place where they part is on the screen", async ({ page, collector }) => {
   const common = Array.from({ length: 60 }, (_, n) => `the same ${n}`);
   for (const run of ["a", "b"])
-    await collector.post("fishbowl", [...common, run === "a" ? "left" : "right"].map((text, n) => said(run, text, n)));
+    await collector.post(
+      "fishbowl",
+      [...common, run === "a" ? "left" : "right"].map((text, n) => said(run, text, n)),
+    );
   await open(page, collector, "#/diff?a=fishbowl:a&b=fishbowl:b");
   await expect(page.locator("tr.first")).toBeInViewport();
   await expect(page.locator("tr.first")).toContainText("right");

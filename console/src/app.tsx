@@ -1,6 +1,6 @@
 /** The frame around every page: where one can go, whether we are live, which keys there are. */
 
-import { lazy, memo, Suspense, useEffect, useRef, useState, type FormEvent, type RefObject } from "react";
+import { type FormEvent, lazy, memo, type RefObject, Suspense, useEffect, useRef, useState } from "react";
 import type { Question } from "./lib/api";
 import { InboxContext, isOpen } from "./lib/inbox";
 import { useLive } from "./lib/live";
@@ -8,8 +8,8 @@ import { href, useRoute } from "./lib/route";
 import { inert } from "./lib/text";
 import { count } from "./lib/time";
 import { useAnswer, useKeys } from "./lib/use";
-import { Caught, Empty } from "./parts/bits";
 import { Fleet } from "./pages/fleet";
+import { Caught, Empty } from "./parts/bits";
 
 const search = () => import("./pages/search");
 const inbox = () => import("./pages/inbox");
@@ -102,16 +102,18 @@ export function App() {
             Inbox{waiting > 0 && <span className="badge">{waiting}</span>}
           </a>
         </nav>
-        <form onSubmit={submit} role="search">
-          <input
-            ref={box}
-            type="search"
-            key={query.get("q") ?? ""}
-            defaultValue={query.get("q") ?? ""}
-            aria-label="Search everything that was said"
-            placeholder="Search everything that was said  /"
-          />
-        </form>
+        <search>
+          <form onSubmit={submit}>
+            <input
+              ref={box}
+              type="search"
+              key={query.get("q") ?? ""}
+              defaultValue={query.get("q") ?? ""}
+              aria-label="Search everything that was said"
+              placeholder="Search everything that was said  /"
+            />
+          </form>
+        </search>
         <div className="right">
           <Pulse />
           <button aria-label="Keys" onClick={() => help.current?.showModal()}>

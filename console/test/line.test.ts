@@ -99,7 +99,10 @@ test("what came together is handed on at once, each run and each record once", (
   expect(news).toHaveLength(1);
   vi.advanceTimersByTime(200);
   const [, told] = news;
-  expect(told?.said).toEqual([{ family: "d", run: "r1" }, { family: "d", run: "r0" }]);
+  expect(told?.said).toEqual([
+    { family: "d", run: "r1" },
+    { family: "d", run: "r0" },
+  ]);
   expect(told).toMatchObject({ mark: "live", last: 7, rejected: { count: 1 } });
 });
 

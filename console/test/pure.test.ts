@@ -7,7 +7,7 @@ vi.stubGlobal("window", { addEventListener: () => undefined });
 const { ask } = await import("../src/lib/api");
 const { rest } = await import("../src/lib/use");
 const { parse, href, runHref } = await import("../src/lib/route");
-const { Book, before } = await import("../src/lib/book");
+const { Book, lowerBound } = await import("../src/lib/book");
 const { Shaping } = await import("../src/lib/shape");
 const { inert, start } = await import("../src/lib/text");
 const { ago, cost, count, duration, exact, money, percent, short } = await import("../src/lib/time");
@@ -21,7 +21,15 @@ const { parseKahnEvent } = await import("@tracklog/contracts/ralph");
 
 let seq = 0;
 const told = (at: number, ...facts: object[]): Told =>
-  ({ seq: ++seq, received: new Date(at).toISOString(), dialect: "d", kind: "k", bytes: 1, words: "", facts }) as unknown as Told;
+  ({
+    seq: ++seq,
+    received: new Date(at).toISOString(),
+    dialect: "d",
+    kind: "k",
+    bytes: 1,
+    words: "",
+    facts,
+  }) as unknown as Told;
 
 function shaped(records: readonly Told[]) {
   const shaping = new Shaping();
@@ -38,8 +46,15 @@ describe("the shape of a run", () => {
     ];
     const { shaping, beside } = shaped(records);
     const [first, , third] = records.map((each) => each.seq);
-    expect(shaping.spans.map((span) => [span.name, span.end, span.ok])).toEqual([["A", 1000, false], ["B", null, null]]);
-    expect(records.map((each) => each.facts[0] && shaping.call(each.facts[0], each.seq)?.tool)).toEqual(["A", undefined, "B"]);
+    expect(shaping.spans.map((span) => [span.name, span.end, span.ok])).toEqual([
+      ["A", 1000, false],
+      ["B", null, null],
+    ]);
+    expect(records.map((each) => each.facts[0] && shaping.call(each.facts[0], each.seq)?.tool)).toEqual([
+      "A",
+      undefined,
+      "B",
+    ]);
     expect(shaping.call(records[0]!.facts[0]!, first!)).toMatchObject({ ok: false, returned: first! + 1 });
     expect(shaping.call(records[2]!.facts[0]!, third!)?.returned).toBeUndefined();
     expect(beside).toEqual([null, first, null]);
@@ -83,7 +98,9 @@ describe("the shape of a run", () => {
     const move = { fact: "Moved", from: "a", to: "b", phase: "working" };
     const records = [told(0, move), told(1, move)];
     const { shaping } = shaped(records);
-    expect(shaping.moves(new Set([records[1]?.seq ?? 0]))).toMatchObject([{ from: "a", to: "b", count: 2, illegal: 1 }]);
+    expect(shaping.moves(new Set([records[1]?.seq ?? 0]))).toMatchObject([
+      { from: "a", to: "b", count: 2, illegal: 1 },
+    ]);
     expect(shaping.moves(new Set(), records[0]?.seq)).toMatchObject([{ from: "a", to: "b", count: 1, illegal: 0 }]);
     expect(shaping.moves(new Set(), 0)).toEqual([]);
   });
@@ -96,7 +113,11 @@ describe("the shape of a run", () => {
       told(5, { fact: "Answered", question_id: "q" }),
       told(9, { fact: "Ended", what: "step", step: "s", passed: true }),
     ]);
-    expect(shaping.spans.map((span) => [span.what, span.begin, span.end])).toEqual([["step", 0, 9], ["wait", 1, 5], ["sub-run", 2, 9]]);
+    expect(shaping.spans.map((span) => [span.what, span.begin, span.end])).toEqual([
+      ["step", 0, 9],
+      ["wait", 1, 5],
+      ["sub-run", 2, 9],
+    ]);
   });
 });
 
@@ -134,7 +155,9 @@ describe("a long run", () => {
   test("a page that could not be had is asked for again", async () => {
     const all = records(7_000);
     let tries = 0;
-    const book = new Book(() => (++tries === 1 ? Promise.reject(new Error("away")) : Promise.resolve(page(all.slice(0, 250)))));
+    const book = new Book(() =>
+      ++tries === 1 ? Promise.reject(new Error("away")) : Promise.resolve(page(all.slice(0, 250))),
+    );
     book.add(all);
     expect(book.record(0)).toBeUndefined();
     await vi.waitFor(() => expect(book.record(0)?.seq).toBe(3));
@@ -156,17 +179,28 @@ describe("a long run", () => {
   });
 
   test("the place of a number among rising ones", () => {
-    expect([0, 2, 3, 4, 9].map((value) => before([2, 4, 6], value))).toEqual([0, 0, 1, 1, 3]);
-    expect(before([], 1)).toBe(0);
+    expect([0, 2, 3, 4, 9].map((value) => lowerBound([2, 4, 6], value))).toEqual([0, 0, 1, 1, 3]);
+    expect(lowerBound([], 1)).toBe(0);
   });
 });
 
 describe("the timeline", () => {
-  const span = (lane: string, begin: number, end: number | null, n = 1) => ({ what: "call" as const, lane, name: "x", seq: n, begin, end, ok: null });
+  const span = (lane: string, begin: number, end: number | null, n = 1) => ({
+    what: "call" as const,
+    lane,
+    name: "x",
+    seq: n,
+    begin,
+    end,
+    ok: null,
+  });
 
   test("one lane per agent, and nothing covers anything", () => {
     const found = lanes([span("a", 0, 5), span("b", 1, 2), span("a", 3, 8), span("a", 5, 6)], 10);
-    expect(found.map((lane) => [lane.name, lane.rows.map((row) => row.length)])).toEqual([["a", [2, 1]], ["b", [1]]]);
+    expect(found.map((lane) => [lane.name, lane.rows.map((row) => row.length)])).toEqual([
+      ["a", [2, 1]],
+      ["b", [1]],
+    ]);
   });
 
   test("what falls on the same point is drawn once, and what is outside is not", () => {
@@ -174,11 +208,18 @@ describe("the timeline", () => {
     const [lane] = streaks(many, { begin: 0, end: 100 });
     expect(lane?.paths.call?.match(/M/g)).toHaveLength(100);
     expect(streaks([span("a", 0, 1)], { begin: 5, end: 9 })).toEqual([]);
-    expect(streaks([span("a", 0, 10), span("b", 0, 10), span("c", 0, 10)], { begin: 0, end: 10 }, 1).map((each) => each.name)).toEqual(["a", "…"]);
+    expect(
+      streaks([span("a", 0, 10), span("b", 0, 10), span("c", 0, 10)], { begin: 0, end: 10 }, 1).map(
+        (each) => each.name,
+      ),
+    ).toEqual(["a", "…"]);
   });
 
   test("of too many the widest can be pressed, and those that failed or wait before all others", () => {
-    const many = [...Array.from({ length: 1000 }, (_, n) => span("a", n, n + 0.1, n)), { ...span("a", 5, 5, 5000), ok: false }];
+    const many = [
+      ...Array.from({ length: 1000 }, (_, n) => span("a", n, n + 0.1, n)),
+      { ...span("a", 5, 5, 5000), ok: false },
+    ];
     const found = pressable(many, { begin: 0, end: 1000 });
     expect(found).toHaveLength(400);
     expect(found.some((each) => each.seq === 5000)).toBe(true);
@@ -202,7 +243,9 @@ describe("the timeline", () => {
 test("the list of runs is asked for by the filters of the address, a part at a time", () => {
   const query = parse("#/?status=waiting&agent=a%26b&seq=7").query;
   expect(boardPath(query, 0)).toBe("/api/board?limit=100&status=waiting&agent=a%26b");
-  const early = Object.values(import.meta.glob<string>("../public/early.js", { query: "?raw", import: "default", eager: true }))[0];
+  const early = Object.values(
+    import.meta.glob<string>("../public/early.js", { query: "?raw", import: "default", eager: true }),
+  )[0];
   expect(early).toContain(`"${boardPath(new URLSearchParams(), 0)}"`); // it is on its way before it is asked for
   expect(boardPath(new URLSearchParams(), 300)).toBe("/api/board?limit=100&after=300");
   expect([0, 49, 70, 90, 4_999].map(partOf)).toEqual([0, 0, 0, 50, 4950]);
@@ -215,15 +258,22 @@ describe("foreign text", () => {
     expect(inert("a\u202eb")).toBe("a⟨U+202E⟩b");
     expect(inert("a\u0000b")).toBe("a␀b");
     expect(inert("pay\u200bpal \u{e0049}\u{e0067}\ufeff")).toBe("pay⟨U+200B⟩pal ⟨U+E0049⟩⟨U+E0067⟩⟨U+FEFF⟩");
-    expect(inert("🏴\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f} می‌خواهم 👩‍🚀")).toBe("🏴\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f} می‌خواهم 👩‍🚀");
+    expect(inert("🏴\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f} می‌خواهم 👩‍🚀")).toBe(
+      "🏴\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f} می‌خواهم 👩‍🚀",
+    );
     expect(inert("line\n\ttab ünïcödé 👩‍🚀")).toBe("line\n\ttab ünïcödé 👩‍🚀");
   });
 
   test("no control character and no mark that turns text survives, whatever is thrown at it", () => {
     let state = 7;
     for (let round = 0; round < 500; round++) {
-      const text = Array.from({ length: 40 }, () => String.fromCharCode((state = (state * 48271) % 2147483647) % 0x2100)).join("");
-      expect(inert(text)).not.toMatch(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]/);
+      const text = Array.from({ length: 40 }, () => {
+        state = (state * 48271) % 2147483647;
+        return String.fromCharCode(state % 0x2100);
+      }).join("");
+      expect(inert(text)).not.toMatch(
+        /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]/,
+      );
     }
   });
 
@@ -268,7 +318,15 @@ test("times and sizes as a person reads them", () => {
   expect(exact("nonsense")).toBe("no time told");
   expect(exact("2026-05-05T09:00:00.123Z")).toMatch(/^2026-05-0[456] \d\d:\d\d:\d\d\.123 [+-]\d\d:\d\d$/);
   expect([0, 999, 1000, 12_345, 1_234_567].map((n) => count(n))).toEqual(["0", "999", "1,000", "12,345", "1,234,567"]);
-  expect([0, 999, 1000, 12_345, 100_000, 999_600, 2.5e9].map((n) => short(n))).toEqual(["0", "999", "1K", "12.3K", "100K", "1M", "2.5B"]);
+  expect([0, 999, 1000, 12_345, 100_000, 999_600, 2.5e9].map((n) => short(n))).toEqual([
+    "0",
+    "999",
+    "1K",
+    "12.3K",
+    "100K",
+    "1M",
+    "2.5B",
+  ]);
   const paid = { cost_usd: null, computed_usd: 9.81, lower_bound: true };
   expect([paid, { ...paid, lower_bound: false, cost_usd: 1 }, { cost_usd: 1 }, { cost_usd: null }].map(cost)).toEqual([
     "≥ ~$9.81",
@@ -289,7 +347,9 @@ test("an answer that was held up once, by sleep or by a server that stood still,
 test("where the token is asked for, in place of what is shown, the page is loaded again", async () => {
   const reload = vi.fn();
   vi.stubGlobal("location", { hash: "", reload });
-  vi.stubGlobal("fetch", () => Promise.resolve(Response.json({ error: "this server asks for its token" }, { status: 401 })));
+  vi.stubGlobal("fetch", () =>
+    Promise.resolve(Response.json({ error: "this server asks for its token" }, { status: 401 })),
+  );
   await expect(ask("/api/runs")).rejects.toThrow("asks for its token");
   expect(reload).toHaveBeenCalledOnce();
 });
@@ -326,7 +386,7 @@ describe("the stream's boundary", () => {
       if (!ours.ok && !theirs.ok) for (const problem of theirs.problems) expect(ours.why).toContain(problem.message);
     }
     const models = import.meta.glob<string>("../src/**/*.{ts,tsx}", { query: "?raw", import: "default", eager: true });
-    const owners = Object.keys(models).filter((path) => models[path]?.includes("from \"zod\""));
+    const owners = Object.keys(models).filter((path) => models[path]?.includes('from "zod"'));
     expect(owners).toEqual(["../src/lib/frames.ts"]);
     expect(models["../src/lib/frames.ts"]).not.toMatch(/node_id|run_start|outcome/);
   });

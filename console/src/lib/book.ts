@@ -67,18 +67,18 @@ export class Book {
 
   /** Whatever is held of a record, by its number. */
   held(seq: number): Told | undefined {
-    const place = before(this.seqs, seq);
+    const place = lowerBound(this.seqs, seq);
     return this.seqs[place] === seq ? this.pages.get(Math.floor(place / PAGE))?.[place % PAGE] : undefined;
   }
 
   /** The first place whose record is `seq` or later. */
   place(seq: number): number {
-    return before(this.seqs, seq);
+    return lowerBound(this.seqs, seq);
   }
 
   /** The row in which a record is shown: its own, or that of the call whose result it is. */
   row(seq: number): number {
-    return before(this.rows, this.place(this.beside.get(seq) ?? seq));
+    return lowerBound(this.rows, this.place(this.beside.get(seq) ?? seq));
   }
 
   private stage(told: Told, place: number): void {
@@ -114,7 +114,7 @@ export class Book {
       const { records } = await this.read(first - 1, PAGE);
       const page = this.page(number);
       for (const told of records) {
-        const place = before(this.seqs, told.seq);
+        const place = lowerBound(this.seqs, told.seq);
         if (Math.floor(place / PAGE) === number && this.seqs[place] === told.seq) page[place % PAGE] = told;
       }
       this.changed();
@@ -127,7 +127,7 @@ export class Book {
 }
 
 /** How many of the rising numbers are less than a value: the place of the first that is not. */
-export function before(rising: readonly number[], value: number): number {
+export function lowerBound(rising: readonly number[], value: number): number {
   let [low, high] = [0, rising.length];
   while (low < high) {
     const middle = (low + high) >> 1;
@@ -156,7 +156,12 @@ type State = Omit<Reading, "version">;
  */
 export function useBook(family: string, run: string, wanted: number | null): Reading {
   const [version, changed] = useReducer((n: number) => n + 1, 0);
-  const [state, setState] = useState<State>(() => ({ book: new Book(nothing), glimpse: null, reading: true, trouble: undefined }));
+  const [state, setState] = useState<State>(() => ({
+    book: new Book(nothing),
+    glimpse: null,
+    reading: true,
+    trouble: undefined,
+  }));
   const aim = useRef(0);
   aim.current = wanted ?? 0;
   const known = wanted !== null;

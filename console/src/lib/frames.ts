@@ -1,19 +1,16 @@
 /** The stream's boundary: each frame is checked before anything is made of it. */
 
-import { parser, parseTracklogFrame, type Dialect } from "@tracklog/contracts/stream";
+import { type Dialect, parser, parseTracklogFrame } from "@tracklog/contracts/stream";
 import { z } from "zod";
 import type { Said } from "./live";
 
 z.config({ jitless: true }); // no code is made from text here, and the browser is told to forbid it
 
 /** The folder is the registry: a dialect more is a file more over there, and nothing here. */
-const plugs = import.meta.glob<{ dialect: Dialect }>(
-  "../../node_modules/@tracklog/contracts/dist/dialects/*.js",
-  { eager: true },
-);
-const parsers = Object.fromEntries(
-  Object.values(plugs).map(({ dialect }) => [dialect.name, parser(dialect)] as const),
-);
+const plugs = import.meta.glob<{ dialect: Dialect }>("../../node_modules/@tracklog/contracts/dist/dialects/*.js", {
+  eager: true,
+});
+const parsers = Object.fromEntries(Object.values(plugs).map(({ dialect }) => [dialect.name, parser(dialect)] as const));
 
 /** A frame that passed says of which run it is; what it says is asked of the collector. */
 export type Parsed =

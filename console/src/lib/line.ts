@@ -12,7 +12,6 @@ const TOGETHER = 100; // milliseconds: what comes within them is handed on at on
 
 let source: EventSource | null = null;
 let waiting: string[] = [];
-let timer: ReturnType<typeof setTimeout> | undefined;
 let heardAt = 0;
 let cursor: number | null = null;
 
@@ -42,7 +41,7 @@ function connect(): void {
   line.onmessage = ({ data }: MessageEvent<string>) => {
     heardAt = Date.now();
     waiting.push(data);
-    timer ??= setTimeout(deliver, TOGETHER);
+    if (waiting.length === 1) setTimeout(deliver, TOGETHER);
   };
   line.addEventListener("heartbeat", ({ data, lastEventId }: MessageEvent<string>) => {
     heardAt = Date.now();
@@ -65,7 +64,6 @@ function connect(): void {
 
 /** Checks what came together, and hands on of which runs it was. */
 function deliver(): void {
-  timer = undefined;
   const came = waiting;
   waiting = [];
   const runs = new Map<string, Said>();

@@ -4,7 +4,8 @@ export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";
   if (seconds < 0) return `-${duration(-seconds)}`;
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
-  if (seconds < 59.5) return `${seconds < 9.95 && !Number.isInteger(seconds) ? seconds.toFixed(1) : Math.round(seconds)} s`;
+  if (seconds < 59.5)
+    return `${seconds < 9.95 && !Number.isInteger(seconds) ? seconds.toFixed(1) : Math.round(seconds)} s`;
   const whole = Math.round(seconds);
   const minutes = Math.floor(whole / 60);
   if (minutes < 60) return `${minutes} min ${whole % 60} s`;
@@ -57,7 +58,11 @@ export function count(value: number | null | undefined): string {
 /** Three digits at most, and what they stand for. */
 export function short(value: number | null | undefined): string {
   if (value === null || value === undefined) return "–";
-  for (const [size, name] of [[1e9, "B"], [1e6, "M"], [1e3, "K"]] as const)
+  for (const [size, name] of [
+    [1e9, "B"],
+    [1e6, "M"],
+    [1e3, "K"],
+  ] as const)
     if (value >= size * 0.9995) return `${Number((value / size).toPrecision(3))}${name}`;
   return String(Math.round(value));
 }

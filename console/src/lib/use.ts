@@ -62,10 +62,13 @@ export function useAnswer<T>(path: string | null, fresh: Fresh = "news"): Answer
         }));
       }
       const took = performance.now() - began;
-      timer = setTimeout(() => {
-        busy = false;
-        go();
-      }, rest(took, before));
+      timer = setTimeout(
+        () => {
+          busy = false;
+          go();
+        },
+        rest(took, before),
+      );
       before = took;
     };
     const go = () => {

@@ -114,9 +114,7 @@ export default function DiffPage() {
               ))}
             </tbody>
           </table>
-          {!all && rows.length > 500 && (
-            <button onClick={() => setAll(true)}>Show {rows.length - 500} more</button>
-          )}
+          {!all && rows.length > 500 && <button onClick={() => setAll(true)}>Show {rows.length - 500} more</button>}
         </>
       )}
     </div>

@@ -104,7 +104,7 @@ function Filters({ board, filter }: { board: Board; filter: Filter }) {
   ];
   const any = Object.values(filter).some(Boolean);
   return (
-    <div className="filters" role="search" aria-label="Filter runs">
+    <search className="filters" aria-label="Filter runs">
       <input
         type="search"
         aria-label="Filter by text"
@@ -115,7 +115,11 @@ function Filters({ board, filter }: { board: Board; filter: Filter }) {
       {choices.map(([key, label, options]) => (
         <label key={key}>
           {label}
-          <select aria-label={label} value={filter[key]} onChange={(event) => setQuery({ [key]: event.target.value }, true)}>
+          <select
+            aria-label={label}
+            value={filter[key]}
+            onChange={(event) => setQuery({ [key]: event.target.value }, true)}
+          >
             <option value="">any</option>
             {[...new Set([...options, ...(filter[key] ? [filter[key]] : [])])].map((option) => (
               <option key={option} value={option}>
@@ -128,6 +132,6 @@ function Filters({ board, filter }: { board: Board; filter: Filter }) {
       {any && (
         <button onClick={() => setQuery(Object.fromEntries(FILTERS.map((name) => [name, ""])), true)}>Show all</button>
       )}
-    </div>
+    </search>
   );
 }

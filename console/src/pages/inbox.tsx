@@ -2,10 +2,10 @@
 
 import { useContext } from "react";
 import { InboxContext, keyOf, useLooked } from "../lib/inbox";
-import { Empty, Sorry, Text } from "../parts/bits";
-import { Asked, inWords } from "../parts/question";
 import { runHref } from "../lib/route";
 import { start } from "../lib/text";
+import { Empty, Sorry, Text } from "../parts/bits";
+import { Asked, inWords } from "../parts/question";
 
 export default function Inbox() {
   const { data, trouble } = useContext(InboxContext);
@@ -21,12 +21,7 @@ export default function Inbox() {
         <Empty title="Nobody waits for you." run={"tracklog inbox        # the same in a terminal"} />
       )}
       {waiting.map((question, n) => (
-        <Asked
-          key={keyOf(question)}
-          question={question}
-          focus={n === 0}
-          context
-        />
+        <Asked key={keyOf(question)} question={question} focus={n === 0} context />
       ))}
       {past.length > 0 && (
         <section className="stack">

@@ -1,8 +1,8 @@
 /** One run: what happened, when, why, and what the state was at any moment. */
 
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
-import { runPath, type Brief, type Finding } from "../lib/api";
-import { before, useBook, type Book } from "../lib/book";
+import { type Brief, type Finding, runPath } from "../lib/api";
+import { type Book, lowerBound, useBook } from "../lib/book";
 import { keyOf, useLooked } from "../lib/inbox";
 import { runHref, setQuery, useRoute } from "../lib/route";
 import { inert } from "../lib/text";
@@ -13,7 +13,7 @@ import { Detail } from "../parts/detail";
 import { Lifecycle } from "../parts/lifecycle";
 import { Asked } from "../parts/question";
 import { Stage } from "../parts/stage";
-import { Summary, type Shown } from "../parts/summary";
+import { type Shown, Summary } from "../parts/summary";
 import { Timeline } from "../parts/timeline";
 import { Transcript } from "../parts/transcript";
 
@@ -49,9 +49,11 @@ export default function RunPage() {
   const asked = useLooked().filter((each) => !at && each.family === family && each.run === run);
   const told = read.glimpse ?? book;
   const where = useMemo(() => ({ family, run, book: told, choose }), [family, run, told]);
-  const views = VIEWS.filter((name) => name !== "stage" || shown?.stage || STAGED.some((role) => book.shaping.roles.has(role)));
-  const failures = book.shaping.failures.slice(0, at ? before(book.shaping.failures, at + 1) : undefined);
-  const fail = () => choose(failures[before(failures, seq + 1)] ?? failures[0] ?? 0);
+  const views = VIEWS.filter(
+    (name) => name !== "stage" || shown?.stage || STAGED.some((role) => book.shaping.roles.has(role)),
+  );
+  const failures = book.shaping.failures.slice(0, at ? lowerBound(book.shaping.failures, at + 1) : undefined);
+  const fail = () => choose(failures[lowerBound(failures, seq + 1)] ?? failures[0] ?? 0);
   useKeys({
     ...Object.fromEntries(views.map((name, n) => [String(n + 1), () => show(name)])),
     f: fail,
@@ -81,10 +83,27 @@ export default function RunPage() {
       <div className={seq ? "view split" : "view"}>
         <div id="view" role="tabpanel" aria-labelledby={`tab-${drawn}`}>
           {drawn === "transcript" && opened.current !== null && (
-            <Transcript key={key} where={where} read={read} findings={findings} seq={seq} at={at} opened={opened.current} place={place} />
+            <Transcript
+              key={key}
+              where={where}
+              read={read}
+              findings={findings}
+              seq={seq}
+              at={at}
+              opened={opened.current}
+              place={place}
+            />
           )}
           {drawn === "timeline" && (
-            <Timeline book={book} version={version} over={at > 0 || shown?.ended !== false} chosen={seq} reading={place.current ?? opened.current ?? 0} at={at} choose={choose} />
+            <Timeline
+              book={book}
+              version={version}
+              over={at > 0 || shown?.ended !== false}
+              chosen={seq}
+              reading={place.current ?? opened.current ?? 0}
+              at={at}
+              choose={choose}
+            />
           )}
           {drawn === "stage" && <Stage read={read} shown={shown} at={at} choose={choose} />}
           {drawn === "lifecycle" && <LifecycleView book={book} version={version} findings={findings} at={at} />}
@@ -177,7 +196,9 @@ function Slider({ book, at }: { book: Book; at: number }) {
           draw(chosen);
         }}
       />
-      <span className="soft small num moment">{at || drawn !== null ? `${clock(when)} · ${book.seqs[place] ?? ""}` : "now"}</span>
+      <span className="soft small num moment">
+        {at || drawn !== null ? `${clock(when)} · ${book.seqs[place] ?? ""}` : "now"}
+      </span>
     </div>
   );
 }
@@ -255,7 +276,11 @@ function Tree({ family, run }: { family: string; run: string }) {
               <Text>{kin.run?.title ?? name}</Text>
             </a>
             <span className="soft small cut">
-              <Text>{[kin.run?.title ? name : "", kin.run ? outcomeOf(kin.run) : "", kin.again ? "told above" : ""].filter((each) => each && each !== "–").join(" · ")}</Text>
+              <Text>
+                {[kin.run?.title ? name : "", kin.run ? outcomeOf(kin.run) : "", kin.again ? "told above" : ""]
+                  .filter((each) => each && each !== "–")
+                  .join(" · ")}
+              </Text>
             </span>
             <span className="soft small num">{kin.run && money(kin.run.cost_usd)}</span>
           </li>

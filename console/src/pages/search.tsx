@@ -31,11 +31,7 @@ export function Marked({ text, question }: { text: string; question: string }) {
   if (!words.length) return <Text>{text}</Text>;
   const pieces = inert(text).split(new RegExp(`(${words.join("|")})`, "giu"));
   return (
-    <bdi>
-      {pieces.map((piece, n) =>
-        n % 2 ? <mark key={n}>{piece}</mark> : <Fragment key={n}>{piece}</Fragment>,
-      )}
-    </bdi>
+    <bdi>{pieces.map((piece, n) => (n % 2 ? <mark key={n}>{piece}</mark> : <Fragment key={n}>{piece}</Fragment>))}</bdi>
   );
 }
 
@@ -64,7 +60,10 @@ export default function Search() {
     return <Empty title="Type what was said into the box above." run={'tracklog search "connection refused"'} />;
   if (trouble) return <Sorry trouble={trouble} />;
   const names = (name: string, of: readonly string[]) => [...new Set([...of, query.get(name) ?? ""])].filter(Boolean);
-  const runs = [...hits.map((hit) => `${hit.family}:${hit.run}`), ...(choices.data?.runs ?? []).map((run) => `${run.family}:${run.run}`)];
+  const runs = [
+    ...hits.map((hit) => `${hit.family}:${hit.run}`),
+    ...(choices.data?.runs ?? []).map((run) => `${run.family}:${run.run}`),
+  ];
   const filters: [string, string[]][] = [
     ["dialect", names("dialect", choices.data?.choices.dialect ?? [])],
     ["run", names("run", runs)],
@@ -73,14 +72,20 @@ export default function Search() {
   return (
     <div className="stack">
       <h1>
-        {loading ? "Searching" : `${hits.length}${hits.length === MOST ? "+" : ""} ${hits.length === 1 ? "place" : "places"}`} with “
-        <Text>{question}</Text>”
+        {loading
+          ? "Searching"
+          : `${hits.length}${hits.length === MOST ? "+" : ""} ${hits.length === 1 ? "place" : "places"}`}{" "}
+        with “<Text>{question}</Text>”
       </h1>
-      <div className="filters" role="search" aria-label="Filter what was found">
+      <search className="filters" aria-label="Filter the results">
         {filters.map(([name, options]) => (
           <label key={name}>
             {name}
-            <select aria-label={name} value={query.get(name) ?? ""} onChange={(event) => setQuery({ [name]: event.target.value }, true)}>
+            <select
+              aria-label={name}
+              value={query.get(name) ?? ""}
+              onChange={(event) => setQuery({ [name]: event.target.value }, true)}
+            >
               <option value="">any</option>
               {options.map((option) => (
                 <option key={option} value={option}>
@@ -90,7 +95,7 @@ export default function Search() {
             </select>
           </label>
         ))}
-      </div>
+      </search>
       <ol className="stack" style={{ listStyle: "none", padding: 0 }}>
         {hits.map((hit) => (
           <li key={hit.seq} className="card">
@@ -108,7 +113,10 @@ export default function Search() {
         ))}
       </ol>
       {data && !hits.length && (
-        <Empty title="Nothing was said with these words." run={'tracklog search "begin*"   # beginnings, and "whole phrases"'} />
+        <Empty
+          title="Nothing was said with these words."
+          run={'tracklog search "begin*"   # beginnings, and "whole phrases"'}
+        />
       )}
     </div>
   );

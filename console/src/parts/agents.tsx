@@ -83,7 +83,8 @@ export function AgentsOverall() {
             <Segments of={agent.outcomes} />
             <span className="soft small cut" title={`last seen ${exact(agent.last_seen)}`}>
               {count(agent.run_count)} {agent.run_count === 1 ? "run" : "runs"}
-              {agent.p50_seconds !== null && ` · p50 ${duration(agent.p50_seconds)} · p95 ${duration(agent.p95_seconds)}`}
+              {agent.p50_seconds !== null &&
+                ` · p50 ${duration(agent.p50_seconds)} · p95 ${duration(agent.p95_seconds)}`}
             </span>
             <Spark scores={agent.scores.slice(-24)} mean={agent.mean_score} />
           </li>

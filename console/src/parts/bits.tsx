@@ -11,7 +11,13 @@ export function StatusMark({ status }: { status: Status }) {
 
 /** What a run came to, verbatim; where its agents came to different ends, each with its count. */
 export function outcomeOf({ outcome, outcomes }: Brief): string {
-  return outcome ?? (Object.entries(outcomes).map(([end, n]) => `${end} ${n}`).join(", ") || "–");
+  return (
+    outcome ??
+    (Object.entries(outcomes)
+      .map(([end, n]) => `${end} ${n}`)
+      .join(", ") ||
+      "–")
+  );
 }
 
 /** With which model a run works, in which folder and on which branch, as far as it says. */

@@ -97,7 +97,11 @@ export const Prose = memo(function Prose({ text }: { text: unknown }) {
         skipHtml={false}
         components={{
           // Nothing is fetched from elsewhere because somebody wrote its address.
-          img: ({ alt, src }) => <span className="soft">[image {alt ?? ""} {String(src ?? "")}]</span>,
+          img: ({ alt, src }) => (
+            <span className="soft">
+              [image {alt ?? ""} {String(src ?? "")}]
+            </span>
+          ),
           a: ({ href, children }) => (
             <a href={href} rel="noopener noreferrer nofollow" target="_blank">
               {children}
@@ -124,7 +128,9 @@ export function Value({ value, kind = "" }: { value: unknown; kind?: string }) {
     const image = /^image\/(png|jpeg|gif|webp|avif)$/.test(blob.media_type ?? "");
     return (
       <div>
-        {image && <img src={source} alt={`image of ${count(blob.bytes)} bytes`} className="picture" loading="lazy" />}
+        {image && (
+          <img src={source} alt={`${blob.media_type}, ${count(blob.bytes)} bytes`} className="picture" loading="lazy" />
+        )}
         <a href={source} download>
           {inert(kind || blob.media_type || "value")} · {count(blob.bytes)} bytes
         </a>

@@ -1,7 +1,7 @@
 /** One record of a transcript: what it means, in words, and what was found amiss in it. */
 
 import { memo, useState } from "react";
-import { runPath, type Fact, type Finding, type Story, type Told } from "../lib/api";
+import { type Fact, type Finding, runPath, type Story, type Told } from "../lib/api";
 import type { Book } from "../lib/book";
 import { runHref } from "../lib/route";
 import type { Call } from "../lib/shape";
@@ -9,7 +9,7 @@ import { inert } from "../lib/text";
 import { clock, duration, exact } from "../lib/time";
 import { useAnswer } from "../lib/use";
 import { Text } from "./bits";
-import { Blocks, plain, Value, type Block } from "./blocks";
+import { type Block, Blocks, plain, Value } from "./blocks";
 
 /** Where a record is told: its run, and the book it stands in. */
 export interface Where {
@@ -41,8 +41,16 @@ export const Entry = memo(function Entry({ where, told, amiss, chosen }: Props) 
   const shown = data?.records[0] ?? told;
   const over = told.withdrawn ? "taken back" : told.superseded && "told again later";
   return (
-    <article className={`entry${chosen ? " chosen" : ""}${over ? " over" : ""}`} aria-label={`record ${told.seq}`} id={`e${told.seq}`}>
-      <button className="link soft small num seq" onClick={() => where.choose(told.seq)} title={exact(told.at ?? told.received)}>
+    <article
+      className={`entry${chosen ? " chosen" : ""}${over ? " over" : ""}`}
+      aria-label={`record ${told.seq}`}
+      id={`e${told.seq}`}
+    >
+      <button
+        className="link soft small num seq"
+        onClick={() => where.choose(told.seq)}
+        title={exact(told.at ?? told.received)}
+      >
         {clock(told.at ?? told.received)} <span className="soft">{told.seq}</span>
       </button>
       <div className="grow">

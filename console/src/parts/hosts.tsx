@@ -1,7 +1,7 @@
 /** The programs that run agents: begin a run, end it, speak on its stage. */
 
-import { useId, useState, type FormEvent } from "react";
-import { tell, Trouble } from "../lib/api";
+import { type FormEvent, useId, useState } from "react";
+import { Trouble, tell } from "../lib/api";
 import { operator } from "../lib/operator";
 import { runHref } from "../lib/route";
 import { inert } from "../lib/text";
@@ -27,7 +27,11 @@ const pathOf = (host: string, run?: string, act?: string) =>
 type Said = { readonly ok: boolean; readonly text: string } | null;
 
 /** Does something over there, and keeps what became of it. */
-function useAct(): [Said, boolean, (path: string, body: unknown, done: (answer: Record<string, string>) => string) => void] {
+function useAct(): [
+  Said,
+  boolean,
+  (path: string, body: unknown, done: (answer: Record<string, string>) => string) => void,
+] {
   const [said, setSaid] = useState<Said>(null);
   const [busy, setBusy] = useState(false);
   const act = async (path: string, body: unknown, done: (answer: Record<string, string>) => string) => {
@@ -77,10 +81,14 @@ function Offer({ host }: { host: Host }) {
   const begin = (event: FormEvent) => {
     event.preventDefault();
     const changed = inputs.flatMap(([key]) => (given[key] === undefined ? [] : [[key, meant(given[key])]]));
-    act(pathOf(host.host), { program: name, inputs: Object.fromEntries(changed) as object }, ({ family = host.family, run = "" }) => {
-      location.hash = runHref(family, run);
-      return `began ${run}`;
-    });
+    act(
+      pathOf(host.host),
+      { program: name, inputs: Object.fromEntries(changed) as object },
+      ({ family = host.family, run = "" }) => {
+        location.hash = runHref(family, run);
+        return `began ${run}`;
+      },
+    );
   };
   return (
     <form className="stack offer" onSubmit={begin}>
@@ -162,7 +170,9 @@ export function Controls({ family, run }: { family: string; run: string }) {
       {host.can.includes("stop") && (
         <button
           disabled={busy}
-          onClick={() => act(pathOf(host.host, run, "stop"), { by: operator() }, ({ seq }) => `asked to end, record ${seq ?? ""}`)}
+          onClick={() =>
+            act(pathOf(host.host, run, "stop"), { by: operator() }, ({ seq }) => `asked to end, record ${seq ?? ""}`)
+          }
         >
           End this run
         </button>

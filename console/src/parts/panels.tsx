@@ -9,7 +9,7 @@ import { aggregateRuns24h, type RalphRun } from "../lib/workspace/ralph-runs";
 import { AgentsNow, AgentsOverall } from "./agents";
 import { Card, Text } from "./bits";
 import { Begin } from "./hosts";
-import { Plot, type Bar } from "./plot";
+import { type Bar, Plot } from "./plot";
 
 interface Tool {
   tool: string;
@@ -82,7 +82,10 @@ function Hours() {
       <Card title="Tool calls" more={<span className="soft small">24 hours</span>}>
         <Figure big={count(calls)} beside={calls ? `${percent(sum((h) => h.failures) / calls)} failed` : ""} />
         <Plot
-          bars={plot((h) => h.calls, (h) => h.failures)}
+          bars={plot(
+            (h) => h.calls,
+            (h) => h.failures,
+          )}
           name="Tool calls by the hour, and how many failed"
           say={(n, bad) => `${count(n)} calls${bad ? `, ${count(bad)} failed` : ""}`}
         />
@@ -259,7 +262,11 @@ export function RalphRuns({ alone = false }: { alone?: boolean }) {
             passed: {sum.passed} of {sum.passed + sum.failed}
           </span>
         </div>
-        <Plot bars={bars} name="Runs that ended, by the hour; failures in red" say={(n, bad) => `${n} ${n === 1 ? "run" : "runs"}${bad ? `, ${bad} failed` : ""}`} />
+        <Plot
+          bars={bars}
+          name="Runs that ended, by the hour; failures in red"
+          say={(n, bad) => `${n} ${n === 1 ? "run" : "runs"}${bad ? `, ${bad} failed` : ""}`}
+        />
         <p className="small soft">
           {sum.flakes} flaky · {sum.in_flight} in flight
           {sum.convergence_mean !== null && <> · convergence {sum.convergence_mean.toFixed(2)}</>}

@@ -28,9 +28,7 @@ export function Plot({ bars, name, say }: Props) {
               <title>{`${bar.label}: ${say(bar.value, bar.part)}`}</title>
               <rect className="ground" x={n * wide} y={0} width={wide} height={40} />
               <rect className="bar1" x={n * wide + 0.3} y={39 - height} width={wide - 0.6} height={height} />
-              {part > 0 && (
-                <rect className="bar2" x={n * wide + 0.3} y={39 - part} width={wide - 0.6} height={part} />
-              )}
+              {part > 0 && <rect className="bar2" x={n * wide + 0.3} y={39 - part} width={wide - 0.6} height={part} />}
             </g>
           );
         })}

@@ -1,13 +1,13 @@
 /** One open question, and the box in which a person answers it. */
 
-import { useId, useMemo, useState, type FormEvent } from "react";
-import { tell, Trouble, type Question } from "../lib/api";
-import { operator, remember } from "../lib/operator";
-import { useAnswer, useNow } from "../lib/use";
+import { type FormEvent, useId, useMemo, useState } from "react";
+import { type Question, Trouble, tell } from "../lib/api";
 import { keyOf } from "../lib/inbox";
+import { operator, remember } from "../lib/operator";
 import { runHref } from "../lib/route";
 import { inert } from "../lib/text";
 import { duration } from "../lib/time";
+import { useAnswer, useNow } from "../lib/use";
 import { Text } from "./bits";
 
 /** What led to a question, so that nobody answers blindly. */
@@ -41,7 +41,9 @@ function Waiting({ seconds }: { seconds: number | null }) {
   useNow(); // it ticks
   const since = useMemo(() => Date.now() - (seconds ?? 0) * 1000, [seconds]);
   return (
-    <span className="status waiting">waiting {duration(seconds === null ? null : Math.floor((Date.now() - since) / 1000))}</span>
+    <span className="status waiting">
+      waiting {duration(seconds === null ? null : Math.floor((Date.now() - since) / 1000))}
+    </span>
   );
 }
 
@@ -160,6 +162,7 @@ export function Asked(props: { question: Question; focus?: boolean; context?: bo
           <textarea
             id={`${id}-text`}
             value={text}
+            // biome-ignore lint/a11y/noAutofocus: only in a form that the person has just opened
             autoFocus={focus}
             placeholder="Your answer"
             rows={context ? 2 : 1}
@@ -179,12 +182,7 @@ export function Asked(props: { question: Question; focus?: boolean; context?: bo
             </button>
             <label className="soft small row">
               as
-              <input
-                value={by}
-                size={12}
-                maxLength={256}
-                onChange={(event) => setBy(event.target.value)}
-              />
+              <input value={by} size={12} maxLength={256} onChange={(event) => setBy(event.target.value)} />
             </label>
           </div>
         </form>

@@ -111,7 +111,11 @@ function useHeight(): [number, (row: Element | null) => void] {
 
 const Row = memo(function Row({ run, now, here }: { run: Brief; now: number; here: boolean }) {
   return (
-    <a className={here ? "run here" : "run"} href={runHref(run.family, run.run)} aria-current={here ? "true" : undefined}>
+    <a
+      className={here ? "run here" : "run"}
+      href={runHref(run.family, run.run)}
+      aria-current={here ? "true" : undefined}
+    >
       <StatusMark status={run.status} />
       <span className="title-cell cut" title={inert(run.title ?? run.run)}>
         <span className="title">

@@ -3,10 +3,10 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useRef } from "react";
 import type { Fact, Told } from "../lib/api";
-import { before, type Reading } from "../lib/book";
+import { lowerBound, type Reading } from "../lib/book";
 import { inert } from "../lib/text";
 import { Text } from "./bits";
-import { Blocks, type Block } from "./blocks";
+import { type Block, Blocks } from "./blocks";
 import { Line } from "./entry";
 import type { Shown } from "./summary";
 
@@ -30,7 +30,7 @@ export function Stage({ read, shown, at, choose }: Props) {
   const { book } = read;
   const { said, scenes, verdicts, cast } = book.staged;
   const end = at ? book.place(at + 1) : book.seqs.length;
-  const length = before(said, end);
+  const length = lowerBound(said, end);
   const box = useRef<HTMLDivElement>(null);
   const list = useVirtualizer({
     count: length,
@@ -41,11 +41,15 @@ export function Stage({ read, shown, at, choose }: Props) {
     getItemKey: useCallback((n: number) => said[n] ?? -1, [said]),
   });
   const latest = (places: readonly number[]) => {
-    const place = places[before(places, end) - 1];
+    const place = places[lowerBound(places, end) - 1];
     return place === undefined ? undefined : book.record(place);
   };
-  const scene = latest(scenes)?.facts.filter((fact) => fact.role === "world").at(-1);
-  const verdict = latest(verdicts)?.facts.filter((fact) => fact.fact === "Decided").at(-1);
+  const scene = latest(scenes)
+    ?.facts.filter((fact) => fact.role === "world")
+    .at(-1);
+  const verdict = latest(verdicts)
+    ?.facts.filter((fact) => fact.fact === "Decided")
+    .at(-1);
   const last = latest(said.slice(0, length));
   const speaker = last && (last.facts.find(isShown)?.agent ?? last.agent);
   const players = shown?.summary?.cast ?? {};
@@ -95,7 +99,9 @@ export function Stage({ read, shown, at, choose }: Props) {
                 className="place"
                 style={{ transform: `translateY(${item.start}px)`, minHeight: told ? undefined : item.size }}
               >
-                {told?.facts.filter(isShown).map((fact, n) => <Spoken key={n} fact={fact} told={told} choose={choose} />)}
+                {told?.facts.filter(isShown).map((fact, n) => (
+                  <Spoken key={n} fact={fact} told={told} choose={choose} />
+                ))}
               </div>
             );
           })}

@@ -1,7 +1,7 @@
 /** What a run is, in one card: how it stands, what it came to and cost, whether its record is whole. */
 
 import { useRef, useState } from "react";
-import { runPath, type Run } from "../lib/api";
+import { type Run, runPath } from "../lib/api";
 import { href, runHref } from "../lib/route";
 import { inert } from "../lib/text";
 import { count, duration, exact, money, short } from "../lib/time";
@@ -121,11 +121,15 @@ function Proof({ family, run, records }: { family: string; run: string; records:
   if (!data.whole)
     return (
       <span className="failed">
-        ✗ not whole: at record {first?.seq} the journal is not as it was chained; <code>tracklog verify</code> says where
+        ✗ not whole: at record {first?.seq} the journal is not as it was chained; <code>tracklog verify</code> says
+        where
       </span>
     );
   return (
-    <span className="done" title={`each of its ${data.records} records hangs in the chain of hashes as it was recorded`}>
+    <span
+      className="done"
+      title={`each of its ${data.records} records hangs in the chain of hashes as it was recorded`}
+    >
       ✓ proven
     </span>
   );
@@ -145,7 +149,11 @@ function Downloads({ family, run }: { family: string; run: string }) {
       <summary>Download</summary>
       <span className="row">
         {formats.map((format) => (
-          <a key={format} download href={`/api/export/${format}/${encodeURIComponent(family)}/${encodeURIComponent(run)}`}>
+          <a
+            key={format}
+            download
+            href={`/api/export/${format}/${encodeURIComponent(family)}/${encodeURIComponent(run)}`}
+          >
             {format}
           </a>
         ))}

@@ -45,11 +45,11 @@ export function streaks(spans: readonly Span[], { begin, end }: Window, most = I
     const last = span.end ?? end;
     if (last < begin || span.begin > end) continue;
     const name = found.has(span.lane) || found.size < most ? span.lane : "…";
-    let lane = found.get(name);
-    if (!lane) found.set(name, (lane = new Map<Kind, Uint8Array>()));
+    const lane = found.get(name) ?? new Map<Kind, Uint8Array>();
+    found.set(name, lane);
     const kind = kindOf(span);
-    let columns = lane.get(kind);
-    if (!columns) lane.set(kind, (columns = new Uint8Array(WIDE)));
+    const columns = lane.get(kind) ?? new Uint8Array(WIDE);
+    lane.set(kind, columns);
     const from = Math.max(Math.floor(((span.begin - begin) / (end - begin)) * WIDE), 0);
     const to = Math.ceil(((last - begin) / (end - begin)) * WIDE);
     columns.fill(1, Math.min(from, WIDE - 1), Math.max(Math.min(to, WIDE), from + 1));
@@ -98,6 +98,7 @@ export function Strip(props: {
   const x = (at: number) => Math.min(Math.max(((at - begin) / (end - begin)) * WIDE, 0), WIDE);
   const high = drawn.length * 10;
   return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: j, k and the slider do the same by keyboard
     <svg
       className="strip"
       viewBox={`0 0 ${WIDE} ${high}`}
@@ -130,8 +131,8 @@ interface Lane {
 export function lanes(spans: readonly Span[], end: number): Lane[] {
   const found = new Map<string, Lane>();
   for (const span of spans) {
-    let lane = found.get(span.lane);
-    if (!lane) found.set(span.lane, (lane = { name: span.lane, rows: [] }));
+    const lane = found.get(span.lane) ?? { name: span.lane, rows: [] };
+    found.set(span.lane, lane);
     const free = lane.rows.find((row) => {
       const last = row.at(-1);
       return last && (last.end ?? end) <= span.begin;
@@ -147,7 +148,8 @@ export function lanes(spans: readonly Span[], end: number): Lane[] {
 export function pressable(spans: readonly Span[], { begin, end }: Window): Span[] {
   const seen = spans.filter((span) => span.begin <= end && (span.end ?? end) >= begin);
   if (seen.length <= BARS) return seen;
-  const weight = (span: Span) => (span.end ?? end) - span.begin + (span.ok === false || span.what === "wait" ? end - begin : 0);
+  const weight = (span: Span) =>
+    (span.end ?? end) - span.begin + (span.ok === false || span.what === "wait" ? end - begin : 0);
   const chosen = new Set([...seen].sort((a, b) => weight(b) - weight(a)).slice(0, BARS));
   return seen.filter((span) => chosen.has(span));
 }
@@ -197,7 +199,15 @@ export function Timeline(props: {
     const next = spans[chosen ? Math.min(Math.max(order + by, 0), spans.length - 1) : 0];
     if (next) choose(next.seq);
   };
-  useKeys({ "+": () => zoom(4), "-": () => zoom(1 / 4), "0": () => setTimes(1), j: () => step(1), k: () => step(-1), ArrowDown: () => step(1), ArrowUp: () => step(-1) });
+  useKeys({
+    "+": () => zoom(4),
+    "-": () => zoom(1 / 4),
+    "0": () => setTimes(1),
+    j: () => step(1),
+    k: () => step(-1),
+    ArrowDown: () => step(1),
+    ArrowUp: () => step(-1),
+  });
   const bars = useMemo(() => pressable(spans, view), [spans, view]);
   const found = useMemo(() => lanes(bars, view.end), [bars, view]);
   // What cannot be pressed is drawn behind what can.
@@ -224,6 +234,8 @@ export function Timeline(props: {
       {found.map((lane) => (
         <section key={lane.name} aria-label={`Lane of ${inert(lane.name) || "the run"}`}>
           <h3 className="small cut">{inert(lane.name || "the run")}</h3>
+          {/* biome-ignore lint/a11y/useKeyWithClickEvents: each span in it is a button */}
+          {/* biome-ignore lint/a11y/noStaticElementInteractions: each span in it is a button */}
           <div
             className="lane"
             style={{ height: lane.rows.length * (HIGH + 3) + 6 }}
@@ -231,7 +243,12 @@ export function Timeline(props: {
               if (event.target !== event.currentTarget) return;
               const box = event.currentTarget.getBoundingClientRect();
               const moment = view.begin + ((event.clientX - box.left) / box.width) * (view.end - view.begin);
-              choose(nearest(spans.filter((span) => span.lane === lane.name), moment)?.seq ?? 0);
+              choose(
+                nearest(
+                  spans.filter((span) => span.lane === lane.name),
+                  moment,
+                )?.seq ?? 0,
+              );
             }}
           >
             <svg viewBox={`0 0 ${WIDE} 10`} preserveAspectRatio="none" aria-hidden="true">
@@ -239,7 +256,15 @@ export function Timeline(props: {
             </svg>
             {lane.rows.flatMap((row, n) =>
               row.map((span) => (
-                <Bar key={`${span.what}-${span.seq}-${span.name}`} span={span} row={n} x={x} end={view.end} chosen={chosen} choose={choose} />
+                <Bar
+                  key={`${span.what}-${span.seq}-${span.name}`}
+                  span={span}
+                  row={n}
+                  x={x}
+                  end={view.end}
+                  chosen={chosen}
+                  choose={choose}
+                />
               )),
             )}
             {cursor >= view.begin && cursor <= view.end && (

@@ -1,9 +1,9 @@
 /** A run, record by record, however long it is; who reads is never moved. */
 
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, type RefObject } from "react";
+import { type RefObject, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { Finding } from "../lib/api";
-import { before, type Reading } from "../lib/book";
+import { lowerBound, type Reading } from "../lib/book";
 import { count } from "../lib/time";
 import { useKeys } from "../lib/use";
 import { Empty } from "./bits";
@@ -32,7 +32,7 @@ export function Transcript({ where, read, findings, seq, at, opened, place }: Pr
   const { version, reading } = read;
   const { book } = where;
   const box = useRef<HTMLDivElement>(null);
-  const length = at ? before(book.rows, book.place(at + 1)) : book.rows.length;
+  const length = at ? lowerBound(book.rows, book.place(at + 1)) : book.rows.length;
   const amiss = useMemo(() => bySeq(findings), [findings]);
   const list = useVirtualizer({
     count: length,
@@ -77,7 +77,9 @@ export function Transcript({ where, read, findings, seq, at, opened, place }: Pr
 
   const step = (by: number) => {
     // Who has chosen nothing begins with what is seen first.
-    const row = seq ? book.row(seq) + by : list.getVirtualItems().find((item) => item.end > (list.scrollOffset ?? 0))?.index;
+    const row = seq
+      ? book.row(seq) + by
+      : list.getVirtualItems().find((item) => item.end > (list.scrollOffset ?? 0))?.index;
     const next = book.rows[Math.min(Math.max(row ?? 0, 0), length - 1)];
     if (next !== undefined) where.choose(book.seqs[next] ?? 0);
   };
@@ -106,7 +108,15 @@ export function Transcript({ where, read, findings, seq, at, opened, place }: Pr
         to={book.moments[placeOf(inView.at(-1)?.index)] ?? 0}
         choose={where.choose}
       />
-      <div ref={box} className="transcript" tabIndex={0} role="feed" aria-label="Transcript" aria-busy={reading} onScroll={fresh.look}>
+      <div
+        ref={box}
+        className="transcript"
+        tabIndex={0}
+        role="feed"
+        aria-label="Transcript"
+        aria-busy={reading}
+        onScroll={fresh.look}
+      >
         <div style={{ height: list.getTotalSize(), position: "relative" }}>
           {shown.map((item) => {
             const told = book.record(placeOf(item.index));
@@ -157,15 +167,15 @@ function useFresh(reading: boolean, length: number, box: RefObject<HTMLDivElemen
   const [following, setFollowing] = useState(false);
   const first = useRef(true);
   const top = useRef(0);
-  const atEnd = () => {
+  const atEnd = useCallback(() => {
     const of = box.current;
     return !of || of.scrollHeight - of.scrollTop - of.clientHeight < NEAR;
-  };
+  }, [box]);
   useEffect(() => {
     if (reading && first.current) return;
     if (first.current || following || atEnd()) setKnown(length);
     first.current = false;
-  }, [reading, length, following]);
+  }, [reading, length, following, atEnd]);
   return {
     following,
     count: first.current ? 0 : Math.max(length - known, 0),

@@ -14,8 +14,8 @@ export {
   nowTs,
   shaped,
 } from "./emit/contract.js";
-export * from "./emit/environ.js";
 export * from "./emit/envelopes.js";
+export * from "./emit/environ.js";
 export * from "./emit/file.js";
 export {
   type HttpOptions,

@@ -3,10 +3,7 @@
 declare module "node:fs" {
   export function openSync(path: string, flags: string | number, mode?: number): number;
   export const constants: Readonly<
-    Record<
-      "O_RDONLY" | "O_RDWR" | "O_APPEND" | "O_CREAT" | "O_NONBLOCK" | "O_NOFOLLOW",
-      number
-    >
+    Record<"O_RDONLY" | "O_RDWR" | "O_APPEND" | "O_CREAT" | "O_NONBLOCK" | "O_NOFOLLOW", number>
   >;
   export function lstatSync(path: string): { isFile(): boolean };
   export function writeSync(
@@ -80,11 +77,7 @@ declare module "node:http" {
     readonly headers: Readonly<Record<string, string>>;
   }
 
-  export function request(
-    url: string,
-    options: RequestOptions,
-    hear: (answer: IncomingMessage) => void,
-  ): ClientRequest;
+  export function request(url: string, options: RequestOptions, hear: (answer: IncomingMessage) => void): ClientRequest;
 
   export interface ServerResponse {
     writeHead(status: number, headers?: Readonly<Record<string, string | number>>): void;
@@ -99,9 +92,7 @@ declare module "node:http" {
     closeAllConnections(): void;
   }
 
-  export function createServer(
-    answer: (asked: IncomingMessage, answer: ServerResponse) => void,
-  ): Server;
+  export function createServer(answer: (asked: IncomingMessage, answer: ServerResponse) => void): Server;
 }
 
 declare module "node:net" {

@@ -18,9 +18,7 @@ const known = await dialects();
 const derived = {
   dialects: Object.fromEntries(known.map((dialect) => [dialect.name, contract(dialect)])),
   documents: Object.fromEntries(
-    known
-      .flatMap(({ documents }) => Object.entries(documents ?? {}))
-      .map(([name, shape]) => [name, schemaOf(shape)]),
+    known.flatMap(({ documents }) => Object.entries(documents ?? {})).map(([name, shape]) => [name, schemaOf(shape)]),
   ),
 };
 process.stdout.write(`${JSON.stringify(derived)}\n`);

@@ -12,9 +12,7 @@ export function moment(pattern: RegExp) {
 }
 
 /** UTC, RFC 3339, three fraction digits and Z. */
-export const UtcMillis = moment(
-  /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$/,
-);
+export const UtcMillis = moment(/^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$/);
 export const Count = z.int().min(0);
 export const Seconds = z.number().min(0);
 export const Share = z.number().min(0).max(1);
@@ -54,8 +52,7 @@ export function either<Shape extends z.ZodRawShape>(
     .meta({ allOf: groups.map((keys) => ({ anyOf: keys.map((key) => ({ required: [key] })) })) });
 }
 
-const PARTS =
-  /^(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2}):(\d{2})(?:\.\d+)?(?:Z|([+-])(\d{2}):(\d{2}))$/;
+const PARTS = /^(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2}):(\d{2})(?:\.\d+)?(?:Z|([+-])(\d{2}):(\d{2}))$/;
 const DAY = 24 * 60;
 
 /** Whether the day and the time of an RFC 3339 string exist; a leap second is the last of a UTC day. */

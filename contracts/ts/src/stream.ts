@@ -57,9 +57,7 @@ export function parser<Event>(dialect: Dialect): (line: unknown) => Parsed<Event
     if (!shape) return refused([unknownKind(dialect, understood)]);
     const { error } = shape.safeParse(understood);
     const absent = absences(dialect, understood);
-    const found = (error?.issues ?? [])
-      .flatMap(problems)
-      .filter(({ pointer }) => !absent.has(pointer));
+    const found = (error?.issues ?? []).flatMap(problems).filter(({ pointer }) => !absent.has(pointer));
     return found.length > 0 ? refused(found) : { ok: true, event: understood as Event };
   };
 }
@@ -86,8 +84,7 @@ export interface TracklogFrame {
 
 /** Parsers by the name of their dialect. */
 export type Parsers = Readonly<Record<string, (line: unknown) => Parsed<unknown>>>;
-export type EventOf<Known extends Parsers> =
-  ReturnType<Known[keyof Known]> extends Parsed<infer Event> ? Event : never;
+export type EventOf<Known extends Parsers> = ReturnType<Known[keyof Known]> extends Parsed<infer Event> ? Event : never;
 
 export type ParsedFrame<Event> =
   | {
@@ -114,14 +111,12 @@ export function parseTracklogFrame<Known extends Parsers = Record<never, never>>
   parsers?: Known,
 ): ParsedFrame<EventOf<Known>> {
   const body = typeof data === "string" ? read(data, true) : data;
-  if (body instanceof Unreadable)
-    return { ok: false, problems: [{ pointer: "", message: body.message }] };
+  if (body instanceof Unreadable) return { ok: false, problems: [{ pointer: "", message: body.message }] };
   if (!isBody(body)) return { ok: false, problems: [{ pointer: "", message: "not a JSON object" }] };
   const found = frameProblems(body);
   if (found.length > 0) return { ok: false, problems: found };
   const frame = body as unknown as TracklogFrame;
-  const parse =
-    parsers && Object.hasOwn(parsers, frame.dialect) ? parsers[frame.dialect] : undefined;
+  const parse = parsers && Object.hasOwn(parsers, frame.dialect) ? parsers[frame.dialect] : undefined;
   if (!parse || frame.event === null) return { ok: true, frame, event: undefined };
   const parsed = parse(frame.event);
   if (parsed.ok) return { ok: true, frame, event: parsed.event as EventOf<Known> };
@@ -139,8 +134,7 @@ function frameProblems(body: Body): Problem[] {
     found.push({ pointer: "/seq", message: "not a record's number" });
   for (const key of ["received", "dialect", "run"])
     if (typeof body[key] !== "string") found.push({ pointer: `/${key}`, message: "not a string" });
-  if (family !== undefined && typeof family !== "string")
-    found.push({ pointer: "/family", message: "not a string" });
+  if (family !== undefined && typeof family !== "string") found.push({ pointer: "/family", message: "not a string" });
   if (!Object.hasOwn(body, "event")) found.push({ pointer: "/event", message: "missing" });
   return found;
 }
@@ -156,9 +150,7 @@ function read(line: string, halves: boolean): unknown {
   if (line.includes("\r")) return new Unreadable("a carriage return inside the line");
   try {
     const body: unknown = JSON.parse(line);
-    return isSound(body, halves)
-      ? body
-      : new Unreadable("a lone surrogate, or a number beyond a double");
+    return isSound(body, halves) ? body : new Unreadable("a lone surrogate, or a number beyond a double");
   } catch (error) {
     return new Unreadable(`not JSON: ${error instanceof Error ? error.message : String(error)}`);
   }
@@ -169,9 +161,7 @@ function isSound(value: unknown, halves: boolean): boolean {
   if (typeof value === "string") return halves || value.isWellFormed();
   if (typeof value === "number") return Number.isFinite(value);
   if (typeof value !== "object" || value === null) return true;
-  return Object.entries(value).every(
-    ([key, inner]) => isSound(key, halves) && isSound(inner, halves),
-  );
+  return Object.entries(value).every(([key, inner]) => isSound(key, halves) && isSound(inner, halves));
 }
 
 export function isBody(value: unknown): value is Body {
@@ -193,8 +183,7 @@ function problems(issue: z.core.$ZodIssue): Problem[] {
   if (issue.code === "unrecognized_keys")
     return issue.keys.map((key) => ({ pointer: pointer([...path, key]), message: "unknown key" }));
   const branch = issue.code === "invalid_union" ? meant(issue.errors) : undefined;
-  if (branch)
-    return branch.flatMap((inner) => problems({ ...inner, path: [...path, ...inner.path] }));
+  if (branch) return branch.flatMap((inner) => problems({ ...inner, path: [...path, ...inner.path] }));
   return [{ pointer: pointer(path), message }];
 }
 

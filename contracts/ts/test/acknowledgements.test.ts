@@ -1,7 +1,7 @@
 /** What an emitter takes for an acknowledgement: the table that the Python tests read, too. */
 
-import { existsSync, mkdtempSync, readFileSync, readdirSync } from "node:fs";
-import { type Listener, type Socket, createServer } from "node:net";
+import { existsSync, mkdtempSync, readdirSync, readFileSync } from "node:fs";
+import { createServer, type Listener, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
@@ -24,9 +24,10 @@ interface Vector {
   readonly aside: readonly number[];
 }
 
-const TABLE = JSON.parse(
-  readFileSync(new URL("../../vectors/acknowledgements.json", import.meta.url), "utf8"),
-) as { lines: string[]; vectors: Vector[] };
+const TABLE = JSON.parse(readFileSync(new URL("../../vectors/acknowledgements.json", import.meta.url), "utf8")) as {
+  lines: string[];
+  vectors: Vector[];
+};
 
 /** Gives the answers of a vector, byte by byte as they stand there, then acknowledges all. */
 class Scripted {
@@ -69,8 +70,7 @@ class Scripted {
     const counts = `{"accepted":${lines.length},"duplicate":0,"refused":0}`;
     const good: Said = { status: 200, headers: [["Tracklog-Protocol", "1"]], body: counts };
     const answer = this.#answers.shift() ?? good;
-    if ((answer.framing ?? "length") === "length" || answer.framing === "chunked")
-      socket.write(written(answer));
+    if ((answer.framing ?? "length") === "length" || answer.framing === "chunked") socket.write(written(answer));
     else socket.end(written(answer));
   }
 }

@@ -1,12 +1,7 @@
 import { describe, expect, test } from "vitest";
 
-import {
-  BlockSchema,
-  StepStartedSchema,
-  ToolCallSchema,
-  parseAwfEvent as parse,
-} from "../src/dialects/awf.js";
-import { type Line, accepts, refuses, requires, takes, without } from "./lines.js";
+import { BlockSchema, parseAwfEvent as parse, StepStartedSchema, ToolCallSchema } from "../src/dialects/awf.js";
+import { accepts, type Line, refuses, requires, takes, without } from "./lines.js";
 
 const frame = {
   seq: 4,
@@ -138,11 +133,7 @@ describe("a payload", () => {
     accepts(parse, tool);
     for (const key of Object.keys(tool.payload).filter((name) => name !== "blocks"))
       refuses(parse, { ...tool, payload: without(tool.payload, key) }, `/payload/${key}`);
-    refuses(
-      parse,
-      { ...tool, payload: { ...tool.payload, fidelity: "guess" } },
-      "/payload/fidelity",
-    );
+    refuses(parse, { ...tool, payload: { ...tool.payload, fidelity: "guess" } }, "/payload/fidelity");
   });
 });
 
@@ -160,8 +151,7 @@ describe("a block", () => {
     accepts(parse, reply(...blocks));
     for (const block of blocks)
       for (const key of Object.keys(block).filter((name) => name !== "type"))
-        if (key === "fidelity")
-          refuses(parse, reply(without(block, key)), "/payload/blocks/0/fidelity");
+        if (key === "fidelity") refuses(parse, reply(without(block, key)), "/payload/blocks/0/fidelity");
         else expect(BlockSchema.safeParse(without(block, key)).success).toBe(false);
   });
 

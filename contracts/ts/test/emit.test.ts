@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 
 import { describe, expect, test } from "vitest";
@@ -8,23 +8,23 @@ import { parseKahnAgentEvent } from "../src/dialects/kahn-agent.js";
 import { parseKahnCiEvent } from "../src/dialects/kahn-ci.js";
 import {
   AgentEmitter,
+  agentRunEnd,
+  agentRunStart,
   type Body,
   Emitter,
   Invalid,
   KAHN_AGENT,
-  TracklogEmitter,
-  agentRunEnd,
-  agentRunStart,
   lineOf,
   nowTs,
   severityOutcome,
+  TracklogEmitter,
   toolInvocation,
 } from "../src/emit.js";
 import { agents } from "./lines.js";
 
 const folder = mkdtempSync(`${tmpdir()}/emit-`);
 let files = 0;
-const fresh = () => `${folder}/${(files += 1)}.jsonl`;
+const fresh = () => `${folder}/${++files}.jsonl`;
 const start = { run_id: "r1", agent_id: "coder", task: "t", ts: "2026-05-05T09:00:00.000Z" };
 const tool = { ...start, step: 0, tool_name: "Read", duration_s: 1, ok: true };
 const written = (event: Body) => lineOf(KAHN_AGENT, event);
@@ -61,9 +61,7 @@ describe("a line", () => {
   });
 
   test("has no key for what is undefined, and refuses what is no JSON at its place", () => {
-    expect(written(agentRunStart({ ...start, model: undefined, x: undefined }))).not.toMatch(
-      /model|"x"/,
-    );
+    expect(written(agentRunStart({ ...start, model: undefined, x: undefined }))).not.toMatch(/model|"x"/);
     const itself: Record<string, unknown> = {};
     itself.self = itself;
     for (const [x, pointer] of [
@@ -199,11 +197,11 @@ describe("an emitter", () => {
     const path = fresh();
     const emitter = TracklogEmitter.file(path, "os", {});
     const [one, same] = [emitter.bind({ run: "a" }), emitter.bind({ run: "a", node: "n" })];
-    expect([
-      one.openwop("x.y"),
-      same.openwop("x.y"),
-      emitter.bind({ run: "b" }).openwop("x.y"),
-    ]).toEqual(["evt-a-0", "evt-a-1", "evt-b-0"]);
+    expect([one.openwop("x.y"), same.openwop("x.y"), emitter.bind({ run: "b" }).openwop("x.y")]).toEqual([
+      "evt-a-0",
+      "evt-a-1",
+      "evt-b-0",
+    ]);
     emitter.close();
   });
 
@@ -228,9 +226,7 @@ describe("the package", () => {
       const text = readFileSync(new URL(`../src/${file}`, import.meta.url), "utf8");
       return [...text.matchAll(/from "([^"]+)"/g)].map(([, from]) => from ?? "");
     });
-    expect(imported.filter((from) => !from.startsWith("./") && !from.startsWith("node:"))).toEqual(
-      [],
-    );
+    expect(imported.filter((from) => !from.startsWith("./") && !from.startsWith("node:"))).toEqual([]);
     expect(imported).toContain("node:fs");
   });
 
@@ -254,9 +250,7 @@ describe("the package", () => {
     type Locked = { integrity?: string; resolved?: string; optionalDependencies?: object };
     const { packages } = JSON.parse(text) as { packages: Record<string, Locked> };
     const { "": _, ...locked } = packages;
-    for (const [name, { integrity, resolved, optionalDependencies = {} }] of Object.entries(
-      locked,
-    )) {
+    for (const [name, { integrity, resolved, optionalDependencies = {} }] of Object.entries(locked)) {
       expect(integrity, name).toMatch(/^sha512-/);
       expect(resolved, name).toBeUndefined();
       for (const wanted of Object.keys(optionalDependencies))

@@ -36,24 +36,13 @@ describe("the envelope", () => {
     takes(parse, spoke, "turn", [0, 12], [-1, 1.5, true, "1", null]);
     takes(parse, spoke, "payload", [{}, { deep: [{ a: null }] }], [[], "x", null]);
     const good = ["2026-05-05T09:00:00.123456Z", "2026-05-05T09:00:00+00:00"];
-    takes(parse, spoke, "created_at", good, [
-      "2026-05-05T11:00:00+02:00",
-      "2026-05-05T09:00:00",
-      "",
-    ]);
+    takes(parse, spoke, "created_at", good, ["2026-05-05T11:00:00+02:00", "2026-05-05T09:00:00", ""]);
   });
 });
 
 describe("a kind", () => {
   test("[BOWL-9, BOWL-10, BOWL-14, BOWL-21] is open, and any well-formed one is accepted", () => {
-    const good = [
-      "agent.spoke",
-      "clue.found",
-      "episode.published",
-      "oracle.spoke",
-      "a.b.c",
-      "a1.b2",
-    ];
+    const good = ["agent.spoke", "clue.found", "episode.published", "oracle.spoke", "a.b.c", "a1.b2"];
     takes(parse, spoke, "kind", good, ["agent.spoke\n", "1a.b", "a.1b", "ä.b", ""]);
   });
 

@@ -86,7 +86,9 @@ const running: ChildProcess[] = [];
 const { fetch } = globalThis as unknown as {
   fetch: (url: string, asked: object) => Promise<{ json(): Promise<unknown> }>;
 };
-afterAll(() => running.forEach((child) => child.kill("SIGKILL")));
+afterAll(() => {
+  for (const child of running) child.kill("SIGKILL");
+});
 
 async function until(done: () => boolean): Promise<void> {
   for (const end = Date.now() + 60_000; !done(); await new Promise((then) => setTimeout(then, 20)))

@@ -1,11 +1,7 @@
 import { describe, expect, test } from "vitest";
 
-import {
-  AgentRunEndSchema,
-  KahnAgentEventSchema,
-  parseKahnAgentEvent as parse,
-} from "../src/dialects/kahn-agent.js";
-import { type Line, accepts, agents, refuses, requires, takes, without } from "./lines.js";
+import { AgentRunEndSchema, KahnAgentEventSchema, parseKahnAgentEvent as parse } from "../src/dialects/kahn-agent.js";
+import { accepts, agents, type Line, refuses, requires, takes, without } from "./lines.js";
 
 const { start, transition, tool, audit, end } = agents;
 const IDS = ["coder", "claude-subagent:explore", "0", "a".repeat(64)];
@@ -33,16 +29,8 @@ describe("the envelope", () => {
 
   test("ts has three fraction digits and Z, and names a moment that exists", () => {
     const good = ["2026-05-05T09:00:00.000Z", "2024-02-29T23:59:59.999Z"];
-    const bad = [
-      "2026-02-30T09:00:00.000Z",
-      "2026-05-05T09:00:00Z",
-      "2026-05-05T09:00:00.000+00:00",
-    ];
-    takes(parse, start, "ts", good, [
-      ...bad,
-      "2026-05-05T24:00:00.000Z",
-      "2026-05-05T09:00:00.000Z\n",
-    ]);
+    const bad = ["2026-02-30T09:00:00.000Z", "2026-05-05T09:00:00Z", "2026-05-05T09:00:00.000+00:00"];
+    takes(parse, start, "ts", good, [...bad, "2026-05-05T24:00:00.000Z", "2026-05-05T09:00:00.000Z\n"]);
   });
 
   test("[KAHN-56] the four example lines are accepted as they are", () => {
@@ -90,8 +78,7 @@ describe("the events", () => {
     requires(parse, tool, ["agent_id", "step", "tool_name", "duration_s", "ok"]);
     takes(parse, tool, "ok", [true, false], [1, "true"]);
     takes(parse, tool, "duration_s", [0, 1, 0.04], [-1, "1", true]);
-    for (const key of ["input_summary", "output_summary", "error"])
-      takes(parse, tool, key, [""], [7]);
+    for (const key of ["input_summary", "output_summary", "error"]) takes(parse, tool, key, [""], [7]);
   });
 
   test("[KAHN-11, KAHN-12, KAHN-13] audit_checkpoint is about an agent or about the run", () => {
@@ -110,26 +97,16 @@ describe("the events", () => {
 
   test("[KAHN-42, KAHN-43] convergence_score is from 0 to 1, and declared on agent_run_end alone", () => {
     takes(parse, end, "convergence_score", [0, 0.5, 1], [-0.01, 1.01, "1", true]);
-    for (const line of [start, transition, tool, audit])
-      accepts(parse, { ...line, convergence_score: "x" });
+    for (const line of [start, transition, tool, audit]) accepts(parse, { ...line, convergence_score: "x" });
     expect("convergence_score" in AgentRunEndSchema.shape).toBe(true);
   });
 });
 
 describe("the words", () => {
   test("[KAHN-16, KAHN-19] a status is one of eight, the paused one with dashes", () => {
-    const words = [
-      "thinking",
-      "tool_call",
-      "tool_result",
-      "response",
-      "reflect",
-      "converged",
-      "failed",
-    ];
+    const words = ["thinking", "tool_call", "tool_result", "response", "reflect", "converged", "failed"];
     const bad = ["blocked_on_clarification", "done", "Thinking", "", "thinking\n"];
-    for (const key of ["from", "to"])
-      takes(parse, transition, key, [...words, "blocked-on-clarification"], bad);
+    for (const key of ["from", "to"]) takes(parse, transition, key, [...words, "blocked-on-clarification"], bad);
   });
 
   test("[KAHN-17] an outcome is one of four", () => {

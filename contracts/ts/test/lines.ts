@@ -35,13 +35,7 @@ export function requires(parse: Parse, line: Line, keys: readonly string[]): voi
 }
 
 /** That a key takes these values and no others. */
-export function takes(
-  parse: Parse,
-  line: Line,
-  key: string,
-  good: readonly unknown[],
-  bad: readonly unknown[],
-): void {
+export function takes(parse: Parse, line: Line, key: string, good: readonly unknown[], bad: readonly unknown[]): void {
   for (const value of good) accepts(parse, { ...line, [key]: value });
   for (const value of bad) refuses(parse, { ...line, [key]: value }, `/${key}`);
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 
 import { AgentManifestSchema, parseOpenwopEvent as parse } from "../src/dialects/openwop.js";
-import { type Line, accepts, refuses, requires, takes, without } from "./lines.js";
+import { accepts, type Line, refuses, requires, takes, without } from "./lines.js";
 
 const of = (type: string, payload: unknown): Line => ({
   eventId: "evt-r-1",
@@ -18,8 +18,7 @@ const needs = (type: string, payload: Line, keys: readonly string[]) => {
 };
 const admits = (type: string, payload: Line, key: string, good: unknown[], bad: unknown[]) => {
   for (const value of good) accepts(parse, of(type, { ...payload, [key]: value }));
-  for (const value of bad)
-    refuses(parse, of(type, { ...payload, [key]: value }), `/payload/${key}`);
+  for (const value of bad) refuses(parse, of(type, { ...payload, [key]: value }), `/payload/${key}`);
 };
 
 const reasoned = { agentId: AGENT, reasoning: "because" };
@@ -78,20 +77,14 @@ describe("the reasoning events", () => {
   test("[WOP-49, WOP-52, WOP-53] agent.toolCalled has its four keys, arguments being any JSON", () => {
     needs("agent.toolCalled", called, ["agentId", "toolId", "callId", "arguments"]);
     admits("agent.toolCalled", called, "arguments", [null, 7, "x", {}, []], []);
-    accepts(
-      parse,
-      of("agent.toolCalled", { ...called, argsHash: "h", principal: "p", transport: "mcp" }),
-    );
+    accepts(parse, of("agent.toolCalled", { ...called, argsHash: "h", principal: "p", transport: "mcp" }));
   });
 
   test("either spelling alone is read", () => {
     accepts(parse, of("agent.toolCalled", { agentId: AGENT, toolName: "read", callId: "c" }));
     accepts(parse, of("agent.handoff", { fromAgentId: AGENT, toAgentId: "core.writer" }));
     const error = { code: "boom", message: "" };
-    accepts(
-      parse,
-      of("agent.toolReturned", { agentId: AGENT, toolName: "read", callId: "c", error }),
-    );
+    accepts(parse, of("agent.toolReturned", { agentId: AGENT, toolName: "read", callId: "c", error }));
   });
 
   test("[WOP-57, WOP-59, WOP-60] agent.toolReturned has its three keys and an error envelope", () => {
@@ -170,8 +163,7 @@ describe("a manifest", () => {
   const fits = (body: unknown) => AgentManifestSchema.safeParse(body).success;
 
   test("[WOP-8] names its agent by tier, org, pack and agent, or by core; never by host", () => {
-    for (const agentId of [AGENT, "core.system", "core.a.b"])
-      expect(fits({ ...manifest, agentId })).toBe(true);
+    for (const agentId of [AGENT, "core.system", "core.a.b"]) expect(fits({ ...manifest, agentId })).toBe(true);
     for (const agentId of ["host:x", "vendor.acme.coder", "acme.a.b.c", `${AGENT}\n`])
       expect(fits({ ...manifest, agentId })).toBe(false);
   });

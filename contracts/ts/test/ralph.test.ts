@@ -9,9 +9,9 @@ import {
   type NodeTransition,
   NodeTransitionSchema,
   OutcomeSchema,
+  parseKahnEvent,
   RunEndSchema,
   RunStartSchema,
-  parseKahnEvent,
 } from "../src/dialects/ralph.js";
 import { accepts, ci, ralph, refuses, requires, takes, without } from "./lines.js";
 
@@ -126,9 +126,7 @@ describe("the frames", () => {
 
   test("[RALPH-39] drop and rename nothing of upstream, and the published shapes require it", () => {
     for (const { shape } of KahnEventSchema.options) {
-      const upstream = KahnCiEventSchema.options.find(
-        (frame) => frame.shape.event.value === shape.event.value,
-      );
+      const upstream = KahnCiEventSchema.options.find((frame) => frame.shape.event.value === shape.event.value);
       for (const [key, type] of Object.entries(upstream?.shape ?? {}))
         expect((shape as Record<string, unknown>)[key], key).toBe(type);
     }

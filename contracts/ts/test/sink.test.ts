@@ -1,20 +1,11 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import {
-  existsSync,
-  mkdtempSync,
-  readFileSync,
-  readdirSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
-import { type IncomingMessage, type Server, type ServerResponse, createServer } from "node:http";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-
-import { AgentEmitter, type Body, Emitter, HttpSink, TracklogEmitter } from "../src/emit.js";
 import { retryAfter } from "../src/emit/http.js";
+import { AgentEmitter, type Body, Emitter, HttpSink, TracklogEmitter } from "../src/emit.js";
 
 type Mood = "kind" | "hang" | "reset" | "forget" | "half" | Said | ((lines: string[]) => Mood);
 type Said = { status: number; headers?: Record<string, string>; body?: unknown };
@@ -168,7 +159,7 @@ describe("a sink", () => {
       stage.awf("run.started", { n });
     }
     await emitter.close();
-    const said = server.lines().map((line) => (JSON.parse(line) as { payload: { n: number } }));
+    const said = server.lines().map((line) => JSON.parse(line) as { payload: { n: number } });
     expect(said.map(({ payload }) => payload.n)).toEqual(range(5).flatMap((n) => [n, n]));
   });
 
@@ -258,8 +249,7 @@ describe("a sink", () => {
     const server = await new Rude(...Array.from({ length: 99 }, () => limited)).start();
     const spool = fresh();
     const sink = new HttpSink(server.url, { spool, environ: {} });
-    for (const n of range(60))
-      sink.write(`{"n":${n},"x":"${"x".repeat(n === 7 ? 3000 : 100)}"}\n`, "tracklog");
+    for (const n of range(60)) sink.write(`{"n":${n},"x":"${"x".repeat(n === 7 ? 3000 : 100)}"}\n`, "tracklog");
     await sink.close();
     expect(server.numbers()).toEqual(range(60).filter((n) => n !== 7));
     const path = `${sink.folder}/refused.jsonl`;
@@ -568,8 +558,7 @@ describe("a process", () => {
     const gone = await new Rude().start();
     gone.stop();
     const spool = fresh();
-    for (const first of [0, 50])
-      await producer(gone.url, spool, `emit(${first}, ${first + 50}); process.exit()`).ended;
+    for (const first of [0, 50]) await producer(gone.url, spool, `emit(${first}, ${first + 50}); process.exit()`).ended;
     expect(left(spool)).toHaveLength(2);
     const back = await new Rude().start(gone.port);
     const heirs = range(3).map((n) => producer(gone.url, spool, `emit(${100 + n}, ${101 + n})`));

@@ -1,7 +1,5 @@
 import { describe, expect, test } from "vitest";
-
-import { parseKahnAgentEvent as parse } from "../src/dialects/kahn-agent.js";
-import { AuditCheckpointSchema } from "../src/dialects/kahn-agent.js";
+import { AuditCheckpointSchema, parseKahnAgentEvent as parse } from "../src/dialects/kahn-agent.js";
 import { dialects } from "../src/registry.js";
 import { accepts, agents, refuses } from "./lines.js";
 
@@ -35,10 +33,7 @@ describe("a parser", () => {
 
   test("keeps a key called __proto__, which zod alone drops", () => {
     const evidence = '{"__proto__":{"polluted":true},"constructor":1}';
-    const line = JSON.stringify(agents.audit).replace(
-      "}",
-      `,"evidence":${evidence},"__proto__":7}`,
-    );
+    const line = JSON.stringify(agents.audit).replace("}", `,"evidence":${evidence},"__proto__":7}`);
     const parsed = parse(line);
     expect(parsed.ok && JSON.stringify(parsed.event)).toBe(line);
     expect(Object.keys(AuditCheckpointSchema.parse(JSON.parse(line)))).not.toContain("__proto__");

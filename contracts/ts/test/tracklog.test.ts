@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 
-import { TracklogEventSchema, parseTracklogEvent as parse } from "../src/dialects/tracklog.js";
+import { parseTracklogEvent as parse, TracklogEventSchema } from "../src/dialects/tracklog.js";
 import { accepts, refuses, requires, takes, without } from "./lines.js";
 
 const line = (fact: string, fields: object) => ({
@@ -20,13 +20,7 @@ describe("a native line", () => {
   test("has an id, a run, a fact and an origin; a time only where there was a clock", () => {
     const noted = line("Noted", { label: "title" });
     requires(parse, noted, ["id", "run", "fact", "origin", "label"]);
-    takes(
-      parse,
-      noted,
-      "at",
-      ["2026-05-05T09:00:00.123456789Z"],
-      ["2026-02-30T09:00:00Z", null, "now"],
-    );
+    takes(parse, noted, "at", ["2026-05-05T09:00:00.123456789Z"], ["2026-02-30T09:00:00Z", null, "now"]);
     refuses(parse, { ...noted, origin: { writer: "cli" } }, "/origin/fidelity");
   });
 
@@ -35,11 +29,7 @@ describe("a native line", () => {
     accepts(parse, said({ type: "text", text: "hi", turn: 1 }));
     accepts(parse, said({ type: "image" }));
     accepts(parse, said({ type: "constructor" }));
-    refuses(
-      parse,
-      said({ type: "tool_use", tool_name: "t", tool_id: "i" }),
-      "/blocks/0/tool_input",
-    );
+    refuses(parse, said({ type: "tool_use", tool_name: "t", tool_id: "i" }), "/blocks/0/tool_input");
   });
 
   test("Decided has a verdict or a score, and null is a verdict", () => {

@@ -1,6 +1,6 @@
 /** The vectors that the Python suite reads too: inputs, and the exact bytes. */
 
-import { mkdtempSync, readFileSync, readdirSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 
 import { describe, expect, test } from "vitest";
@@ -42,8 +42,7 @@ function spelled(_: string, value: unknown): unknown {
 }
 
 type Methods = Record<string, (...given: unknown[]) => unknown>;
-const camel = (word: string) =>
-  word.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+const camel = (word: string) => word.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 
 /** Opens an emitter, binds, calls, and closes it again. */
 function kahn(kind: typeof emit.Emitter | typeof emit.AgentEmitter) {
@@ -145,7 +144,7 @@ for (const file of readdirSync(FOLDER).filter((name) => name.endsWith(".json")))
           else expect(run()).toEqual(vector.result);
           return;
         }
-        const path = `${folder}/${(files += 1)}.jsonl`;
+        const path = `${folder}/${++files}.jsonl`;
         const found = faults(() => EMITTERS[emitter ?? ""]!(path, vector));
         const written = readFileSync(path, "utf8");
         if (vector.error) {

@@ -80,8 +80,7 @@ export const ToolSchema = z.looseObject({
 const event = <Type extends string, Payload extends z.ZodType>(type: Type, payload: Payload) =>
   Frame.extend({ type: z.literal(type), payload });
 
-const call = <Type extends string>(type: Type) =>
-  event(type, StepSchema).extend({ child_run_id: z.string() });
+const call = <Type extends string>(type: Type) => event(type, StepSchema).extend({ child_run_id: z.string() });
 
 export const RunStartedSchema = event("run.started", StepSchema);
 export const RunCompletedSchema = event("run.completed", StepSchema);
@@ -155,9 +154,7 @@ function brief(body: Body, type: keyof typeof kinds, payload: Body): Body {
     if (type.includes("call_workflow")) filled = { ...filled, kind: "call_workflow" };
     else if (type === "step.completed") filled = { ...filled, kind: "" };
   }
-  return Object.fromEntries(
-    Object.entries(filled).filter(([key]) => !Object.hasOwn(payload, key)),
-  );
+  return Object.fromEntries(Object.entries(filled).filter(([key]) => !Object.hasOwn(payload, key)));
 }
 
 function briefBlocks(type: string, payload: Body): Body {
@@ -173,9 +170,7 @@ function briefTool(type: string, payload: Body): Body {
   const { blocks } = payload;
   const first: unknown = Array.isArray(blocks) && blocks.length > 0 ? blocks[0] : payload;
   // Where it has keys of the field reference, what is missing is a fault.
-  const isReference = ["name", "call_id", "input", "output"].some((key) =>
-    Object.hasOwn(payload, key),
-  );
+  const isReference = ["name", "call_id", "input", "output"].some((key) => Object.hasOwn(payload, key));
   if (!isBody(first) || isReference) return {};
   const { tool_id: id, tool_name: name = "" } = first;
   if (typeof id !== "string" || typeof name !== "string") return {};
@@ -196,13 +191,10 @@ function wholePayload(type: string, payload: Body): Body {
 function restated(type: string, payload: Body): Body {
   const { name, call_id: id, fidelity } = payload;
   const words = [name, id, fidelity].every((word) => typeof word === "string");
-  if (!words || !Object.hasOwn(payload, "input") || !Object.hasOwn(payload, "output"))
-    return payload; // nothing to restate: the check says what is missing
+  if (!words || !Object.hasOwn(payload, "input") || !Object.hasOwn(payload, "output")) return payload; // nothing to restate: the check says what is missing
   const block = { type: "tool_use", fidelity, tool_name: name, tool_id: id };
   const own =
-    type === "tool.call"
-      ? { tool_input: payload.input }
-      : { type: "tool_result", tool_content: payload.output };
+    type === "tool.call" ? { tool_input: payload.input } : { type: "tool_result", tool_content: payload.output };
   return { ...payload, blocks: [{ ...block, ...own }] };
 }
 

@@ -2,7 +2,7 @@
 
 import * as z from "zod";
 
-import { Count, JsonObject, Name, moment } from "../shape.js";
+import { Count, JsonObject, moment, Name } from "../shape.js";
 import { type Dialect, parser } from "../stream.js";
 
 /** Lower-case words joined by dots, at least two; open, so that a scenario mints its own. */
@@ -18,9 +18,7 @@ export const FishbowlEventSchema = z.strictObject({
   /** An agent, the scenario, the visitor or the system. */
   actor: Name,
   payload: JsonObject,
-  created_at: moment(
-    /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|\+00:00)$/,
-  ),
+  created_at: moment(/^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|\+00:00)$/),
   schema_version: z.literal(1),
 });
 

@@ -7,21 +7,8 @@ import { type Dialect, parser } from "../stream.js";
 
 export const RunIdSchema = z.string().regex(/^[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}$/);
 export const NodeIdSchema = z.string().regex(/^[a-z0-9][a-z0-9-]{0,63}$/);
-export const NodeStatusSchema = z.enum([
-  "pending",
-  "ready",
-  "running",
-  "done",
-  "failed",
-  "blocked",
-]);
-export const OutcomeSchema = z.enum([
-  "clean",
-  "clean_with_flake",
-  "partial",
-  "stuck",
-  "catastrophic",
-]);
+export const NodeStatusSchema = z.enum(["pending", "ready", "running", "done", "failed", "blocked"]);
+export const OutcomeSchema = z.enum(["clean", "clean_with_flake", "partial", "stuck", "catastrophic"]);
 const Attempt = z.int().min(1);
 
 /** The base that all kahn events share. */

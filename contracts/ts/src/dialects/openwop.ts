@@ -2,12 +2,10 @@
 
 import * as z from "zod";
 
-import { Count, JsonObject, Name, Share, either, moment, otherThan, unique } from "../shape.js";
+import { Count, either, JsonObject, moment, Name, otherThan, Share, unique } from "../shape.js";
 import { type Body, type Dialect, isBody, parser } from "../stream.js";
 
-const Timestamp = moment(
-  /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$/,
-);
+const Timestamp = moment(/^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$/);
 const Id = z.string().min(1).max(128);
 const Key = z.string().min(1).max(256);
 /** vendor.org.pack.agent, core.name, or host:id. */
@@ -19,14 +17,7 @@ const Record = JsonObject.optional();
 const Json = z.unknown().optional();
 const Counted = Count.optional();
 
-const ModelClass = z.enum([
-  "reasoning",
-  "writing",
-  "coding",
-  "research",
-  "classification",
-  "general",
-]);
+const ModelClass = z.enum(["reasoning", "writing", "coding", "research", "classification", "general"]);
 const Verbosity = z.enum(["summary", "full", "off"]).optional();
 const InterruptKind = z.enum([
   "approval",
@@ -129,16 +120,10 @@ const InterruptPayload = z.union([
       actions: unique(z.array(z.enum(["accept", "reject", "refine", "edit-accept", "ask"])).min(1)),
     }),
   ),
-  interrupt(
-    "clarification",
-    z.strictObject({ questions: z.array(Question).min(1), contextType: Text }),
-  ),
+  interrupt("clarification", z.strictObject({ questions: z.array(Question).min(1), contextType: Text })),
   interrupt("external-event", z.strictObject({ eventType: z.string(), correlation: JsonObject })),
   interrupt("custom", z.strictObject({ customKind: Name, payload: Json })),
-  interrupt(
-    "conversation.start",
-    z.strictObject({ conversationId: Key, title: Text, initialPrompt: Text }),
-  ),
+  interrupt("conversation.start", z.strictObject({ conversationId: Key, title: Text, initialPrompt: Text })),
   interrupt(
     "conversation.exchange",
     z.strictObject({
@@ -149,10 +134,7 @@ const InterruptPayload = z.union([
     }),
   ),
   interrupt("conversation.close", z.strictObject({ conversationId: Key, reason: Text })),
-  interrupt(
-    "low-confidence",
-    z.strictObject({ agentId: AgentId, threshold: Share, observed: Share, decision: Json }),
-  ),
+  interrupt("low-confidence", z.strictObject({ agentId: AgentId, threshold: Share, observed: Share, decision: Json })),
 ]);
 
 /** One message; appended, never changed. */
@@ -423,12 +405,11 @@ const payloads = {
 type Payloads = typeof payloads;
 type KnownType = keyof Payloads;
 
-const event = <Type extends KnownType>(type: Type) =>
-  Frame.extend({ type: z.literal(type), payload: payloads[type] });
+const event = <Type extends KnownType>(type: Type) => Frame.extend({ type: z.literal(type), payload: payloads[type] });
 
-const kinds = Object.fromEntries(
-  (Object.keys(payloads) as KnownType[]).map((type) => [type, event(type)]),
-) as { [Type in KnownType]: ReturnType<typeof event<Type>> };
+const kinds = Object.fromEntries((Object.keys(payloads) as KnownType[]).map((type) => [type, event(type)])) as {
+  [Type in KnownType]: ReturnType<typeof event<Type>>;
+};
 
 /** An event of a type that is not known here: folded best-effort, never dropped. */
 export const OtherOpenwopEventSchema = Frame.extend({
@@ -454,13 +435,9 @@ export const AgentManifestSchema = z
     /** The only tools that the agent may use. */
     toolAllowlist: z.array(Name).optional(),
     requiresCapabilities: unique(z.array(Name)).optional(),
-    memoryShape: z
-      .strictObject({ scratchpad: Flag, conversation: Flag, longTerm: Flag })
-      .optional(),
+    memoryShape: z.strictObject({ scratchpad: Flag, conversation: Flag, longTerm: Flag }).optional(),
     confidence: z.strictObject({ defaultThreshold: Share.optional() }).optional(),
-    handoff: z
-      .strictObject({ taskSchemaRef: Name.optional(), returnSchemaRef: Name.optional() })
-      .optional(),
+    handoff: z.strictObject({ taskSchemaRef: Name.optional(), returnSchemaRef: Name.optional() }).optional(),
     label: z.string().min(1).max(100).optional(),
     description: z.string().max(500).optional(),
     evalSuiteRef: Name.optional(),
@@ -484,8 +461,7 @@ function tolerate(given: Body): Body {
   const body = withoutNullNode(renamed(renamed(given, "seq", "sequence"), "data", "payload"));
   const { type, payload } = body;
   if (typeof type !== "string") return body;
-  if (payload === null && Object.hasOwn(kinds, type))
-    return mended({ ...body, payload: {} }, type, {});
+  if (payload === null && Object.hasOwn(kinds, type)) return mended({ ...body, payload: {} }, type, {});
   return isBody(payload) ? mended(body, type, payload) : body;
 }
 

@@ -5,15 +5,15 @@ import * as z from "zod";
 import { Name, Share } from "../shape.js";
 import { type Body, type Dialect, parser } from "../stream.js";
 import {
-  NodeAttemptSchema,
   NodeTransitionSchema as KahnNodeTransitionSchema,
+  RunStartSchema as KahnRunStartSchema,
+  NodeAttemptSchema,
   OutcomeSchema,
   RunEndSchema,
-  RunStartSchema as KahnRunStartSchema,
 } from "./kahn-ci.js";
 
-export { NodeAttemptSchema, OutcomeSchema, RunEndSchema };
 export type { Outcome } from "./kahn-ci.js";
+export { NodeAttemptSchema, OutcomeSchema, RunEndSchema };
 
 export const RunStartSchema = KahnRunStartSchema.extend({
   /** Who drives the run. */
@@ -59,14 +59,8 @@ type Read<Frame, Keys extends keyof Frame> = { [Key in keyof Frame as Key extend
 
 export type RunStart = Read<z.infer<typeof RunStartSchema>, "total_nodes">;
 export type NodeTransition = Read<z.infer<typeof NodeTransitionSchema>, "ts" | "from" | "to">;
-export type NodeAttempt = Read<
-  z.infer<typeof NodeAttemptSchema>,
-  "duration_s" | "converged" | "done_when_results"
->;
-export type RunEnd = Read<
-  z.infer<typeof RunEndSchema>,
-  "done" | "failed" | "blocked" | "total_duration_s"
->;
+export type NodeAttempt = Read<z.infer<typeof NodeAttemptSchema>, "duration_s" | "converged" | "done_when_results">;
+export type RunEnd = Read<z.infer<typeof RunEndSchema>, "done" | "failed" | "blocked" | "total_duration_s">;
 export type KahnEvent = RunStart | NodeTransition | NodeAttempt | RunEnd;
 
 /** K23: the kind may stand under `type`; it is never written there. */
@@ -74,9 +68,7 @@ function tolerate(body: Body): Body {
   if ("event" in body || !("type" in body)) return body;
   const renamed = Object.entries(body).map(([key, value]) => [
     key === "type" ? "event" : key,
-    key === "type" && typeof value === "string" && Object.hasOwn(FRAMES, value)
-      ? FRAMES[value]
-      : value,
+    key === "type" && typeof value === "string" && Object.hasOwn(FRAMES, value) ? FRAMES[value] : value,
   ]);
   return Object.fromEntries(renamed) as Body;
 }

@@ -2,7 +2,7 @@
 
 import * as z from "zod";
 
-import { Count, JsonObject, Name, Seconds, Share, moment } from "../shape.js";
+import { Count, JsonObject, moment, Name, Seconds, Share } from "../shape.js";
 import { type Dialect, isBody, parser } from "../stream.js";
 
 /** UTC, RFC 3339 with Z, as fine as the source. */
@@ -65,8 +65,7 @@ const BLOCK_KEYS: Readonly<Record<string, readonly string[]>> = {
 /** The own keys of blocks that hold text; any may have been lifted out, as {"$blob": ...}. */
 const WORDS = ["text", "thinking", "command", "tool_name", "tool_id"];
 const TextOrBlob = { anyOf: [{ type: "string" }, { type: "object", required: ["$blob"] }] };
-const isText = (value: unknown) =>
-  typeof value === "string" || (isBody(value) && Object.hasOwn(value, "$blob"));
+const isText = (value: unknown) => typeof value === "string" || (isBody(value) && Object.hasOwn(value, "$blob"));
 
 /** One content block; a known type has its own keys, unless it is opaque. */
 export const BlockSchema = z
@@ -86,10 +85,9 @@ export const BlockSchema = z
         required: ["type"],
         not: { required: ["opaque"] },
       },
+      // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
       then: {
-        properties: Object.fromEntries(
-          keys.filter((key) => WORDS.includes(key)).map((key) => [key, TextOrBlob]),
-        ),
+        properties: Object.fromEntries(keys.filter((key) => WORDS.includes(key)).map((key) => [key, TextOrBlob])),
         required: [...keys],
       },
     })),
@@ -240,8 +238,9 @@ export const LinkedSchema = Frame.extend({
   .superRefine((link, { addIssue }) => {
     const fault = (path: string[]) =>
       addIssue({ code: "custom", path, message: `missing in a link of kind ${link.kind}` });
-    const need = (keys: string[]) =>
-      keys.filter((key) => !(key in link)).forEach((key) => fault([key]));
+    const need = (keys: string[]) => {
+      for (const key of keys) if (!(key in link)) fault([key]);
+    };
     if (link.kind === "alias") need(["system", "alias"]);
     else if (link.kind === "handoff" || link.kind === "message") need(["from", "to"]);
     else if (!RUN_ENDS.some((end) => end in link)) fault(["parent"]);

@@ -1,16 +1,6 @@
 /** What a contract says of its events, and how they are written and checked by it. */
 
-import {
-  type Body,
-  type Fault,
-  Invalid,
-  decimal,
-  isObject,
-  json,
-  quoted,
-  unwritable,
-  whole,
-} from "./json.js";
+import { type Body, decimal, type Fault, Invalid, isObject, json, quoted, unwritable, whole } from "./json.js";
 
 /** What the contract says of one key. */
 export interface Field {
@@ -62,8 +52,7 @@ export function oneOf(values: readonly string[]): Field {
 export function wholeNumber(least = -Infinity): Field {
   return {
     wanted: least === -Infinity ? "a whole number" : `a whole number, ${least} or more`,
-    fits: (value) =>
-      isNumber(value) && (typeof value === "bigint" || Number.isInteger(value)) && value >= least,
+    fits: (value) => isNumber(value) && (typeof value === "bigint" || Number.isInteger(value)) && value >= least,
     number: "int",
   };
 }
@@ -118,9 +107,7 @@ export const nowTs = (): string => new Date().toISOString();
 /** An event from what its builder was given: what is not known is absent. */
 export function built(contract: Contract, event: string, given: Body): Body {
   const fields = fieldsOf(contract, event) ?? BASE;
-  const said = Object.entries(given).filter(
-    ([key, value]) => value !== null || !fields[key]?.optional,
-  );
+  const said = Object.entries(given).filter(([key, value]) => value !== null || !fields[key]?.optional);
   return shaped(contract, { ts: nowTs(), ...present(Object.fromEntries(said)), event });
 }
 
@@ -176,9 +163,7 @@ export function faultsOf(contract: Contract, event: Body): Fault[] {
   const kinds = `one of ${Object.keys(contract.events).join(", ")}`;
   const unknown = fields ? [] : [refused("/event", event.event, kinds)];
   const found = [...unknown, ...faults("", event, fields ?? BASE), ...unwritable(event)];
-  return found.filter(
-    (fault, index) => found.findIndex(({ pointer }) => pointer === fault.pointer) === index,
-  );
+  return found.filter((fault, index) => found.findIndex(({ pointer }) => pointer === fault.pointer) === index);
 }
 
 function faults(at: string, body: Body, fields: Fields): Fault[] {
@@ -190,19 +175,16 @@ function faults(at: string, body: Body, fields: Fields): Fault[] {
     }
     if (!field.fits(value)) return [refused(pointer, value, field.wanted)];
     const { items } = field;
-    return items
-      ? (value as Body[]).flatMap((item, index) => faults(`${pointer}/${index}`, item, items))
-      : [];
+    return items ? (value as Body[]).flatMap((item, index) => faults(`${pointer}/${index}`, item, items)) : [];
   });
 }
 
 export function refused(pointer: string, value: unknown, wanted: string): Fault {
-  if (value === null)
-    return { pointer, message: "null stands here", hint: `leave the key out, or write ${wanted}` };
+  if (value === null) return { pointer, message: "null stands here", hint: `leave the key out, or write ${wanted}` };
   const shown = typeof value === "string" ? JSON.stringify(value) : String(value);
   const short = shown.length <= 60 ? shown : `${shown.slice(0, 59)}…`;
   return { pointer, message: `${short} does not belong here`, hint: `write ${wanted}` };
 }
 
-export { isObject };
 export type { Body };
+export { isObject };

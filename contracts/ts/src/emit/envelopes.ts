@@ -1,9 +1,9 @@
 /** Writes openwop, fishbowl, awf and tracklog lines: an envelope around what it is given. */
 
-import { type Environ, PARENT_ENV, RUN_ENV, TRACE_ENV, childEnv } from "./environ.js";
+import { childEnv, type Environ, PARENT_ENV, RUN_ENV, TRACE_ENV } from "./environ.js";
 import { Appender, type Durability, type Sink, Tee } from "./file.js";
 import { type HttpOptions, HttpSink, URL_ENV } from "./http.js";
-import { type Body, Invalid, at, isObject, json, unwritable } from "./json.js";
+import { at, type Body, Invalid, isObject, json, unwritable } from "./json.js";
 
 export const AWF_TYPES = [
   "run.started",
@@ -206,13 +206,8 @@ export class TracklogEmitter {
   }
 
   /** One fact in the native dialect; a run that begins under a parent run is linked to it. */
-  tracklog(
-    fact: FactName,
-    fields: Body = {},
-    given: { id?: string; at?: At; origin?: Body } = {},
-  ): string {
-    if (!FACTS.includes(fact))
-      throw at("/fact", `${fact} is none of the twelve facts`, `one of ${FACTS.join(", ")}`);
+  tracklog(fact: FactName, fields: Body = {}, given: { id?: string; at?: At; origin?: Body } = {}): string {
+    if (!FACTS.includes(fact)) throw at("/fact", `${fact} is none of the twelve facts`, `one of ${FACTS.join(", ")}`);
     const id = given.id ?? crypto.randomUUID();
     const about = Object.entries(this.#bound).filter(([key]) => ABOUT.includes(key));
     const origin = body(given.origin ?? this.#bound.origin ?? ORIGIN, "/origin");
@@ -227,12 +222,7 @@ export class TracklogEmitter {
   }
 
   /** Keys that are given beside the envelope's own stand behind them. */
-  #write(
-    envelope: Body,
-    dialect: string,
-    extra: Body = {},
-    quote?: (text: string) => string,
-  ): void {
+  #write(envelope: Body, dialect: string, extra: Body = {}, quote?: (text: string) => string): void {
     only(extra, Object.keys(envelope));
     const event = { ...envelope, ...extra };
     const faults = unwritable(event);
@@ -250,8 +240,8 @@ function only(extra: Body, own: readonly string[]): void {
 
 /** What may cut a line, and what UTF-8 cannot hold, as escapes. */
 function escaped(text: string): string {
-  const escape = (found: string) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`;
-  return JSON.stringify(text).replace(BREAKS, escape);
+  const spelled = (found: string) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return JSON.stringify(text).replace(BREAKS, spelled);
 }
 
 function name(value: unknown, pointer: string): string {

@@ -2,7 +2,7 @@
 
 import { closeSync, constants, fstatSync, mkdirSync, openSync, readSync, writeSync } from "node:fs";
 import { Agent, type ClientRequest, type IncomingMessage, request as overHttp } from "node:http";
-import { Agent as SecureAgent, request as overHttps } from "node:https";
+import { request as overHttps, Agent as SecureAgent } from "node:https";
 import { homedir } from "node:os";
 
 import type { Environ } from "./environ.js";
@@ -102,8 +102,7 @@ function whyNot({ status, version, body }: Answer, url: string, sent: number): s
   }
   if (version && version !== PROTOCOL)
     return `${url} speaks version ${version} of the protocol, this emitter ${PROTOCOL}`;
-  if (status === 200)
-    return `${url} does not say what became of ${sent} lines: ${text || "it is empty"}`;
+  if (status === 200) return `${url} does not say what became of ${sent} lines: ${text || "it is empty"}`;
   return `${url} answers ${status}: ${text || "it gives no reason; its log may"}`;
 }
 
@@ -250,7 +249,7 @@ export class HttpSink implements Sink {
   }
 
   /** A page of the collector; throws what makes it unreachable. */
-  async get(path: string, patience: number): Promise<Answer> {
+  get(path: string, patience: number): Promise<Answer> {
     return this.#exchange("GET", path, patience);
   }
 
@@ -278,9 +277,7 @@ export class HttpSink implements Sink {
           this.#lookedAt = Date.now();
           this.#spool.lookAround();
         }
-        const found = this.#spool.next((rest) =>
-          this.#putAside("", [[rest, "the end of a line is missing"]], 0),
-        );
+        const found = this.#spool.next((rest) => this.#putAside("", [[rest, "the end of a line is missing"]], 0));
         if (!found) return;
         const [batch, taken] = found;
         await this.#send(batch);
@@ -298,8 +295,7 @@ export class HttpSink implements Sink {
 
   /** Longer from failure to failure, never twice alike, and as long as the collector asks. */
   async #pause(failures: number, error: Error): Promise<void> {
-    const pause =
-      Math.min(LONGEST_PAUSE, 0.1 * 2 ** Math.min(failures, 12)) * (0.5 + Math.random() / 2);
+    const pause = Math.min(LONGEST_PAUSE, 0.1 * 2 ** Math.min(failures, 12)) * (0.5 + Math.random() / 2);
     const asked = error instanceof Unreachable ? error.pause : 0;
     if (!(error instanceof Unreachable)) this.#warn("error", String(error));
     if (asked > pause) await this.#leaving.wait(asked);
@@ -346,11 +342,7 @@ export class HttpSink implements Sink {
   }
 
   /** Once more: what kept it may just be over. If not, it must not hold up the others. */
-  async #deliverOrSetAside(
-    key: string,
-    dialect: string,
-    lines: readonly Uint8Array[],
-  ): Promise<void> {
+  async #deliverOrSetAside(key: string, dialect: string, lines: readonly Uint8Array[]): Promise<void> {
     try {
       await this.#deliver(key, dialect, lines, this.#strikes + 1 >= STRIKES);
     } catch (error) {
@@ -370,12 +362,7 @@ export class HttpSink implements Sink {
    * Only the collector itself can refuse them. Of what is too large for something in between, the
    * halves are tried, and a single line is kept, unless it is to be set aside.
    */
-  async #deliver(
-    key: string,
-    dialect: string,
-    lines: readonly Uint8Array[],
-    toSetAside = false,
-  ): Promise<void> {
+  async #deliver(key: string, dialect: string, lines: readonly Uint8Array[], toSetAside = false): Promise<void> {
     const [path, sent] = [`/api/events/${dialect}`, joined(lines)];
     let answer = await this.#post(path, key, sent);
     if (answer.status === 409 && answer.version === PROTOCOL)
@@ -389,10 +376,7 @@ export class HttpSink implements Sink {
       const middle = lines.length >> 1;
       await this.#deliver(`${key}.0`, dialect, lines.slice(0, middle), toSetAside);
       await this.#deliver(`${key}.1`, dialect, lines.slice(middle), toSetAside);
-    } else if (
-      (isOurs && [400, 409, 413, 415, 422].includes(status)) ||
-      (status === 413 && toSetAside)
-    ) {
+    } else if ((isOurs && [400, 409, 413, 415, 422].includes(status)) || (status === 413 && toSetAside)) {
       const why = whyNot(answer, this.url, lines.length);
       this.#putAside(
         dialect,
@@ -403,10 +387,7 @@ export class HttpSink implements Sink {
     else {
       const why = whyNot(answer, this.url, lines.length);
       if (status < 500 && !PASSING.includes(status))
-        this.#warn(
-          isOurs || status !== 200 ? "answer" : "foreign",
-          `${why}; lines are kept in ${this.folder}`,
-        );
+        this.#warn(isOurs || status !== 200 ? "answer" : "foreign", `${why}; lines are kept in ${this.folder}`);
       throw new Unreachable(why, pause, status, isOurs);
     }
   }
@@ -423,7 +404,7 @@ export class HttpSink implements Sink {
       // any of them may be among those
       const count = `${report.refused} of these ${lines.length} lines`;
       const why = `${count} were refused, without saying which`;
-      lines.forEach((_, at) => refused.set(at, why));
+      for (const at of lines.keys()) refused.set(at, why);
     }
     const pairs = lines.flatMap((line, at): [Uint8Array, string][] => {
       const why = refused.get(at);
@@ -432,11 +413,7 @@ export class HttpSink implements Sink {
     this.#putAside(dialect, pairs, 200);
   }
 
-  #putAside(
-    dialect: string,
-    refused: readonly (readonly [Uint8Array, string])[],
-    status: number,
-  ): void {
+  #putAside(dialect: string, refused: readonly (readonly [Uint8Array, string])[], status: number): void {
     const path = `${this.folder}/refused.jsonl`;
     let left = refused.length;
     try {
@@ -476,8 +453,7 @@ export class HttpSink implements Sink {
     try {
       return await this.#exchange("POST", path, PATIENCE, body, headers);
     } catch (error) {
-      if (!this.#isAbandoned)
-        this.#warn("down", `${(error as Error).message}; lines are kept in ${this.folder}`);
+      if (!this.#isAbandoned) this.#warn("down", `${(error as Error).message}; lines are kept in ${this.folder}`);
       throw error;
     }
   }
@@ -660,9 +636,7 @@ function checkedUrl(url: string): string {
   if (parsed?.username || parsed?.password)
     throw new TypeError(`an address holds no secret: give a token, or set ${TOKEN_ENV}`);
   if (!parsed || !/^https?:$/.test(parsed.protocol) || !parsed.hostname)
-    throw new TypeError(
-      `${JSON.stringify(url)} is no address of a collector: write one like http://127.0.0.1:4318`,
-    );
+    throw new TypeError(`${JSON.stringify(url)} is no address of a collector: write one like http://127.0.0.1:4318`);
   return url.replace(/\/+$/, "");
 }
 
@@ -713,7 +687,8 @@ function forget(sink: HttpSink): void {
 const WAITS = Symbol.for("tracklog.waits");
 type Waits = Map<string, { readonly spent: number; readonly at: number }>;
 const shared = globalThis as unknown as Record<symbol, Waits | undefined>;
-const waits = (shared[WAITS] ??= new Map() as Waits);
+const waits: Waits = shared[WAITS] ?? new Map();
+shared[WAITS] = waits;
 
 function spentOn(url: string): number {
   const { spent, at } = waits.get(url) ?? { spent: 0, at: 0 };

@@ -4,21 +4,21 @@ import {
   BASE,
   BOOL,
   type Body,
-  COUNT,
-  type Contract,
-  SECONDS,
-  TEXT,
   between,
   built,
+  COUNT,
+  type Contract,
   cropped,
   isObject,
   matches,
   oneOf,
   optional,
   ordered,
+  SECONDS,
+  TEXT,
   text,
 } from "./contract.js";
-import { type HttpSink, URL_ENV, seconds } from "./http.js";
+import { type HttpSink, seconds, URL_ENV } from "./http.js";
 import { type Base, type Options, Run } from "./run.js";
 
 export const AGENT_STATUSES = [
@@ -40,14 +40,8 @@ export type AgentOutcome = (typeof AGENT_OUTCOMES)[number];
 export type AuditResult = (typeof AUDIT_RESULTS)[number];
 
 const SUMMARY = 2048;
-const AGENT_ID = matches(
-  /^[a-z0-9][a-z0-9:-]{0,63}$/,
-  "1 to 64 of a-z 0-9 : -, first a letter or a digit",
-);
-const CHECKPOINT_ID = matches(
-  /^[a-z0-9][a-z0-9:.-]{0,127}$/,
-  "1 to 128 of a-z 0-9 : . -, first a letter or a digit",
-);
+const AGENT_ID = matches(/^[a-z0-9][a-z0-9:-]{0,63}$/, "1 to 64 of a-z 0-9 : -, first a letter or a digit");
+const CHECKPOINT_ID = matches(/^[a-z0-9][a-z0-9:.-]{0,127}$/, "1 to 128 of a-z 0-9 : . -, first a letter or a digit");
 const STATUS = oneOf(AGENT_STATUSES);
 const AGENT = { ...BASE, agent_id: AGENT_ID };
 
@@ -142,14 +136,10 @@ export interface AgentRunEnd extends AgentBase {
   convergence_score?: number | undefined;
 }
 
-export const agentRunStart = (given: AgentRunStart): Body =>
-  built(CONTRACT, "agent_run_start", given);
-export const agentTransition = (given: AgentTransition): Body =>
-  built(CONTRACT, "agent_transition", given);
-export const toolInvocation = (given: ToolInvocation): Body =>
-  built(CONTRACT, "tool_invocation", given);
-export const auditCheckpoint = (given: AuditCheckpoint): Body =>
-  built(CONTRACT, "audit_checkpoint", given);
+export const agentRunStart = (given: AgentRunStart): Body => built(CONTRACT, "agent_run_start", given);
+export const agentTransition = (given: AgentTransition): Body => built(CONTRACT, "agent_transition", given);
+export const toolInvocation = (given: ToolInvocation): Body => built(CONTRACT, "tool_invocation", given);
+export const auditCheckpoint = (given: AuditCheckpoint): Body => built(CONTRACT, "audit_checkpoint", given);
 export const agentRunEnd = (given: AgentRunEnd): Body => built(CONTRACT, "agent_run_end", given);
 
 /** What the builders add to the contract: the crop of K11, and a key that tells of it. */
@@ -162,11 +152,15 @@ function settle(event: Body): Body {
     ["output_summary", "output_truncated"],
     ["error", "error_truncated"],
   ] as const;
-  return crops.reduce((whole: Body, [key, mark]) => {
-    const value = whole[key];
+  const body: Record<string, unknown> = { ...event };
+  for (const [key, mark] of crops) {
+    const value = body[key];
     const short = typeof value === "string" ? cropped(value, SUMMARY) : value;
-    return short === value ? whole : { ...whole, [key]: short, [mark]: true };
-  }, event);
+    if (short === value) continue;
+    body[key] = short;
+    body[mark] = true;
+  }
+  return body;
 }
 
 type Given<Event extends AgentBase | AuditCheckpoint> = Omit<Event, "run_id" | "agent_id"> &
@@ -199,10 +193,7 @@ async function answered(
     const began = Date.now();
     let pause = 0.2;
     try {
-      const { status, body, pause: asked } = await http.get(
-        `${path}&wait=${wait}`,
-        Math.min(wait + 2, left),
-      );
+      const { status, body, pause: asked } = await http.get(`${path}&wait=${wait}`, Math.min(wait + 2, left));
       if (status === 200) return { answer: (JSON.parse(body) as { answer: unknown }).answer };
       const isOpen = status === 204 || status === 404;
       if (status === 410 || (atOnce && isOpen)) return undefined;
@@ -214,8 +205,7 @@ async function answered(
     left = Math.max(0, (until - Date.now()) / 1000);
     if (left === 0) return undefined;
     pause = Math.max(pause, Math.min(5, 0.1 * 2 ** Math.min(failures, 6)));
-    if (failures > 0 || wait === 0 || Date.now() - began < wait * 500)
-      await seconds(Math.min(pause, left));
+    if (failures > 0 || wait === 0 || Date.now() - began < wait * 500) await seconds(Math.min(pause, left));
   }
 }
 
@@ -261,9 +251,7 @@ export class AgentEmitter extends Run {
   async ask(question: string, timeout = Infinity, given: Asking = {}): Promise<unknown> {
     const { http } = this;
     if (!http)
-      throw new TypeError(
-        `nobody can answer an emitter that only writes a file: give a url, or set ${URL_ENV}`,
-      );
+      throw new TypeError(`nobody can answer an emitter that only writes a file: give a url, or set ${URL_ENV}`);
     const { questionId, ...rest } = given;
     const fields = this.told(rest);
     const until = Date.now() + timeout * 1000;

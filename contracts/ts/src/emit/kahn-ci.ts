@@ -4,17 +4,17 @@ import {
   BASE,
   BOOL,
   type Body,
+  built,
   COUNT,
   type Contract,
   type Fields,
-  SECONDS,
-  TEXT,
-  built,
   isObject,
   matches,
   oneOf,
   optional,
   ordered,
+  SECONDS,
+  TEXT,
   text,
   wholeNumber,
 } from "./contract.js";
@@ -31,10 +31,7 @@ export type Outcome = (typeof OUTCOMES)[number];
 export type Severity = (typeof SEVERITIES)[number];
 
 const TAIL = 4096;
-const NODE_ID = matches(
-  /^[a-z0-9][a-z0-9-]{0,63}$/,
-  "1 to 64 of a-z 0-9 -, first a letter or a digit",
-);
+const NODE_ID = matches(/^[a-z0-9][a-z0-9-]{0,63}$/, "1 to 64 of a-z 0-9 -, first a letter or a digit");
 const STATUS = oneOf(STATUSES);
 const RESULT: Fields = {
   cmd: TEXT,
@@ -130,8 +127,7 @@ export interface RunEnd extends Base {
 }
 
 export const runStart = (given: RunStart): Body => built(CONTRACT, "run_start", given);
-export const nodeTransition = (given: NodeTransition): Body =>
-  built(CONTRACT, "node_transition", given);
+export const nodeTransition = (given: NodeTransition): Body => built(CONTRACT, "node_transition", given);
 export const nodeAttempt = (given: NodeAttempt): Body => built(CONTRACT, "node_attempt", given);
 export const runEnd = (given: RunEnd): Body => built(CONTRACT, "run_end", given);
 
@@ -162,14 +158,11 @@ function settledTransition(event: Body): Body {
 function settledAttempt(event: Body): Body {
   const { backoff_s, ...rest } = event;
   const first = event.attempt === 1;
-  if (first && backoff_s)
-    throw at("/backoff_s", "there is no backoff before the first attempt", "leave it out");
+  if (first && backoff_s) throw at("/backoff_s", "there is no backoff before the first attempt", "leave it out");
   const results = event.done_when_results;
   const settled = first ? rest : event;
   if (!Array.isArray(results)) return settled;
-  const done_when_results = results.map((result) =>
-    isObject(result) ? settledResult(result) : result,
-  );
+  const done_when_results = results.map((result) => (isObject(result) ? settledResult(result) : result));
   return { ...settled, done_when_results };
 }
 
@@ -194,12 +187,10 @@ function settledEnd(event: Body): Body {
   const { exit_code, ...rest } = event;
   const outcome = event.outcome as Outcome;
   if (outcome === "clean" || outcome === "clean_with_flake") {
-    if (exit_code)
-      throw at("/exit_code", `${exit_code} does not go with ${outcome}`, "leave it out");
+    if (exit_code) throw at("/exit_code", `${exit_code} does not go with ${outcome}`, "leave it out");
     return rest;
   }
-  if (exit_code === 0)
-    throw at("/exit_code", `0 does not go with ${outcome}`, "leave it out: 1 is written");
+  if (exit_code === 0) throw at("/exit_code", `0 does not go with ${outcome}`, "leave it out: 1 is written");
   if (exit_code !== undefined || !OUTCOMES.includes(outcome)) return event;
   return ordered({ ...event, exit_code: 1 }, CONTRACT.events.run_end ?? BASE);
 }
@@ -250,12 +241,7 @@ export function backoffSeconds(attempt: number): number {
 /** The outcome that a deviation of this severity means (K26); an unknown one is an error. */
 export function severityOutcome(severity: Severity): Outcome {
   const outcome = OUTCOMES[SEVERITIES.indexOf(severity)];
-  if (!outcome)
-    throw at(
-      "/deviation/severity",
-      `${severity} is no severity`,
-      `one of ${SEVERITIES.join(", ")}`,
-    );
+  if (!outcome) throw at("/deviation/severity", `${severity} is no severity`, `one of ${SEVERITIES.join(", ")}`);
   return outcome;
 }
 
@@ -266,9 +252,7 @@ export function worst(outcomes: readonly Outcome[]): Outcome {
 }
 
 /** How many phases of one prompt failed and later succeeded (K25), from [phase, succeeded]. */
-export function flakes(
-  attempts: readonly (readonly [phase: string, succeeded: boolean])[],
-): number {
+export function flakes(attempts: readonly (readonly [phase: string, succeeded: boolean])[]): number {
   const failed = new Set<string>();
   const healed = new Set<string>();
   for (const [phase, succeeded] of attempts) {

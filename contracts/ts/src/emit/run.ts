@@ -3,18 +3,18 @@
 import {
   BASE,
   type Body,
-  type Contract,
-  RUN_ID,
   built,
+  type Contract,
   faultsOf,
   fieldsOf,
   isObject,
   lineOf,
   nowTs,
+  RUN_ID,
   refused,
   shaped,
 } from "./contract.js";
-import { type Environ, PARENT_ENV, RUN_ENV, TRACE_ENV, childEnv } from "./environ.js";
+import { childEnv, type Environ, PARENT_ENV, RUN_ENV, TRACE_ENV } from "./environ.js";
 import { Appender, type Durability, type Sink, Tee } from "./file.js";
 import { HttpSink, URL_ENV } from "./http.js";
 import { Invalid } from "./json.js";
@@ -71,8 +71,7 @@ export class Run {
     this.http = options.url ? new HttpSink(options.url, options) : HttpSink.told(options);
     const file = path === undefined ? undefined : new Appender(path, options.durability);
     const sink = file && this.http ? new Tee(file, this.http) : (file ?? this.http);
-    if (!sink)
-      throw new TypeError(`events have nowhere to go: give a path or a url, or set ${URL_ENV}`);
+    if (!sink) throw new TypeError(`events have nowhere to go: give a path or a url, or set ${URL_ENV}`);
     this.sink = sink;
   }
 
@@ -111,9 +110,7 @@ export class Run {
   protected append(event: Body): string {
     const opens = event.event === this.contract.start && this.parentRunId !== undefined;
     // K33: a run says whose child it is.
-    const whole = opens
-      ? { ...event, parent_run_id: event.parent_run_id ?? this.parentRunId }
-      : event;
+    const whole = opens ? { ...event, parent_run_id: event.parent_run_id ?? this.parentRunId } : event;
     if (this.options.validate) {
       const faults = faultsOf(this.contract, whole);
       if (faults.length > 0) throw new Invalid(...faults);
@@ -129,10 +126,7 @@ export class Run {
     const fields = fieldsOf(this.contract, event) ?? BASE;
     const isFixed = (key: string) => Object.hasOwn(fields, key) && !fields[key]?.free;
     return Object.fromEntries(
-      Object.entries(body).map(([key, value]) => [
-        key,
-        isFixed(key) ? value : clean(value, redact),
-      ]),
+      Object.entries(body).map(([key, value]) => [key, isFixed(key) ? value : clean(value, redact)]),
     );
   }
 }
@@ -141,9 +135,7 @@ function clean(value: unknown, redact: (text: string) => string): unknown {
   if (typeof value === "string") return redact(value);
   if (Array.isArray(value)) return value.map((inner) => clean(inner, redact));
   if (!isObject(value)) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([key, inner]) => [key, clean(inner, redact)]),
-  );
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, clean(inner, redact)]));
 }
 
 function checked(runId: unknown): string {

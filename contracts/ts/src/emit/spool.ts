@@ -8,10 +8,10 @@ import {
   lstatSync,
   mkdirSync,
   openSync,
-  readFileSync,
-  readSync,
   readdirSync,
+  readFileSync,
   readlinkSync,
+  readSync,
   renameSync,
   unlinkSync,
   writeSync,
@@ -258,8 +258,7 @@ class Segment {
     const start = place + lines.skipped;
     const key = `${this.store.id}-${start}`;
     const dialect = new TextDecoder().decode(first.subarray(0, Math.max(0, first.indexOf(0x20))));
-    if (!BEFORE.test(dialect))
-      return { key, dialect: "", lines: [first], end: start + first.length + 1 };
+    if (!BEFORE.test(dialect)) return { key, dialect: "", lines: [first], end: start + first.length + 1 };
     const before = new TextEncoder().encode(`${dialect} `);
     const other = lines.found.findIndex((line) => !begins(line, before));
     const same = other < 0 ? lines.found : lines.found.slice(0, other);
@@ -337,14 +336,14 @@ export class Spool {
   /** The batch so many places behind the one that is next, or the last there is. */
   behind(place: number, distance: number): Batch | undefined {
     let found: Batch | undefined;
-    let at = place;
+    let [at, left] = [place, distance];
     for (const segment of [...this.#adopted, ...this.#own]) {
       for (let batch = segment.batch(at); batch; batch = segment.batch(at)) {
         if (batch.dialect) {
           found = batch;
-          distance -= 1;
+          left -= 1;
         }
-        if (distance <= 0) return found;
+        if (left <= 0) return found;
         at = batch.end;
       }
       at = 0;
@@ -358,8 +357,7 @@ export class Spool {
     for (const { store, done } of this.#own) {
       if (!(store instanceof SpoolMemory)) continue;
       const bytes = store.read(done, store.size());
-      count += bytes.filter((byte, at) => byte === NEWLINE && at > 0 && bytes[at - 1] !== NEWLINE)
-        .length;
+      count += bytes.filter((byte, at) => byte === NEWLINE && at > 0 && bytes[at - 1] !== NEWLINE).length;
     }
     return count;
   }
