@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 
+import answer_types
 import reference
 from tracklog.dialects.schemas import published
 from tracklog.home import registry
@@ -31,14 +32,15 @@ def stale() -> list[str]:
         for path in SCHEMAS.glob("*.schema.json")
         if path not in files and path.name not in PINNED
     ]
-    return sorted(path.name for path in differ + orphans)
+    types = [] if answer_types.current() else [answer_types.FILE]
+    return sorted(path.name for path in differ + orphans + types)
 
 
 def main(arguments: list[str]) -> int:
     if arguments == ["--check"]:
         names = stale()
         if names:
-            print(f"not as derived: {', '.join(names)}; run scripts/derive.py", file=sys.stderr)
+            print(f"not as derived: {', '.join(names)}; run make derive", file=sys.stderr)
         return 1 if names else 0
     if arguments:
         print("usage: derive.py [--check]", file=sys.stderr)
@@ -46,6 +48,8 @@ def main(arguments: list[str]) -> int:
     for path, text in (derived() | reference.pages()).items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    if not answer_types.current():
+        answer_types.FILE.write_text(answer_types.text())
     return 0
 
 

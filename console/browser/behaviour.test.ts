@@ -333,7 +333,7 @@ test("the demo says on every page that it is one, and a person is waited for fir
       await expect(page.getByRole("region", { name: `Lane of ${name}` })).toBeVisible();
     for (const kind of ["step", "wait", "sub-run"]) await expect(page.locator(`.span.${kind}`).first()).toBeVisible();
     await open(page, collector, "#/run/tracklog/conversation-1");
-    const picture = page.getByRole("img", { name: /image of/ });
+    const picture = page.getByRole("img", { name: /^image\/png, / });
     await expect(picture).toBeVisible();
     await expect.poll(() => picture.evaluate((img: HTMLImageElement) => img.naturalWidth)).toBeGreaterThan(0);
   } finally {

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, move, open, said, settled, start, test } from "./collector";
+import { expect, move, now, open, said, settled, start, test } from "./collector";
 
 const told = (run: string, fact: string, more: object, n: number) => ({
   id: `${run}-${n}`,
@@ -341,4 +341,23 @@ test("search finds what was said, marks it, filters it and leads to the place", 
   expect(page.url()).toContain("dialect=fishbowl");
   await page.getByRole("link", { name: /talk/ }).click();
   await expect(page.getByRole("complementary", { name: "Record 1" })).toBeVisible();
+});
+
+test("a run called . or .. opens like any other", async ({ page, collector }) => {
+  for (const run of [".", "..", "~."]) {
+    await collector.post("tracklog", [
+      {
+        id: run,
+        run,
+        at: now(),
+        fact: "Began",
+        what: "run",
+        task: `task of ${run}`,
+        origin: { writer: "test", fidelity: "observed" },
+      },
+    ]);
+    await open(page, collector, `#/run/tracklog/${run}`);
+    await expect(page.getByRole("region", { name: "Summary" })).toContainText(`tracklog:${run}`);
+    await expect(page.getByRole("feed", { name: "Transcript" })).toContainText("began");
+  }
 });

@@ -1,7 +1,8 @@
 /** The frame around every page: where one can go, whether we are live, which keys there are. */
 
 import { type FormEvent, lazy, memo, type RefObject, Suspense, useEffect, useRef, useState } from "react";
-import type { Question } from "./lib/api";
+import type { Health } from "./lib/answers";
+import { address } from "./lib/api";
 import { InboxContext, isOpen } from "./lib/inbox";
 import { useLive } from "./lib/live";
 import { href, useRoute } from "./lib/route";
@@ -42,7 +43,7 @@ function themed(): string {
 
 export function App() {
   const { parts, query } = useRoute();
-  const questions = useAnswer<Question[]>("/api/inbox", "always"); // the title says how many wait, of a hidden tab too
+  const questions = useAnswer(address("/api/inbox"), "always"); // the title says how many wait, of a hidden tab too
   const [theme, setTheme] = useState(themed);
   const box = useRef<HTMLInputElement>(null);
   const help = useRef<HTMLDialogElement>(null);
@@ -141,14 +142,9 @@ function Pulse() {
   );
 }
 
-interface Health {
-  version: string;
-  demo?: boolean;
-}
-
 /** Who answers; when that is another than at first, this page was made for the other. */
 function useHealth(): Health | undefined {
-  const { data } = useAnswer<Health>("/healthz", "seldom");
+  const { data } = useAnswer(address("/healthz"), "seldom");
   const first = useRef(data);
   first.current ??= data;
   const other = JSON.stringify(data ?? first.current) !== JSON.stringify(first.current);

@@ -1,10 +1,10 @@
 import { describe, expect, test, vi } from "vitest";
-import type { Story, Told } from "../src/lib/api";
+import type { StoryAnswer, StoryRecord } from "../src/lib/answers";
 
 vi.stubGlobal("location", { hash: "" });
 vi.stubGlobal("window", { addEventListener: () => undefined });
 
-const { ask } = await import("../src/lib/api");
+const { address, ask } = await import("../src/lib/api");
 const { rest } = await import("../src/lib/use");
 const { parse, href, runHref } = await import("../src/lib/route");
 const { Book, lowerBound } = await import("../src/lib/book");
@@ -13,14 +13,14 @@ const { inert, start } = await import("../src/lib/text");
 const { ago, cost, count, duration, exact, money, percent, short } = await import("../src/lib/time");
 const { extent, lanes, nearest, pressable, streaks, zoomed } = await import("../src/parts/timeline");
 const { cut } = await import("../src/parts/detail");
-const { boardPath } = await import("../src/pages/fleet");
+const { boardAddress } = await import("../src/pages/fleet");
 const { partOf } = await import("../src/parts/runs");
 const { terms } = await import("../src/pages/search");
 const { parseFrame } = await import("../src/lib/frames");
 const { parseKahnEvent } = await import("@tracklog/contracts/ralph");
 
 let seq = 0;
-const told = (at: number, ...facts: object[]): Told =>
+const record = (at: number, ...facts: object[]): StoryRecord =>
   ({
     seq: ++seq,
     received: new Date(at).toISOString(),
@@ -29,9 +29,9 @@ const told = (at: number, ...facts: object[]): Told =>
     bytes: 1,
     words: "",
     facts,
-  }) as unknown as Told;
+  }) as unknown as StoryRecord;
 
-function shaped(records: readonly Told[]) {
+function shaped(records: readonly StoryRecord[]) {
   const shaping = new Shaping();
   const beside = records.map((each) => shaping.add(each));
   return { shaping, beside };
@@ -40,9 +40,9 @@ function shaped(records: readonly Told[]) {
 describe("the shape of a run", () => {
   test("a call is joined with its result, also when an id is used again", () => {
     const records = [
-      told(0, { fact: "Called", tool: "A", call_id: "1" }),
-      told(1000, { fact: "Returned", call_id: "1", ok: false }),
-      told(2000, { fact: "Called", tool: "B", call_id: "1" }),
+      record(0, { fact: "Called", tool: "A", call_id: "1" }),
+      record(1000, { fact: "Returned", call_id: "1", ok: false }),
+      record(2000, { fact: "Called", tool: "B", call_id: "1" }),
     ];
     const { shaping, beside } = shaped(records);
     const [first, , third] = records.map((each) => each.seq);
@@ -62,9 +62,9 @@ describe("the shape of a run", () => {
 
   test("a step that an agent began is ended by the run, too", () => {
     const { shaping } = shaped([
-      told(0, { fact: "Began", what: "step", step: "plan", agent: "a" }),
-      told(500, { fact: "Ended", what: "step", step: "other" }),
-      told(1000, { fact: "Ended", what: "step", step: "plan" }),
+      record(0, { fact: "Began", what: "step", step: "plan", agent: "a" }),
+      record(500, { fact: "Ended", what: "step", step: "other" }),
+      record(1000, { fact: "Ended", what: "step", step: "plan" }),
     ]);
     expect(shaping.spans.map((span) => [span.lane, span.name, span.end])).toEqual([["a", "plan", 1000]]);
   });
@@ -74,7 +74,7 @@ describe("the shape of a run", () => {
       { fact: "Called", tool: "A", call_id: "s", synthetic_id: true },
       { fact: "Returned", call_id: "s", synthetic_id: true, ok },
     ];
-    const records = [told(0, ...both(true)), told(1, ...both(false))];
+    const records = [record(0, ...both(true)), record(1, ...both(false))];
     const { shaping, beside } = shaped(records);
     expect(records.map((each) => shaping.call(each.facts[0]!, each.seq)?.ok)).toEqual([true, false]);
     expect(beside).toEqual([null, null]);
@@ -82,10 +82,10 @@ describe("the shape of a run", () => {
 
   test("a second report of a call is no second call, and a second result no second result", () => {
     const records = [
-      told(0, { fact: "Called", tool: "A", call_id: "1" }),
-      told(1, { fact: "Called", tool: "A", call_id: "1" }),
-      told(2, { fact: "Returned", call_id: "1", ok: true }),
-      told(3, { fact: "Returned", call_id: "1", ok: false }),
+      record(0, { fact: "Called", tool: "A", call_id: "1" }),
+      record(1, { fact: "Called", tool: "A", call_id: "1" }),
+      record(2, { fact: "Returned", call_id: "1", ok: true }),
+      record(3, { fact: "Returned", call_id: "1", ok: false }),
     ];
     const { shaping, beside } = shaped(records);
     expect(shaping.spans).toHaveLength(1);
@@ -96,7 +96,7 @@ describe("the shape of a run", () => {
 
   test("moves are counted, and the illegal ones among them", () => {
     const move = { fact: "Moved", from: "a", to: "b", phase: "working" };
-    const records = [told(0, move), told(1, move)];
+    const records = [record(0, move), record(1, move)];
     const { shaping } = shaped(records);
     expect(shaping.moves(new Set([records[1]?.seq ?? 0]))).toMatchObject([
       { from: "a", to: "b", count: 2, illegal: 1 },
@@ -107,11 +107,11 @@ describe("the shape of a run", () => {
 
   test("a question is a wait until it is answered, and what was begun below a step ends with it", () => {
     const { shaping } = shaped([
-      told(0, { fact: "Began", what: "step", step: "s" }),
-      told(1, { fact: "Asked", question_id: "q", text: "?" }),
-      told(2, { fact: "Linked", kind: "sub-run", child: "c" }),
-      told(5, { fact: "Answered", question_id: "q" }),
-      told(9, { fact: "Ended", what: "step", step: "s", passed: true }),
+      record(0, { fact: "Began", what: "step", step: "s" }),
+      record(1, { fact: "Asked", question_id: "q", text: "?" }),
+      record(2, { fact: "Linked", kind: "sub-run", child: "c" }),
+      record(5, { fact: "Answered", question_id: "q" }),
+      record(9, { fact: "Ended", what: "step", step: "s", passed: true }),
     ]);
     expect(shaping.spans.map((span) => [span.what, span.begin, span.end])).toEqual([
       ["step", 0, 9],
@@ -122,9 +122,9 @@ describe("the shape of a run", () => {
 });
 
 describe("a long run", () => {
-  const records = (count: number, from = 1): Told[] =>
-    Array.from({ length: count }, (_, n) => ({ ...told(n, { fact: "Said", role: "world" }), seq: (from + n) * 3 }));
-  const page = (records: Told[]): Story => ({ family: "f", run: "r", last: 0, next: null, records });
+  const records = (count: number, from = 1): StoryRecord[] =>
+    Array.from({ length: count }, (_, n) => ({ ...record(n, { fact: "Said", role: "world" }), seq: (from + n) * 3 }));
+  const page = (records: StoryRecord[]): StoryAnswer => ({ family: "f", run: "r", last: 0, next: null, records });
 
   test("the words of a few pages are held, the others are asked for when they are looked at", async () => {
     const all = records(20_000);
@@ -167,11 +167,11 @@ describe("a long run", () => {
   test("a result is shown with its call, and its number leads there", () => {
     const book = new Book(() => Promise.reject(new Error("nothing is missing")));
     const run = [
-      told(0, { fact: "Said", role: "user" }),
-      told(1, { fact: "Called", tool: "A", call_id: "1" }),
-      told(2, { fact: "Said", role: "assistant" }),
-      told(3, { fact: "Returned", call_id: "1", ok: true }),
-      told(4, { fact: "Said", role: "assistant" }),
+      record(0, { fact: "Said", role: "user" }),
+      record(1, { fact: "Called", tool: "A", call_id: "1" }),
+      record(2, { fact: "Said", role: "assistant" }),
+      record(3, { fact: "Returned", call_id: "1", ok: true }),
+      record(4, { fact: "Said", role: "assistant" }),
     ];
     book.add(run);
     expect(book.rows).toEqual([0, 1, 2, 4]);
@@ -242,12 +242,12 @@ describe("the timeline", () => {
 
 test("the list of runs is asked for by the filters of the address, a part at a time", () => {
   const query = parse("#/?status=waiting&agent=a%26b&seq=7").query;
-  expect(boardPath(query, 0)).toBe("/api/board?limit=100&status=waiting&agent=a%26b");
+  expect(boardAddress(query, 0)).toBe("/api/board?limit=100&status=waiting&agent=a%26b");
   const early = Object.values(
     import.meta.glob<string>("../public/early.js", { query: "?raw", import: "default", eager: true }),
   )[0];
-  expect(early).toContain(`"${boardPath(new URLSearchParams(), 0)}"`); // it is on its way before it is asked for
-  expect(boardPath(new URLSearchParams(), 300)).toBe("/api/board?limit=100&after=300");
+  expect(early).toContain(`"${boardAddress(new URLSearchParams(), 0)}"`); // it is on its way before it is asked for
+  expect(boardAddress(new URLSearchParams(), 300)).toBe("/api/board?limit=100&after=300");
   expect([0, 49, 70, 90, 4_999].map(partOf)).toEqual([0, 0, 0, 50, 4950]);
 });
 
@@ -350,7 +350,7 @@ test("where the token is asked for, in place of what is shown, the page is loade
   vi.stubGlobal("fetch", () =>
     Promise.resolve(Response.json({ error: "this server asks for its token" }, { status: 401 })),
   );
-  await expect(ask("/api/runs")).rejects.toThrow("asks for its token");
+  await expect(ask(address("/api/runs"))).rejects.toThrow("asks for its token");
   expect(reload).toHaveBeenCalledOnce();
 });
 

@@ -299,6 +299,13 @@ def test_a_run_id_may_hold_anything(server):
     assert not {name for name in names if "passwd" in name}
 
 
+@pytest.mark.parametrize("run", [".", "..", "~.", "~~.."])
+def test_a_run_whose_name_a_browser_removes_from_a_path_has_another_address(server, run):
+    server.post([began(run)], dialect="tracklog")
+    assert server.get(f"/api/runs/tracklog/~{run}").json()["run"] == run
+    assert server.get(f"/api/runs/tracklog/~{run}/story").json()["run"] == run
+
+
 def test_what_is_not_there_is_404_and_what_cannot_be_done_405(server):
     assert server.get("/api/nothing").status_code == 404
     assert server.get("/api/runs/kahn/none").status_code == 404

@@ -1,6 +1,8 @@
-/** Asking the collector: the same JSON that the command line prints with `--json`. */
+/** Questions to the collector; their types are generated from its OpenAPI document. */
 
-/** An answer that is an error: what went wrong, and what to do about it. */
+import type { paths } from "./answers";
+
+/** An answer that is an error: what went wrong, and what to do next. */
 export class Trouble extends Error {
   constructor(
     readonly status: number,
@@ -12,150 +14,86 @@ export class Trouble extends Error {
 }
 
 declare global {
-  /** What was asked for before this code was read, each once. */
+  /** Requests that `early.js` began before this code was loaded; each is used once. */
   var early: Map<string, Promise<Response>> | undefined;
 }
 
-export async function ask<T>(path: string, signal?: AbortSignal): Promise<T> {
-  return (await (await answer(path, signal)).json()) as T;
+type Method = "get" | "post";
+type Path<M extends Method> = { [P in keyof paths]: paths[P] extends Record<M, object> ? P : never }[keyof paths];
+type Operation<P extends keyof paths, M extends Method> = paths[P] extends Record<M, infer Found> ? Found : never;
+type Part<T> = [NonNullable<T>] extends [never] ? unknown : NonNullable<T>;
+type Params<P extends keyof paths, M extends Method> =
+  Operation<P, M> extends { parameters: { path?: infer Names; query?: infer Query } }
+    ? Part<Names> & Part<Query>
+    : never;
+type Result<P extends keyof paths, M extends Method> =
+  Operation<P, M> extends { responses: { 200: { content: { "application/json": infer Answer } } } } ? Answer : never;
+type Body<P extends keyof paths> =
+  Operation<P, "post"> extends { requestBody: { content: { "application/json": infer Given } } } ? Given : never;
+
+declare const answer: unique symbol;
+/** The address of a question, which knows the type of its answer. */
+export type Address<Answer> = string & { readonly [answer]: Answer };
+
+/** The address of a question with its parameters; those that are empty are left out. */
+export function address<P extends Path<"get">>(
+  path: P,
+  ...[params]: object extends Params<P, "get"> ? [Params<P, "get">?] : [Params<P, "get">]
+): Address<Result<P, "get">> {
+  return filled(path, params ?? {}) as Address<Result<P, "get">>;
 }
 
-/** An answer that is not JSON, or is to be read as it stands. */
-export async function answer(path: string, signal?: AbortSignal): Promise<Response> {
-  const early = globalThis.early?.get(path);
-  globalThis.early?.delete(path);
-  const response = await (early ?? fetch(path, signal ? { signal } : {}));
-  if (!response.ok) throw await trouble(response);
-  return response;
+/** A path with its names filled in, and the other parameters behind it. */
+export function filled(path: string, params: object): string {
+  const query = new Map(Object.entries(params).map(([name, value]) => [name, String(value ?? "")]));
+  const address = path.replace(/\{(\w+)\}/g, (_, name: string) => {
+    const value = query.get(name) ?? "";
+    query.delete(name);
+    return encodeURIComponent(segment(value));
+  });
+  const asked = new URLSearchParams([...query].filter(([, value]) => value !== "")).toString();
+  return asked ? `${address}?${asked}` : address;
 }
 
-export async function tell<T>(path: string, body: unknown): Promise<T> {
-  const response = await fetch(path, {
+/** A browser removes `.` and `..` from a path, so the collector also takes them with `~` before them. */
+function segment(name: string): string {
+  return /^~*\.\.?$/.test(name) ? `~${name}` : name;
+}
+
+export async function ask<Answer>(address: Address<Answer>, signal?: AbortSignal): Promise<Answer> {
+  return (await (await fetched(address, signal)).json()) as Answer;
+}
+
+/** The response to a question, for those who read its bytes. */
+export async function fetched(address: Address<unknown>, signal?: AbortSignal): Promise<Response> {
+  const early = globalThis.early?.get(address);
+  globalThis.early?.delete(address);
+  return checked(await (early ?? fetch(address, signal ? { signal } : {})));
+}
+
+export async function post<P extends Path<"post">>(
+  path: P,
+  params: Params<P, "post">,
+  body: Body<P>,
+): Promise<Result<P, "post">> {
+  const response = await fetch(filled(path, params as object), {
     method: "POST",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify(body),
   });
-  if (!response.ok) throw await trouble(response);
-  return (await response.json()) as T;
+  return (await (await checked(response)).json()) as Result<P, "post">;
 }
 
-async function trouble(response: Response): Promise<Trouble> {
-  if (response.status === 401) location.reload(); // in place of this page there is one now that asks for the token
-  const said: unknown = await response.json().catch(() => ({}));
-  const { message, hint, error } = said as { message?: string; hint?: string; error?: string };
-  return new Trouble(response.status, message ?? error ?? response.statusText, hint);
+async function checked(response: Response): Promise<Response> {
+  if (response.ok) return response;
+  if (response.status === 401) location.reload(); // the collector now serves the page that asks for the token
+  const body: unknown = await response.json().catch(() => ({}));
+  const { error, hint } = body as { error?: string; hint?: string };
+  throw new Trouble(response.status, error ?? response.statusText, hint);
 }
 
-export function runPath(family: string, run: string, rest = ""): string {
-  return `/api/runs/${encodeURIComponent(family)}/${encodeURIComponent(run)}${rest}`;
-}
-
-export type Status = "waiting" | "failed" | "lost" | "working" | "done";
-
-/** A run as a list shows it. */
-export interface Brief {
-  family: string;
-  run: string;
-  dialects: string[];
-  title: string | null;
-  model: string | null;
-  /** The folder that it worked in. */
-  project: string | null;
-  branch: string | null;
-  status: Status;
-  outcome: string | null;
-  outcomes: Record<string, number>;
-  agents: string[];
-  tool_calls: number;
-  tool_failures: number;
-  tokens: number | null;
-  cost_usd: number | null;
-  /** By list prices, where no cost was reported. */
-  computed_usd?: number | null;
-  lower_bound?: boolean | null;
-  upper_bound?: boolean | null;
-  /** By the time of its events; null where its source has no clock. */
-  last_activity: string | null;
-  last_seq: number;
-  last_received: string;
-}
-
-/** A run as its own page shows it. */
-export interface Run extends Brief {
-  ended: boolean;
-  score: number | null;
-  seconds: number | null;
-  steps: number;
-  first_at: string | null;
-  first_received: string;
-  last_at: string | null;
-}
-
-/** A part of the list of runs, and what stands around it. */
-export interface Board {
-  all: number;
-  matching: number;
-  after: number;
-  counts: Record<Status, number>;
-  choices: Record<"dialect" | "agent" | "outcome", string[]>;
-  runs: Brief[];
-}
-
-export interface Question {
-  family: string;
-  run: string;
-  title: string | null;
-  question_id: string;
-  agent: string | null;
-  what: string | null;
-  text: string | null;
-  options: unknown[];
-  state: string;
-  waiting_seconds: number | null;
-  asked_seq: number;
-  answer: unknown;
-  answered_by: string[];
-}
-
-export interface Finding {
-  seq: number;
-  family: string;
-  run: string;
-  name: string;
-  level: "error" | "warning" | "info";
-  message: string;
-}
-
-/** A fact as the server tells it: its name, in words, and whatever it says. */
-export interface Fact {
-  fact: string;
-  words?: string;
-  agent?: string;
-  [key: string]: unknown;
-}
-
-/** A record of a run, understood. */
-export interface Told {
-  seq: number;
-  received: string;
-  at?: string;
-  dialect: string;
-  kind: string;
-  agent?: string;
-  bytes: number;
-  words: string;
-  facts: Fact[];
-  /** Whether long texts of it were cut. */
-  cut?: boolean;
-  /** Whether it was taken back, or told again later: then it counts no more. */
-  withdrawn?: boolean;
-  superseded?: boolean;
-}
-
-export interface Story {
-  family: string;
-  run: string;
-  last: number;
-  next: number | null;
-  records: Told[];
+/** The text of an error and of its hint, on one line. */
+export function explained(error: unknown): string {
+  const hint = error instanceof Trouble ? error.hint : "";
+  return [(error as Error).message, hint].filter(Boolean).join(" · ");
 }

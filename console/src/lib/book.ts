@@ -1,28 +1,29 @@
-/** A run of any length: where each record stands, and the words of those that are being read. */
+/** A run of any length: the position of every record, and the content of those near the reader. */
 
 import { startTransition, useEffect, useReducer, useRef, useState } from "react";
-import { ask, runPath, type Story, type Told } from "./api";
+import type { StoryAnswer, StoryRecord } from "./answers";
+import { address, ask } from "./api";
 import { live } from "./live";
 import { moment, Shaping } from "./shape";
 
 const FIRST = 200; // records before the first screen is drawn
 const PAGE = 250;
-const READ = 2000; // records of one answer, while a run is gone through
-const KEPT = 24; // pages whose words are held; the others are asked for when they come into view
+const READ = 2000; // records per request after the first
+const PAGES = 24; // pages whose content stays in memory; the others are requested when they come into view
 const LEAST = 250; // milliseconds between two readings of a run that grows
-const AGAIN = 5_000; // milliseconds, until what could not be read is tried again
+const AGAIN = 5_000; // milliseconds until a failed request is repeated
 
-const GLIMPSE = 100; // records before and behind one that was not read yet
+const GLIMPSE = 100; // records before and after one that was not reached yet
 
-export type Reader = (after: number, limit: number) => Promise<Story>;
+export type Reader = (after: number, limit: number) => Promise<StoryAnswer>;
 
-/** What a person can be shown on a stage, by the places where it stands. */
+/** What the stage view shows, by the places of the records. */
 interface Staged {
   /** Everything that was said or decided. */
   readonly said: number[];
   readonly scenes: number[];
   readonly verdicts: number[];
-  /** Each who spoke, and where for the first time. */
+  /** Each speaker, and the place where it spoke first. */
   readonly cast: Map<string, number>;
 }
 
@@ -30,12 +31,12 @@ export class Book {
   /** The number of the record at each place. */
   readonly seqs: number[] = [];
   readonly moments: number[] = [];
-  /** The places that have a row of their own: all but results, which stand with their call. */
+  /** The places that have a row of their own: all but results, which are shown with their call. */
   readonly rows: number[] = [];
   readonly staged: Staged = { said: [], scenes: [], verdicts: [], cast: new Map() };
   readonly shaping = new Shaping();
   private readonly beside = new Map<number, number>();
-  private readonly pages = new Map<number, (Told | undefined)[]>();
+  private readonly pages = new Map<number, (StoryRecord | undefined)[]>();
   private readonly asked = new Set<number>();
 
   constructor(
@@ -44,29 +45,29 @@ export class Book {
   ) {}
 
   /** The next records, each once and in order. */
-  add(records: readonly Told[]): void {
-    for (const told of records) {
+  add(records: readonly StoryRecord[]): void {
+    for (const record of records) {
       const place = this.seqs.length;
-      this.seqs.push(told.seq);
-      this.moments.push(moment(told));
-      const call = this.shaping.add(told);
+      this.seqs.push(record.seq);
+      this.moments.push(moment(record));
+      const call = this.shaping.add(record);
       if (call === null) this.rows.push(place);
-      else this.beside.set(told.seq, call);
-      this.stage(told, place);
-      this.page(Math.floor(place / PAGE))[place % PAGE] = told;
+      else this.beside.set(record.seq, call);
+      this.stage(record, place);
+      this.page(Math.floor(place / PAGE))[place % PAGE] = record;
     }
   }
 
-  /** The record at a place; if its words are not held they are asked for, and told later. */
-  record(place: number): Told | undefined {
+  /** The record at a place; if its content is not in memory it is requested, and `changed` is called later. */
+  record(place: number): StoryRecord | undefined {
     const number = Math.floor(place / PAGE);
-    const told = this.pages.get(number) && this.page(number)[place % PAGE];
-    if (!told && place < this.seqs.length) void this.fetch(number);
-    return told;
+    const record = this.pages.get(number) && this.page(number)[place % PAGE];
+    if (!record && place < this.seqs.length) void this.fetch(number);
+    return record;
   }
 
-  /** Whatever is held of a record, by its number. */
-  held(seq: number): Told | undefined {
+  /** A record by its number, if its content is in memory. */
+  held(seq: number): StoryRecord | undefined {
     const place = lowerBound(this.seqs, seq);
     return this.seqs[place] === seq ? this.pages.get(Math.floor(place / PAGE))?.[place % PAGE] : undefined;
   }
@@ -81,24 +82,24 @@ export class Book {
     return lowerBound(this.rows, this.place(this.beside.get(seq) ?? seq));
   }
 
-  private stage(told: Told, place: number): void {
+  private stage(record: StoryRecord, place: number): void {
     const { said, scenes, verdicts, cast } = this.staged;
-    for (const fact of told.facts) {
+    for (const fact of record.facts) {
       if (fact.fact !== "Said" && fact.fact !== "Decided") continue;
       if (said.at(-1) !== place) said.push(place);
       if (fact.role === "world") scenes.push(place);
       if (fact.fact === "Decided") verdicts.push(place);
-      const who = fact.agent ?? told.agent;
+      const who = fact.agent ?? record.agent;
       if (who && !cast.has(who)) cast.set(who, place);
     }
   }
 
-  /** A page, which is the last now that will be let go. */
-  private page(number: number): (Told | undefined)[] {
+  /** A page, marked as used last; the page that was not used for longest is dropped. */
+  private page(number: number): (StoryRecord | undefined)[] {
     const page = this.pages.get(number) ?? [];
     this.pages.delete(number);
     this.pages.set(number, page);
-    if (this.pages.size > KEPT) {
+    if (this.pages.size > PAGES) {
       const [oldest] = this.pages.keys();
       if (oldest !== undefined) this.pages.delete(oldest);
     }
@@ -113,20 +114,20 @@ export class Book {
       if (first === undefined) return;
       const { records } = await this.read(first - 1, PAGE);
       const page = this.page(number);
-      for (const told of records) {
-        const place = lowerBound(this.seqs, told.seq);
-        if (Math.floor(place / PAGE) === number && this.seqs[place] === told.seq) page[place % PAGE] = told;
+      for (const record of records) {
+        const place = lowerBound(this.seqs, record.seq);
+        if (Math.floor(place / PAGE) === number && this.seqs[place] === record.seq) page[place % PAGE] = record;
       }
       this.changed();
     } catch {
-      // Asked again when it comes into view again.
+      // Requested again when it comes into view again.
     } finally {
       this.asked.delete(number);
     }
   }
 }
 
-/** How many of the rising numbers are less than a value: the place of the first that is not. */
+/** How many of the sorted numbers are less than a value: the place of the first that is not. */
 export function lowerBound(rising: readonly number[], value: number): number {
   let [low, high] = [0, rising.length];
   while (low < high) {
@@ -139,7 +140,7 @@ export function lowerBound(rising: readonly number[], value: number): number {
 
 export interface Reading {
   readonly book: Book;
-  /** A few records around one that is wanted, as long as the book has not come so far. */
+  /** A few records around the wanted one, until reading has reached it. */
   readonly glimpse: Book | null;
   /** Another number whenever the book has changed. */
   readonly version: number;
@@ -150,9 +151,9 @@ export interface Reading {
 
 type State = Omit<Reading, "version">;
 
-/** A run, read from its beginning and on as it grows; what is wanted is there before all that precedes it.
+/** Reads a run from its beginning, and on as it grows; the wanted record is shown before reading reaches it.
  *
- * `wanted` is a record, 0 for the beginning, null as long as nobody knows.
+ * `wanted` is a record, 0 for the beginning, null while it is not known.
  */
 export function useBook(family: string, run: string, wanted: number | null): Reading {
   const [version, changed] = useReducer((n: number) => n + 1, 0);
@@ -168,8 +169,9 @@ export function useBook(family: string, run: string, wanted: number | null): Rea
   useEffect(() => {
     if (!known) return;
     const stop = new AbortController();
-    const tell = (asked: string) => ask<Story>(runPath(family, run, `/story?${asked}`), stop.signal);
-    const read: Reader = (after, limit) => tell(`after=${after}&limit=${limit}`);
+    const story = (part: { after: number } | { before: number }, limit: number) =>
+      ask(address("/api/runs/{family}/{run}/story", { family, run, ...part, limit }), stop.signal);
+    const read: Reader = (after, limit) => story({ after }, limit);
     const book = new Book(read, changed);
     let [glimpse, seen] = [null as Book | null, 0];
     let [busy, due, limit] = [false, false, FIRST];
@@ -182,8 +184,8 @@ export function useBook(family: string, run: string, wanted: number | null): Rea
       const to = aim.current;
       if (!more || to <= (book.seqs.at(-1) ?? 0)) glimpse = null;
       else if (to !== seen) {
-        const asked = [`before=${to + 1}&limit=${GLIMPSE}`, `after=${to}&limit=${GLIMPSE}`];
-        const [until, from] = await Promise.all(asked.map(tell));
+        const around = [story({ before: to + 1 }, GLIMPSE), story({ after: to }, GLIMPSE)];
+        const [until, from] = await Promise.all(around);
         glimpse = new Book(read, changed);
         glimpse.add([...(until?.records ?? []), ...(from?.records ?? [])]);
         seen = to;
@@ -204,7 +206,7 @@ export function useBook(family: string, run: string, wanted: number | null): Rea
           due = false;
           let next: number | null = book.seqs.at(-1) ?? 0;
           while (next !== null) {
-            const page: Story = await read(next, limit);
+            const page: StoryAnswer = await read(next, limit);
             const first = !book.seqs.length;
             limit = READ;
             next = page.next;

@@ -1,6 +1,6 @@
-/** What belongs together in a run: calls with their results, spans of time, moves with counts. */
+/** What belongs together in a run: calls and their results, spans of time, status changes and their counts. */
 
-import type { Fact, Told } from "./api";
+import type { StoryFact, StoryRecord } from "./answers";
 
 export interface Call {
   readonly tool: string;
@@ -35,21 +35,21 @@ const NAME = 120; // characters of a span's name that are kept
 
 const word = (value: unknown): string => (typeof value === "string" ? value : "");
 
-export function moment(told: Pick<Told, "at" | "received">): number {
-  const at = Date.parse(told.at ?? "");
-  return Number.isNaN(at) ? Date.parse(told.received) : at;
+export function moment(record: Pick<StoryRecord, "at" | "received">): number {
+  const at = Date.parse(record.at ?? "");
+  return Number.isNaN(at) ? Date.parse(record.received) : at;
 }
 
-/** A made-up id means something within its own record only. */
-function callId(fact: Fact, seq: number): string {
+/** An id that the importer made up is only valid within its record. */
+function callId(fact: StoryFact, seq: number): string {
   return fact.synthetic_id === true ? `${seq}/${String(fact.call_id)}` : String(fact.call_id);
 }
 
-/** Grows with the run: each record is gone through once, and of its words nothing is kept. */
+/** Grows with the run: each record is read once, and its text is not stored. */
 export class Shaping {
   readonly spans: Span[] = [];
   readonly roles = new Set<string>();
-  /** The records that told of something that failed. */
+  /** The records in which something failed. */
   readonly failures: number[] = [];
   private readonly calls = new Map<string, Call>();
   /** By id, the call that has not returned, or did so last. */
@@ -58,43 +58,43 @@ export class Shaping {
   private readonly found = new Map<string, Omit<Move, "count" | "illegal"> & { readonly seqs: number[] }>();
 
   /** The call that a fact of a record made. */
-  call(fact: Fact, seq: number): Call | undefined {
+  call(fact: StoryFact, seq: number): Call | undefined {
     return this.calls.get(`${seq} ${callId(fact, seq)}`);
   }
 
   /** The moves up to a record with their counts, and how many of each were found to be illegal. */
   moves(illegal: ReadonlySet<number>, until = Infinity): Move[] {
     const moves = [...this.found.values()].map(({ seqs, ...move }) => {
-      const told = seqs.filter((seq) => seq <= until);
-      return { ...move, count: told.length, illegal: told.filter((seq) => illegal.has(seq)).length };
+      const shown = seqs.filter((seq) => seq <= until);
+      return { ...move, count: shown.length, illegal: shown.filter((seq) => illegal.has(seq)).length };
     });
     return moves.filter((move) => move.count);
   }
 
-  /** Takes the next record; the call beside whose words all of it stands, if there is one. */
-  add(told: Told): number | null {
+  /** Adds the next record; returns the record of the call that it only returns from, or null. */
+  add(record: StoryRecord): number | null {
     let beside: number | null = null;
-    let alone = told.facts.length === 0;
-    if (told.facts.some((fact) => fact.ok === false || fact.passed === false)) this.failures.push(told.seq);
-    for (const fact of told.facts) {
-      const call = this.take(fact, told);
-      if (call && call.called !== told.seq) beside = call.called;
+    let alone = record.facts.length === 0;
+    if (record.facts.some((fact) => fact.ok === false || fact.passed === false)) this.failures.push(record.seq);
+    for (const fact of record.facts) {
+      const call = this.take(fact, record);
+      if (call && call.called !== record.seq) beside = call.called;
       else alone = true;
     }
     return alone ? null : beside;
   }
 
-  /** The call that a fact returned, where it did. */
-  private take(fact: Fact, told: Told): Call | undefined {
-    const at = moment(told);
-    const agent = word(fact.agent) || told.agent || "";
-    const { seq } = told;
+  /** Adds a fact; returns the call that it ended, if it ended one. */
+  private take(fact: StoryFact, record: StoryRecord): Call | undefined {
+    const at = moment(record);
+    const agent = word(fact.agent) || record.agent || "";
+    const { seq } = record;
     const begin = (what: Span["what"], key: string, name: string) => {
       const span: Span = { what, lane: agent, name: name.slice(0, NAME), seq, begin: at, end: null, ok: null };
       this.spans.push(span);
       this.open.set(`${what}/${key}`, span);
     };
-    /** A step is ended by who began it, or by the run itself. */
+    /** A step may be ended by the agent that began it, or by the run. */
     const step = (name: string): string => {
       const whole = `${agent}/${name}`;
       if (this.open.has(`step/${whole}`)) return whole;
@@ -105,8 +105,8 @@ export class Shaping {
       const span = this.open.get(`${what}/${key}`);
       if (!span) return;
       this.open.delete(`${what}/${key}`);
-      const told = typeof seconds === "number" ? span.begin + seconds * 1000 : 0;
-      span.end = Math.max(at, told, span.begin);
+      const measured = typeof seconds === "number" ? span.begin + seconds * 1000 : 0;
+      span.end = Math.max(at, measured, span.begin);
       span.ok = ok;
     };
     switch (fact.fact) {
@@ -116,7 +116,7 @@ export class Shaping {
       case "Ended":
         if (fact.what === "step") {
           end("step", step(word(fact.step)), (fact.passed as boolean | undefined) ?? null);
-          // What was begun below a step is over with it.
+          // Sub-runs of a step end with it.
           for (const [key, span] of this.open)
             if (span.what === "sub-run" && span.lane === agent) end("sub-run", key.slice(8), span.ok);
         }

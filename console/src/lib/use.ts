@@ -1,7 +1,7 @@
 /** Answers that stay fresh: asked again when the journal grew, never more often than they can be. */
 
 import { startTransition, useEffect, useReducer, useRef, useState } from "react";
-import { ask, type Trouble } from "./api";
+import { type Address, ask, type Trouble } from "./api";
 import { live } from "./live";
 
 export interface Answer<T> {
@@ -25,7 +25,7 @@ export function rest(took: number, before: number): number {
 }
 
 /** The answer at `path`; null asks nothing. What was answered to another path is forgotten. */
-export function useAnswer<T>(path: string | null, fresh: Fresh = "news"): Answer<T> {
+export function useAnswer<T>(path: Address<T> | null, fresh: Fresh = "news"): Answer<T> {
   const [answer, setAnswer] = useState<Answer<T> & { path: string | null }>({
     data: undefined,
     trouble: undefined,

@@ -1,49 +1,21 @@
 /** Two runs side by side, and the place where they part on the screen at once. */
 
 import { useEffect, useRef, useState } from "react";
-import type { Brief } from "../lib/api";
+import type { DiffAnswer, DiffStep } from "../lib/answers";
+import { address } from "../lib/api";
 import { runHref, setQuery, useRoute } from "../lib/route";
 import { count, duration, money } from "../lib/time";
 import { useAnswer } from "../lib/use";
 import { Empty, Sorry, Text } from "../parts/bits";
 import { plain } from "../parts/blocks";
 
-interface Side {
-  step: number;
-  seq: number;
-  fact: string;
-  agent: string | null;
-  words: string;
-}
-interface Change {
-  pointer: string;
-  a?: unknown;
-  b?: unknown;
-}
-interface Row {
-  kind: "same" | "changed" | "only_a" | "only_b";
-  a: Side | null;
-  b: Side | null;
-  changes: Change[];
-  more: number;
-}
-interface Diff {
-  a: string;
-  b: string;
-  same: boolean;
-  counts: Record<string, number>;
-  first: Row | null;
-  rows: Row[];
-  deltas?: Record<string, { a: number | null; b: number | null; delta: number | null }>;
-}
-
 export default function DiffPage() {
   const { query } = useRoute();
   const a = query.get("a") ?? "";
   const b = query.get("b") ?? "";
-  const runs = useAnswer<Brief[]>("/api/runs?limit=500", "never");
-  const path = a && b ? `/api/diff?a=${encodeURIComponent(a)}&b=${encodeURIComponent(b)}` : null;
-  const { data, trouble } = useAnswer<Diff>(path, "never");
+  const runs = useAnswer(address("/api/runs", { limit: 500 }), "never");
+  const path = a && b ? address("/api/diff", { a, b }) : null;
+  const { data, trouble } = useAnswer(path, "never");
   const [all, setAll] = useState(false);
   const first = useRef<HTMLTableRowElement>(null);
   useEffect(() => {
@@ -51,7 +23,6 @@ export default function DiffPage() {
   }, [data]);
   const names = (runs.data ?? []).map((run) => `${run.family}:${run.run}`);
   const rows = data?.rows ?? [];
-  const where = rows.findIndex((row) => row.kind !== "same");
   return (
     <div className="stack">
       <h1>Compare</h1>
@@ -86,7 +57,7 @@ export default function DiffPage() {
               ? "They are the same, step by step."
               : `They part: ${data.counts.same ?? 0} steps are equal, ${data.counts.changed ?? 0} changed, ${data.counts.only_a ?? 0} only in A, ${data.counts.only_b ?? 0} only in B.`}
           </p>
-          <Deltas deltas={data.deltas ?? {}} />
+          <Deltas deltas={data.deltas} />
           <table className="diff">
             <thead>
               <tr>
@@ -100,7 +71,7 @@ export default function DiffPage() {
             </thead>
             <tbody>
               {rows.slice(0, all ? undefined : 500).map((row, n) => (
-                <tr key={n} ref={n === where ? first : null} className={`${row.kind} ${n === where ? "first" : ""}`}>
+                <tr key={n} ref={n ? null : first} className={`${row.kind} ${n ? "" : "first"}`}>
                   <Cell side={row.a} of={data.a} />
                   <td>
                     <Words side={row.b} of={data.b} />
@@ -121,7 +92,7 @@ export default function DiffPage() {
   );
 }
 
-function Cell({ side, of }: { side: Side | null; of: string }) {
+function Cell({ side, of }: { side: DiffStep | null; of: string }) {
   return (
     <td>
       <Words side={side} of={of} />
@@ -129,7 +100,7 @@ function Cell({ side, of }: { side: Side | null; of: string }) {
   );
 }
 
-function Words({ side, of }: { side: Side | null; of: string }) {
+function Words({ side, of }: { side: DiffStep | null; of: string }) {
   if (!side) return <span className="soft">–</span>;
   const [family = "", ...rest] = of.split(":");
   return (
@@ -142,7 +113,7 @@ function Words({ side, of }: { side: Side | null; of: string }) {
   );
 }
 
-function Deltas({ deltas }: { deltas: NonNullable<Diff["deltas"]> }) {
+function Deltas({ deltas }: { deltas: DiffAnswer["deltas"] }) {
   const say = (name: string, value: number | null) =>
     name.includes("usd") ? money(value) : name.includes("second") ? duration(value) : count(value);
   const found = Object.entries(deltas).filter(([, { a, b }]) => a || b);

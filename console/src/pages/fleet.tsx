@@ -1,7 +1,8 @@
 /** The whole fleet at a glance, what needs a person first. */
 
 import { useState } from "react";
-import type { Board, Status } from "../lib/api";
+import type { RunRow, RunsAnswer } from "../lib/answers";
+import { address, Trouble } from "../lib/api";
 import { keyOf, useLooked } from "../lib/inbox";
 import { setQuery, useRoute } from "../lib/route";
 import { inert } from "../lib/text";
@@ -16,21 +17,16 @@ export const WINDOWS = ["1h", "24h", "7d"];
 const FILTERS = ["status", "dialect", "agent", "outcome", "within", "text"] as const;
 type Filter = Record<(typeof FILTERS)[number], string>;
 
-/** The address of the list's part that begins there; the collector filters and orders. */
-export function boardPath(query: URLSearchParams, after: number): string {
-  const asked = new URLSearchParams({ limit: String(HELD) });
-  if (after) asked.set("after", String(after));
-  for (const name of FILTERS) {
-    const value = query.get(name);
-    if (value) asked.set(name, value);
-  }
-  return `/api/board?${asked}`;
+/** The address of the part of the list that begins at `after`; the collector filters and orders. */
+export function boardAddress(query: URLSearchParams, after: number) {
+  const filters = Object.fromEntries(FILTERS.map((name) => [name, query.get(name) ?? ""]));
+  return address("/api/board", { limit: HELD, ...(after ? { after } : {}), ...filters });
 }
 
 export function Fleet() {
   const { query } = useRoute();
   const [after, setAfter] = useState(0);
-  const { data, trouble } = useAnswer<Board>(boardPath(query, after));
+  const { data, trouble } = useAnswer(boardAddress(query, after));
   const board = useLast(data);
   const waiting = useLooked();
   const standing = useLater(board !== undefined);
@@ -47,7 +43,7 @@ export function Fleet() {
         </section>
       )}
       <h1 className="unseen">Fleet</h1>
-      {trouble && <Sorry trouble={trouble} />}
+      {trouble instanceof Trouble && <Sorry trouble={trouble} />}
       {board && board.all === 0 ? (
         <Empty
           title="Nothing was recorded yet."
@@ -72,10 +68,10 @@ export function Fleet() {
 }
 
 /** How many runs are how; each count is a filter. */
-function Counts({ board, filter }: { board: Board; filter: Filter }) {
+function Counts({ board, filter }: { board: RunsAnswer; filter: Filter }) {
   return (
     <ul className="counts" aria-label="Runs by status">
-      {(Object.entries(board.counts) as [Status, number][]).map(([status, many]) => {
+      {(Object.entries(board.counts) as [RunRow["status"], number][]).map(([status, many]) => {
         const on = filter.status === status;
         return (
           <li key={status}>
@@ -93,7 +89,7 @@ function Counts({ board, filter }: { board: Board; filter: Filter }) {
   );
 }
 
-function Filters({ board, filter }: { board: Board; filter: Filter }) {
+function Filters({ board, filter }: { board: RunsAnswer; filter: Filter }) {
   const { dialect, agent, outcome } = board.choices;
   const choices: [keyof Filter, string, readonly string[]][] = [
     ["status", "status", Object.keys(board.counts)],

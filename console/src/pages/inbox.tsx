@@ -29,7 +29,7 @@ export default function Inbox() {
           <ul className="before">
             {past.map((question) => (
               <li key={keyOf(question)} className="wrap">
-                <a href={runHref(question.family, question.run, { seq: question.asked_seq })}>
+                <a href={runHref(question.family, question.run, { seq: question.asked_seq ?? "" })}>
                   <Text>{question.text ?? question.question_id}</Text>
                 </a>{" "}
                 <span className="soft small">

@@ -1,7 +1,8 @@
 /** One run: what happened, when, why, and what the state was at any moment. */
 
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
-import { type Brief, type Finding, runPath } from "../lib/api";
+import type { FindingRow } from "../lib/answers";
+import { address, Trouble } from "../lib/api";
 import { type Book, lowerBound, useBook } from "../lib/book";
 import { keyOf, useLooked } from "../lib/inbox";
 import { runHref, setQuery, useRoute } from "../lib/route";
@@ -13,7 +14,7 @@ import { Detail } from "../parts/detail";
 import { Lifecycle } from "../parts/lifecycle";
 import { Asked } from "../parts/question";
 import { Stage } from "../parts/stage";
-import { type Shown, Summary } from "../parts/summary";
+import { Summary } from "../parts/summary";
 import { Timeline } from "../parts/timeline";
 import { Transcript } from "../parts/transcript";
 
@@ -35,8 +36,11 @@ export default function RunPage() {
   const view = VIEWS.find((name) => name === query.get("view")) ?? "transcript";
   const drawn = useDeferredValue(view); // the tab answers at once, what it shows follows
   const key = `${family}:${run}`;
-  const summary = useAnswer<Shown>(runPath(family, run, at ? `?at=${at}` : ""), at ? "never" : { family, run });
-  const found = useAnswer<Finding[]>(`/api/findings?limit=10000&run=${encodeURIComponent(key)}`, { family, run });
+  const summary = useAnswer(
+    address("/api/runs/{family}/{run}", { family, run, ...(at ? { at } : {}) }),
+    at ? "never" : { family, run },
+  );
+  const found = useAnswer(address("/api/findings", { limit: 10_000, run: key }), { family, run });
   const findings = useMemo(() => (found.data ?? []).filter((each) => !at || each.seq <= at), [found.data, at]);
   const shown = useLast(summary.data);
   // What goes on is opened at its end, what is over at its beginning, a link at its record.
@@ -79,7 +83,7 @@ export default function RunPage() {
         )}
         <Slider book={book} at={at} />
       </div>
-      {trouble && <Sorry trouble={trouble} />}
+      {trouble instanceof Trouble && <Sorry trouble={trouble} />}
       <div className={seq ? "view split" : "view"}>
         <div id="view" role="tabpanel" aria-labelledby={`tab-${drawn}`}>
           {drawn === "transcript" && opened.current !== null && (
@@ -203,7 +207,7 @@ function Slider({ book, at }: { book: Book; at: number }) {
   );
 }
 
-function LifecycleView(props: { book: Book; version: number; findings: readonly Finding[]; at: number }) {
+function LifecycleView(props: { book: Book; version: number; findings: readonly FindingRow[]; at: number }) {
   const { book, version, findings, at } = props;
   const illegal = useMemo(
     () => new Set(findings.filter((each) => each.name === ILLEGAL).map((each) => each.seq)),
@@ -214,7 +218,7 @@ function LifecycleView(props: { book: Book; version: number; findings: readonly 
   return <Lifecycle moves={moves} choose={choose} />;
 }
 
-function Findings({ findings }: { findings: readonly Finding[] }) {
+function Findings({ findings }: { findings: readonly FindingRow[] }) {
   if (!findings.length) return <p className="soft">Nothing surprising was found.</p>;
   return (
     <div className="card">
@@ -251,17 +255,9 @@ function Findings({ findings }: { findings: readonly Finding[] }) {
   );
 }
 
-interface Kin {
-  key: string;
-  depth: number;
-  missing: boolean;
-  again: boolean;
-  run: Brief | null;
-}
-
 /** The whole tree that the run stands in: back to its parent, and on to what it began. */
 function Tree({ family, run }: { family: string; run: string }) {
-  const { data, trouble } = useAnswer<Kin[]>(runPath(family, run, "/tree?around=true"));
+  const { data, trouble } = useAnswer(address("/api/runs/{family}/{run}/tree", { family, run, around: true }));
   if (trouble) return <Sorry trouble={trouble} />;
   return (
     <ul className="tree card">

@@ -1,23 +1,12 @@
 /** One box over everything that was said. */
 
 import { Fragment } from "react";
-import type { Board } from "../lib/api";
+import { address } from "../lib/api";
 import { runHref, setQuery, useRoute } from "../lib/route";
 import { inert, start } from "../lib/text";
 import { useAnswer, useLast, useNow } from "../lib/use";
 import { Empty, Sorry, Text, When } from "../parts/bits";
 import { WINDOWS } from "./fleet";
-
-interface Hit {
-  seq: number;
-  received: string;
-  at: string | null;
-  dialect: string;
-  family: string;
-  run: string;
-  title: string | null;
-  excerpt: string;
-}
 
 /** The words of a question, for marking; quotes and stars are the index's own. */
 export function terms(question: string): string[] {
@@ -38,23 +27,19 @@ export function Marked({ text, question }: { text: string; question: string }) {
 const FILTERS = ["dialect", "run", "within"];
 const MOST = 100;
 
-function searchPath(query: URLSearchParams): string | null {
-  const question = query.get("q");
-  if (!question) return null;
-  const asked = new URLSearchParams({ q: question, brief: "true", limit: String(MOST) });
-  for (const name of FILTERS) {
-    const value = query.get(name);
-    if (value) asked.set(name, value);
-  }
-  return `/api/search?${asked}`;
+function searchAddress(query: URLSearchParams) {
+  const q = query.get("q");
+  if (!q) return null;
+  const filters = Object.fromEntries(FILTERS.map((name) => [name, query.get(name) ?? ""]));
+  return address("/api/search", { q, brief: true, limit: MOST, ...filters });
 }
 
 export default function Search() {
   const { query } = useRoute();
   const question = query.get("q") ?? "";
-  const { data, trouble, loading } = useAnswer<Hit[]>(searchPath(query), "never");
+  const { data, trouble, loading } = useAnswer(searchAddress(query), "never");
   const hits = useLast(data) ?? [];
-  const choices = useAnswer<Board>("/api/board?limit=200", "never");
+  const choices = useAnswer(address("/api/board", { limit: 200 }), "never");
   const now = useNow(10_000);
   if (!question)
     return <Empty title="Type what was said into the box above." run={'tracklog search "connection refused"'} />;

@@ -1,28 +1,18 @@
 /** The agents: who is under way and says what, and how each did over all its runs. */
 
+import type { AgentRow } from "../lib/answers";
+import { address } from "../lib/api";
 import { runHref } from "../lib/route";
 import { inert } from "../lib/text";
 import { count, duration, exact } from "../lib/time";
 import { useAnswer } from "../lib/use";
 import { Card, Text, When } from "./bits";
 
-interface AgentNow {
-  family: string;
-  run: string;
-  agent: string;
-  status: string | null;
-  phase: string | null;
-  reason: string | null;
-  task: string | null;
-  last_seq: number;
-  last_activity: string | null;
-}
-
 const SHOWN = 8;
 
 /** Who is under way, and what each says it is doing; it changes as they do. */
 export function AgentsNow({ now }: { now: number }) {
-  const { data } = useAnswer<AgentNow[]>("/api/agents/now");
+  const { data } = useAnswer(address("/api/agents/now"));
   if (!data?.length) return null;
   return (
     <Card title="Agents under way" more={<span className="soft small">{count(data.length)}</span>}>
@@ -46,25 +36,13 @@ export function AgentsNow({ now }: { now: number }) {
   );
 }
 
-interface AgentOverall {
-  agent: string;
-  run_count: number;
-  outcomes: Record<string, number>;
-  p50_seconds: number | null;
-  p95_seconds: number | null;
-  mean_score: number | null;
-  scores: number[];
-  severity: number;
-  last_seen: string | null;
-}
-
 const REGRESSED = 1000; // points that only a regression has
 
 /** How each agent did over all its runs: who did worse than before, then the busiest. */
 export function AgentsOverall() {
-  const { data } = useAnswer<AgentOverall[]>("/api/agents");
+  const { data } = useAnswer(address("/api/agents"));
   if (!data?.length) return null;
-  const worse = (agent: AgentOverall) => Number(agent.severity >= REGRESSED);
+  const worse = (agent: AgentRow) => Number(agent.severity >= REGRESSED);
   const sorted = [...data].sort((a, b) => worse(b) - worse(a));
   return (
     <Card title="Agents over all runs" more={<span className="soft small">{count(data.length)}</span>}>

@@ -1,16 +1,17 @@
 /** Small things that every page shows. */
 
 import { Component, type ReactNode } from "react";
-import type { Brief, Status, Trouble } from "../lib/api";
+import type { RunRow } from "../lib/answers";
+import type { Trouble } from "../lib/api";
 import { inert } from "../lib/text";
 import { ago, exact } from "../lib/time";
 
-export function StatusMark({ status }: { status: Status }) {
+export function StatusMark({ status }: { status: RunRow["status"] }) {
   return <span className={`status ${status}`}>{status}</span>;
 }
 
 /** What a run came to, verbatim; where its agents came to different ends, each with its count. */
-export function outcomeOf({ outcome, outcomes }: Brief): string {
+export function outcomeOf({ outcome, outcomes }: RunRow): string {
   return (
     outcome ??
     (Object.entries(outcomes)
@@ -21,7 +22,7 @@ export function outcomeOf({ outcome, outcomes }: Brief): string {
 }
 
 /** With which model a run works, in which folder and on which branch, as far as it says. */
-export function placeOf({ model, project, branch }: Brief): string[] {
+export function placeOf({ model, project, branch }: RunRow): string[] {
   const folder = project?.split(/[\\/]/).filter(Boolean).pop();
   return [model, folder, branch].filter((each): each is string => Boolean(each));
 }

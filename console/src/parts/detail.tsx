@@ -1,31 +1,13 @@
 /** One record, from all sides: its bytes, what led to it, and what came of it. */
 
 import { useEffect, useState } from "react";
-import { answer } from "../lib/api";
+import type { WhyStep } from "../lib/answers";
+import { address, fetched } from "../lib/api";
 import { runHref } from "../lib/route";
 import { inert } from "../lib/text";
 import { exact } from "../lib/time";
 import { useAnswer } from "../lib/use";
 import { Sorry } from "./bits";
-
-interface Step {
-  seq: number;
-  family: string;
-  run: string;
-  kind: string;
-  agent: string | null;
-  words: string;
-  prompt: boolean;
-  how: string | null;
-}
-interface Why {
-  record: Step & { at: string | null; received: string };
-  back: Step[];
-  forward: Step[];
-  left_out: { back: number; forward: number };
-  ends: string;
-  unseen: { seq: number; message: string }[];
-}
 
 const MOST = 100_000; // characters that are shown; copying takes all of them
 const STEPS = 30; // of a way that are shown
@@ -43,8 +25,7 @@ function useRaw(run: string, seq: number) {
   const [raw, setRaw] = useState<{ seq: number; text: string; trouble?: Error } | null>(null);
   useEffect(() => {
     const stop = new AbortController();
-    const asked = `/api/events?limit=1&after=${seq - 1}&run=${encodeURIComponent(run)}`;
-    answer(asked, stop.signal)
+    fetched(address("/api/events", { limit: 1, after: seq - 1, run }), stop.signal)
       .then((response) => response.text())
       .then((page) => setRaw({ seq, text: cut(page)?.event ?? "not kept any more" }))
       .catch((trouble: Error) => stop.signal.aborted || setRaw({ seq, text: "", trouble }));
@@ -56,7 +37,7 @@ function useRaw(run: string, seq: number) {
 export function Detail({ family, run, seq, close }: { family: string; run: string; seq: number; close: () => void }) {
   const key = `${family}:${run}`;
   const raw = useRaw(key, seq);
-  const why = useAnswer<Why>(`/api/why?run=${encodeURIComponent(key)}&seq=${seq}&limit=${STEPS}`, "never");
+  const why = useAnswer(address("/api/why", { run: key, seq, limit: STEPS }), "never");
   const [copied, setCopied] = useState(false);
   useEffect(() => setCopied(false), [seq]);
   const copy = async () => {
@@ -75,13 +56,13 @@ export function Detail({ family, run, seq, close }: { family: string; run: strin
       {why.trouble && <Sorry trouble={why.trouble} />}
       {why.data && (
         <>
-          <Chain title="Because of" steps={[...why.data.back].reverse()} left={why.data.left_out.back} />
+          <Chain title="Because of" steps={[...why.data.back].reverse()} left={why.data.left_out.back ?? 0} />
           {why.data.unseen.map((each) => (
             <p key={each.seq} className="waiting small">
               {inert(each.message)}
             </p>
           ))}
-          <Chain title="What came of it" steps={why.data.forward} left={why.data.left_out.forward} />
+          <Chain title="What came of it" steps={why.data.forward} left={why.data.left_out.forward ?? 0} />
         </>
       )}
       <div className="row">
@@ -104,7 +85,7 @@ export function Detail({ family, run, seq, close }: { family: string; run: strin
   );
 }
 
-function Chain({ title, steps, left }: { title: string; steps: readonly Step[]; left: number }) {
+function Chain({ title, steps, left }: { title: string; steps: readonly WhyStep[]; left: number }) {
   if (!steps.length) return null;
   const shown = left ? [...steps.slice(0, STEPS / 2), null, ...steps.slice(STEPS / 2)] : steps;
   return (

@@ -1,7 +1,8 @@
-/** One record of a transcript: what it means, in words, and what was found amiss in it. */
+/** One record of a transcript: its facts in words, and its findings. */
 
 import { memo, useState } from "react";
-import { type Fact, type Finding, runPath, type Story, type Told } from "../lib/api";
+import type { FindingRow, StoryFact, StoryRecord } from "../lib/answers";
+import { address } from "../lib/api";
 import type { Book } from "../lib/book";
 import { runHref } from "../lib/route";
 import type { Call } from "../lib/shape";
@@ -11,7 +12,7 @@ import { useAnswer } from "../lib/use";
 import { Text } from "./bits";
 import { type Block, Blocks, plain, Value } from "./blocks";
 
-/** Where a record is told: its run, and the book it stands in. */
+/** The run of a record, and the book that holds it. */
 export interface Where {
   readonly family: string;
   readonly run: string;
@@ -21,54 +22,54 @@ export interface Where {
 
 interface Props {
   readonly where: Where;
-  readonly told: Told;
-  /** How many of its calls have returned: then there is more to show. */
+  readonly record: StoryRecord;
+  /** How many of its calls have returned: a change makes it draw again. */
   readonly returned: number;
-  readonly amiss: readonly Finding[];
+  readonly findings: readonly FindingRow[];
   readonly chosen: boolean;
 }
 
-export function returns(told: Told, book: Book): number {
-  return told.facts.filter(
-    (fact) => fact.fact === "Called" && book.shaping.call(fact, told.seq)?.returned !== undefined,
+export function returns(record: StoryRecord, book: Book): number {
+  return record.facts.filter(
+    (fact) => fact.fact === "Called" && book.shaping.call(fact, record.seq)?.returned !== undefined,
   ).length;
 }
 
 /** Drawn again only when it changed: scrolling draws what comes into view, and nothing else. */
-export const Entry = memo(function Entry({ where, told, amiss, chosen }: Props) {
+export const Entry = memo(function Entry({ where, record, findings, chosen }: Props) {
   const [whole, setWhole] = useState(false);
-  const { data } = useStoryOf(where, whole ? told.seq : null);
-  const shown = data?.records[0] ?? told;
-  const over = told.withdrawn ? "taken back" : told.superseded && "told again later";
+  const { data } = useStoryOf(where, whole ? record.seq : null);
+  const shown = data?.records[0] ?? record;
+  const over = record.withdrawn ? "taken back" : record.superseded && "replaced by a later record";
   return (
     <article
       className={`entry${chosen ? " chosen" : ""}${over ? " over" : ""}`}
-      aria-label={`record ${told.seq}`}
-      id={`e${told.seq}`}
+      aria-label={`record ${record.seq}`}
+      id={`e${record.seq}`}
     >
       <button
         className="link soft small num seq"
-        onClick={() => where.choose(told.seq)}
-        title={exact(told.at ?? told.received)}
+        onClick={() => where.choose(record.seq)}
+        title={exact(record.at ?? record.received)}
       >
-        {clock(told.at ?? told.received)} <span className="soft">{told.seq}</span>
+        {clock(record.at ?? record.received)} <span className="soft">{record.seq}</span>
       </button>
       <div className="grow">
         {shown.facts.map((fact, n) => (
-          <FactView key={n} fact={fact} told={shown} where={where} />
+          <FactView key={n} fact={fact} record={shown} where={where} />
         ))}
         {over && (
-          <span className="chip" title="it counts no more">
+          <span className="chip" title="it is not counted">
             {over}
           </span>
         )}
-        {!told.facts.length && <span className="soft">{inert(told.kind)}</span>}
-        {told.cut && !data && (
+        {!record.facts.length && <span className="soft">{inert(record.kind)}</span>}
+        {record.cut && !data && (
           <button className="link small" onClick={() => setWhole(true)}>
-            {whole ? "reading the rest …" : "it goes on: show all of it"}
+            {whole ? "loading …" : "show all of it"}
           </button>
         )}
-        {amiss.map((finding, n) => (
+        {findings.map((finding, n) => (
           <p key={n} className={`finding ${finding.level === "error" ? "failed" : "waiting"}`}>
             <span aria-hidden="true">⚠ </span>
             {inert(finding.name)}: {inert(finding.message)}
@@ -79,22 +80,22 @@ export const Entry = memo(function Entry({ where, told, amiss, chosen }: Props) 
   );
 });
 
-/** One record with all its words; null asks nothing. */
+/** One record with its full text; null asks nothing. */
 function useStoryOf({ family, run }: Where, seq: number | null) {
-  const path = seq === null ? null : runPath(family, run, `/story?after=${seq - 1}&limit=1&whole=true`);
-  return useAnswer<Story>(path, "never");
+  const asked = { family, run, after: (seq ?? 0) - 1, limit: 1, whole: true };
+  return useAnswer(seq === null ? null : address("/api/runs/{family}/{run}/story", asked), "never");
 }
 
-function FactView({ fact, told, where }: { fact: Fact; told: Told; where: Where }) {
-  const agent = fact.agent ?? told.agent ?? "";
+function FactView({ fact, record, where }: { fact: StoryFact; record: StoryRecord; where: Where }) {
+  const agent = fact.agent ?? record.agent ?? "";
   switch (fact.fact) {
     case "Said":
       return <Saying fact={fact} agent={agent} />;
     case "Called":
-      return <CallView fact={fact} told={told} agent={agent} where={where} />;
+      return <CallView fact={fact} record={record} agent={agent} where={where} />;
     case "Returned": {
-      const here = told.facts.some(
-        (each) => each.fact === "Called" && each.call_id === fact.call_id && where.book.shaping.call(each, told.seq),
+      const here = record.facts.some(
+        (each) => each.fact === "Called" && each.call_id === fact.call_id && where.book.shaping.call(each, record.seq),
       );
       return here ? null : <Line mark="←" fact={fact} className={fact.ok === false ? "failed" : ""} />;
     }
@@ -117,7 +118,7 @@ function FactView({ fact, told, where }: { fact: Fact; told: Told; where: Where 
   }
 }
 
-function Saying({ fact, agent }: { fact: Fact; agent: string }) {
+function Saying({ fact, agent }: { fact: StoryFact; agent: string }) {
   const role = String(fact.role);
   return (
     <section className={`said ${role}`}>
@@ -127,15 +128,15 @@ function Saying({ fact, agent }: { fact: Fact; agent: string }) {
         {fidelities(fact).map((word) => (
           <Fidelity key={word} word={word} />
         ))}
-        {fact.copied === true && <span className="soft small"> · told again</span>}
+        {fact.copied === true && <span className="soft small"> · repeated</span>}
       </h3>
       <Blocks blocks={(fact.blocks ?? []) as Block[]} />
     </section>
   );
 }
 
-/** How directly it was seen, where that was told: of all of it, else of its blocks. */
-function fidelities(fact: Fact): string[] {
+/** How directly the content was observed, where the event says so: of the whole, else of its blocks. */
+function fidelities(fact: StoryFact): string[] {
   const blocks = (fact.blocks ?? []) as { fidelity?: unknown }[];
   const all = typeof fact.fidelity === "string" ? [fact.fidelity] : blocks.map((block) => block.fidelity);
   return [...new Set(all.filter((each) => typeof each === "string"))];
@@ -143,13 +144,13 @@ function fidelities(fact: Fact): string[] {
 
 function Fidelity({ word }: { word: string }) {
   return (
-    <span className="chip" title="how directly it was seen">
+    <span className="chip" title="how directly this was observed">
       {inert(word.replace("_", " "))}
     </span>
   );
 }
 
-export function Line({ mark, fact, className = "" }: { mark: string; fact: Fact; className?: string }) {
+export function Line({ mark, fact, className = "" }: { mark: string; fact: StoryFact; className?: string }) {
   return (
     <p className={`line ${className}`}>
       <span aria-hidden="true">{mark} </span>
@@ -158,7 +159,7 @@ export function Line({ mark, fact, className = "" }: { mark: string; fact: Fact;
   );
 }
 
-function LinkLine({ fact, family }: { fact: Fact; family: string }) {
+function LinkLine({ fact, family }: { fact: StoryFact; family: string }) {
   const end = (fact.child ?? fact.parent ?? fact.other) as string | { family?: string; run?: string } | undefined;
   const run = typeof end === "string" ? end : end?.run;
   const of = typeof end === "object" ? (end.family ?? family) : family;
@@ -176,9 +177,19 @@ function LinkLine({ fact, family }: { fact: Fact; family: string }) {
   );
 }
 
-function CallView({ fact, told, agent, where }: { fact: Fact; told: Told; agent: string; where: Where }) {
+function CallView({
+  fact,
+  record,
+  agent,
+  where,
+}: {
+  fact: StoryFact;
+  record: StoryRecord;
+  agent: string;
+  where: Where;
+}) {
   const [open, setOpen] = useState(false);
-  const call = where.book.shaping.call(fact, told.seq);
+  const call = where.book.shaping.call(fact, record.seq);
   const failed = call?.ok === false;
   return (
     <details className={failed ? "call bad" : "call"} onToggle={(event) => setOpen(event.currentTarget.open)}>
@@ -189,29 +200,30 @@ function CallView({ fact, told, agent, where }: { fact: Fact; told: Told; agent:
         <span className="soft small">
           {agent && <Text>{agent}</Text>}
           {typeof fact.fidelity === "string" && <Fidelity word={fact.fidelity} />}
-          {call && call.returned === undefined && " · no result heard"}
-          {!call && " · told again"}
+          {call && call.returned === undefined && " · no result yet"}
+          {!call && " · repeated"}
           {call?.seconds !== undefined && ` · ${duration(call.seconds)}`}
           {failed && <span className="failed"> · failed</span>}
         </span>
       </summary>
       {open && fact.input !== undefined && <pre className="code">{plain(fact.input)}</pre>}
-      {open && call?.returned !== undefined && <Result call={call} fact={fact} told={told} where={where} />}
+      {open && call?.returned !== undefined && <Result call={call} fact={fact} record={record} where={where} />}
     </details>
   );
 }
 
-/** What a call came to; it may stand in a record far away, which is asked for then. */
-function Result({ call, fact, told, where }: { call: Call; fact: Fact; told: Told; where: Where }) {
+/** The result of a call; its record may be far away, and is then requested. */
+function Result({ call, fact, record, where }: { call: Call; fact: StoryFact; record: StoryRecord; where: Where }) {
   const returned = call.returned ?? 0;
-  const here = returned === told.seq ? told : where.book.held(returned);
-  const { data } = useStoryOf(where, here && !here.cut ? null : returned);
-  const record = data?.records[0] ?? here;
-  const result = record?.facts.find((each) => each.fact === "Returned" && each.call_id === fact.call_id);
+  const known = returned === record.seq ? record : where.book.held(returned);
+  const { data } = useStoryOf(where, known && !known.cut ? null : returned);
+  const result = (data?.records[0] ?? known)?.facts.find(
+    (each) => each.fact === "Returned" && each.call_id === fact.call_id,
+  );
   return (
     <>
       {result ? <Value value={result.error ?? result.output ?? result.status} /> : <p className="soft small">…</p>}
-      {returned !== told.seq && (
+      {returned !== record.seq && (
         <button className="link small" onClick={() => where.choose(returned)}>
           the result is record {returned}
         </button>

@@ -1,65 +1,45 @@
 /** The programs that run agents: begin a run, end it, speak on its stage. */
 
 import { type FormEvent, useId, useState } from "react";
-import { Trouble, tell } from "../lib/api";
+import type { HostRow } from "../lib/answers";
+import { address, explained, post } from "../lib/api";
 import { operator } from "../lib/operator";
 import { runHref } from "../lib/route";
 import { inert } from "../lib/text";
 import { useAnswer } from "../lib/use";
 import { Card, Text } from "./bits";
 
-interface Program {
-  name: string;
-  about: string;
-  inputs: Record<string, unknown>;
-}
-interface Host {
-  host: string;
-  about: string;
-  family: string;
-  can: string[];
-  programs: Program[];
-}
+type Outcome = { readonly ok: boolean; readonly text: string } | null;
 
-const pathOf = (host: string, run?: string, act?: string) =>
-  `/api/hosts/${encodeURIComponent(host)}/runs${run === undefined ? "" : `/${encodeURIComponent(run)}/${act ?? ""}`}`;
-
-type Said = { readonly ok: boolean; readonly text: string } | null;
-
-/** Does something over there, and keeps what became of it. */
-function useAct(): [
-  Said,
-  boolean,
-  (path: string, body: unknown, done: (answer: Record<string, string>) => string) => void,
-] {
-  const [said, setSaid] = useState<Said>(null);
+/** Runs a request to a host, and keeps the sentence that says what became of it. */
+function useAct(): [Outcome, boolean, (request: () => Promise<string>) => void] {
+  const [outcome, setOutcome] = useState<Outcome>(null);
   const [busy, setBusy] = useState(false);
-  const act = async (path: string, body: unknown, done: (answer: Record<string, string>) => string) => {
+  const act = async (request: () => Promise<string>) => {
     setBusy(true);
     try {
-      setSaid({ ok: true, text: done(await tell(path, body)) });
+      setOutcome({ ok: true, text: await request() });
     } catch (error) {
-      const hint = error instanceof Trouble ? error.hint : "";
-      setSaid({ ok: false, text: [(error as Error).message, hint].filter(Boolean).join(" · ") });
+      setOutcome({ ok: false, text: explained(error) });
     } finally {
       setBusy(false);
     }
   };
-  return [said, busy, (path, body, done) => void act(path, body, done)];
+  return [outcome, busy, (request) => void act(request)];
 }
 
-function Became({ said }: { said: Said }) {
-  if (!said) return null;
+function Became({ outcome }: { outcome: Outcome }) {
+  if (!outcome) return null;
   return (
-    <p role="status" className={said.ok ? "done" : "failed"}>
-      <Text>{said.text}</Text>
+    <p role="status" className={outcome.ok ? "done" : "failed"}>
+      <Text>{outcome.text}</Text>
     </p>
   );
 }
 
 /** What can be begun here; nothing where no host runs in this collector. */
 export function Begin() {
-  const { data } = useAnswer<Host[]>("/api/hosts", "never");
+  const { data } = useAnswer(address("/api/hosts"), "never");
   const offers = (data ?? []).filter((host) => host.can.includes("start") && host.programs.length);
   if (!offers.length) return null;
   return (
@@ -71,24 +51,22 @@ export function Begin() {
   );
 }
 
-function Offer({ host }: { host: Host }) {
+function Offer({ host }: { host: HostRow }) {
   const [name, setName] = useState(host.programs[0]?.name ?? "");
   const [given, setGiven] = useState<Record<string, string>>({});
-  const [said, busy, act] = useAct();
+  const [outcome, busy, act] = useAct();
   const id = useId();
   const program = host.programs.find((each) => each.name === name);
   const inputs = Object.entries(program?.inputs ?? {});
   const begin = (event: FormEvent) => {
     event.preventDefault();
     const changed = inputs.flatMap(([key]) => (given[key] === undefined ? [] : [[key, meant(given[key])]]));
-    act(
-      pathOf(host.host),
-      { program: name, inputs: Object.fromEntries(changed) as object },
-      ({ family = host.family, run = "" }) => {
-        location.hash = runHref(family, run);
-        return `began ${run}`;
-      },
-    );
+    const body = { program: name, inputs: Object.fromEntries(changed) };
+    act(async () => {
+      const { family, run } = await post("/api/hosts/{host}/runs", { host: host.host }, body);
+      location.hash = runHref(family, run);
+      return `started ${run}`;
+    });
   };
   return (
     <form className="stack offer" onSubmit={begin}>
@@ -124,7 +102,7 @@ function Offer({ host }: { host: Host }) {
           />
         </label>
       ))}
-      <Became said={said} />
+      <Became outcome={outcome} />
     </form>
   );
 }
@@ -140,19 +118,25 @@ export function meant(typed: string): unknown {
 
 /** What can be done to a run that goes on, where a host carries out runs of its family. */
 export function Controls({ family, run }: { family: string; run: string }) {
-  const { data } = useAnswer<Host[]>("/api/hosts", "never");
+  const { data } = useAnswer(address("/api/hosts"), "never");
   const host = (data ?? []).find((each) => each.family === family && each.can.some((can) => can !== "start"));
   const [text, setText] = useState("");
-  const [said, busy, act] = useAct();
+  const [outcome, busy, act] = useAct();
   if (!host) return null;
   const inject = (event: FormEvent) => {
     event.preventDefault();
     if (!text.trim()) return;
-    act(pathOf(host.host, run, "inject"), { text }, ({ seq }) => {
+    act(async () => {
+      const { seq } = await post("/api/hosts/{host}/runs/{run}/inject", { host: host.host, run }, { text });
       setText("");
-      return `said, as record ${seq ?? ""}`;
+      return `sent, as record ${seq}`;
     });
   };
+  const stop = () =>
+    act(async () => {
+      const { seq } = await post("/api/hosts/{host}/runs/{run}/stop", { host: host.host, run }, { by: operator() });
+      return `asked to end, record ${seq}`;
+    });
   return (
     <div className="row small controls">
       {host.can.includes("inject") && (
@@ -168,16 +152,11 @@ export function Controls({ family, run }: { family: string; run: string }) {
         </form>
       )}
       {host.can.includes("stop") && (
-        <button
-          disabled={busy}
-          onClick={() =>
-            act(pathOf(host.host, run, "stop"), { by: operator() }, ({ seq }) => `asked to end, record ${seq ?? ""}`)
-          }
-        >
+        <button disabled={busy} onClick={stop}>
           End this run
         </button>
       )}
-      <Became said={said} />
+      <Became outcome={outcome} />
     </div>
   );
 }

@@ -1,74 +1,32 @@
 /** What the fleet comes to: who is under way, how runs, tools and audits do, what is spent, who won. */
 
 import { useMemo } from "react";
+import type { HourRow } from "../lib/answers";
+import { address } from "../lib/api";
 import { runHref } from "../lib/route";
 import { inert } from "../lib/text";
 import { clock, count, duration, money, percent, short } from "../lib/time";
 import { useAnswer, useNow } from "../lib/use";
-import { aggregateRuns24h, type RalphRun } from "../lib/workspace/ralph-runs";
+import { aggregateRuns24h } from "../lib/workspace/ralph-runs";
 import { AgentsNow, AgentsOverall } from "./agents";
 import { Card, Text } from "./bits";
 import { Begin } from "./hosts";
 import { type Bar, Plot } from "./plot";
 
-interface Tool {
-  tool: string;
-  calls: number;
-  failures: number;
-  failure_rate: number;
-  p50_seconds: number | null;
-  p95_seconds: number | null;
-}
-interface Audit {
-  checkpoint: string;
-  total: number;
-  passed: number;
-  failed: number;
-  warned: number;
-  flakiness: number;
-  colour: string;
-}
-interface Won {
-  family: string;
-  run_id: string;
-  scenario: string;
-  winner: string | null;
-  winning_model: string | null;
-  finished_at: string | null;
-  turns: number;
-}
-interface Cost {
-  of: string | null;
-  total_tokens: number | null;
-  cost_usd: number | null;
-  computed_usd: number | null;
-  lower_bound: boolean;
-}
-
-interface Hour {
-  begin: string;
-  calls: number | null;
-  failures: number | null;
-  p50_seconds: number | null;
-  p95_seconds: number | null;
-  total_tokens: number | null;
-  cost_usd: number | null;
-  computed_usd: number | null;
-}
 const label = (from: string) => clock(from).slice(0, 5);
 
 function Hours() {
-  const { data } = useAnswer<Hour[]>("/api/hours?count=24");
+  const { data } = useAnswer(address("/api/hours", { count: 24 }));
   if (!data) return null;
-  const plot = (of: (hour: Hour) => number | null, part?: (hour: Hour) => number | null): Bar[] =>
+  const plot = (of: (hour: HourRow) => number | null, part?: (hour: HourRow) => number | null): Bar[] =>
     data.map((hour) => ({
       label: label(hour.begin),
       value: of(hour) ?? 0,
       ...(part ? { part: part(hour) ?? 0 } : {}),
     }));
-  const sum = (of: (hour: Hour) => number | null) => data.reduce((all, hour) => all + (of(hour) ?? 0), 0);
+  const sum = (of: (hour: HourRow) => number | null) => data.reduce((all, hour) => all + (of(hour) ?? 0), 0);
   const calls = sum((hour) => hour.calls);
-  const paid = (hour: Hour) => hour.cost_usd ?? hour.computed_usd;
+  const paid = (hour: HourRow) => hour.cost_usd ?? hour.computed_usd;
   const slow = data.map((hour) => hour.p95_seconds).filter((each) => each !== null);
   const tokens = sum((hour) => hour.total_tokens);
   if (!calls && !tokens && !sum(paid))
@@ -122,10 +80,10 @@ export function Panels({ bare }: { bare: boolean }) {
 
 function All() {
   const now = useNow();
-  const tools = useAnswer<Tool[]>("/api/tools");
-  const audits = useAnswer<Audit[]>("/api/audits?window=7d");
-  const leaders = useAnswer<Won[]>("/api/leaderboard");
-  const costs = useAnswer<Cost[]>("/api/costs?by=model");
+  const tools = useAnswer(address("/api/tools"));
+  const audits = useAnswer(address("/api/audits", { window: "7d" }));
+  const leaders = useAnswer(address("/api/leaderboard"));
+  const costs = useAnswer(address("/api/costs", { by: "model" }));
   return (
     <>
       <Begin />
@@ -239,7 +197,7 @@ const COLOURS: Record<string, string> = { green: "done", amber: "waiting", red: 
 
 /** `dash/ralph-runs`: the pass rate of 24 hours, hour by hour. */
 export function RalphRuns({ alone = false }: { alone?: boolean }) {
-  const { data } = useAnswer<RalphRun[]>("/api/outcomes/runs?hours=25");
+  const { data } = useAnswer(address("/api/outcomes/runs", { hours: 25 }));
   const now = useNow(30_000);
   const ended = useMemo(() => data ?? [], [data]);
   if (!ended.length && !(alone && data)) return null;

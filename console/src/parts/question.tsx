@@ -1,7 +1,8 @@
 /** One open question, and the box in which a person answers it. */
 
 import { type FormEvent, useId, useMemo, useState } from "react";
-import { type Question, Trouble, tell } from "../lib/api";
+import type { InboxRow } from "../lib/answers";
+import { address, explained, post } from "../lib/api";
 import { keyOf } from "../lib/inbox";
 import { operator, remember } from "../lib/operator";
 import { runHref } from "../lib/route";
@@ -11,12 +12,9 @@ import { useAnswer, useNow } from "../lib/use";
 import { Text } from "./bits";
 
 /** What led to a question, so that nobody answers blindly. */
-function Before({ question }: { question: Question }) {
-  const key = encodeURIComponent(`${question.family}:${question.run}`);
-  const { data } = useAnswer<{ back: { seq: number; words: string }[] }>(
-    `/api/why?run=${key}&seq=${question.asked_seq}`,
-    "never",
-  );
+function Before({ question }: { question: InboxRow }) {
+  const { family, run, asked_seq: seq } = question;
+  const { data } = useAnswer(seq === null ? null : address("/api/why", { run: `${family}:${run}`, seq }), "never");
   const steps = (data?.back ?? []).filter((step) => step.words && step.seq !== question.asked_seq);
   if (!steps.length) return null;
   return (
@@ -67,7 +65,7 @@ function parsed(text: string): unknown {
 }
 
 /** A question that somebody answered while it was looked at. */
-function Settled({ question }: { question: Question }) {
+function Settled({ question }: { question: InboxRow }) {
   const who = question.answered_by.join(", ") || "the agent itself";
   const said = inWords(question.answer);
   return (
@@ -89,7 +87,7 @@ function useDraft(key: string): [string, (text: string) => void] {
   return [text, keep];
 }
 
-export function Asked(props: { question: Question; focus?: boolean; context?: boolean }) {
+export function Asked(props: { question: InboxRow; focus?: boolean; context?: boolean }) {
   const { question, focus = false, context = false } = props;
   const [text, setText] = useDraft(keyOf(question));
   const [by, setBy] = useState(operator);
@@ -102,13 +100,11 @@ export function Asked(props: { question: Question; focus?: boolean; context?: bo
     setBusy(true);
     try {
       remember(by);
-      const path = `/api/inbox/${encodeURIComponent(name)}/answer`;
-      await tell(`${path}?run=${encodeURIComponent(`${family}:${run}`)}`, { answer, by });
+      await post("/api/inbox/{question}/answer", { question: name, run: `${family}:${run}` }, { answer, by });
       setText("");
       setSaid({ ok: true, text: "answered; the agent goes on" });
     } catch (error) {
-      const hint = error instanceof Trouble ? error.hint : "";
-      setSaid({ ok: false, text: [(error as Error).message, hint].filter(Boolean).join(" · ") });
+      setSaid({ ok: false, text: explained(error) });
     } finally {
       setBusy(false);
     }
@@ -132,7 +128,7 @@ export function Asked(props: { question: Question; focus?: boolean; context?: bo
               <Text>{question.agent}</Text> in{" "}
             </>
           )}
-          <a href={runHref(family, run, { seq: question.asked_seq })} title={inert(run)}>
+          <a href={runHref(family, run, { seq: question.asked_seq ?? "" })} title={inert(run)}>
             <Text>{question.title ?? run}</Text>
           </a>
         </span>

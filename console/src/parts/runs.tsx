@@ -2,7 +2,7 @@
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { memo, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
-import type { Board, Brief } from "../lib/api";
+import type { RunRow, RunsAnswer } from "../lib/answers";
 import { runHref } from "../lib/route";
 import { inert } from "../lib/text";
 import { cost, count, short } from "../lib/time";
@@ -13,14 +13,14 @@ const PART = 50; // runs; a list is asked for in parts that begin at multiples o
 export const HELD = 2 * PART; // runs of one answer
 const ROW = 42; // pixels, until one was drawn
 
-const keyOf = (run: Brief): string => `${run.family}:${run.run}`;
+const keyOf = (run: RunRow): string => `${run.family}:${run.run}`;
 
 /** Where the part begins that a row is in the middle of. */
 export function partOf(row: number): number {
   return Math.max(Math.floor((row - PART / 2) / PART), 0) * PART;
 }
 
-export function Runs({ board, look }: { board: Board; look: (after: number) => void }) {
+export function Runs({ board, look }: { board: RunsAnswer; look: (after: number) => void }) {
   const { runs, after, matching } = board;
   const now = useNow();
   const box = useRef<HTMLDivElement>(null);
@@ -109,7 +109,7 @@ function useHeight(): [number, (row: Element | null) => void] {
   return [high, measure];
 }
 
-const Row = memo(function Row({ run, now, here }: { run: Brief; now: number; here: boolean }) {
+const Row = memo(function Row({ run, now, here }: { run: RunRow; now: number; here: boolean }) {
   return (
     <a
       className={here ? "run here" : "run"}

@@ -2,13 +2,12 @@
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useRef } from "react";
-import type { Fact, Told } from "../lib/api";
+import type { ShowAnswer, StoryFact, StoryRecord } from "../lib/answers";
 import { lowerBound, type Reading } from "../lib/book";
 import { inert } from "../lib/text";
 import { Text } from "./bits";
 import { type Block, Blocks } from "./blocks";
 import { Line } from "./entry";
-import type { Shown } from "./summary";
 
 const ROLES: Record<string, string> = {
   assistant: "says",
@@ -21,7 +20,7 @@ const ROLES: Record<string, string> = {
 
 interface Props {
   readonly read: Reading;
-  readonly shown: Shown | undefined;
+  readonly shown: ShowAnswer | undefined;
   readonly at: number;
   readonly choose: (seq: number) => void;
 }
@@ -90,17 +89,17 @@ export function Stage({ read, shown, at, choose }: Props) {
       <div ref={box} className="transcript" tabIndex={0} role="feed" aria-label="What was said">
         <div style={{ height: list.getTotalSize(), position: "relative" }}>
           {list.getVirtualItems().map((item) => {
-            const told = book.record(said[item.index] ?? 0);
+            const record = book.record(said[item.index] ?? 0);
             return (
               <div
                 key={item.key}
-                ref={told ? list.measureElement : null}
+                ref={record ? list.measureElement : null}
                 data-index={item.index}
                 className="place"
-                style={{ transform: `translateY(${item.start}px)`, minHeight: told ? undefined : item.size }}
+                style={{ transform: `translateY(${item.start}px)`, minHeight: record ? undefined : item.size }}
               >
-                {told?.facts.filter(isShown).map((fact, n) => (
-                  <Spoken key={n} fact={fact} told={told} choose={choose} />
+                {record?.facts.filter(isShown).map((fact, n) => (
+                  <Spoken key={n} fact={fact} record={record} choose={choose} />
                 ))}
               </div>
             );
@@ -111,16 +110,16 @@ export function Stage({ read, shown, at, choose }: Props) {
   );
 }
 
-const isShown = (fact: Fact): boolean => fact.fact === "Said" || fact.fact === "Decided";
+const isShown = (fact: StoryFact): boolean => fact.fact === "Said" || fact.fact === "Decided";
 
-function Spoken({ fact, told, choose }: { fact: Fact; told: Told; choose: (seq: number) => void }) {
+function Spoken({ fact, record, choose }: { fact: StoryFact; record: StoryRecord; choose: (seq: number) => void }) {
   const role = String(fact.role ?? "verdict");
-  const who = String(fact.agent ?? fact.by ?? told.agent ?? role);
+  const who = String(fact.agent ?? fact.by ?? record.agent ?? role);
   return (
-    <article className={`entry said ${role}`} aria-label={`record ${told.seq}`}>
+    <article className={`entry said ${role}`} aria-label={`record ${record.seq}`}>
       <div className="grow">
         <h3>
-          <button className="link" onClick={() => choose(told.seq)}>
+          <button className="link" onClick={() => choose(record.seq)}>
             <Text>{who}</Text>
           </button>{" "}
           <span className="soft small">{inert(ROLES[role] ?? role)}</span>
@@ -132,15 +131,15 @@ function Spoken({ fact, told, choose }: { fact: Fact; told: Told; choose: (seq: 
 }
 
 /** What a verdict says besides its words, where it does. */
-function Ruling({ fact }: { fact: Fact }) {
+function Ruling({ fact }: { fact: StoryFact }) {
   const scores = Object.entries((fact.scores ?? {}) as Record<string, unknown>);
-  const told: [string, unknown][] = [
+  const rows: [string, unknown][] = [
     ["winner", fact.no_contest === true ? "no contest" : fact.winner],
     ["accused", fact.accused],
     ["correct", fact.correct],
     ...scores,
   ];
-  const known = told.filter(([, value]) => value !== undefined && value !== null);
+  const known = rows.filter(([, value]) => value !== undefined && value !== null);
   if (!known.length) return null;
   return (
     <dl className="facts">

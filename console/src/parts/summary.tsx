@@ -1,7 +1,8 @@
 /** What a run is, in one card: how it stands, what it came to and cost, whether its record is whole. */
 
 import { useRef, useState } from "react";
-import { type Run, runPath } from "../lib/api";
+import type { ShowAnswer } from "../lib/answers";
+import { address, filled } from "../lib/api";
 import { href, runHref } from "../lib/route";
 import { inert } from "../lib/text";
 import { count, duration, exact, money, short } from "../lib/time";
@@ -9,24 +10,9 @@ import { useAnswer, useNow } from "../lib/use";
 import { outcomeOf, placeOf, StatusMark, Text, When } from "./bits";
 import { Controls } from "./hosts";
 
-export interface Shown extends Run {
-  aliases?: string[];
-  /** The same call with the same input, again and again. */
-  loops?: { tool: string; times: number; input: string | null; first_seq: number; last_seq: number }[];
-  /** Of a run that is played on a stage: what one would see there, and who is cast. */
-  stage?: { goal: string | null; scene: string | null };
-  summary?: { cast?: Record<string, { model?: string | null; model_endpoint?: string | null }> };
-  cost_with_sub_runs?: {
-    runs: number;
-    cost_usd: number | null;
-    computed_usd: number | null;
-    lower_bound: boolean;
-  } | null;
-}
-
 const AGENTS = 12; // that are named
 
-export function Summary({ run, at, records }: { run: Shown; at: number; records: number | null }) {
+export function Summary({ run, at, records }: { run: ShowAnswer; at: number; records: number | null }) {
   const now = useNow();
   const cost = run.cost_with_sub_runs;
   const began = run.first_at ?? run.first_received;
@@ -99,12 +85,6 @@ export function Summary({ run, at, records }: { run: Shown; at: number; records:
   );
 }
 
-interface Proven {
-  records: number;
-  whole: boolean;
-  faults: { seq: number; message: string }[];
-}
-
 const LONG = 5_000; // records
 
 /** Checked at once where that costs little; of a long run only when asked. */
@@ -113,10 +93,13 @@ function Proof({ family, run, records }: { family: string; run: string; records:
   const short = useRef(false);
   short.current ||= records !== null && records <= LONG; // it may grow; what was proven was proven
   const asked = wanted || short.current;
-  const { data, trouble } = useAnswer<Proven>(asked ? runPath(family, run, "/proof?check=true") : null, "never");
+  const { data, trouble } = useAnswer(
+    asked ? address("/api/runs/{family}/{run}/proof", { family, run, check: true }) : null,
+    "never",
+  );
   if (!asked) return <button onClick={() => want(true)}>Is this record whole?</button>;
   if (trouble) return <span className="failed">not proven: {inert(trouble.message)}</span>;
-  if (!data) return <span className="soft">proving …</span>;
+  if (!data || !("faults" in data)) return <span className="soft">proving …</span>;
   const [first] = data.faults;
   if (!data.whole)
     return (
@@ -141,19 +124,16 @@ interface Document {
 
 function Downloads({ family, run }: { family: string; run: string }) {
   const [open, setOpen] = useState(false);
-  const { data } = useAnswer<Document>(open ? "/api/openapi.json" : null, "never");
-  const asked = data?.paths["/api/export/{format}/{family}/{run}"]?.get?.parameters ?? [];
+  const { data } = useAnswer(open ? address("/api/openapi.json") : null, "never");
+  const asked =
+    (data?.paths as Document["paths"] | undefined)?.["/api/export/{format}/{family}/{run}"]?.get?.parameters ?? [];
   const formats = asked.find((each) => each.name === "format")?.schema?.enum ?? [];
   return (
     <details onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>Download</summary>
       <span className="row">
         {formats.map((format) => (
-          <a
-            key={format}
-            download
-            href={`/api/export/${format}/${encodeURIComponent(family)}/${encodeURIComponent(run)}`}
-          >
+          <a key={format} download href={filled("/api/export/{format}/{family}/{run}", { format, family, run })}>
             {format}
           </a>
         ))}

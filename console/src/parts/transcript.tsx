@@ -2,7 +2,7 @@
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type RefObject, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
-import type { Finding } from "../lib/api";
+import type { FindingRow } from "../lib/answers";
 import { lowerBound, type Reading } from "../lib/book";
 import { count } from "../lib/time";
 import { useKeys } from "../lib/use";
@@ -12,12 +12,12 @@ import { Strip } from "./timeline";
 
 const GUESS = 56; // pixels of a row that was not drawn yet
 const NEAR = 80; // pixels from the end that count as the end
-const NONE: readonly Finding[] = [];
+const NONE: readonly FindingRow[] = [];
 
 interface Props {
   readonly where: Where;
   readonly read: Reading;
-  readonly findings: readonly Finding[];
+  readonly findings: readonly FindingRow[];
   /** The record that is chosen; 0 for none. */
   readonly seq: number;
   /** Only up to this record; 0 for all. */
@@ -33,7 +33,7 @@ export function Transcript({ where, read, findings, seq, at, opened, place }: Pr
   const { book } = where;
   const box = useRef<HTMLDivElement>(null);
   const length = at ? lowerBound(book.rows, book.place(at + 1)) : book.rows.length;
-  const amiss = useMemo(() => bySeq(findings), [findings]);
+  const findingsOf = useMemo(() => bySeq(findings), [findings]);
   const list = useVirtualizer({
     count: length,
     getScrollElement: () => box.current,
@@ -119,21 +119,21 @@ export function Transcript({ where, read, findings, seq, at, opened, place }: Pr
       >
         <div style={{ height: list.getTotalSize(), position: "relative" }}>
           {shown.map((item) => {
-            const told = book.record(placeOf(item.index));
+            const record = book.record(placeOf(item.index));
             return (
               <div
                 key={item.key}
-                ref={told ? list.measureElement : null}
+                ref={record ? list.measureElement : null}
                 data-index={item.index}
                 className="place"
-                style={{ transform: `translateY(${item.start}px)`, minHeight: told ? undefined : item.size }}
+                style={{ transform: `translateY(${item.start}px)`, minHeight: record ? undefined : item.size }}
               >
-                {told && (
+                {record && (
                   <Entry
                     where={where}
-                    told={told}
-                    returned={returns(told, book)}
-                    amiss={amiss.get(told.seq) ?? NONE}
+                    record={record}
+                    returned={returns(record, book)}
+                    findings={findingsOf.get(record.seq) ?? NONE}
                     chosen={item.index === chosen}
                   />
                 )}
@@ -151,8 +151,8 @@ export function Transcript({ where, read, findings, seq, at, opened, place }: Pr
   );
 }
 
-function bySeq(findings: readonly Finding[]): ReadonlyMap<number, readonly Finding[]> {
-  const found = new Map<number, Finding[]>();
+function bySeq(findings: readonly FindingRow[]): ReadonlyMap<number, readonly FindingRow[]> {
+  const found = new Map<number, FindingRow[]>();
   for (const each of findings) {
     const of = found.get(each.seq);
     if (of) of.push(each);

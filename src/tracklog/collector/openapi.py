@@ -22,7 +22,7 @@ ABOUT_HEADER = (
 _NAMES = {
     "dialect": "The language of the lines, as `tracklog dialects` lists them.",
     "family": "The family of the run.",
-    "run": "The id of the run, percent-encoded.",
+    "run": "The id of the run, percent-encoded; `~.` and `~..` for a run called `.` or `..`.",
     "question": "The id of the question, percent-encoded.",
     "host": "The name of the host, as `GET /api/hosts` lists them.",
     "format": "The name of the format, as `tracklog export --help` lists them.",

@@ -193,8 +193,13 @@ def _of(methods: Mapping[str, R], method: str) -> R:
     return route
 
 
+_DOTS = re.compile(r"~+\.\.?")
+
+
 def _unquoted(part: bytes) -> str:
+    """The name that a segment stands for; `~.` and `~..` for those that a browser would remove."""
     try:
-        return unquote(part.decode("ascii"), errors="strict")
+        name = unquote(part.decode("ascii"), errors="strict")
+        return name[1:] if _DOTS.fullmatch(name) else name
     except UnicodeDecodeError:
         raise Trouble(400, "the path is not UTF-8", "quote its bytes with %") from None
