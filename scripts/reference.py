@@ -173,7 +173,8 @@ def _cli() -> str:
 def _importers() -> str:
     parts = [
         "# Importers\n",
-        "What `tracklog import` reads; [how](../how-to/import-agent-logs.md).\n",
+        "What `tracklog import` reads; [how to use it](../how-to/import-agent-logs.md).",
+        "The mapping is the version of an importer: after it has changed, sources are read again.\n",
     ]
     parts += ["| importer | reads | mapping |", "|---|---|---|"]
     for each in formats.importers():
@@ -355,29 +356,33 @@ def _errors() -> str:
 
 
 def _dialects() -> str:
-    return "\n".join(["# Dialects\n", *map(_dialect, registry.dialects())])
+    head = "# Dialects\n\nA dialect is an event format. The keys in bold are required.\n"
+    return "\n".join([head, *map(_dialect, registry.dialects())])
 
 
 def _dialect(dialect: Dialect) -> str:
     policy = dialect.policy
     identity = {
-        "none": "Its events have no identity.",
-        "refuse": "The same identity with another line is refused.",
-        "keep": "The same identity with another line is kept, with a finding.",
+        "none": "Its events have no identity: two equal lines are two events.",
+        "refuse": "A second, different line with the same identity is refused.",
+        "keep": "A second, different line with the same identity is recorded, with a finding.",
     }[policy.identity]
-    openness = f"Kinds are {policy.kinds}, fields are {policy.fields}"
-    place = f"the kind stands under `{dialect.kind_key}`"
-    family = f"its runs are of the family `{dialect.family}`"
+    kinds = "accepted" if policy.kinds == "open" else "refused"
+    others = "stored" if policy.fields == "open" else "refused"
     parts = [f"## {dialect.name}\n\n{dialect.about}\n"]
-    parts.append(f"{openness}; {place}; {family}.\n{identity}\n")
+    parts.append(
+        f"The key `{dialect.kind_key}` holds the kind of an event. Other kinds are {kinds}, "
+        f"and keys that are not listed are {others}.\n"
+        f"Its runs belong to the family `{dialect.family}`.\n{identity}\n"
+    )
     shapes = dict(dialect.kinds)
     if policy.kinds == "open":
         shapes["any other kind"] = dialect.frame
     seen: dict[type, list[str]] = {}
     for kind, shape in shapes.items():
         seen.setdefault(shape, []).append(kind)
-    for shape, kinds in seen.items():
-        title = ", ".join(f"`{kind}`" if kind in dialect.kinds else kind for kind in kinds)
+    for shape, named in seen.items():
+        title = ", ".join(f"`{kind}`" if kind in dialect.kinds else kind for kind in named)
         parts.append(f"### {title}\n\n{inspect.getdoc(shape) or ''}\n\n{_fields(schema_of(shape))}")
     return "\n".join(parts)
 
@@ -391,8 +396,8 @@ def _fields(schema: dict[str, Any], *, optional: bool = False) -> str:
         name = f"**{key}**" if key in required else key
         if optional:
             name = key if key in required else f"{key} (optional)"
-        told = str(value.get("description", "")).replace("\n", " ").replace("|", "\\|")
-        rows.append(f"| {name} | {_type(value, definitions, linked=optional)} | {told} |")
+        about = str(value.get("description", "")).replace("\n", " ").replace("|", "\\|")
+        rows.append(f"| {name} | {_type(value, definitions, linked=optional)} | {about} |")
     return "\n".join(rows) + "\n"
 
 
