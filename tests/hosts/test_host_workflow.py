@@ -19,8 +19,9 @@ from tracklog.home.home import Home
 from tracklog.hosts.workflow import processes, router, values
 from tracklog.hosts.workflow.audit import LONGEST, Audit
 from tracklog.hosts.workflow.display import Display
-from tracklog.hosts.workflow.engine import Execution, Ground, read
-from tracklog.hosts.workflow.flow import BadFlow
+from tracklog.hosts.workflow.engine import Execution
+from tracklog.hosts.workflow.ground import Ground, read
+from tracklog.hosts.workflow.loading import BadFlow
 from tracklog.hosts.workflow.past import Past
 from tracklog.model.errors import TracklogError
 from tracklog.recording.recorder import NullRecorder, Recorder

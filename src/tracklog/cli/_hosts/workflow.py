@@ -17,8 +17,8 @@ from tracklog.cli._verbs import Verbs, given
 from tracklog.model.errors import TracklogError
 
 if TYPE_CHECKING:
-    from tracklog.hosts.workflow.engine import Outcome
     from tracklog.hosts.workflow.flow import Loaded
+    from tracklog.hosts.workflow.ground import Outcome
     from tracklog.hosts.workflow.past import Past
     from tracklog.recording.tape import Tape
 
@@ -83,7 +83,7 @@ def run_flow(
     record: bool,
 ) -> None:
     """Run the steps of FLOW, to the end."""
-    from tracklog.hosts.workflow.engine import read
+    from tracklog.hosts.workflow.ground import read
 
     loaded = read(flow)
     told = dict(map(given, inputs))
@@ -146,7 +146,7 @@ class _Host:
 
     def run(self, inputs: dict[str, Any], tape: "Tape | None") -> "Outcome":
         """Runs it; Ctrl-C and a request to end stop what is under way, and put that on record."""
-        from tracklog.hosts.workflow.engine import Outcome
+        from tracklog.hosts.workflow.ground import Outcome
         from tracklog.hosts.workflow.past import Past
         from tracklog.hosts.workflow.processes import end_leftovers, guarded
         from tracklog.recording.recorder import NullRecorder, Recorder
@@ -173,7 +173,7 @@ class _Host:
     def _check_same(self, past: "Past", inputs: dict[str, Any]) -> None:
         """A run goes on with what it was given."""
         from tracklog.hosts.workflow import flow
-        from tracklog.hosts.workflow.engine import fingerprint
+        from tracklog.hosts.workflow.ground import fingerprint
 
         was = (past.start or {}).get("inputs_sha256")
         if was not in (None, fingerprint(flow.given(self._loaded.flow, inputs))):
@@ -185,7 +185,8 @@ class _Host:
         self, recorder: Any, inputs: dict[str, Any], past: Any, tape: "Tape | None"
     ) -> "Outcome":
         from tracklog.hosts.workflow.display import Display
-        from tracklog.hosts.workflow.engine import Execution, Ground, Outcome
+        from tracklog.hosts.workflow.engine import Execution
+        from tracklog.hosts.workflow.ground import Ground, Outcome
 
         ground = Ground(
             display=Display(_put),

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections import OrderedDict
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -23,14 +22,13 @@ from tracklog.hosts.openwop.nodes import supervising
 from tracklog.hosts.openwop.redaction import Redactor
 from tracklog.hosts.openwop.requests import Request, Requests
 from tracklog.hosts.openwop.runlog import CANCEL, FAMILY, RunLog, line_of, new_event
+from tracklog.hosts.openwop.runs import Runs
 from tracklog.hosts.openwop.settings import ENGINE, Settings
 from tracklog.hosts.openwop.taping import tape_for
 from tracklog.hosts.openwop.tools import Hooks
 from tracklog.hosts.openwop.workflows import Workflows
 from tracklog.web import logs
 
-KEPT = 2000
-"""Runs whose events are held in memory, at most, those that somebody needs aside."""
 SWEEP = 1.0
 """Seconds after which a run whose host died is taken over by another that lives."""
 _THREADS = 64  # runs whose events are written, and so synced, together
@@ -70,7 +68,7 @@ class Engine:
         self.hearing = Hearing(journal, self.instance, self.requests)
         self.tapes: dict[str, Tape] = {}
         """Of the runs that are played from one."""
-        self._logs: OrderedDict[str, RunLog] = OrderedDict()
+        self._runs = Runs(journal, lambda name: name in self._running)
         self._running: dict[str, tuple[Execution | None, asyncio.Task[None]]] = {}
         self._quiet: set[str] = set()
         """Open runs that wait for a person."""
@@ -101,8 +99,7 @@ class Engine:
     async def stop(self) -> None:
         """Lets go of every run where it is; whoever starts next goes on there."""
         self.stopping = True
-        for log in self._logs.values():
-            log.wake()
+        self._runs.wake()
         tasks = [task for _, task in self._running.values()]
         tasks += [self._sweeper] if self._sweeper else []
         for task in tasks:
@@ -118,7 +115,7 @@ class Engine:
         """Tells whoever follows these runs that there is more."""
         self._quiet &= self.hearing.open
         for name in runs:
-            log = self._logs.get(name)
+            log = self._runs.get(name)
             if log is None and name in self.hearing.open:
                 log = self.log(name)
             if log is not None:
@@ -189,31 +186,15 @@ class Engine:
 
     def log(self, name: str) -> RunLog:
         """A run by its name; it may be empty."""
-        log = self._logs.get(name)
-        if log is None:
-            log = self._logs[name] = RunLog(name)
-            log.refresh(self.journal)
-            if len(self._logs) > KEPT:
-                self._forget()
-        else:
-            self._logs.move_to_end(name)
-        return log
-
-    def _forget(self) -> None:
-        for name, log in list(self._logs.items())[: len(self._logs) - KEPT]:
-            if name not in self._running and not log.is_waited_for:
-                del self._logs[name]
+        return self._runs.read(name)
 
     def known(self, name: str) -> RunLog:
         """A run of this host."""
-        log = self._logs.get(name) or RunLog(name)
+        log = self._runs.get(name) or RunLog(name)
         log.refresh(self.journal)
         if not log.events or log.snapshot.host.get("instance") != self.instance:
             raise Unknown
-        if name not in self._logs:
-            self._logs[name] = log
-            if len(self._logs) > KEPT:
-                self._forget()
+        self._runs.add(log)
         return log
 
     async def create(
@@ -238,7 +219,7 @@ class Engine:
             self.hearing.open.add(name)
             self._take_up(name)
             return self.log(name)
-        self._logs[name] = log
+        self._runs.add(log)
         hidden = definition.sensitive()
         secrets = {n: live[n] for n in hidden if isinstance(live.get(n), str)}
         redactor = self.redactor.also(secrets)
@@ -258,7 +239,7 @@ class Engine:
             notes = (request.note(201, started(log.name, event)),) if request else ()
             await self.write(log, [line_of(event)], notes)
         except BaseException:
-            self._logs.pop(name, None)
+            self._runs.drop(name)
             self.leases.release(log.run)
             raise
         self.hearing.open.add(name)
@@ -473,7 +454,7 @@ class Engine:
         except BaseException:
             self.leases.release(log.run)
             raise
-        self._logs[name] = log
+        self._runs.add(log)
         if log.ended:
             self.leases.release(log.run)
         else:

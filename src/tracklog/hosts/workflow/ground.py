@@ -1,0 +1,77 @@
+"""What all runs of one host share, and how a run or a step can end."""
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from tracklog import StepStatus, Tape, TracklogError
+from tracklog.hosts.workflow import router
+from tracklog.hosts.workflow.audit import Audit
+from tracklog.hosts.workflow.display import Display
+from tracklog.hosts.workflow.flow import Loaded
+from tracklog.hosts.workflow.loading import load
+
+
+class StepFailed(TracklogError):
+    """A step failed, and with it what it is a part of."""
+
+    def __init__(self, message: str, status: StepStatus = "failed") -> None:
+        super().__init__(message)
+        self.status: StepStatus = status
+
+
+class Terminal(Exception):
+    """A terminal step was reached: the run ends here."""
+
+    def __init__(self, outcome: "Outcome") -> None:
+        super().__init__(outcome.status)
+        self.outcome = outcome
+
+
+class Outcome(NamedTuple):
+    """How a run ended."""
+
+    status: StepStatus
+    result: Any = None
+    error: str | None = None
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())
+
+
+@dataclass(slots=True, kw_only=True)
+class Ground:
+    """What all the runs of one host stand on."""
+
+    display: Display
+    audit: Audit
+    environment: Mapping[str, str]
+    storage: Path
+    """The folder whose `transcripts` hold the record."""
+    new_id: Callable[[], str] = _new_id
+    opened: Callable[[str, str], None] = lambda _run, _workflow: None
+    """Told of each run before its first line is written."""
+    tape_of: Callable[[str], Tape | None] = lambda _run: None
+    """The tape of a sub-run that was recorded, by its id then."""
+    tapes: list[Tape] = field(default_factory=list)
+
+
+def tools_of(loaded: Loaded) -> dict[str, router.Function]:
+    """Every tool that a flow may use."""
+    own = {name: router.brought(loaded.path.parent, at) for name, at in loaded.flow.tools.items()}
+    return {**router.TOOLS, **router.outside("tools"), **own}
+
+
+def read(path: Path) -> Loaded:
+    """The flow of a file, with what is installed here."""
+    return load(path, [*router.TOOLS, *router.outside("tools")], router.outside("steps"))
+
+
+def fingerprint(inputs: Mapping[str, Any]) -> str:
+    return sha256(orjson.dumps(dict(inputs), option=orjson.OPT_SORT_KEYS)).hexdigest()
