@@ -260,12 +260,12 @@ test("records that retention took away are said to be so, to who comes and to wh
   await collector.post("kahn-agent", [start("old"), start("older")]);
   await open(page, collector);
   await settled(page);
-  await expect(page.getByText("not kept any more")).toHaveCount(0);
+  await expect(page.getByText("were pruned")).toHaveCount(0);
   await collector.kill();
   collector.cli("prune", "--older-than", "0m", "--open-too");
   await collector.start();
   await collector.post("kahn-agent", [start("fresh")]);
-  const kept = page.getByText(/^Records 1 to \d+ are not kept any more\.$/);
+  const kept = page.getByText(/^Records 1 to \d+ were pruned\.$/);
   await expect(kept).toBeVisible();
   await expect(page.getByRole("link", { name: /fresh/ })).toBeVisible();
   const other = await context.newPage();
@@ -273,7 +273,7 @@ test("records that retention took away are said to be so, to who comes and to wh
   await expect(other.getByText((await kept.textContent()) ?? "")).toBeVisible();
 });
 
-test("a frame that fits none of its dialect's shapes is turned away at the boundary, and that is said", async ({
+test("a frame that fits none of its dialect's shapes is rejected, and the page says so", async ({
   page,
   collector,
 }) => {
@@ -291,7 +291,7 @@ test("a frame that fits none of its dialect's shapes is turned away at the bound
   const body = `event: heartbeat\ndata: {"last":1}\n\nid: 9\ndata: ${frame}\n\n`;
   await page.route("**/api/stream**", (route) => route.fulfill({ contentType: "text/event-stream", body }));
   await open(page, collector);
-  await expect(page.getByText("turned away")).toContainText("/total_nodes");
+  await expect(page.getByText("were rejected")).toContainText("/total_nodes");
   await expect(page.getByRole("region", { name: "Runs", exact: true }).getByRole("link")).toHaveCount(1);
 });
 

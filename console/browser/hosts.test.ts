@@ -5,7 +5,7 @@ test("a hosted run is begun, followed, answered and ended from here", async ({ p
   await collector.start("serve", "--with", "openwop");
   try {
     await open(page, collector);
-    const begin = page.getByRole("region", { name: "Begin a run" });
+    const begin = page.getByRole("region", { name: "Start a run" });
     const summary = page.getByRole("region", { name: "Summary" });
     await begin.getByRole("combobox").selectOption("conformance-clarification");
     await begin.getByRole("button", { name: "Begin" }).click();

@@ -141,11 +141,7 @@ test("a text that is too long to be told at once is told whole when asked", asyn
   await expect(feed).toContainText("and the end");
 });
 
-test("a link to any event shows it, its very bytes, its cause and what came of it", async ({
-  page,
-  collector,
-  context,
-}) => {
+test("a link to any event shows it, its raw JSON, its causes and its effects", async ({ page, collector, context }) => {
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   const odd =
     '{"ts":"2026-05-05T09:00:00.000Z", "run_id":"r","event":"agent_run_start","agent_id":"coder","task":"t","n":1.0,"x":"\\u00e9"}';
@@ -157,10 +153,10 @@ test("a link to any event shows it, its very bytes, its cause and what came of i
   await collector.post("kahn-agent", [move("r", "thinking", "tool_call"), move("r", "tool_call", "tool_result")]);
   await open(page, collector, "#/run/kahn/r?seq=1");
   await expect(page.getByTestId("raw")).toHaveText(odd);
-  await expect(page.getByText("What came of it")).toBeVisible();
+  await expect(page.getByText("Effects")).toBeVisible();
   await open(page, collector, "#/run/kahn/r?seq=3");
   const record = page.getByRole("complementary", { name: "Record 3" });
-  await expect(record).toContainText("Because of");
+  await expect(record).toContainText("Causes");
   await record.getByRole("link", { name: "prompt 1" }).click();
   await expect(page).toHaveURL(/seq=1$/);
   await expect(page.locator("#e1")).toHaveClass(/chosen/);
@@ -178,7 +174,7 @@ test("a record that was changed behind our back is not called proven", async ({ 
   await collector.start();
   await open(page, collector, "#/run/kahn/r");
   const summary = page.getByRole("region", { name: "Summary" });
-  await expect(summary).toContainText("not whole: at record 1");
+  await expect(summary).toContainText("changed: record 1");
   await expect(summary).not.toContainText("✓ proven");
 });
 
@@ -186,7 +182,7 @@ test("the slider shows the run as it was", async ({ page, collector }) => {
   await collector.post("kahn-agent", [start("r"), move("r", "thinking", "failed"), start("r")]);
   await open(page, collector, "#/run/kahn/r");
   await expect(page.getByRole("feed")).toContainText("failed");
-  await page.getByLabel("moment").focus();
+  await page.getByLabel("at record").focus();
   await page.keyboard.press("Home");
   await expect(page.getByText("as it was at record 1")).toBeVisible();
   await expect(page.getByRole("feed")).not.toContainText("failed");

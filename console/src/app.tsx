@@ -110,8 +110,8 @@ export function App() {
               type="search"
               key={query.get("q") ?? ""}
               defaultValue={query.get("q") ?? ""}
-              aria-label="Search everything that was said"
-              placeholder="Search everything that was said  /"
+              aria-label="Search all texts"
+              placeholder="Search all texts  /"
             />
           </form>
         </search>
@@ -172,13 +172,11 @@ function Notices() {
         </p>
       )}
       {first > 1 && (
-        <p className="notice">
-          {first === 2 ? "Record 1 is" : `Records 1 to ${count(first - 1)} are`} not kept any more.
-        </p>
+        <p className="notice">{first === 2 ? "Record 1 was" : `Records 1 to ${count(first - 1)} were`} pruned.</p>
       )}
       {rejected && (
         <p className="notice away">
-          {count(rejected.count)} of the frames that came were turned away; the last because of {inert(rejected.why)}
+          {count(rejected.count)} frames of the live stream were rejected; the last because of {inert(rejected.why)}
         </p>
       )}
     </>

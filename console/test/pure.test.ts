@@ -391,7 +391,7 @@ describe("the stream's boundary", () => {
     expect(models["../src/lib/frames.ts"]).not.toMatch(/node_id|run_start|outcome/);
   });
 
-  test("what is no frame is turned away, what nobody here can judge is not", () => {
+  test("what is no frame is rejected, an event of an unknown dialect is not", () => {
     expect(parseFrame("no json")).toMatchObject({ ok: false, seq: null });
     expect(parseFrame('{"seq":0}')).toMatchObject({ ok: false, seq: null });
     expect(parseFrame(frame({ what: "ever" }, "dialect-of-tomorrow")).ok).toBe(true);

@@ -12,11 +12,11 @@ export interface LiveState {
   readonly first: number;
   /** Milliseconds by which the collector's clock is ahead of ours. */
   readonly ahead: number;
-  /** Frames that were turned away at the boundary, and why the last of them was. */
+  /** Frames of the stream that were rejected, and the reason for the last of them. */
   readonly rejected: { count: number; why: string } | null;
 }
 
-/** A run of which something was heard. */
+/** A run with new records. */
 export interface Said {
   readonly family: string;
   readonly run: string;
@@ -72,7 +72,7 @@ export class Live {
 
   readonly snapshot = (): LiveState => this.state;
 
-  /** Calls back with the runs that were heard of, all that came together at once. */
+  /** Calls back with the runs that have new records, those that came together in one call. */
   hear(listener: Listener): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);

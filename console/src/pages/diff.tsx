@@ -55,7 +55,7 @@ export default function DiffPage() {
           <p className={data.same ? "done" : "waiting"}>
             {data.same
               ? "They are the same, step by step."
-              : `They part: ${data.counts.same ?? 0} steps are equal, ${data.counts.changed ?? 0} changed, ${data.counts.only_a ?? 0} only in A, ${data.counts.only_b ?? 0} only in B.`}
+              : `They differ: ${data.counts.same ?? 0} steps are equal, ${data.counts.changed ?? 0} changed, ${data.counts.only_a ?? 0} only in A, ${data.counts.only_b ?? 0} only in B.`}
           </p>
           <Deltas deltas={data.deltas} />
           <table className="diff">

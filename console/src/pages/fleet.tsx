@@ -96,7 +96,7 @@ function Filters({ board, filter }: { board: RunsAnswer; filter: Filter }) {
     ["dialect", "dialect", dialect],
     ["agent", "agent", agent],
     ["outcome", "outcome", outcome],
-    ["within", "heard within", WINDOWS],
+    ["within", "active within", WINDOWS],
   ];
   const any = Object.values(filter).some(Boolean);
   return (

@@ -1,4 +1,4 @@
-/** One run: what happened, when, why, and what the state was at any moment. */
+/** One run: what happened, when, why, and its state at any record. */
 
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import type { FindingRow } from "../lib/answers";
@@ -166,7 +166,7 @@ function Tabs({ views, view, findings }: { views: readonly View[]; view: View; f
   );
 }
 
-/** Any moment of the run, by its records; at the end of it stands now. */
+/** The slider: chooses a record of the run; its right end is the present. */
 function Slider({ book, at }: { book: Book; at: number }) {
   const last = book.seqs.length - 1;
   const [drawn, draw] = useState<number | null>(null);
@@ -184,7 +184,7 @@ function Slider({ book, at }: { book: Book; at: number }) {
   return (
     <div className="row slider">
       <label htmlFor="moment" className="soft small">
-        moment
+        at record
       </label>
       <input
         id="moment"
@@ -219,7 +219,7 @@ function LifecycleView(props: { book: Book; version: number; findings: readonly 
 }
 
 function Findings({ findings }: { findings: readonly FindingRow[] }) {
-  if (!findings.length) return <p className="soft">Nothing surprising was found.</p>;
+  if (!findings.length) return <p className="soft">No findings.</p>;
   return (
     <div className="card">
       <table>
@@ -255,30 +255,30 @@ function Findings({ findings }: { findings: readonly FindingRow[] }) {
   );
 }
 
-/** The whole tree that the run stands in: back to its parent, and on to what it began. */
+/** The tree of runs that this run belongs to: its parents and its sub-runs. */
 function Tree({ family, run }: { family: string; run: string }) {
   const { data, trouble } = useAnswer(address("/api/runs/{family}/{run}/tree", { family, run, around: true }));
   if (trouble) return <Sorry trouble={trouble} />;
   return (
     <ul className="tree card">
-      {(data ?? []).map((kin, n) => {
-        const [of = "", ...rest] = kin.key.split(":");
+      {(data ?? []).map((node, n) => {
+        const [of = "", ...rest] = node.key.split(":");
         const name = rest.join(":");
         const here = of === family && name === run;
         return (
-          <li key={n} style={{ paddingLeft: `min(${kin.depth * 1.4}rem, 45%)` }}>
-            {kin.run ? <StatusMark status={kin.run.status} /> : <span className="status soft">not heard</span>}
+          <li key={n} style={{ paddingLeft: `min(${node.depth * 1.4}rem, 45%)` }}>
+            {node.run ? <StatusMark status={node.run.status} /> : <span className="status soft">not recorded</span>}
             <a href={runHref(of, name)} aria-current={here ? "page" : undefined}>
-              <Text>{kin.run?.title ?? name}</Text>
+              <Text>{node.run?.title ?? name}</Text>
             </a>
             <span className="soft small cut">
               <Text>
-                {[kin.run?.title ? name : "", kin.run ? outcomeOf(kin.run) : "", kin.again ? "told above" : ""]
+                {[node.run?.title ? name : "", node.run ? outcomeOf(node.run) : "", node.again ? "shown above" : ""]
                   .filter((each) => each && each !== "–")
                   .join(" · ")}
               </Text>
             </span>
-            <span className="soft small num">{kin.run && money(kin.run.cost_usd)}</span>
+            <span className="soft small num">{node.run && money(node.run.cost_usd)}</span>
           </li>
         );
       })}

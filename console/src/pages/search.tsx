@@ -42,7 +42,7 @@ export default function Search() {
   const choices = useAnswer(address("/api/board", { limit: 200 }), "never");
   const now = useNow(10_000);
   if (!question)
-    return <Empty title="Type what was said into the box above." run={'tracklog search "connection refused"'} />;
+    return <Empty title="Type some words into the box above." run={'tracklog search "connection refused"'} />;
   if (trouble) return <Sorry trouble={trouble} />;
   const names = (name: string, of: readonly string[]) => [...new Set([...of, query.get(name) ?? ""])].filter(Boolean);
   const runs = [
@@ -99,7 +99,7 @@ export default function Search() {
       </ol>
       {data && !hits.length && (
         <Empty
-          title="Nothing was said with these words."
+          title="No record contains these words."
           run={'tracklog search "begin*"   # beginnings, and "whole phrases"'}
         />
       )}

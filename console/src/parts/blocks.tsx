@@ -50,7 +50,7 @@ function One({ block }: { block: Block }) {
       return <Prose text={block.text} />;
     case "thinking":
       if (typeof block.thinking !== "string")
-        return <p className="soft small line">a thought, sealed by its provider</p>;
+        return <p className="soft small line">reasoning, encrypted by its provider</p>;
       return (
         <details className="thinking">
           <summary>

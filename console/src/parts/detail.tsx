@@ -27,7 +27,7 @@ function useRaw(run: string, seq: number) {
     const stop = new AbortController();
     fetched(address("/api/events", { limit: 1, after: seq - 1, run }), stop.signal)
       .then((response) => response.text())
-      .then((page) => setRaw({ seq, text: cut(page)?.event ?? "not kept any more" }))
+      .then((page) => setRaw({ seq, text: cut(page)?.event ?? "pruned" }))
       .catch((trouble: Error) => stop.signal.aborted || setRaw({ seq, text: "", trouble }));
     return () => stop.abort();
   }, [run, seq]);
@@ -56,17 +56,17 @@ export function Detail({ family, run, seq, close }: { family: string; run: strin
       {why.trouble && <Sorry trouble={why.trouble} />}
       {why.data && (
         <>
-          <Chain title="Because of" steps={[...why.data.back].reverse()} left={why.data.left_out.back ?? 0} />
+          <Chain title="Causes" steps={[...why.data.back].reverse()} left={why.data.left_out.back ?? 0} />
           {why.data.unseen.map((each) => (
             <p key={each.seq} className="waiting small">
               {inert(each.message)}
             </p>
           ))}
-          <Chain title="What came of it" steps={why.data.forward} left={why.data.left_out.forward ?? 0} />
+          <Chain title="Effects" steps={why.data.forward} left={why.data.left_out.forward ?? 0} />
         </>
       )}
       <div className="row">
-        <h3 className="grow">The very bytes</h3>
+        <h3 className="grow">Raw JSON</h3>
         {/* A browser lends its clipboard only to pages of this machine, or with a certificate. */}
         {isSecureContext && (
           <button onClick={() => void copy()} disabled={!raw?.text}>

@@ -43,7 +43,7 @@ export function Begin() {
   const offers = (data ?? []).filter((host) => host.can.includes("start") && host.programs.length);
   if (!offers.length) return null;
   return (
-    <Card title="Begin a run">
+    <Card title="Start a run">
       {offers.map((host) => (
         <Offer key={host.host} host={host} />
       ))}

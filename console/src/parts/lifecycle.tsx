@@ -4,7 +4,7 @@ import type { Move } from "../lib/shape";
 import { inert, start } from "../lib/text";
 
 export function Lifecycle({ moves, choose }: { moves: readonly Move[]; choose: (seq: number) => void }) {
-  if (!moves.length) return <p className="soft">No status was told to change.</p>;
+  if (!moves.length) return <p className="soft">No changes of status were recorded.</p>;
   const names = [...new Set(moves.flatMap((move) => [move.from, move.to]))];
   const radius = 34;
   const place = new Map(

@@ -72,7 +72,7 @@ export function Runs({ board, look }: { board: RunsAnswer; look: (after: number)
           <span className="num">calls</span>
           <span className="num">tokens</span>
           <span className="num">cost</span>
-          <span className="num">heard</span>
+          <span className="num">last activity</span>
         </div>
         <div ref={box} className="window" tabIndex={-1}>
           <div style={{ height: list.getTotalSize(), position: "relative" }}>

@@ -97,15 +97,14 @@ function Proof({ family, run, records }: { family: string; run: string; records:
     asked ? address("/api/runs/{family}/{run}/proof", { family, run, check: true }) : null,
     "never",
   );
-  if (!asked) return <button onClick={() => want(true)}>Is this record whole?</button>;
+  if (!asked) return <button onClick={() => want(true)}>Verify this run</button>;
   if (trouble) return <span className="failed">not proven: {inert(trouble.message)}</span>;
-  if (!data || !("faults" in data)) return <span className="soft">proving …</span>;
+  if (!data || !("faults" in data)) return <span className="soft">verifying …</span>;
   const [first] = data.faults;
   if (!data.whole)
     return (
       <span className="failed">
-        ✗ not whole: at record {first?.seq} the journal is not as it was chained; <code>tracklog verify</code> says
-        where
+        ✗ changed: record {first?.seq} does not match the chain of hashes; <code>tracklog verify</code> says more
       </span>
     );
   return (

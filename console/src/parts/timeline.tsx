@@ -216,7 +216,7 @@ export function Timeline(props: {
     const rest = bars.length < spans.length ? spans.filter((span) => !pressed.has(span)) : [];
     return new Map(streaks(rest, view).map((lane) => [lane.name, lane.paths]));
   }, [spans, bars, view]);
-  if (!spans.length) return <p className="soft">Nothing here took time: no steps, calls or waits were told.</p>;
+  if (!spans.length) return <p className="soft">No steps, calls or waits were recorded.</p>;
   const x = (moment: number) => ((moment - view.begin) / (view.end - view.begin)) * 100;
   return (
     <div className="timeline card">
