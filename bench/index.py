@@ -17,7 +17,9 @@ import orjson
 
 from corpus import corpus, long_run
 from timing import goal, peer_python
-from tracklog.answers import answers
+from tracklog.answers.runs import runs
+from tracklog.answers.show import show
+from tracklog.answers.tools import tools
 from tracklog.dialects.checking import checker
 from tracklog.folds import run_of
 from tracklog.home import registry
@@ -136,13 +138,11 @@ def answer(folder: Path) -> dict[str, Any]:
         now = newest[0][1].last_at
         since = _earlier(now, DAY)
         questions: dict[str, Callable[[], object]] = {
-            "latest 50 runs": lambda: answers.runs(home.index, now, 50),
+            "latest 50 runs": lambda: runs(home, limit=50, now=now),
             "the events of one run": lambda: home.journal.read(0, 200, run_of(key)),
             "a rare word": lambda: home.index.search(RARE),
-            "failure rate and p95 per tool, 24 h": lambda: answers.tools(home.index, since, now),
-            "a run of 30,000 events as it was": lambda: answers.show_at(
-                home, "kahn:long", seqs[-2]
-            ),
+            "failure rate and p95 per tool, 24 h": lambda: tools(home, "24h", now=now),
+            "a run of 30,000 events as it was": lambda: show(home, "kahn:long", at=seqs[-2]),
         }
         taken = {name: asked(question) for name, question in questions.items()}
         return {

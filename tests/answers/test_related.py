@@ -12,7 +12,8 @@ from support.asking import ask
 from support.soaking import SOAK
 from tracklog.answers.duplicates import same_conversation
 from tracklog.answers.prices import load
-from tracklog.answers.related import SPENT, price_by, read_spends, related_runs
+from tracklog.answers.related import read_spends, related_runs
+from tracklog.answers.spends import SPENT, price_by
 from tracklog.dialects import tracklog as native
 from tracklog.folds import costs as costs_fold
 from tracklog.folds import tree as tree_fold
@@ -100,9 +101,11 @@ def test_what_is_found_by_name_is_what_reading_everything_finds(told):
             whole = tree_fold.answer(trees, key, heard)
             assert branches(home, run=key) == [asdict(each) for each in whole]
             below = {branch.key for branch in whole} | {key}
-            spends = read_spends(index, below)
-            found = costs_fold.answer(spends, by="all", within=below, price=price)
-            assert found == costs_fold.answer(every, by="all", within=below, price=price)
+            again = same_conversation(index)
+            side = {run for run in below if (run in again) == (key in again)}
+            asked = {"by": "all", "within": side, "price": price, "duplicates": again}
+            found = costs_fold.answer(read_spends(index, below), **asked)
+            assert found == costs_fold.answer(every, **asked)
             assert ask(home, "show", run=key)["cost_with_sub_runs"] == (found or [None])[0]
             assert key not in trees or key in related_runs(index, [key])
         all_trees = branches(home)
@@ -138,8 +141,10 @@ def test_a_run_is_said_to_have_spent_the_same_wherever_it_is_asked(told):
     tied = Linked(kind="related", other="somebody")
     with indexed([*told, *((tied, run, family, "one") for _, run, family, _ in told)]) as home:
         states = [state for _, state in home.index.states("costs")]
-        cost = {row["of"]: row for row in costs_fold.answer(states)}
         rows = ask(home, "runs", now=NOW)
+        every, again = set(map(key_of, rows)), same_conversation(home.index)
+        found = costs_fold.answer(states, within=every, duplicates=again)
+        cost = {row["of"]: row for row in found}
         board = ask(home, "board", now=NOW)["runs"]
         shown = [ask(home, "show", run=key_of(row), now=NOW) for row in rows]
     for row in [*rows, *board, *shown]:

@@ -1,26 +1,39 @@
 """Every view of a run agrees on its calls, failures, tokens, cost, status, first and last time.
 
-The views are listed in `VIEWS` and `SERVED`; a view that is added to the product is added there.
+The views are listed in `support.views`: a view that is added to the product is added there. The
+journals come from `support.journals`.
 """
 
-import re
 import tempfile
-from collections import Counter
-from dataclasses import replace
 from hashlib import sha256
 from itertools import permutations
 from pathlib import Path
 
 import orjson
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import Phase, given, settings
 
 from support import sampling
 from support.asking import ask
 from support.collecting import collector
 from support.forking import tracklog as forked
-from tracklog.answers.duplicates import same_conversation
+from support.journals import imported, journals, line, made, said
+from support.views import (
+    EXPORTS,
+    NO_NUMBERS,
+    OTHER_ROUTES,
+    QUESTIONS,
+    SERVED,
+    SUMMARY,
+    TOTALS,
+    Look,
+    differences_served,
+    disagreements,
+    runs,
+    summary,
+)
+from tracklog.answers.registry import question, question_names
+from tracklog.collector.routes import ROUTES
 from tracklog.dialects import tracklog as native
 from tracklog.formats import registry as formats
 from tracklog.formats.convert import convert as convert_to
@@ -28,274 +41,34 @@ from tracklog.formats.export import export, flight_of
 from tracklog.formats.importing import Importing
 from tracklog.home import registry
 from tracklog.home.home import Home
-from tracklog.model.fact import Began, Called, Ended, Linked, Noted, Returned, Said, Spent
+from tracklog.model.fact import Began, Called, Ended, Linked, Returned, Said, Spent
 
 SAMPLES = Path(__file__).parents[1] / "samples"
-SUMMARY = {
-    "calls": "tool_calls", "failures": "tool_failures", "tokens": "tokens", "cost": "cost_usd",
-    "status": "status", "first": "first_at", "last": "last_at", "title": "title",
-}  # fmt: skip  # what the law is about, and what a row calls it
 
 
-def summary(row):
-    """What a row tells of a run: of the fields of the law, those that it has."""
-    return {name: row[key] for name, key in SUMMARY.items() if key in row}
-
-
-class Looked:
-    """A home at one moment, and what every view of it says."""
-
-    def __init__(self, home):
-        self.home, self.index = home, home.index
-        self.index.catch_up()
-        self.now = max((each.received for each in home.journal.records()), default="")
-
-    def run(self, key):
-        return tuple(key.split(":", 1))
-
-
-def _rows(rows, key):
-    return next(row for row in rows if f"{row['family']}:{row['run']}" == key)
-
-
-def runs(look, key):
-    return summary(_rows(ask(look.home, "runs", now=look.now, limit=None), key))
-
-
-def show(look, key):
-    return summary(ask(look.home, "show", run=key, now=look.now))
-
-
-def show_at(look, key):
-    return summary(ask(look.home, "show", run=key, at=look.home.journal.last))
-
-
-def board(look, key):
-    return summary(_rows(ask(look.home, "board", limit=10_000, now=look.now)["runs"], key))
-
-
-def tree(look, key):
-    rows = ask(look.home, "tree", run=key, around=True, now=look.now)
-    return summary(next(row["run"] for row in rows if row["key"] == key))
-
-
-def top(look, key):
-    return summary(_rows(ask(look.home, "top", now=look.now)["runs"], key))
-
-
-def compared(look, key):
-    deltas = ask(look.home, "diff", a=key, b=key, now=look.now)["deltas"]
-    return summary({name: each["a"] for name, each in deltas.items()})
-
-
-def costs(look, key):
-    if key in same_conversation(look.index):
-        return {}  # another run tells the same conversation, and is counted
-    found = [row for row in ask(look.home, "costs", by="run") if row["of"] == key]
-    row = found[0] if found else {"total_tokens": None, "cost_usd": None}
-    return {"tokens": row["total_tokens"], "cost": row["cost_usd"]}
-
-
-def told_facts(look, key):
-    """The facts that the story shows."""
-    told = ask(look.home, "story", run=key, limit=100_000)["records"]
-    return [
-        fact
-        for record in told
-        if not record.get("superseded")
-        for fact in record["facts"]
-        if not fact.get("again")
-    ]
-
-
-def story(look, key):
-    """Calls as the story shows them, each once."""
-    facts = [fact for fact in told_facts(look, key) if not fact.get("copied")]
-    kinds = Counter(fact["fact"] for fact in facts)
-    torn = sum(fact["fact"] == "Returned" and fact.get("torn", False) for fact in facts)
-    failed = sum(fact["fact"] == "Returned" and fact.get("ok") is False for fact in facts)
-    return {"calls": kinds["Called"] + torn, "failures": failed}
-
-
-def sql(look, key):
-    sql = "SELECT tool_calls, tool_failures, first_at, last_at FROM runs WHERE family=? AND run=?"
-    family, run = (part.replace("'", "''") for part in look.run(key))
-    sql = sql.replace("family=?", f"family='{family}'").replace("run=?", f"run='{run}'")
-    [row] = ask(look.home, "query", sql=sql)["rows"]
-    return dict(zip(("calls", "failures", "first", "last"), row, strict=True))
-
-
-def exported(look, key):
-    """What an exporter is given to write."""
-    return summary(flight_of(look.home, look.run(key)).summary)
-
-
-def atif(look, key):
-    whole = orjson.loads(b"".join(export(flight_of(look.home, look.run(key)), "atif")))
-    own = replace(flight_of(look.home, look.run(key)), below=())
-    alone = orjson.loads(b"".join(export(own, "atif")))
-    calls = [call for step in alone["steps"] for call in step.get("tool_calls", ())]
-    metrics = alone["final_metrics"]
-    known = [metrics.get(f"total_{name}_tokens") for name in ("prompt", "completion")]
-    told = whole["extra"]["tracklog"]
-    found = {"status": told["status"], "title": told.get("title")}
-    found |= {"calls": len(calls)} if not _has_torn_or_copied(look, key) else {}
-    tokens = ask(look.home, "show", run=key, now=look.now)["tokens"]
-    if None not in known and tokens is not None:
-        found["prompt and completion"] = sum(known)
-    return found
-
-
-def html(look, key):
-    page = b"".join(export(replace(flight_of(look.home, look.run(key)), below=()), "html")).decode()
-    stats = dict(re.findall(r"<dt>([^<]+)</dt><dd>(?:<[^>]+>)?([^<]*)", page))
-    calls, failures = 0, 0
-    if "tool calls" in stats:
-        calls = int(re.match(r"[\d,]+", stats["tool calls"])[0].replace(",", ""))
-        failed = re.search(r"([\d,]+) failed", stats["tool calls"])
-        failures = int(failed[1].replace(",", "")) if failed else 0
-    tokens = int(stats["tokens"].replace(",", "")) if "tokens" in stats else None
-    return {"calls": calls, "failures": failures, "tokens": tokens, "status": stats["status"]}
-
-
-def _has_torn_or_copied(look, key):
-    """Whether a format shows a call that is not counted, or the other way round."""
-    return any(fact.get("torn") or fact.get("copied") for fact in told_facts(look, key))
-
-
-VIEWS = {
-    "runs": runs, "show": show, "show --at": show_at, "board": board, "tree": tree, "top": top,
-    "diff": compared, "costs": costs, "story": story, "query": sql, "export": exported,
-    "export atif": atif, "export html": html,
-}  # fmt: skip  # every view of one run
-WHOLE = ("tools", "costs")
-"""Views of all runs together: they are the sum of what the runs say."""
-
-
-def disagreements(home):
-    """By run, what its views do not agree on."""
-    look = Looked(home)
-    found = []
-    keys = [f"{family}:{run}" for family, run in sorted(home.runs())]
-    keys = [key for key in keys if look.index.state("runs", key).run]
-    for key in keys:
-        said = {name: view(look, key) for name, view in VIEWS.items()}
-        for name, view in said.items():
-            for field, value in view.items():
-                if field in said["runs"] and value != said["runs"][field]:
-                    found.append((key, field, f"runs: {said['runs'][field]}", f"{name}: {value}"))
-    left = same_conversation(look.index)
-    own = {key: runs(look, key) for key in keys if key not in left}
-    tools = ask(look.home, "tools")
-    for name, key in (("calls", "calls"), ("failures", "failures")):
-        total, summed = sum(row[key] for row in tools), sum(row[name] for row in own.values())
-        if total != summed:
-            found.append(("all runs", name, f"runs: {summed}", f"tools: {total}"))
-    if any(row["tool"] in ("", None) for row in tools if not row["calls"]):
-        found.append(("all runs", "tools", "a tool without a name", ""))
-    return found
-
-
-# Journals
-
-
-def line(run, n, fact, *, mapping=None, clock=None, family=None, key=None, path="/a/file.jsonl"):
-    """A native line: live, or, with a mapping, read from the n-th record of a file."""
-    record = key or f"{run}-record-{n}"
-    origin = {"writer": "live", "fidelity": "observed"}
-    if mapping is not None:
-        raw = sha256(record.encode()).hexdigest()
-        origin = {"writer": "importer", "fidelity": "reconstructed", "mapping": mapping}
-        origin |= {"path": path, "offset": n, "raw": raw}
-        origin |= {"record": record} if n % 2 else {}
-    body = native.body_of(fact)
-    id = sha256(repr((run, n, mapping, body)).encode()).hexdigest()[:32]
-    at = None if clock is None else f"2026-05-05T{9 + clock // 60:02}:{clock % 60:02}:00Z"
-    return native.line(
-        fact, id=id, run=run, at=at, origin=origin, **({"family": family} if family else {})
-    )
-
-
-RUNS = ("alpha", "beta", "gamma")
-words = st.sampled_from(["Fix it", "[Request interrupted by user]", "Done.", ""])
-calls = st.sampled_from(["c1", "c2", "c3"])
-copied = st.booleans().filter(bool) | st.just(False) | st.just(False)
-
-
-def said(role, text):
-    return Said(role=role, blocks=({"type": "text", "text": text},), model="gpt-5")
-
-
-facts = st.one_of(
-    st.builds(Began, what=st.just("run"), model=st.just("gpt-5"), task=st.none() | words),
-    st.builds(said, st.sampled_from(["user", "assistant", "thought"]), words),
-    st.builds(Called, tool=st.sampled_from(["Read", "Bash"]), call_id=calls,
-              provider_call_id=st.none() | st.sampled_from(["p1", "c2"]), copied=copied),
-    st.builds(Returned, call_id=calls, ok=st.sampled_from([True, False, None]),
-              error=st.none() | st.just("no"), status=st.none() | st.just("cancelled"),
-              copied=copied),
-    st.builds(Spent, key=st.sampled_from(["m1", "m2", "m3"]), model=st.just("gpt-5"),
-              usage=st.fixed_dictionaries({"input_tokens": st.integers(0, 9), "output_tokens": st.integers(0, 9)}),
-              cost_usd=st.none() | st.just(0.25), copied=copied),
-    st.builds(Ended, what=st.just("run"), passed=st.sampled_from([True, False, None])),
-)  # fmt: skip
-
-sources = st.lists(st.tuples(facts, st.none() | st.integers(0, 500)), min_size=1, max_size=8)
-"""What a file tells, fact by fact, with or without a time."""
-samples = st.sampled_from(sampling.of("good"))
-
-
-@st.composite
-def journals(draw):
-    """What is done to a home, one after the other: (what, argument…)."""
-    done = []
-    for run in draw(st.lists(st.sampled_from(RUNS), min_size=1, max_size=3, unique=True)):
-        source = draw(sources)
-        mappings = draw(st.sampled_from([(None,), ("1",), ("1", "2"), ("2", "1"), ("9", "10")]))
-        for mapping in mappings:
-            mine = source if mapping in (None, "1", "9") else draw(st.permutations(source))
-            for fact, clock in mine:
-                place = source.index((fact, clock))
-                done.append(("line", line(run, place, fact, mapping=mapping, clock=clock)))
-    if draw(st.booleans()):
-        fork = Linked(kind=draw(st.sampled_from(["fork", "sub-run", "resume"])), parent="alpha")
-        done.append(("line", line("beta", 90, fork)))
-    if draw(st.booleans()):
-        back = Noted(label="withdrawn", data={"from": "alpha-record-1"})
-        done.append(("line", line("alpha", 91, back, mapping="1", key="back")))
-    if draw(st.booleans()):
-        one = Linked(kind="alias", system="claude", alias="one conversation")
-        done.append(("line", line("alpha", 92, one)))
-        done.append(("line", line("twin", 93, one, family="awf")))
-        for n, (fact, clock) in enumerate(draw(sources)):
-            done.append(("line", line("twin", n, fact, clock=clock, family="awf")))
-    done += [("sample", sample) for sample in draw(st.lists(samples, max_size=2))]
-    done = draw(st.permutations(done)) if draw(st.booleans()) else done
-    erased = draw(st.lists(st.integers(1, 8), max_size=1))
-    return [*done, *(("erase", seq) for seq in erased)]
-
-
-def made(folder, journal):
-    """A home in which all of that was done."""
-    home = Home(folder, durability="os")
-    for what, part in journal:
-        if what == "line":
-            [verdict] = home.intake.admit([part], "tracklog")
-            assert verdict.verdict != "refused", verdict
-        elif what == "sample":
-            home.intake.admit(sampling.lines_of(part), sampling.dialect_of(part))
-        else:
-            record = next(iter(home.journal.read(part - 1, 1)), None)
-            if record is not None and record.seq == part:
-                home.erase(f"{record.family}:{record.run}", part, reason="a secret", by="me")
-    return home
-
-
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(journals())
 def test_every_view_of_a_run_agrees(journal):
     with tempfile.TemporaryDirectory() as folder, made(folder, journal) as home:
         assert disagreements(home) == []
+
+
+@settings(max_examples=4, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(journals())
+def test_every_view_over_http_agrees(journal):
+    with tempfile.TemporaryDirectory() as folder:
+        made(folder, journal).close()
+        with Home(folder, readonly=True) as home, collector(Path(folder)) as served:
+            assert differences_served(home, served.http) == []
+
+
+def test_every_view_is_listed():
+    """A question, an exporter, a dialect or a route that is new stands in the list of views."""
+    assert set(question_names()) == {*QUESTIONS, *TOTALS, *NO_NUMBERS}
+    assert set(formats.exporter_names()) == set(EXPORTS)
+    routes = {each.path for each in ROUTES if each.method == "GET" or "convert" in each.path}
+    asked = {path for name in NO_NUMBERS for path in question(name).routes}
+    assert routes == {path.partition("?")[0] for path in SERVED} | asked | OTHER_ROUTES.keys()
 
 
 def test_a_run_of_which_no_tree_state_is_kept_stands_in_its_own_tree(tmp_path):
@@ -342,7 +115,7 @@ def test_a_spend_of_two_runs_of_one_conversation_costs_what_either_says(
             lines += [line(more, 4, other, family=family[more])]
         home.intake.admit(lines, "tracklog")
         assert disagreements(home) == []
-        [total] = ask(Looked(home).home, "costs", by="all")
+        [total] = ask(Look(home).home, "costs", by="all")
         assert total["cost_usd"] == (0.75 if more else 0.25)
         assert total["spends"] == (2 if more else 1)
 
@@ -354,17 +127,6 @@ def test_every_view_of_a_sample_agrees(tmp_path, sample):
 
 
 # Sources that are read more than once
-
-
-def imported(home, path, mapping=None):
-    """Brings a file into a home, under another version of its mapping if asked."""
-    importing = Importing(home)
-    if mapping is not None:
-        importer = importing.importer_of(path)
-        changed = {each.name: each for each in formats.importers()}
-        changed[importer.name] = replace(importer, mapping=mapping)
-        importing = Importing(home, changed.values())
-    return importing.bring([path])
 
 
 FILES = sorted(
@@ -379,7 +141,7 @@ def test_a_source_counts_once_however_many_mappings_read_it(tmp_path, path):
     with Home(tmp_path / "once", durability="os") as home:
         imported(home, path, "1")
         assert disagreements(home) == []
-        look = Looked(home)
+        look = Look(home)
         once = {key: runs(look, ":".join(key)) for key in home.runs()}
         first = {key: len(convert(look, ":".join(key))) for key in home.runs()}
     with Home(tmp_path / "twice", durability="os") as home:
@@ -387,7 +149,7 @@ def test_a_source_counts_once_however_many_mappings_read_it(tmp_path, path):
         again = imported(home, path, "2")
         assert again.lines["accepted"]
         assert disagreements(home) == []
-        look = Looked(home)
+        look = Look(home)
         assert {key: runs(look, ":".join(key)) for key in home.runs()} == once
         assert {key: len(convert(look, ":".join(key))) for key in home.runs()} == first
 
@@ -403,9 +165,9 @@ def test_an_export_of_two_mappings_tells_each_call_once(tmp_path):
     with Home(tmp_path, durability="os") as home:
         imported(home, path, "1")
         [run] = home.runs()
-        before = orjson.loads(b"".join(export(flight_of(Looked(home).home, run), "atif")))
+        before = orjson.loads(b"".join(export(flight_of(Look(home).home, run), "atif")))
         imported(home, path, "2")
-        after = orjson.loads(b"".join(export(flight_of(Looked(home).home, run), "atif")))
+        after = orjson.loads(b"".join(export(flight_of(Look(home).home, run), "atif")))
         assert after["final_metrics"] == before["final_metrics"]
         assert len(after["steps"]) == len(before["steps"])
         events = orjson.loads(b"".join(export(flight_of(home, run), "cloudevents")))
@@ -423,7 +185,7 @@ def test_a_newer_mapping_counts_though_only_it_knows_the_key_of_a_record(tmp_pat
         for n, origin in enumerate([old, old | {"mapping": "2", "record": "key"}]):
             fact = Called(tool="Read", call_id=f"call-{n}")
             home.intake.admit([native.line(fact, id=f"id-{n}", run="r", origin=origin)], "tracklog")
-        assert runs(Looked(home), "tracklog:r")["calls"] == 1
+        assert runs(Look(home), "tracklog:r")["calls"] == 1
 
 
 # Files at rest
@@ -529,7 +291,7 @@ def test_a_trace_whose_last_turn_was_answered_is_done_in_whatever_order_it_is_to
         Importing(home).bring([tmp_path / "trace.json"])
         assert disagreements(home) == []
         [run] = home.runs()
-        assert runs(Looked(home), ":".join(run))["status"] == "done"
+        assert runs(Look(home), ":".join(run))["status"] == "done"
 
 
 def test_a_file_without_a_clock_that_is_followed_is_alive_while_it_is_written(tmp_path):
@@ -538,7 +300,7 @@ def test_a_file_without_a_clock_that_is_followed_is_alive_while_it_is_written(tm
     path.write_bytes(b"".join(sample.splitlines(keepends=True)[:3]))
     with Home(tmp_path / "home", durability="os") as home:
         Importing(home).bring([path], final=False)
-        look = Looked(home)
+        look = Look(home)
         [run] = home.runs()
         assert runs(look, ":".join(run))["status"] == "working"
 
@@ -583,7 +345,7 @@ def test_a_cancelled_call_failed_in_no_view(tmp_path):
         lines += [line("r", 3, cancelled, mapping="1", clock=2)]
         home.intake.admit(lines, "tracklog")
         assert disagreements(home) == []
-        assert runs(Looked(home), "tracklog:r")["failures"] == 0
+        assert runs(Look(home), "tracklog:r")["failures"] == 0
     told = tracklog(tmp_path, "story", "r")
     assert "failed" not in told
     assert "shell cancelled: by the user" in told
@@ -672,7 +434,7 @@ def test_no_torn_tail_is_left_whatever_its_source_is_a_file_of(tmp_path, sample)
         for data, torn in ((whole[: -len(last) // 2], True), (whole, False)):
             path.write_bytes(data)
             Importing(home).bring([path])
-            look = Looked(home)
+            look = Look(home)
             names = {each["name"] for each in ask(look.home, "findings", now=look.now)}
             assert ("torn-tail" in names) is torn
 
@@ -706,10 +468,10 @@ def test_no_title_is_a_text_that_a_program_put_in(tmp_path, text):
     with Home(tmp_path, durability="os") as home:
         lines = [line("r", 1, said("user", text), mapping="1", clock=1)]
         home.intake.admit(lines, "tracklog")
-        assert runs(Looked(home), "tracklog:r")["title"] is None
+        assert runs(Look(home), "tracklog:r")["title"] is None
         more = f"<system-reminder>be nice</system-reminder>\nFix <b>it</b> {text}"
         home.intake.admit([line("r", 3, said("user", more), mapping="1", clock=2)], "tracklog")
-        assert runs(Looked(home), "tracklog:r")["title"] == "Fix <b>it</b>" or text[:1] == "C"
+        assert runs(Look(home), "tracklog:r")["title"] == "Fix <b>it</b>" or text[:1] == "C"
 
 
 def test_a_sub_run_is_called_by_what_it_was_asked_for(tmp_path):
@@ -776,24 +538,10 @@ def test_an_export_of_events_that_lacks_a_line_is_read_back_as_one_run(tmp_path,
         if lost == "erased":
             home.erase("awf:r", 2, reason="a secret", by="me")
         path = tmp_path / "r.cloudevents.json"
-        path.write_bytes(
-            b"".join(export(flight_of(Looked(home).home, ("awf", "r")), "cloudevents"))
-        )
+        path.write_bytes(b"".join(export(flight_of(Look(home).home, ("awf", "r")), "cloudevents")))
     with Home(tmp_path / "two", durability="os") as home:
         summary = Importing(home).bring([path])
         assert list(home.runs()) == [("awf", "r")]
         [(why, count)] = summary.by_importer["cloudevents"].ignored.items()
         assert lost in why
         assert count == 1
-
-
-def test_views_agree_while_records_of_either_mapping_are_erased(tmp_path):
-    path = SAMPLES / "importers/claude/edge_cases.jsonl"
-    with Home(tmp_path, durability="os") as home:
-        imported(home, path, "1")
-        imported(home, path, "2")
-        [run] = home.runs()
-        half = home.journal.last // 2
-        for seq in (3, half + 3, half - 2, 2 * half - 2):
-            home.erase(":".join(run), seq, reason="a secret", by="me")
-            assert disagreements(home) == []

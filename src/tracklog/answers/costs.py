@@ -1,16 +1,14 @@
 """Costs: tokens and money per run, agent, model or provider."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tracklog.answers import Question, one_of
 from tracklog.answers.duplicates import same_conversation
 from tracklog.answers.prices import load
-from tracklog.answers.related import price_by
+from tracklog.answers.spends import price_by
 from tracklog.folds import costs as costs_fold
 from tracklog.home.home import Home
 from tracklog.index.gc_paused import gc_paused
-from tracklog.index.indexer import Indexer
 
 BY = ("run", "agent", "model", "provider", "all")
 
@@ -45,23 +43,10 @@ def costs(home: Home, by: str = "run") -> list[CostRow]:
     """What was spent, the most expensive first; from list prices where no cost was reported."""
     with gc_paused():
         price = price_by(load(home.path))
-        rows = costs_fold.answer(_counted_spends(home.index), by=by, price=price)
+        spends = (state for _, state in home.index.states("costs"))
+        duplicates = same_conversation(home.index)
+        rows = costs_fold.answer(spends, by=by, price=price, duplicates=duplicates)
     return [CostRow(**row) for row in rows]
-
-
-def _counted_spends(index: Indexer) -> Iterable[costs_fold.State]:
-    """The spends that a counted run records, each as every run records it.
-
-    Another run of the same conversation may say of a spend what the counted one does not, such as
-    its cost; so its record of that spend is compared like that of any other run.
-    """
-    duplicates = same_conversation(index)
-    spends = (state for _, state in index.states("costs"))
-    if not duplicates:
-        return spends
-    every = [(f"{each.family}:{each.run}" in duplicates, each) for each in spends]
-    counted = {each.key for again, each in every if not again}
-    return [each for again, each in every if not again or each.key in counted]
 
 
 question = Question(

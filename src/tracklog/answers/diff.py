@@ -7,8 +7,8 @@ from typing import Any, Literal, NamedTuple
 from tracklog.answers import JsonValue, Question, flag, now_of, text
 from tracklog.answers.alignment import compare
 from tracklog.answers.phrases import phrase
-from tracklog.answers.related import put_own_spends
 from tracklog.answers.run_steps import RunStep, steps, value_of, without_names
+from tracklog.answers.spends import put_own_spends
 from tracklog.folds import run_of, short
 from tracklog.folds import runs as runs_fold
 from tracklog.home.home import Home

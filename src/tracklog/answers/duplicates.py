@@ -4,15 +4,12 @@ They are found by the provider's own name of the conversation, an alias of both.
 only the one that holds more is counted.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tracklog.answers.related import linked_runs, read_spends, related_runs
 from tracklog.folds import aliases, costs, tree
 from tracklog.index.indexer import Indexer
-
-_PARTS = 3  # of the weight of a run
 
 
 def same_conversation(index: Indexer, among: Iterable[str] | None = None) -> dict[str, str]:
@@ -44,26 +41,22 @@ def counted_states(index: Indexer, fold: str) -> Iterable[Any]:
 
 def _best(index: Indexer, sides: dict[str, set[str]]) -> str:
     """The family that holds most: of what was spent, else of calls; else the one recorded first."""
-    weight = _weight(index, set().union(*sides.values()))
+    spends = read_spends(index, set().union(*sides.values()))
 
     def size(family: str) -> tuple[int, ...]:
         states = index.load("runs", sides[family]).values()
-        spent = [sum(weight[key][part] for key in sides[family]) for part in range(_PARTS)]
+        own = [each for each in spends if f"{each.family}:{each.run}" in sides[family]]
         calls = sum(state.tool_calls for state in states)
-        return *spent, calls, -min((state.first_seq for state in states), default=0)
+        return *_amounts(own), calls, -min((state.first_seq for state in states), default=0)
 
     return max(sorted(sides), key=size)
 
 
-def _weight(index: Indexer, runs: set[str]) -> dict[str, list[int]]:
-    """By run, how much it spent: output tokens, all that is counted, the number of spends."""
-    weight: dict[str, list[int]] = defaultdict(lambda: [0] * _PARTS)
-    for spent in costs.counted(read_spends(index, runs)):
-        amounts, own = spent.amounts, weight[f"{spent.family}:{spent.run}"]
-        own[0] += amounts.get("output_tokens", amounts.get("total_tokens", 0))
-        own[1] += sum(amounts.values())
-        own[2] += 1
-    return weight
+def _amounts(spends: Iterable[costs.State]) -> tuple[int, int, int]:
+    """What was spent: output tokens, all that is counted, the number of spends."""
+    amounts = [each.amounts for each in costs.counted(spends)]
+    output = sum(each.get("output_tokens", each.get("total_tokens", 0)) for each in amounts)
+    return output, sum(sum(each.values()) for each in amounts), len(amounts)
 
 
 def _shared(index: Indexer, among: Iterable[str] | None) -> list[list[str]]:

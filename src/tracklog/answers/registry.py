@@ -5,7 +5,7 @@ from tracklog.home.plugs import Registry
 
 MACHINERY = (
     "alignment", "causality", "doctor", "duplicates", "phrases", "prices", "registry", "related",
-    "run_list", "run_steps",
+    "run_list", "run_steps", "spends",
 )  # fmt: skip  # one row
 """The files of `answers` that are no question."""
 

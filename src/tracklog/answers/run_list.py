@@ -21,9 +21,9 @@ from tracklog.answers import (
     text,
     whole,
 )
-from tracklog.answers.duplicates import same_conversation
 from tracklog.answers.prices import Prices, load
-from tracklog.answers.related import put_spends, read_spends, spent_by
+from tracklog.answers.related import read_spends
+from tracklog.answers.spends import put_spends, spends_of, spent_by
 from tracklog.folds import moment
 from tracklog.folds import runs as runs_fold
 from tracklog.folds.runs import RANK, STATUSES, State
@@ -289,8 +289,7 @@ class RunList:
         spenders = {
             key for key, state in zip(keys, first, strict=True) if runs_fold.has_spent(state)
         }
-        self._put_spends(rows[:looked_up], self._spent, spenders)
-        same = same_conversation(self.home.index, keys)
+        same = self._put_spends(rows[:looked_up], self._spent, spenders)
         for key, row in zip(keys, rows, strict=False):
             row["same_as"] = same.get(key)
         return rows
@@ -323,23 +322,24 @@ class RunList:
 
     def _put_spends(
         self, rows: list[dict[str, Any]], spent: _Spent, spenders: Collection[str]
-    ) -> None:
-        """Puts into the rows what each run spent itself; what is known of it is not read again.
+    ) -> Mapping[str, str]:
+        """Puts into the rows what each run spent itself; the duplicates among them.
 
-        Of runs that recorded no spend nothing is read.
+        What is known of a run is not read again; of runs that recorded no spend nothing is read.
         """
         index, prices = self.home.index, load(self.home.path)
         runs = {f"{row['family']}:{row['run']}" for row in rows}
         held = ((run, spent[run]) for run in runs if run in spent)
         known = {run: own for run, (by, own) in held if by is prices}
-        spends = read_spends(index, (runs - known.keys()).intersection(spenders))
+        spends = spends_of(index, (runs - known.keys()).intersection(spenders), runs)
         found = spent_by(spends, runs - known.keys(), prices)
         put_spends(rows, known | found)
         recorded: dict[str, set[str]] = {}
-        for each in spends:
+        for each in spends.states:
             recorded.setdefault(each.key, set()).add(f"{each.family}:{each.run}")
         shared = set().union(*(each for each in recorded.values() if len(each) > 1))
         spent |= {run: (prices, own) for run, own in found.items() if run not in shared}
+        return spends.duplicates
 
 
 def _still_known(index: Indexer, spent: _Spent, changed: set[str]) -> _Spent:

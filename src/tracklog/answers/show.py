@@ -11,14 +11,16 @@ from tracklog.answers.inbox import InboxRow
 from tracklog.answers.leaderboard import Player, cast_of
 from tracklog.answers.loops import LOOP, LoopRow, loop_rows
 from tracklog.answers.prices import load
-from tracklog.answers.related import (
-    price_by,
-    put_counted,
-    read_spends,
-    related_runs,
-    spends_elsewhere,
-)
+from tracklog.answers.related import related_runs
 from tracklog.answers.run_list import RunList, RunRow, fields_of
+from tracklog.answers.spends import (
+    Spends,
+    price_by,
+    put_spends,
+    spends_elsewhere,
+    spends_of,
+    spent_by,
+)
 from tracklog.folds import costs as costs_fold
 from tracklog.folds import inbox as inbox_fold
 from tracklog.folds import leaderboard as leaderboard_fold
@@ -108,9 +110,7 @@ def show(
     if at is not None:
         return _show_at(home, ":".join(home.run(run)), at)
     key, now, index = key_of(home, run), now_of(home, now), home.index
-    below = {key, *tree_fold.below(related_runs(index, [key]), key)}
-    price = price_by(load(home.path))
-    spent = costs_fold.answer(read_spends(index, below), by="all", within=below, price=price)
+    spent = _with_sub_runs(home, key)
     [own] = home.cache(RunList).fields([index.state("runs", key)], now, lost_after)
     rows = rows_of(*run_of(key))
     named = (state for _, state in index.states("aliases", rows))
@@ -121,9 +121,20 @@ def show(
         aliases=sorted(f"{each.system}: {each.alias}" for each in named),
         asks=_open(asked),
         loops=loop_rows(index, often, LOOP),
-        cost_with_sub_runs=CostRow(**spent[0]) if spent else None,
+        cost_with_sub_runs=spent,
         **_in_short({fold: index.state(fold, key) for fold in _SUMMARIES}),
     )
+
+
+def _with_sub_runs(home: Home, key: str) -> CostRow | None:
+    """What a run spent with those below it, without duplicates of those."""
+    index = home.index
+    below = {key, *tree_fold.below(related_runs(index, [key]), key)}
+    spends = spends_of(index, below, [key])
+    again, price = spends.duplicates, price_by(load(home.path))
+    below = {run for run in below if (run in again) == (key in again)}
+    rows = costs_fold.answer(spends.states, by="all", within=below, price=price, duplicates=again)
+    return CostRow(**rows[0]) if rows else None
 
 
 def _in_short(states: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,10 +178,11 @@ def _put_spends_then(home: Home, key: str, seq: int, row: dict[str, Any]) -> Non
     """Takes out of a row what another run had recorded before, as it was known at a record."""
     home.index.catch_up()
     others = spends_elsewhere(home.index, key, seq)
-    if others:
+    if others.states:
         every = home.journal.records(run=run_of(key), through=seq)
         own = replay(registry.fold("costs"), every, home.dialects, until=seq).values()
-        put_counted([row], [*own, *others], {key})
+        spends = Spends([*own, *others.states], others.duplicates)
+        put_spends([row], spent_by(spends, {key}))
 
 
 def _open(asked: Iterable[Mapping[str, Any]]) -> list[InboxRow]:

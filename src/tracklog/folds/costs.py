@@ -1,6 +1,6 @@
 """What was spent, in tokens and in money as reported: per run, agent and model?"""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,19 +92,21 @@ def answer(
     by: str = "run",
     within: Collection[str] | None = None,
     price: Price | None = None,
+    duplicates: Container[str] = (),
 ) -> list[dict[str, Any]]:
-    """One row per run, agent, model or provider, the dearest first, or one for all.
+    """One row per run, agent, model or provider, the most expensive first, or one for all.
 
-    A spend that several runs tell is that of the run in which it was heard first, so a run with
-    its sub-runs (`within`, as keys) is rolled up once. What has no reported cost is priced, where
-    there is a `price`, and told apart from what was reported.
+    A spend that several runs record belongs to the first of them, so a run with its sub-runs
+    (`within`, as keys) is added up once. Without `within`, `duplicates` are left out. A spend
+    without a reported cost is priced, where there is a `price`, and shown apart.
     """
     if by not in GROUPS:
         raise UnknownName(f"costs are not kept by {by!r}", f"ask by: {', '.join(GROUPS)}")
     rows: dict[str | None, dict[str, Any]] = {}
     group = GROUPS[by]
-    for state in counted(states):
-        if within is None or f"{state.family}:{state.run}" in within:
+    for state in counted(states, duplicates):
+        run = f"{state.family}:{state.run}"
+        if run not in duplicates if within is None else run in within:
             if (row := rows.get(of := group(state))) is None:
                 row = rows[of] = _empty()
             _add(row, state, price)
@@ -119,19 +121,24 @@ def answer(
     )
 
 
-def counted(states: Iterable[State]) -> list[State]:
-    """The spends that count: one per key, and in a group the whole ones instead of the rest.
+def counted(states: Iterable[State], duplicates: Container[str] = ()) -> list[State]:
+    """The spends that count: one per key, with its greatest amounts, in the run that recorded it
+    first; and in a group the whole ones instead of the rest.
 
-    Of several writers that tell of one run, its log and its telemetry, the one that tells more.
+    `duplicates` are runs that record a conversation for which another run is counted. They share
+    their spends among each other, not with counted runs: each side is complete by itself. Of
+    several writers of one run, its log and its telemetry, the one that records more counts.
     """
-    first: dict[str, State] = {}
+    own: dict[str, State] = {}
+    again: dict[str, State] = {}
     best: dict[str, State] = {}
     for state in sorted(states, key=lambda state: state.seq):
-        if state.key not in first:
-            first[state.key] = best[state.key] = state
-        elif greater(state.amounts, best[state.key].amounts):
+        is_again = duplicates and f"{state.family}:{state.run}" in duplicates
+        (again if is_again else own).setdefault(state.key, state)
+        known = best.setdefault(state.key, state)
+        if known is not state and greater(state.amounts, known.amounts):
             best[state.key] = state
-    spends = [_at(first[key], best[key]) for key in first]
+    spends = [_at(place, best[place.key]) for place in (*own.values(), *again.values())]
     replaced = {(each.family, each.run, each.group) for each in spends if each.whole and each.group}
     left = [
         each for each in spends if each.whole or (each.family, each.run, each.group) not in replaced

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from tracklog.answers.related import put_counted, related_runs, spends_elsewhere
+from tracklog.answers.related import related_runs
+from tracklog.answers.spends import Spends, put_spends, spends_elsewhere, spent_by
 from tracklog.folds import DOLLAR, Position, run_of, spend_name
 from tracklog.folds import costs as costs_fold
 from tracklog.folds import runs as runs_fold
@@ -31,8 +32,8 @@ RecordsOf = Callable[[Run], Iterable[Record]]
 """The records of a run from the first on, as often as they are asked for."""
 Tree = Mapping[str, tree_fold.State]
 """What is known of how runs belong together, by run."""
-Elsewhere = Callable[[str], Iterable[costs_fold.State]]
-"""What other runs tell of the spends of a run, by its key."""
+Elsewhere = Callable[[str], Spends]
+"""What other runs record of the spends of a run, by its key."""
 
 
 def export(
@@ -83,7 +84,7 @@ def flight(
     records: RecordsOf,
     dialects: Dialects,
     tree: Tree | None = None,
-    others: Elsewhere = lambda _key: (),
+    others: Elsewhere = lambda _key: Spends(),
 ) -> Flight:
     """A run and the runs below it, as far as the tree knows them.
 
@@ -151,7 +152,7 @@ def _flight(run: Run, root: Run, family: _Family, seen: set[str]) -> Flight:
             below.append(replace(one, parent=run, call=_call(states, key, child)))
     above = next(iter(parents.get(key, {})), None)
     survey = surveyed(run, lambda: records(run), dialects)
-    survey.elsewhere = list(others(key))
+    survey.elsewhere = others(key)
     counted = survey.counted()
     return Flight(
         family=run[0],
@@ -269,8 +270,8 @@ class Survey:
         """What has read the records that were added."""
         self.state = runs_fold.State(family=run[0], run=run[1])
         self.spends: dict[str, costs_fold.State] = {}
-        self.elsewhere: Sequence[costs_fold.State] = ()
-        """What other runs tell of the same spends: the run that told one first has spent it."""
+        self.elsewhere = Spends()
+        """What other runs record of the same spends: one belongs to the run that recorded it first."""
         self.opening: dict[str, Any] = {}
         self.trace: str | None = None
         self.own: tuple[str, str, str | None] | None = None
@@ -316,7 +317,7 @@ class Survey:
     def counted(self) -> dict[str, Spend]:
         """The spends by their place; those that others stand for are there, and take nothing."""
         run = (self.state.family, self.state.run)
-        known = costs_fold.counted([*self.spends.values(), *self.elsewhere])
+        known = costs_fold.counted(*self._all_spends())
         counted = [each for each in known if (each.family, each.run) == run]
         found = {_spot(each.seq, each.key): _spend(each) for each in counted}
         keys = {each.key for each in counted}
@@ -334,10 +335,12 @@ class Survey:
 
     def summary(self) -> dict[str, Any]:
         row = runs_fold.row(self.state, self.state.last_received)
-        if self.elsewhere:
-            key = f"{row['family']}:{row['run']}"
-            put_counted([row], [*self.spends.values(), *self.elsewhere], {key})
+        if self.elsewhere.states:
+            put_spends([row], spent_by(self._all_spends(), {f"{row['family']}:{row['run']}"}))
         return row
+
+    def _all_spends(self) -> Spends:
+        return self.elsewhere._replace(states=[*self.spends.values(), *self.elsewhere.states])
 
 
 def _spend(each: costs_fold.State) -> Spend:

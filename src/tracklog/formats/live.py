@@ -1,8 +1,9 @@
 """A run written in someone else's format while it goes on."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tracklog.answers.related import related_runs
+from tracklog.answers.spends import Spends, spends_elsewhere
 from tracklog.formats import registry
 from tracklog.formats.export import Survey, Tree, conversation_of, hear, heard_of, root_of, surveyed
 from tracklog.formats.exporters import Exporter, Flight, Options
@@ -21,8 +22,14 @@ PATIENCE = 0.5
 
 def live_of(home: Home, run: Run, exporter: Exporter, options: Options) -> "Live":
     """A run of a home; its index has to have caught up."""
-    states = related_runs(home.index, [":".join(run)])
-    return Live(run, home.journal, home.dialects, states, exporter, options)
+    key = ":".join(run)
+    states = related_runs(home.index, [key])
+
+    def elsewhere() -> Spends:
+        home.index.catch_up()
+        return spends_elsewhere(home.index, key)
+
+    return Live(run, home.journal, home.dialects, states, exporter, options, elsewhere)
 
 
 class Live:
@@ -39,7 +46,9 @@ class Live:
         tree: Tree,
         exporter: Exporter,
         options: Options,
+        elsewhere: Callable[[], Spends] = Spends,
     ) -> None:
+        """`elsewhere` gives what other runs record of the spends of this one."""
         if exporter.follow is None:
             known = ", ".join(each.name for each in registry.exporters() if each.follow)
             raise UnknownName(
@@ -47,6 +56,7 @@ class Live:
                 f"these can be: {known}",
             )
         self.run, self.journal, self.dialects = run, journal, dialects
+        self._elsewhere = elsewhere
         self._root = root_of(run, tree)
         self._conversation = conversation_of(run, self._root, tree)
         self._survey, self._last = Survey(run, Walker(dialects)), 0
@@ -115,6 +125,7 @@ class Live:
 
     def _flight(self) -> Flight:
         self._settle()
+        self._survey.elsewhere = self._elsewhere()
         counted, revisions = self._survey.counted(), self._survey.walker.revisions
         return Flight(
             family=self.run[0],

@@ -1,0 +1,457 @@
+"""Every view of a run, by name, and what each says of calls, failures, tokens, cost, status, times.
+
+All views of the product are listed here: in `VIEWS` those of one run, in `TOTALS` those of all runs
+together, in `SERVED` the routes, and in `NO_NUMBERS` what says nothing of the kind.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+
+from support.asking import ask
+from tracklog.answers.duplicates import same_conversation
+from tracklog.folds import moment
+from tracklog.folds import runs as runs_fold
+from tracklog.formats import registry as formats
+from tracklog.formats.convert import convert
+from tracklog.formats.export import export, flight_of
+from tracklog.formats.importing import Importing
+from tracklog.formats.live import live_of
+from tracklog.formats.loss import Report
+from tracklog.home import registry
+from tracklog.home.home import Home
+
+Said = Mapping[str, Any]
+SUMMARY = {
+    "calls": "tool_calls", "failures": "tool_failures", "tokens": "tokens", "cost": "cost_usd",
+    "status": "status", "first": "first_at", "last": "last_at", "title": "title",
+}  # fmt: skip  # what the law is about, and what a row calls it
+
+
+def summary(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a row says of a run: of the fields of the law, those that it has."""
+    return {name: row[key] for name, key in SUMMARY.items() if key in row}
+
+
+class Look:
+    """A home at one moment."""
+
+    def __init__(self, home: Home) -> None:
+        self.home, self.index = home, home.index
+        self.index.catch_up()
+        self.now = max((each.received for each in home.journal.records()), default="")
+
+    @property
+    def keys(self) -> list[str]:
+        keys = [f"{family}:{run}" for family, run in sorted(self.home.runs())]
+        return [key for key in keys if self.index.state("runs", key).run]
+
+    def run(self, key: str) -> tuple[str, str]:
+        family, _, run = key.partition(":")
+        return family, run
+
+    def flight(self, key: str) -> Any:
+        return replace(flight_of(self.home, self.run(key)), below=())
+
+
+def _row(rows: list[dict[str, Any]], key: str) -> dict[str, Any]:
+    return next(row for row in rows if f"{row['family']}:{row['run']}" == key)
+
+
+def runs(look: Look, key: str) -> Said:
+    return summary(_row(ask(look.home, "runs", now=look.now, limit=None), key))
+
+
+def show(look: Look, key: str) -> Said:
+    return summary(ask(look.home, "show", run=key, now=look.now))
+
+
+def show_at(look: Look, key: str) -> Said:
+    return summary(ask(look.home, "show", run=key, at=look.home.journal.last))
+
+
+def board(look: Look, key: str) -> Said:
+    return summary(_row(ask(look.home, "board", limit=10_000, now=look.now)["runs"], key))
+
+
+def tree(look: Look, key: str) -> Said:
+    rows = ask(look.home, "tree", run=key, around=True, now=look.now)
+    return summary(next(row["run"] for row in rows if row["key"] == key))
+
+
+def top(look: Look, key: str) -> Said:
+    return summary(_row(ask(look.home, "top", now=look.now)["runs"], key))
+
+
+def diff(look: Look, key: str) -> Said:
+    deltas = ask(look.home, "diff", a=key, b=key, now=look.now)["deltas"]
+    return summary({name: each["a"] for name, each in deltas.items()})
+
+
+def costs(look: Look, key: str) -> Said:
+    return _cost_of(look, key, ask(look.home, "costs", by="run"))
+
+
+def _cost_of(look: Look, key: str, rows: list[dict[str, Any]]) -> Said:
+    if key in same_conversation(look.index):
+        return {}  # another run has the same conversation, and is counted
+    found = [row for row in rows if row["of"] == key]
+    row = found[0] if found else {"total_tokens": None, "cost_usd": None}
+    return {"tokens": row["total_tokens"], "cost": row["cost_usd"]}
+
+
+def story(look: Look, key: str) -> Said:
+    return _calls_of(ask(look.home, "story", run=key, limit=100_000)["records"])
+
+
+def _shown(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The facts that a story shows."""
+    shown = (record for record in records if not record.get("superseded"))
+    return [fact for record in shown for fact in record["facts"] if not fact.get("again")]
+
+
+def _calls_of(records: list[dict[str, Any]]) -> Said:
+    """Calls as a story shows them, each once."""
+    facts = [fact for fact in _shown(records) if not fact.get("copied")]
+    kinds = Counter(fact["fact"] for fact in facts)
+    torn = sum(fact["fact"] == "Returned" and fact.get("torn", False) for fact in facts)
+    failed = sum(fact["fact"] == "Returned" and fact.get("ok") is False for fact in facts)
+    return {"calls": kinds["Called"] + torn, "failures": failed}
+
+
+def query(look: Look, key: str) -> Said:
+    family, run = (part.replace("'", "''") for part in look.run(key))
+    columns = "tool_calls, tool_failures, first_at, last_at"
+    sql = f"SELECT {columns} FROM runs WHERE family='{family}' AND run='{run}'"
+    [row] = ask(look.home, "query", sql=sql)["rows"]
+    return dict(zip(("calls", "failures", "first", "last"), row, strict=True))
+
+
+def exported(look: Look, key: str) -> Said:
+    """What every exporter is given to write."""
+    return summary(flight_of(look.home, look.run(key)).summary)
+
+
+def followed(look: Look, key: str) -> Said:
+    """What those who write a run while it goes on know of it at its last record."""
+    exporter = next(each for each in formats.exporters() if each.follow is not None)
+    live = live_of(look.home, look.run(key), exporter, exporter.chosen())
+    live.join(0)
+    while live.read_on():
+        pass
+    return summary(live._flight().summary)
+
+
+def atif(look: Look, key: str) -> Said:
+    return _atif(look, key, orjson.loads(b"".join(export(look.flight(key), "atif"))))
+
+
+def _atif(look: Look, key: str, page: dict[str, Any]) -> Said:
+    calls = [call for step in page["steps"] for call in step.get("tool_calls", ())]
+    extra = page["extra"]["tracklog"]
+    found: dict[str, Any] = {"status": extra["status"], "title": extra.get("title")}
+    facts = _shown(ask(look.home, "story", run=key, limit=100_000)["records"])
+    if not any(fact.get("torn") or fact.get("copied") for fact in facts):
+        found["calls"] = len(calls)  # else it shows a call that is not counted, or the reverse
+    metrics = page["final_metrics"]
+    return found | {"cost": metrics.get("total_cost_usd")}
+
+
+def html(look: Look, key: str) -> Said:
+    page = b"".join(export(look.flight(key), "html")).decode()
+    stats = dict(re.findall(r"<dt>([^<]+)</dt><dd>(?:<[^>]+>)?([^<]*)", page))
+    calls, failures = 0, 0
+    if "tool calls" in stats:
+        calls = int(re.match(r"[\d,]+", stats["tool calls"])[0].replace(",", ""))
+        failed = re.search(r"([\d,]+) failed", stats["tool calls"])
+        failures = int(failed[1].replace(",", "")) if failed else 0
+    tokens = int(stats["tokens"].replace(",", "")) if "tokens" in stats else None
+    return {"calls": calls, "failures": failures, "tokens": tokens, "status": stats["status"]}
+
+
+def _alone(look: Look, key: str, home: Home, fields: tuple[str, ...]) -> Said:
+    """What the only run of another home says, which was made of a run of this one.
+
+    What other runs spent before it is not known there.
+    """
+    there = Look(home)
+    [other] = there.keys
+    said = runs(there, other)
+    shared = _shares_spends(look, key)
+    return {name: said[name] for name in fields if not (shared and name in ("tokens", "cost"))}
+
+
+def _shares_spends(look: Look, key: str) -> bool:
+    """Whether another run told of the same spends."""
+    alone = summary(runs_fold.row(look.index.state("runs", key), look.now))
+    return any(alone[name] != runs(look, key)[name] for name in ("tokens", "cost"))
+
+
+ALL = tuple(SUMMARY)
+COUNTS = ("calls", "failures", "tokens", "cost", "title")
+"""What a format keeps in which every event has a time, and of which a file is at rest."""
+
+
+def jsonl(look: Look, key: str) -> Said:
+    """The lines, kept by another home."""
+    lines = b"".join(export(look.flight(key), "jsonl")).splitlines()
+    records = [each for each in look.home.journal.records(run=look.run(key)) if each.line]
+    assert lines == [each.line for each in records]
+    if not lines:
+        return {}
+    with TemporaryDirectory() as folder, Home(folder, durability="os") as home:
+        for record in records:
+            home.intake.admit([record.line], record.dialect)
+        return _alone(look, key, home, ALL)
+
+
+def reimported(format: str, *fields: str, **options: str) -> "View":
+    """The view that another home has of an export that it imported."""
+
+    def view(look: Look, key: str) -> Said:
+        content = b"".join(export(look.flight(key), format, options))
+        exporter = formats.exporter(format)
+        with TemporaryDirectory() as folder, Home(Path(folder) / "h", durability="os") as home:
+            path = Path(folder) / f"run{exporter.suffix}"
+            path.write_bytes(content)
+            Importing(home).bring([path])
+            if not list(home.runs()):
+                return {}
+            return _alone(look, key, home, fields)
+
+    return view
+
+
+def converted(name: str) -> "View":
+    """The view of a home that has the run in another dialect and back, where nothing was dropped."""
+
+    def view(look: Look, key: str) -> Said:
+        dialects = look.home.dialects
+        records = list(look.home.journal.records(run=look.run(key)))
+        own = {record.dialect for record in records}
+        if len(own) != 1 or not any(record.line for record in records):
+            return {}
+        report, [first] = Report(), own
+        lines = list(convert(records, dialects, dialects[name], report))
+        if any(fate == "dropped" for _, _, fate in report.counts) or not lines:
+            return {}
+        with TemporaryDirectory() as folder:
+            with Home(Path(folder) / "there", durability="os") as there:
+                verdicts = there.intake.admit(lines, name)
+                assert all(each.seq for each in verdicts), verdicts
+                back = list(convert(there.journal.records(), dialects, dialects[first]))
+            with Home(Path(folder) / "back", durability="os") as home:
+                home.intake.admit(back, first)
+                return _alone(look, key, home, ALL)
+
+    return view
+
+
+View = Callable[[Look, str], Said]
+
+QUESTIONS: Mapping[str, View] = {
+    "runs": runs, "show": show, "board": board, "tree": tree, "top": top, "diff": diff,
+    "costs": costs, "story": story, "query": query,
+}  # fmt: skip  # by the question's name
+EXPORTS: Mapping[str, View] = {
+    "jsonl": jsonl,
+    "atif": atif,
+    "html": html,
+    "cloudevents": reimported("cloudevents", *ALL, whole="yes"),
+    "otel": reimported("otel", *COUNTS[:-1], content="yes"),
+    "agui": reimported("agui", *COUNTS),
+}
+"""By the exporter's name."""
+VIEWS: Mapping[str, View] = {
+    **QUESTIONS,
+    "show --at": show_at,
+    "export": exported,
+    "export --follow": followed,
+    **{f"export {name}": view for name, view in EXPORTS.items()},
+    "atif, imported": reimported("atif", *COUNTS),
+    **{f"convert --to {name}": converted(name) for name in registry.dialect_names()},
+}
+"""Every view of one run."""
+TOTALS = ("tools", "costs", "hours")
+"""Questions about all runs together: they are the sum of what the runs say."""
+NO_NUMBERS = {
+    "agents": "agents, not runs",
+    "agents-now": "the status of agents",
+    "audits": "checkpoints",
+    "conversation": "what was said",
+    "findings": "what is surprising",
+    "inbox": "what is waited for",
+    "leaderboard": "who won",
+    "loops": "calls that repeat, however often they count",
+    "outcome-runs": "the score of runs that ended",
+    "outcomes": "shares and percentiles of runs that ended",
+    "search": "where something was said",
+    "why": "what caused a record",
+}
+"""Questions whose answers hold none of the numbers, and what they hold."""
+
+
+class Served:
+    """What a collector says of a run over HTTP."""
+
+    def __init__(self, http: Any) -> None:
+        self._http = http
+
+    def json(self, path: str, **given: Any) -> Any:
+        answer = self._http.get(path, params=given)
+        assert answer.status_code == 200, answer.text
+        return orjson.loads(answer.content)
+
+
+def _path(key: str) -> str:
+    return "/".join(quote(part, safe="") for part in key.split(":", 1))
+
+
+def served_runs(served: Served, look: Look, key: str) -> Said:
+    return summary(_row(served.json("/api/runs", limit=10_000), key))
+
+
+def served_board(served: Served, look: Look, key: str) -> Said:
+    return summary(_row(served.json("/api/board", limit=10_000)["runs"], key))
+
+
+def served_header(served: Served, look: Look, key: str) -> Said:
+    """What the console's header is made of."""
+    return summary(served.json(f"/api/runs/{_path(key)}"))
+
+
+def served_past(served: Served, look: Look, key: str) -> Said:
+    return summary(served.json(f"/api/runs/{_path(key)}", at=look.home.journal.last))
+
+
+def served_tree(served: Served, look: Look, key: str) -> Said:
+    rows = served.json(f"/api/runs/{_path(key)}/tree", around="true")
+    return summary(next(row["run"] for row in rows if row["key"] == key))
+
+
+def served_top(served: Served, look: Look, key: str) -> Said:
+    return summary(_row(served.json("/api/top")["runs"], key))
+
+
+def served_diff(served: Served, look: Look, key: str) -> Said:
+    deltas = served.json("/api/diff", a=key, b=key)["deltas"]
+    return summary({name: each["a"] for name, each in deltas.items()})
+
+
+def served_story(served: Served, look: Look, key: str) -> Said:
+    records = served.json(f"/api/runs/{_path(key)}/story", limit=10_000)["records"]
+    return _calls_of(records)
+
+
+def served_costs(served: Served, look: Look, key: str) -> Said:
+    return _cost_of(look, key, served.json("/api/costs", by="run"))
+
+
+def served_export(served: Served, look: Look, key: str) -> Said:
+    return _atif(look, key, served.json(f"/api/export/atif/{_path(key)}"))
+
+
+SERVED: Mapping[str, Callable[[Served, Look, str], Said]] = {
+    "/api/runs": served_runs,
+    "/api/board": served_board,
+    "/api/runs/{family}/{run}": served_header,
+    "/api/runs/{family}/{run}?at": served_past,
+    "/api/runs/{family}/{run}/tree": served_tree,
+    "/api/runs/{family}/{run}/story": served_story,
+    "/api/top": served_top,
+    "/api/diff": served_diff,
+    "/api/costs": served_costs,
+    "/api/export/{format}/{family}/{run}": served_export,
+}
+"""Every view of one run over HTTP, by its route."""
+OTHER_ROUTES = {
+    "/api/tree": "the same answer for all runs",
+    "/api/tools": "all runs together",
+    "/api/hours": "all runs together",
+    "/api/events": "records as they are",
+    "/api/stream": "records as they are",
+    "/api/export/{format}/{family}/{run}/live": "the view `export --follow`",
+    "/api/convert/{dialect}": "the views `convert --to`",
+    "/api/runs/{family}/{run}/proof": "hashes",
+    "/api/blobs/{sha256}": "bytes",
+    "/api/inbox/{question}/answer": "one answer",
+    "/api/hosts": "programs",
+    "/healthz": "the collector itself",
+    "/metrics": "the collector itself",
+    "/api/openapi.json": "the routes",
+    "/": "the console, which asks the other routes",
+}
+"""Routes that are no view of one run, and what they give instead."""
+
+
+def disagreements(home: Home, views: Mapping[str, View] = VIEWS) -> list[tuple[str, ...]]:
+    """By run, what its views do not agree on."""
+    look = Look(home)
+    found = []
+    for key in look.keys:
+        first = runs(look, key)
+        for name, view in views.items():
+            for field, value in view(look, key).items():
+                if value != first[field]:
+                    found.append((key, field, f"runs: {first[field]}", f"{name}: {value}"))
+    return [*found, *_in_total(look)]
+
+
+def _in_total(look: Look) -> list[tuple[str, ...]]:
+    again = same_conversation(look.index)
+    own = [runs(look, key) for key in look.keys if key not in again]
+    tools, hours = ask(look.home, "tools"), _hours(look)
+    costs, by_run = (ask(look.home, "costs", by=by) for by in ("all", "run"))
+    totals = {
+        "tools": (tools, {"calls": "calls", "failures": "failures"}, own),
+        "costs": (costs, {"total_tokens": "tokens", "cost_usd": "cost"}, own),
+        "hours": (hours, {"calls": "calls", "failures": "failures"}, tools),
+        "hours, spent": (hours, {"total_tokens": "total_tokens", "cost_usd": "cost_usd"}, costs),
+        "costs by run": (by_run, {"total_tokens": "total_tokens"}, costs),
+    }
+    found = []
+    for name, (rows, fields, parts) in totals.items():
+        for field, part in fields.items() if rows is not None else ():
+            total, added = (_sum(*each) for each in ((rows, field), (parts, part)))
+            if total != added:
+                found.append(("all runs", field, f"in parts: {added}", f"{name}: {total}"))
+    if any(row["tool"] in ("", None) for row in tools if not row["calls"]):
+        found.append(("all runs", "tools", "a tool without a name", ""))
+    return found
+
+
+def _sum(rows: Iterable[Mapping[str, Any]], name: str) -> float:
+    return sum(row[name] or 0 for row in rows)
+
+
+LONG = 24 * 31 * 8
+"""Hours that are added up."""
+
+
+def _hours(look: Look) -> list[dict[str, Any]] | None:
+    """The last hours; None where something happened before them or, by its own clock, later."""
+    now = moment(look.now) or 0
+    times = [moment(runs(look, key)[name]) for key in look.keys for name in ("first", "last")]
+    if any(at is not None and not 0 <= now - at < (LONG - 1) * 3_600_000 for at in times):
+        return None
+    return ask(look.home, "hours", count=LONG, now=look.now)
+
+
+def differences_served(home: Home, http: Any) -> list[tuple[str, ...]]:
+    """By run, what is not the same over HTTP."""
+    look, served = Look(home), Served(http)
+    return [
+        (key, field, f"runs: {first[field]}", f"{name}: {value}")
+        for key in look.keys
+        for first in (runs(look, key),)
+        for name, view in SERVED.items()
+        for field, value in view(served, look, key).items()
+        if value != first[field]
+    ]
