@@ -622,8 +622,9 @@ def test_cloudevents_of_ours_are_unwrapped_to_the_very_line(tmp_path, brought):
     wrapped += b'"data":' + line + b"}\n"
     home, summary = brought(write(tmp_path, "events.jsonl", text=wrapped))
     assert summary.lines == {"accepted": 1}
-    [record] = home.journal.read(0, 10)
+    [record, note] = home.journal.read(0, 10)
     assert (record.dialect, record.line) == ("kahn-agent", line)
+    assert orjson.loads(note.line)["label"] == "imported"
 
 
 def test_cloudevents_of_others_are_noted_once_by_source_and_id(tmp_path, brought):

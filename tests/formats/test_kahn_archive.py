@@ -46,7 +46,9 @@ def imported(home, path, *options):
 
 
 def kept(home, run):
-    return tracklog(home, "events", run, "--raw").stdout.splitlines()
+    """The lines of a run, but for the note that they were imported."""
+    lines = tracklog(home, "events", run, "--raw").stdout.splitlines()
+    return [line for line in lines if orjson.loads(line).get("label") != "imported"]
 
 
 def test_an_archive_is_imported_with_one_command(home, archive):
@@ -123,3 +125,46 @@ def test_other_files_in_the_folder_are_still_said_to_be_unknown(home, archive):
     done, told = imported(home, archive)
     assert done.returncode == 0
     assert [name.rsplit("/", 1)[1] for name in told["unrecognised"]] == ["notes.txt"]
+
+
+OLD = b"".join(
+    b'{"ts":"2020-05-05T09:0%d:00.000Z","run_id":"old-%d","event":"agent_run_start",'
+    b'"agent_id":"a","task":"look"}\n' % (n, n % 2) for n in range(4)
+)  # fmt: skip
+LAST = {"old-0": "2020-05-05T09:02:00.000Z", "old-1": "2020-05-05T09:03:00.000Z"}
+
+
+def rows(home, verb):
+    done = tracklog(home, verb, "--json")
+    return [orjson.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("way", ["lines", "cloudevents", "lines that were recorded before"])
+def test_the_age_of_imported_lines_is_that_of_their_own_clock(tmp_path, way):
+    """They were received now, and their run is at rest for years."""
+    home, path = tmp_path / "home", tmp_path / "old.jsonl"
+    path.write_bytes(OLD)
+    if way != "lines":
+        other = home if way.startswith("lines") else tmp_path / "other"
+        assert tracklog(other, "record", path).returncode == 0
+        assert {row["status"] for row in rows(other, "runs")} == {"working"}
+    paths = [path]
+    if way == "cloudevents":
+        paths = [tmp_path / f"{run}.json" for run in LAST]
+        for run, each in zip(LAST, paths, strict=True):
+            done = tracklog(tmp_path / "other", "export", "cloudevents", run, "-o", each)
+            assert done.returncode == 0, done.stderr
+    for _ in range(2):  # the second time nothing is new, also not the note that they were imported
+        assert tracklog(home, "import", *paths).returncode == 0
+        found = {row["run"]: row for row in rows(home, "runs") if row["run"] in LAST}
+        assert {run: row["last_activity"] for run, row in found.items()} == LAST
+        assert {row["status"] for row in found.values()} == {"lost"}
+        assert all(row["silent_seconds"] > 1e8 for row in found.values())
+        for run in LAST:
+            lines = tracklog(home, "events", run, "--raw").stdout.splitlines()
+            assert len(lines) == len(kept(home, run)) + 1
+            shown = orjson.loads(tracklog(home, "show", run, "--json").stdout)
+            assert shown["status"] == "lost"
+    assert tracklog(home, "rebuild").returncode == 0
+    again = {row["run"]: row["last_activity"] for row in rows(home, "runs") if row["run"] in LAST}
+    assert again == LAST

@@ -241,7 +241,9 @@ def is_read(position: Position, fact: Fact) -> bool:
     return position.read or fact.fidelity in READ
 
 
-NO_SIGN = ("source-gone", "erasure", "pruned", "completed")
+IMPORTED = "imported"
+"""The label of the note that lines of a run were imported from a file of its dialect."""
+NO_SIGN = ("source-gone", "erasure", "pruned", "completed", IMPORTED)
 """Notes on the record of a run, made by us: no sign of life of the run."""
 
 

@@ -23,8 +23,9 @@ import orjson
 from tracklog.dialects import tracklog as native
 from tracklog.formats import registry
 from tracklog.formats.importers import Importer, Place, Reading, Report, hashed, head_of, plain
-from tracklog.formats.importing_lines import LINES, Native, holds_lines
+from tracklog.formats.importing_lines import LINES, Native, holds_lines, note_imported, runs_of
 from tracklog.home.home import Home
+from tracklog.intake.intake import Verdict
 from tracklog.journal.disk import write_private
 from tracklog.journal.frame import stamp
 from tracklog.model.errors import TracklogError
@@ -339,7 +340,9 @@ class Importing:
             self._keep(batch.lines, reading, one, dry=dry, bodies=batch.bodies)
             for dialect, lines in groupby(batch.quoted, lambda each: each[0]):
                 spoken = dialect if dialect in self._home.dialects else None
-                self._keep([line for _, line in lines], reading, one, dry=dry, dialect=spoken)
+                quoted = [line for _, line in lines]
+                verdicts = self._keep(quoted, reading, one, dry=dry, dialect=spoken)
+                note_imported(self._home, reading.path, runs_of(self._home, verdicts))
             place = batch.place
             one.runs |= reading.runs.keys()
             if not dry and batch.through >= saved + SAVED:
@@ -387,15 +390,17 @@ class Importing:
         dry: bool,
         dialect: str | None = native.dialect.name,
         bodies: Sequence[Body | None] | None = None,
-    ) -> None:
+    ) -> Sequence[Verdict]:
         if dry:
             one.lines["told"] += len(lines)
-        elif lines:
-            self._put_lifted()  # first: a line must not speak of what is not there
-            verdicts = self._home.intake.admit(lines, dialect, bodies=bodies)
-            one.lines.update([verdict[0] for verdict in verdicts])
-            refused = [verdict.problems for verdict in verdicts if verdict[2]]
-            one.refused += [(str(reading.path), each) for each in refused[: FEW - len(one.refused)]]
+        if dry or not lines:
+            return ()
+        self._put_lifted()  # first: a line must not speak of what is not there
+        verdicts = self._home.intake.admit(lines, dialect, bodies=bodies)
+        one.lines.update([verdict[0] for verdict in verdicts])
+        refused = [verdict.problems for verdict in verdicts if verdict[2]]
+        one.refused += [(str(reading.path), each) for each in refused[: FEW - len(one.refused)]]
+        return verdicts
 
     def _moved(self, reading: Reading) -> Known | None:
         """What is known of a file that went by another name."""

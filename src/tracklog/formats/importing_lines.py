@@ -5,7 +5,7 @@ in again: how far a file was read stands in the journal, with the records that i
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +15,12 @@ from tracklog.dialects import tracklog as native
 from tracklog.dialects.checking import door_for
 from tracklog.dialects.documents import document_of
 from tracklog.dialects.recognition import Hints
+from tracklog.folds import IMPORTED
 from tracklog.formats.follow import Follower, Skipped, Unheard
 from tracklog.formats.importers import HEAD, Report
 from tracklog.home.home import Home
+from tracklog.intake.intake import Verdict
+from tracklog.journal.frame import Run
 from tracklog.model.event import Event
 from tracklog.model.fact import Noted
 from tracklog.model.lines import BOM, split
@@ -85,6 +88,10 @@ class Native:
             one.lines["told"] += sum(1 for _ in split(file, self._home.intake.cap))
 
     def _admit(self, path: Path, one: "Summary") -> None:
+        first = self._first_in(path)
+        noted = set() if first is None else {(first.family, first.run)}
+        note_imported(self._home, path, noted)
+        runs: set[Run] = set()
         follower = Follower(self._home.intake, [path], None, self._home.path)
         for heard in follower.poll():
             if isinstance(heard, Unheard):
@@ -96,6 +103,7 @@ class Native:
             one.files = 1
             one.bytes += sum(line.size for line in heard.lines)
             one.lines.update(verdict.verdict for verdict in heard.verdicts)
+            runs |= runs_of(self._home, heard.verdicts)
             for line, verdict in zip(heard.lines, heard.verdicts, strict=True):
                 if verdict.problems:
                     place = f"{path}, line {line.number}"
@@ -106,6 +114,7 @@ class Native:
                 one.runs.add(verdict.run or "")
                 if hint := self._hints.of(verdict.dialect, verdict.run):
                     one.hints.append(hint)
+        note_imported(self._home, path, runs - noted)
         if not (one.files or one.unread):
             one.unchanged = 1
         if _is_torn(path):
@@ -168,16 +177,44 @@ class Native:
 
     def _first_of(self, folder: Path) -> Event | None:
         """The first good line of the files in a folder."""
+        beside = (path for path in self._paths if path.parent.resolve() == folder)
+        return next(filter(None, map(self._first_in, beside)), None)
+
+    def _first_in(self, path: Path) -> Event | None:
+        """The first good line of a file."""
         check = door_for(self._home.dialects.values(), self._home.intake.recogniser)
-        for path in self._paths:
-            if path.parent.resolve() != folder:
-                continue
-            with path.open("rb") as file:
-                for line in split(file, self._home.intake.cap):
-                    event = check(line.data)
-                    if isinstance(event, Event):
-                        return event
-        return None
+        with path.open("rb") as file:
+            events = (check(line.data) for line in split(file, self._home.intake.cap))
+            return next((event for event in events if isinstance(event, Event)), None)
+
+
+def runs_of(home: Home, verdicts: Iterable[Verdict]) -> set[Run]:
+    """The runs of lines that were recorded; the family of a native line stands in its record."""
+    seqs = {(each.dialect, each.run): each.seq for each in verdicts if each.seq}
+    return {
+        (record.family, record.run)
+        for seq in seqs.values()
+        for record in home.journal.read(seq - 1, 1)
+    }
+
+
+def note_imported(home: Home, path: Path, runs: Set[Run]) -> None:
+    """Puts on record, once per run, that lines of it come from a file and may be of any age."""
+    if not runs:
+        return
+    spelled = os.fsencode(path.absolute()).decode("utf-8", "backslashreplace")
+    lines = [
+        native.line(
+            Noted(label=IMPORTED, text="lines of this run were imported from a file"),
+            id=native.line_id("import", "1", run, IMPORTED.encode()),
+            run=run,
+            family=family,
+            origin={"writer": "import", "fidelity": "observed", "path": spelled},
+        )
+        for family, run in sorted(runs)
+    ]
+    known = home.intake.admit(lines, native.dialect.name)
+    assert not any(verdict.problems for verdict in known)
 
 
 def _is_torn(path: Path) -> bool:

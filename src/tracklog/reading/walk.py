@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from tracklog.dialects import Dialect, Source
-from tracklog.folds import Position
+from tracklog.folds import IMPORTED, Position
 from tracklog.journal.frame import Record, Run
 from tracklog.model.event import Event, Finding
 from tracklog.model.fact import Fact
@@ -80,7 +80,7 @@ class Walker:
     those up reads the run again, from `begin_again` on, with `reread`.
     """
 
-    __slots__ = ("_dialects", "_rules", "changed", "checked", "revisions")
+    __slots__ = ("_begun", "_dialects", "_imported", "_rules", "changed", "checked", "revisions")
 
     def __init__(
         self, dialects: Dialects, *, rules: bool = True, revisions: Revisions | None = None
@@ -91,6 +91,9 @@ class Walker:
         """Whether a record that was read before counts differently now."""
         self.checked = RunRules()
         self._dialects, self._rules = dialects, rules
+        self._begun = False
+        self._imported = False
+        """Whether lines of the run came from a file: its own clock tells how old they are."""
 
     def read(self, record: Record) -> Reading:
         """The next record of the run."""
@@ -111,7 +114,10 @@ class Walker:
         if dialect is None or dialect.source is None:
             return
         event = event_or_finding(record, self._dialects)
-        source = source_of(dialect, event) if isinstance(event, Event) else None
+        if not isinstance(event, Event):
+            return
+        self._imported = self._imported or _is_imported(event)
+        source = source_of(dialect, event)
         if source is not None:
             self.revisions.add(record.seq, source)
 
@@ -135,6 +141,7 @@ class Walker:
             if isinstance(event, Event):
                 dialect = self._dialects[record.dialect]
                 source = self._source(record, dialect, event, is_new=is_new)
+                self._begun = True
                 if source is None or self.revisions.is_current(source):
                     self.checked.check(dialect, event)
         return last
@@ -146,6 +153,8 @@ class Walker:
         dialect = self._dialects[record.dialect]
         facts, failed = facts_of(dialect, event)
         position, correction = position_of(record, event), None
+        if self._imported:
+            position = position._replace(read=True)
         if dialect.source is not None:
             source = self._source(record, dialect, event, is_new=is_new)
             if source is not None:
@@ -155,6 +164,7 @@ class Walker:
                 if revisions.is_withdrawn(record.seq, source):
                     position = position._replace(withdrawn=True)
                 correction = revisions.correction(record.seq, source)
+        self._begun = True
         findings = self.checked.check(dialect, event) if self._rules else event.odd
         if correction is not None or failed is not None:
             findings = [*filter(None, (correction,)), *findings, *filter(None, (failed,))]
@@ -163,10 +173,18 @@ class Walker:
     def _source(
         self, record: Record, dialect: Dialect, event: Event, *, is_new: bool
     ) -> Source | None:
+        if not self._imported and _is_imported(event):
+            self._imported = True
+            self.changed = self.changed or (is_new and self._begun)
         source = source_of(dialect, event)
         if is_new and source is not None and self.revisions.add(record.seq, source):
             self.changed = True
         return source
+
+
+def _is_imported(event: Event) -> bool:
+    """Whether an event says that lines of its run were imported from a file."""
+    return event.body.get("fact") == "Noted" and event.body.get("label") == IMPORTED
 
 
 def walk(records: Records, dialects: Dialects, *, rules: bool = False) -> Iterator[Reading]:
