@@ -613,6 +613,19 @@ def test_text_and_stream_blocks_on_disk_hold_what_the_agent_printed(world, name)
     assert {block["fidelity"] for block in blocks} == {"agent_emitted"}
 
 
+@pytest.mark.requirement("AWF-27")
+def test_the_text_block_of_an_agent_of_no_known_provider_holds_all_that_it_printed(world):
+    text = 'Yes: "{{prompt}}" \\n é 😀  two  spaces\n\n{"no": "stream"}\nand an end'
+    (world.folder / "printed").write_text(text, encoding="utf-8")
+    agent = f"{{command: [cat, {world.folder}/printed]}}"
+    path = world.flow("one", f"- {{name: ask, kind: agent, prompt: Well, agent: {agent}}}")
+    outcome, *_ = world.run(path)
+    assert outcome.status == "ok", outcome
+    (reply,) = [e["payload"] for e in world.events() if e["type"] == "message.assistant"]
+    (block,) = reply["blocks"]
+    assert (block["type"], block["fidelity"], block["text"]) == ("text", "agent_emitted", text)
+
+
 @pytest.mark.requirement("AWF-68", "AWF-69")
 def test_from_the_command_line_too_nobody_sees_whether_a_run_is_recorded(world):
     path = three_levels(world)

@@ -549,6 +549,8 @@ def test_after_a_kill_verify_reports_what_is_not_chained_yet_and_no_fault(tmp_pa
         assert report.ok, report.faults
         assert report.records == 4
         assert "2 records behind record 4 are not chained" in report.notes[-1]
+        torn = [note for note in report.notes if "torn behind record 4, as a crash" in note]
+        assert len(torn) == (not left.endswith(b"\n"))
         states = {check.name: check.state for check in doctor(tmp_path, 0)}
         assert states["chain"] == "ok"
     FileStore(tmp_path, disk=HastyDisk()).close()

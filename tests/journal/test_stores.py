@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -365,3 +367,43 @@ def test_a_frame_with_a_known_head_and_damaged_ends_is_none(tmp_path, damage):
     bad = bytes_ + good[2][len(bytes_) :] if at == 0 else good[2][:-1] + bytes_
     found = frame.read([*good, bad])
     assert [each and each.seq for each in found] == [1, 2, 3, None]
+
+
+NO_STREAMS = """
+import os, sys
+from tracklog.journal.stores.file import FileStore
+from tracklog.testing import frames_of
+for number in range(3):
+    os.close(number)
+for shift in range(3):  # so that any of the store's files gets number 0
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(shift)]
+    one = FileStore(sys.argv[1], segment_size=300)
+    if held:
+        os.close(0)
+    for _ in range(4):
+        one.append(frames_of([b'{"n":1}']))
+        other = FileStore(sys.argv[1])  # waits for ever if the first one does not let it
+        other.append(frames_of([b'{"n":2}']))
+        other.close()
+    one.close()
+"""
+
+
+def test_a_process_without_standard_streams_writes_and_lets_others_write(tmp_path):
+    """Its files then have the numbers 0, 1 and 2."""
+    words = [sys.executable, "-c", NO_STREAMS, str(tmp_path)]
+    assert subprocess.run(words, timeout=120, check=False).returncode == 0
+    report = verify(tmp_path)
+    assert (report.ok, report.records) == (True, 24)
+
+
+def test_a_store_has_as_many_open_files_after_a_hundred_segments_as_after_one(tmp_path):
+    store = FileStore(tmp_path, segment_size=200, durability="os")
+    counts = []
+    for _ in range(100):
+        store.append(frames_of([b'{"n":1}' * 20]))
+        store.read(0, 1000)
+        counts.append(len(list(Path("/dev/fd").iterdir())))
+    store.close()
+    assert len(firsts(tmp_path / "journal")) >= 100
+    assert counts[-1] <= counts[2]
