@@ -1,4 +1,4 @@
-"""Two lists of steps as one: equal steps side by side, then steps of one sort, then the rest."""
+"""Align two lists of steps: equal steps side by side, then steps of one kind, then the rest."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The board: a page of the list of runs, with counts per status and what it can be filtered by."""
+"""The board: a page of the list of runs, with counts per status and the values of its filters."""
 
 from typing import Unpack
 

@@ -1,4 +1,4 @@
-"""A conversation: what was said in a run, message by message."""
+"""The messages of a run, in order."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The difference of two runs: where they part, what each did instead, and what each took."""
+"""The difference of two runs: where they differ, what each did instead, and what each cost."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Looks over a home: what is wrong, and the command that mends it."""
+"""Examine a home: what is wrong with it, and the command that repairs it."""
 
 import getpass
 import os

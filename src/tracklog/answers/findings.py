@@ -1,4 +1,4 @@
-"""Findings: what was surprising in accepted events."""
+"""Findings: what was unexpected in accepted events."""
 
 from dataclasses import dataclass, replace
 from typing import Literal

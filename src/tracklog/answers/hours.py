@@ -1,4 +1,4 @@
-"""Hours: how tools did and what was spent, hour by hour."""
+"""Calls and failures of tools, and what was spent, hour by hour."""
 
 from dataclasses import dataclass
 

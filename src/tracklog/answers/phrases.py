@@ -1,4 +1,4 @@
-"""Facts in a few words, for a person who knows no dialect."""
+"""Facts as short texts, for a person who knows no dialect."""
 
 from collections.abc import Mapping, Sequence
 from math import floor, log10

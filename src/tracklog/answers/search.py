@@ -1,4 +1,4 @@
-"""Search: the records in which some words stand."""
+"""Search: the records that contain some words."""
 
 from dataclasses import dataclass, replace
 from itertools import islice

@@ -1,4 +1,4 @@
-"""The story of a run: what each of its records means, in any dialect."""
+"""The story of a run: its records as short texts, the same in any dialect."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
