@@ -36,6 +36,7 @@ SHELLS = ("cli", "collector", "hosts", "web")
 PLUGS = (
     "dialects",
     "folds",
+    "journal.storages",
     "journal.stores",
     "index.indexes",
     "formats.importers",

@@ -83,7 +83,7 @@ def test_a_path_and_a_file_url_are_the_same_place_and_another_scheme_is_named(tm
         log.append(START)
     with tracklog.open(tmp_path / "home", readonly=True) as log:
         assert len(list(log.read())) == 1
-    with pytest.raises(UnknownName, match="cannot be opened"):
+    with pytest.raises(UnknownName, match="no storage for"):
         tracklog.open("http://127.0.0.1:4318")
 
 

@@ -25,7 +25,7 @@ from tracklog.intake.intake import Verdict, Verdicts
 from tracklog.journal import disk
 from tracklog.journal.frame import Record, Run, stamp
 from tracklog.journal.stores import Durability
-from tracklog.model.errors import NotAppended, UnknownName
+from tracklog.model.errors import NotAppended
 from tracklog.model.event import Event
 from tracklog.model.fact import Fact
 from tracklog.model.lines import mended, split
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from tracklog.answers.search import SearchRow
     from tracklog.answers.show import ShowAnswer
     from tracklog.answers.why import WhyAnswer
-    from tracklog.journal.verify import Head, Report
+    from tracklog.journal.merkle import Head
+    from tracklog.journal.verify import Report
     from tracklog.recording.tape import RecordedAnswer
     from tracklog.recording.transcript.views import TranscriptRun
 
@@ -283,18 +284,12 @@ class Log:
 def open(  # as a file is opened
     place: str | Path, *, durability: Durability = "sync", readonly: bool = False
 ) -> Log:
-    """Open the journal at a path or `file:` URL; it is created where there is none.
+    """Open the journal at a path or URL, such as `file:/var/lib/tracklog`; it is created where
+    there is none. `memory:` is a journal that ends with its `Log`.
 
     `durability` is what an append promises on return: `sync`, `interval`, `lifecycle` or `os`.
     """
-    text = str(place)
-    scheme, colon, rest = text.partition(":")
-    if colon and "/" not in scheme and scheme != "file":
-        raise UnknownName(
-            f"a log cannot be opened at {text!r}", "give a path, or a URL that begins with file:"
-        )
-    path = Path(rest if colon and scheme == "file" else text)
-    return Log(Home(path, durability=durability, readonly=readonly))
+    return Log(Home(place, durability=durability, readonly=readonly))
 
 
 def check(

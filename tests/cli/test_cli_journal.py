@@ -165,8 +165,13 @@ def test_files_are_for_their_owner_alone(home):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 
-@pytest.mark.parametrize("url", ["memory:", "file:/tmp/x", "nats://here/x"])
-def test_a_home_is_a_folder_and_no_url(url, tmp_path):
+def test_a_home_may_be_a_file_url(tmp_path):
+    assert tracklog(b"", "record", "--home", f"file:{tmp_path}/a", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "a" / "journal").is_dir()
+
+
+@pytest.mark.parametrize("url", ["memory:", "nats://here/x"])
+def test_a_home_that_is_not_on_this_machine_is_refused(url, tmp_path):
     done = tracklog(None, "runs", "--home", url, cwd=tmp_path)
     assert done.returncode == 2
     assert b"name a folder" in done.stderr

@@ -39,7 +39,7 @@ from tracklog.home import registry
 from tracklog.home.home import Home
 from tracklog.intake.intake import Intake
 from tracklog.journal.journal import Journal
-from tracklog.journal.stores.memory import store
+from tracklog.journal.stores.memory import MemoryStore
 from tracklog.model.fact import (
     Answered,
     Asked,
@@ -790,7 +790,7 @@ def test_an_event_that_nobody_knows_is_kept_and_said(tmp_path):
 
 
 def kept(recorded) -> Journal:
-    journal = Journal(store(""), clock=lambda: 1_780_000_000.0)
+    journal = Journal(MemoryStore(), clock=lambda: 1_780_000_000.0)
     door = Intake(journal, DIALECTS.values())
     for record in recorded:
         door.admit([record.line], record.dialect)

@@ -22,7 +22,7 @@ from tracklog.formats.exporters import utc
 from tracklog.formats.loss import Report
 from tracklog.intake.intake import Intake
 from tracklog.journal.journal import Journal
-from tracklog.journal.stores.memory import store
+from tracklog.journal.stores.memory import MemoryStore
 from tracklog.model.event import Event
 from tracklog.model.fact import (
     Answered,
@@ -94,7 +94,7 @@ def check_laws(recorded, to):
     for carry in (True, False):
         lines, report = converted(recorded, to, carry=carry)
         # No line is refused where it is told, not for its identity either.
-        intake = Intake(Journal(store("")), [DIALECTS[to]])
+        intake = Intake(Journal(MemoryStore()), [DIALECTS[to]])
         verdicts = intake.admit(lines, to)
         assert [v for v in verdicts if v.seq is None] == []
         if not carry:

@@ -117,7 +117,11 @@ finally:
 @pytest.mark.parametrize(
     ("part", "ask", "what"),
     [
-        ("journal/stores", "registry.store('memory:')", "the plugs of tracklog.journal.stores"),
+        (
+            "journal/storages",
+            "registry.storage('memory:')",
+            "the plugs of tracklog.journal.storages",
+        ),
         (
             "index/indexes",
             "registry.index('sqlite::memory:')",
@@ -125,7 +129,7 @@ finally:
         ),
         ("dialects", "registry.dialects()", "the plugs of tracklog.dialects"),
         ("dialects", "registry.dialect('awf')", "the plugs of tracklog.dialects"),
-        ("journal/stores/memory.py", "registry.store('memory:')", "the store 'memory'"),
+        ("journal/storages/memory.py", "registry.storage('memory:')", "the storage 'memory'"),
     ],
 )
 def test_plugs_that_cannot_be_read_are_reported_with_their_folder(tmp_path, part, ask, what):

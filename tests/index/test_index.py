@@ -28,6 +28,7 @@ from tracklog.index.indexer import Indexer
 from tracklog.index.search_text import marked, spoken, terms
 from tracklog.intake.intake import Intake
 from tracklog.journal.journal import Entry, Journal
+from tracklog.journal.stores.memory import MemoryStore
 from tracklog.model.errors import BadQuery, UnknownName
 from tracklog.model.event import Event
 from tracklog.model.fact import FACTS, Called, Fact, Noted, Said
@@ -223,7 +224,7 @@ def test_a_duplicate_counts_once(events, random):
         again.insert(random.randint(again.index(event) + 1, len(again)), event)
     indexes = []
     for told in (events, again):
-        journal = Journal(registry.store("memory:"), lambda: 1_777_777_777.0)
+        journal = Journal(MemoryStore(), lambda: 1_777_777_777.0)
         intake = Intake(journal, DIALECTS)
         for event in told:
             intake.admit([event.line], event.dialect)

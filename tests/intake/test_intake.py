@@ -52,7 +52,7 @@ def message(seq: int, text: str = "hello") -> bytes:
 
 @pytest.fixture
 def journal():
-    with Journal(registry.store("memory:")) as journal:
+    with Journal(MemoryStore()) as journal:
         yield journal
 
 
@@ -412,7 +412,7 @@ def test_a_mark_stays_with_its_records(tmp_path):
 
 
 def test_what_is_refused_is_kept_with_its_verdict(journal):
-    refused = Refused(registry.store("memory:"))
+    refused = Refused(MemoryStore())
     intake = intake_of(journal, refused=refused)
     intake.admit([KAHN, b"nope", spoke("1", "a"), spoke("1", "b")])
     first, second = refused
@@ -445,7 +445,7 @@ def test_where_refusals_cannot_be_kept_nothing_is_so_that_all_can_be_sent_again(
 
 
 def test_what_is_refused_is_redacted_too(journal):
-    refused = Refused(registry.store("memory:"))
+    refused = Refused(MemoryStore())
     redact = lambda line: (line.replace(b"hunter2", b"[gone]"), ["password"])  # noqa: E731
     bad = message(1, "hunter2").replace(b'"seq":1', b'"seq":"one"')
     kahn = KAHN.replace(b'"t"', b'["hunter2"]')
@@ -458,7 +458,7 @@ def test_what_is_refused_is_redacted_too(journal):
 
 
 def test_a_line_over_the_cap_is_refused_and_kept_in_part(journal):
-    refused = Refused(registry.store("memory:"))
+    refused = Refused(MemoryStore())
     line = b'{"a":"' + b"x" * 200_000 + b'"}'
     (verdict,) = intake_of(journal, refused=refused, cap=100_000).admit([line])
     assert "the cap is 100,000" in verdict.problems[0].message
@@ -468,10 +468,10 @@ def test_a_line_over_the_cap_is_refused_and_kept_in_part(journal):
     assert len(line_of(kept)) == 64 << 10
 
 
-def test_refusals_are_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr("tracklog.journal.refused.SEGMENTS", 2)
-    refused = Refused(FileStore(tmp_path, folder="refused", durability="os", segment_size=1000))
-    with Journal(registry.store("memory:")) as journal:
+def test_refusals_are_bounded(tmp_path):
+    options = {"folder": "refused", "durability": "os", "segment_size": 1000, "segments": 2}
+    refused = Refused(FileStore(tmp_path, **options))
+    with Journal(MemoryStore()) as journal:
         intake = intake_of(journal, refused=refused)
         for _ in range(50):
             intake.admit([b"nope"])
@@ -515,7 +515,7 @@ def test_a_redactor_that_breaks_a_line_gets_it_refused(journal):
 @pytest.mark.parametrize("path", samples.of("good") + samples.of("odd"), ids=samples.name_of)
 def test_every_sample_comes_out_byte_for_byte(path):
     dialect = registry.dialect(samples.dialect_of(path))
-    with Journal(registry.store("memory:")) as journal:
+    with Journal(MemoryStore()) as journal:
         verdicts = admit(journal, dialect, samples.lines_of(path))
         kept = [
             line
@@ -537,7 +537,7 @@ def test_reasoning_events_are_read_back_equal_and_in_their_place():
         if {b"agent.reasoned", b"agent.handoff", b"agent.decided"}
         <= {orjson.loads(line)["type"].encode() for line in lines}
     )  # fmt: skip
-    with Journal(registry.store("memory:")) as journal:
+    with Journal(MemoryStore()) as journal:
         admit(journal, registry.dialect("openwop"), lines)
         back = [orjson.loads(record.line) for record in journal.read(limit=1000)]
     assert back == [orjson.loads(line) for line in lines]
@@ -553,7 +553,7 @@ ids = st.lists(st.integers(0, 9).map(str), max_size=12)
 
 @given(batches=st.lists(ids, max_size=5), cold=st.booleans())
 def test_whatever_is_told_again_is_kept_once(batches, cold):
-    with Journal(registry.store("memory:")) as journal:
+    with Journal(MemoryStore()) as journal:
         intake = intake_of(journal)
         for batch in batches:
             if cold:

@@ -53,18 +53,19 @@ def numbers(frames):
     return [frame.seq_of(each) for each in frames]
 
 
-def test_stores_are_chosen_by_url(tmp_path):
-    assert isinstance(registry.store("memory:"), MemoryStore)
-    store = registry.store(f"file:{tmp_path}", durability="os")
-    assert isinstance(store, FileStore)
-    assert store.durability == "os"
-    store.close()
-    assert {"file", "memory"} <= set(registry.store_names())
-    with pytest.raises(UnknownName, match="no store for 'tape:/dev/st0'") as error:
-        registry.store("tape:/dev/st0")
+def test_storages_are_chosen_by_path_or_url(tmp_path, monkeypatch):
+    assert isinstance(registry.storage("memory:").store, MemoryStore)
+    monkeypatch.chdir(tmp_path)
+    for place in (tmp_path, str(tmp_path), f"file:{tmp_path}", "file:home", Path("memory:")):
+        storage = registry.storage(place, durability="os")
+        assert isinstance(storage.store, FileStore)
+        assert storage.store.durability == "os"
+        storage.close()
+    assert (tmp_path / "home" / "format").exists()
+    assert {"file", "memory"} <= set(registry.storage_names())
+    with pytest.raises(UnknownName, match="no storage for 'tape:/dev/st0'") as error:
+        registry.storage("tape:/dev/st0")
     assert "file:" in error.value.hint
-    with pytest.raises(UnknownName):
-        registry.store("file")
 
 
 def test_files_are_for_their_owner_alone(tmp_path):

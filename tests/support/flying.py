@@ -13,7 +13,7 @@ from tracklog.home import registry
 from tracklog.intake.intake import Intake
 from tracklog.journal.frame import Record
 from tracklog.journal.journal import Journal
-from tracklog.journal.stores.memory import store
+from tracklog.journal.stores.memory import MemoryStore
 from tracklog.model.event import Event
 from tracklog.model.fact import (
     FACTS,
@@ -50,7 +50,7 @@ def records(lines, dialect: str) -> list[Record]:
 
 def sample(path) -> list[Record]:
     """A sample as a journal keeps it: without what the door refuses as a reused identity."""
-    journal = Journal(store(""), clock=lambda: 1_780_000_000.0)
+    journal = Journal(MemoryStore(), clock=lambda: 1_780_000_000.0)
     name = samples.dialect_of(path)
     Intake(journal, [DIALECTS[name]]).admit(samples.lines_of(path), name)
     return list(journal.records())

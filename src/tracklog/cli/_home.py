@@ -98,9 +98,13 @@ def home_option(verb: F) -> F:
 
 def expanded(path: Path) -> Path:
     """A path in full; `~` is the user's home directory."""
-    if path.parts and path.parts[0].endswith(":"):
+    scheme, colon, place = str(path).partition(":")
+    if scheme == "file" and place:
+        path = Path(place)
+    elif colon and path.parts[0] == f"{scheme}:":
         raise click.BadParameter(
-            f"{path} reads like a URL; name a folder (./{path} if you mean it)"
+            f"{path} is not on this machine's disk: name a folder or a file: URL (./{path} for a "
+            "folder of that name)"
         )
     try:
         return path.expanduser()

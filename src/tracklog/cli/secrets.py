@@ -65,8 +65,8 @@ def _refused(home: Path) -> list[dict[str, Any]]:
 
     if not (home / "refused").is_dir():
         return []
-    kept = Refused(registry.store(f"file:{home}", folder="refused", readonly=True))
+    storage = registry.storage(home, readonly=True)
     try:
-        return list(kept)
+        return list(Refused(storage.refused))
     finally:
-        kept.close()
+        storage.close()

@@ -17,13 +17,11 @@ from tracklog.folds import MARK, Fold, run_of
 from tracklog.home import registry
 from tracklog.index.indexer import Indexer
 from tracklog.intake.intake import Intake, Redact
-from tracklog.journal.blobs import Blobs
 from tracklog.journal.frame import Record, Run, stamp
 from tracklog.journal.journal import Journal
-from tracklog.journal.offsets import Marks
-from tracklog.journal.refused import SEGMENT_SIZE, Refused
-from tracklog.journal.retention import Erasure, Pruning
-from tracklog.journal.stores import Durability
+from tracklog.journal.refused import Refused
+from tracklog.journal.storages import Blobs
+from tracklog.journal.stores import Durability, Erasure, Pruning
 from tracklog.model.errors import IndexUnwritable, NoSuchRecord, NoSuchRun
 from tracklog.model.event import Event
 from tracklog.model.fact import Began, Ended, Fact, Noted
@@ -42,7 +40,7 @@ class Home:
 
     def __init__(
         self,
-        path: str | Path,
+        place: str | Path,
         *,
         durability: Durability = "sync",
         readonly: bool = False,
@@ -54,28 +52,27 @@ class Home:
         folds: Iterable[Fold[Any]] | None = None,
         index: str | None = None,
     ) -> None:
-        self.path = Path(path).expanduser()
-        self._folds, self._index_url = folds, index or f"sqlite:{self.path / 'index.db'}"
+        options: dict[str, Any] = {"durability": durability, "readonly": readonly}
+        if segment_size is not None:
+            options["segment_size"] = segment_size
+        self.storage = registry.storage(place, **options)
+        self.store, self.path = self.storage.store, self.storage.folder
+        self._folds, self._index_url = folds, index or self.storage.index_url
         self.dialects = {each.name: each for each in dialects or registry.dialects()}
         self.clock = clock
         self.redact, self._cap = redact, cap
         self._lifecycle = durability == "lifecycle"
         self._caches: dict[Callable[[Home], Any], Any] = {}
-        options: dict[str, Any] = {"durability": durability, "readonly": readonly}
-        if segment_size is not None:
-            options["segment_size"] = segment_size
-        self.store: Any = registry.store(f"file:{self.path}", **options)
         self.journal = Journal(self.store, clock)
 
     @cached_property
     def intake(self) -> Intake:
         """The door."""
-        marks = Marks(self.journal, self.path / "marks.json")
         return Intake(
             self.journal,
             self.dialects.values(),
             refused=self.refused,
-            marks=marks,
+            marks=self.storage.offsets(self.journal),
             redact=self.redact,
             lifecycle=self._lifecycle,
             cap=self._cap,
@@ -84,13 +81,12 @@ class Home:
     @cached_property
     def refused(self) -> Refused:
         """What the door refused."""
-        options = {"folder": "refused", "durability": "os", "segment_size": SEGMENT_SIZE}
-        return Refused(registry.store(f"file:{self.path}", **options))
+        return Refused(self.storage.refused)
 
     @cached_property
     def blobs(self) -> Blobs:
         """Large values that were lifted out of lines."""
-        return Blobs(self.path)
+        return self.storage.blobs
 
     @cached_property
     def index(self) -> Indexer:
@@ -170,7 +166,7 @@ class Home:
         """Takes one record's bytes out of every place of this home, and puts that on record."""
         record = self.record(name, seq)
         event = self.event(record)
-        erasure: Erasure = self.store.erase(
+        erasure = self.store.erase(
             seq, reason=reason, by=by, at=self._now(), id=event.id if event else None
         )
         told = {"seq": seq, "reason": reason, "by": by}
@@ -210,7 +206,7 @@ class Home:
         """
         before = stamp(self.clock() - older_than)
         is_open = None if open_too else self._open_since(before).__contains__
-        done: Pruning = self.store.prune(before, at=self._now(), is_open=is_open, dry=dry)
+        done = self.store.prune(before, at=self._now(), is_open=is_open, dry=dry)
         if dry or not done.records:
             return done
         for run in (*done.whole, *done.part):
@@ -221,7 +217,7 @@ class Home:
             if transcript.stem in gone:
                 transcript.unlink()
                 shutil.rmtree(transcript.with_suffix(".raw"), ignore_errors=True)
-        self.refused.journal.store.prune(before, at=self._now())  # type: ignore[attr-defined]  # a file store
+        self.refused.journal.store.prune(before, at=self._now())
         spoken = self._spoken_blobs()
         # What was put in the last hour may belong to a line that is still on its way.
         self.blobs.collect(lambda name: name in spoken, older_than=time.time() - 3600)
@@ -236,6 +232,7 @@ class Home:
         if "index" in self.__dict__:
             self.index.close()
         self.journal.close()
+        self.storage.close()
 
     def __enter__(self) -> Self:
         return self

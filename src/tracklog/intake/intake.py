@@ -26,6 +26,7 @@ from tracklog.journal import offsets
 from tracklog.journal.journal import Journal, Mark, Record
 from tracklog.journal.offsets import Marks, Place, pack, unpack
 from tracklog.journal.refused import Refused
+from tracklog.journal.storages import Offsets
 from tracklog.model import problems
 from tracklog.model.errors import KeyReused, Overtaken, StoreBroken
 from tracklog.model.event import Body, Passed, Problem, Refusal
@@ -72,13 +73,13 @@ class Intake:
         dialects: Iterable[Dialect],
         *,
         refused: Refused | None = None,
-        marks: Marks | None = None,
+        marks: Offsets | None = None,
         redact: Redact | None = None,
         lifecycle: bool = False,
         cap: int = CAP,
     ) -> None:
         self.journal = journal
-        self.marks = marks or Marks(journal)
+        self.marks: Offsets = marks or Marks(journal)
         self.cap = cap
         self._refused = refused
         self._redact = redact

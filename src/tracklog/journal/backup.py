@@ -5,8 +5,9 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from tracklog.journal.merkle import Head
 from tracklog.journal.segments import chain_path, segment_path
-from tracklog.journal.verify import Head, Report, snapshot, verify
+from tracklog.journal.verify import Report, snapshot, verify
 from tracklog.model.errors import BadBackup
 
 JOURNALS = ("journal", "refused")

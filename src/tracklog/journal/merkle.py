@@ -26,6 +26,20 @@ SHORT = 4
 """Bytes of each leaf that a chain line repeats, so that one bad record can be named."""
 
 
+class Head(NamedTuple):
+    """The end of a chain; noted elsewhere, it is an anchor."""
+
+    through: int
+    chain: str
+
+    def __str__(self) -> str:
+        return f"{self.through}:{self.chain}"
+
+
+NOTHING = Head(0, ORIGIN.hex())
+"""The head of a journal that never had a record."""
+
+
 class Link(NamedTuple):
     """One line of a chain file."""
 

@@ -10,10 +10,10 @@ import orjson
 
 from tracklog.journal import merkle
 from tracklog.journal.frame import EVENT, Run, record, seq_of
-from tracklog.journal.merkle import Link
+from tracklog.journal.merkle import Head, Link
 from tracklog.journal.segments import chain_path, firsts, lines, place, segment_path
 from tracklog.journal.segments.reader import Reader
-from tracklog.journal.verify import Fault, Head, head
+from tracklog.journal.verify import Fault, head
 from tracklog.model.errors import BadFormat, NoSuchRecord
 
 _FORMAT = 1

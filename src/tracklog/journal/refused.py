@@ -4,7 +4,6 @@ import base64
 import threading
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -54,17 +53,6 @@ class Refused:
     def _append(self, entries: list[Entry]) -> None:
         with self._mutex:
             self.journal.append(entries)
-            self._trim()
-
-    def _trim(self) -> None:
-        store: Any = self.journal.store
-        if not hasattr(store, "prune"):
-            return
-        segments = sorted(Path(store.reader.folder).glob("*.jsonl"))
-        if len(segments) > SEGMENTS:
-            first = int(segments[-SEGMENTS].stem)
-            (oldest,) = self.journal.read(first - 1, 1)
-            store.prune(oldest.received, at=oldest.received)
 
 
 def line_of(refusal: dict[str, Any]) -> bytes:

@@ -1,6 +1,5 @@
 """Erase the bytes of one record, or prune the oldest segments."""
 
-import base64
 import contextlib
 import os
 from bisect import bisect_right
@@ -27,10 +26,8 @@ from tracklog.journal.segments import (
 )
 from tracklog.journal.segments.reader import Reader
 from tracklog.journal.segments.writer import Writer
+from tracklog.journal.stores import Erasure, Pruning, refused_needle
 from tracklog.model.errors import NoSuchRecord
-
-KEPT_OF_REFUSED = 64 << 10
-"""Bytes of a refused line that are kept, in base64."""
 
 
 class Tombstone(NamedTuple):
@@ -41,30 +38,6 @@ class Tombstone(NamedTuple):
     at: str
     id: str | None = None
     """The identity of its event, which stays known."""
-
-
-class Erasure(NamedTuple):
-    """One record that was erased."""
-
-    seq: int
-    run: Run
-    leaf: str
-    """SHA-256 of the frame that is gone."""
-    also: tuple[str, ...]
-    """Other places of the home from which the same bytes were taken."""
-
-
-class Pruning(NamedTuple):
-    """What was dropped."""
-
-    through: int
-    """The last record that is gone; 0 when nothing was dropped."""
-    records: int
-    bytes: int
-    whole: tuple[Run, ...]
-    """Runs of which nothing is left."""
-    part: tuple[Run, ...]
-    """Runs of which the beginning is gone."""
 
 
 def erase(writer: Writer, seq: int, stone: Tombstone) -> Erasure:
@@ -127,6 +100,14 @@ def prune(
             _drop(writer, drop, through, at)
     whole, part = tuple(sorted(gone - left)), tuple(sorted(left))
     return Pruning(through, through - drop[0] + 1, size, whole, part)
+
+
+def trim(writer: Writer, segments: int) -> None:
+    """Drops the oldest segments, so that at most so many are left; call it inside `exclusive`."""
+    known = firsts(writer.folder)
+    drop = known[:-segments]
+    if drop:
+        _drop(writer, drop, known[len(drop)] - 1, _received(writer, drop[-1]))
 
 
 def _drop(writer: Writer, drop: list[int], through: int, at: str) -> None:
@@ -210,8 +191,7 @@ def _scrub(writer: Writer, line: bytes, stone: Tombstone) -> Iterator[str]:
         if line in held:
             write_file(writer.disk, path, held.replace(line, b'{"erased":true}'))
             yield str(path.relative_to(writer.home))
-    whole = min(len(line), KEPT_OF_REFUSED) // 3 * 3
-    needle = base64.b64encode(line[:whole])
+    needle = refused_needle(line)
     if writer.folder.name != "refused" and needle and firsts(writer.home / "refused"):
         refused = Writer(writer.home, "refused", writer.segment_size, writer.disk)
         try:

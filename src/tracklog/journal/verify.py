@@ -5,15 +5,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from tracklog.journal import merkle
+from tracklog.journal import merkle, segments
 from tracklog.journal.frame import EVENT, record, seq_of
-from tracklog.journal.merkle import Link
+from tracklog.journal.merkle import NOTHING, Head, Link
 from tracklog.journal.segments import (
     FORMAT,
     FORMATS,
     chain_path,
     firsts,
-    last_link,
     lines,
     orphans,
     pruned,
@@ -25,19 +24,6 @@ from tracklog.journal.segments import (
 from tracklog.model.errors import BadFormat
 
 _MOST = 100
-
-
-class Head(NamedTuple):
-    """The end of a chain; noted elsewhere, it is an anchor."""
-
-    through: int
-    chain: str
-
-    def __str__(self) -> str:
-        return f"{self.through}:{self.chain}"
-
-
-_NOTHING = Head(0, merkle.ORIGIN.hex())
 
 
 class Fault(NamedTuple):
@@ -59,7 +45,7 @@ class Report:
     groups: int = 0
     first: int = 1
     """The first record still kept."""
-    head: Head = _NOTHING
+    head: Head = NOTHING
     erased: list[int] = field(default_factory=list)
     """Records that an operator erased; each tombstone is chained."""
     faults: list[Fault] = field(default_factory=list)
@@ -90,22 +76,8 @@ def anchor_of(text: str) -> Head:
 
 
 def head(home: Path | str, folder: str = "journal") -> Head:
-    """The end of the chain, on disk before it is told."""
-    place = Path(home) / folder
-    known = firsts(place)
-    if not known:
-        cut = pruned(place)
-        return Head(cut.through, cut.chain.hex()) if cut else _NOTHING
-    with chain_path(place, known[-1]).open("rb") as file:
-        fd = file.fileno()
-        os.fsync(fd)  # else power loss could make it another
-        link = last_link(fd, os.fstat(fd).st_size)
-    if link is None:
-        raise BadFormat(
-            f"the chain of segment {known[-1]} is torn",
-            "open the journal for writing once: what a crash left is mended then",
-        )
-    return Head(link.through, link.chain.hex())
+    """The end of the chain of a home, on disk before it is returned."""
+    return segments.head(Path(home) / folder)
 
 
 def verify(home: Path | str, anchor: Head | None = None, folder: str = "journal") -> Report:

@@ -36,6 +36,7 @@ from tracklog.intake.intake import Intake
 from tracklog.journal import frame
 from tracklog.journal.journal import Entry, Journal
 from tracklog.journal.stores import Group, Make, Store
+from tracklog.journal.stores.memory import MemoryStore
 from tracklog.model.errors import BadQuery, IndexUnusable, Overtaken
 from tracklog.model.event import Event, Finding
 from tracklog.model.fact import Noted
@@ -69,7 +70,7 @@ class Clock:
 
 def memory_journal() -> Journal:
     """An empty journal in memory, with a clock of its own."""
-    return Journal(registry.store("memory:"), Clock())
+    return Journal(MemoryStore(), Clock())
 
 
 def frames_of(

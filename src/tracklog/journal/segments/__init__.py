@@ -20,7 +20,7 @@ import orjson
 
 from tracklog.journal import merkle
 from tracklog.journal.frame import record, seq_of
-from tracklog.journal.merkle import Link
+from tracklog.journal.merkle import NOTHING, Head, Link
 from tracklog.model.errors import BadFormat
 
 FORMAT = 2
@@ -130,6 +130,29 @@ def pruned(folder: Path) -> Pruned | None:
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
             continue
     return None
+
+
+def origin(folder: Path) -> Head:
+    """What the first segment that is there is chained to."""
+    cut = pruned(folder)
+    return Head(cut.through, cut.chain.hex()) if cut else NOTHING
+
+
+def head(folder: Path) -> Head:
+    """The end of the chain, on disk before it is returned."""
+    known = firsts(folder)
+    if not known:
+        return origin(folder)
+    with chain_path(folder, known[-1]).open("rb") as file:
+        fd = file.fileno()
+        os.fsync(fd)  # else power loss could make it another
+        link = last_link(fd, os.fstat(fd).st_size)
+    if link is None:
+        raise BadFormat(
+            f"the chain of segment {known[-1]} is torn",
+            "open the journal for writing once: what a crash left is mended then",
+        )
+    return Head(link.through, link.chain.hex())
 
 
 def last_line(fd: int, size: int, skip: int = 0) -> tuple[int, bytes] | None:

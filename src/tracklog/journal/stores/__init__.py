@@ -9,11 +9,12 @@ An outside package offers its function under the entry point group `tracklog.sto
 A store needs to know nothing of a frame but what `tracklog.frame` tells: its number and its run.
 """
 
+import base64
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from tracklog.journal.frame import Mark, Run
-from tracklog.journal.merkle import Link
+from tracklog.journal.merkle import Head, Link
 from tracklog.model.errors import Overtaken
 from tracklog.model.event import Finding
 
@@ -48,6 +49,40 @@ class Group(NamedTuple):
         return found
 
 
+class Erasure(NamedTuple):
+    """One record that was erased."""
+
+    seq: int
+    run: Run
+    leaf: str
+    """SHA-256 of the frame that is gone."""
+    also: tuple[str, ...]
+    """Other places of the home from which the same bytes were taken."""
+
+
+class Pruning(NamedTuple):
+    """What was dropped."""
+
+    through: int
+    """The last record that is gone; 0 when nothing was dropped."""
+    records: int
+    bytes: int
+    whole: tuple[Run, ...]
+    """Runs of which nothing is left."""
+    part: tuple[Run, ...]
+    """Runs of which the beginning is gone."""
+
+
+KEPT_OF_REFUSED = 64 << 10
+"""Bytes of a refused line that are stored, in base64."""
+
+
+def refused_needle(line: bytes) -> bytes:
+    """What of a line stands in its refusal, if it was refused before; empty for a short line."""
+    size = min(len(line), KEPT_OF_REFUSED) // 3 * 3
+    return base64.b64encode(line[:size])
+
+
 Make = Callable[[int], Group]
 """Builds a group, given the number of its first frame."""
 
@@ -61,6 +96,8 @@ def overtaken(runs: Mapping[Run, int]) -> Overtaken:
 class Store(Protocol):
     """A numbered list of frames that only grows at its end; safe to use from many threads."""
 
+    durability: Durability
+    """What an acknowledgement promises."""
     findings: list[Finding]
     """What was surprising when it was opened or mended."""
 
@@ -93,6 +130,12 @@ class Store(Protocol):
         An empty list means the end. Fewer than `limit` may come while there are more.
         """
 
+    def head(self) -> Head:
+        """The end of the chain; on return it is as durable as this store can make it."""
+
+    def origin(self) -> Head:
+        """What the first link is chained to: the end of what was pruned, else nothing."""
+
     def links(self, after: int = 0) -> Iterator[Link]:
         """The chain: a link for each group, the first of them the one that holds `after + 1`,
         and the erasures between them.
@@ -108,6 +151,26 @@ class Store(Protocol):
 
     def wait(self, after: int, timeout: float | None = None) -> bool:
         """Whether there is a frame behind `after`, as soon as there is or when time is up."""
+
+    def erase(self, seq: int, *, reason: str, by: str, at: str, id: str | None = None) -> Erasure:
+        """Replace one record with a tombstone, and take its bytes out of every other place.
+
+        The identity of its event, if given, stays on the tombstone. The chain says that it was
+        erased. The caller records who asked for it.
+        """
+
+    def prune(
+        self,
+        before: str,
+        *,
+        at: str,
+        is_open: Callable[[Run], bool] | None = None,
+        dry: bool = False,
+    ) -> Pruning:
+        """Drop the oldest records, if all of a stretch were received before that time.
+
+        It stops before a run that `is_open` calls open. With `dry` nothing is dropped.
+        """
 
     def sync(self) -> None:
         """On return, everything appended before is as durable as this store can make it."""

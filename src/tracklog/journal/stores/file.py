@@ -9,16 +9,16 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
-from tracklog.journal import retention
+from tracklog.journal import retention, segments
 from tracklog.journal.disk import Disk
 from tracklog.journal.frame import Run
-from tracklog.journal.merkle import Link
-from tracklog.journal.retention import Erasure, Pruning, Tombstone
+from tracklog.journal.merkle import Head, Link
+from tracklog.journal.retention import Tombstone
 from tracklog.journal.segments import FORMAT, check_format, firsts, links
 from tracklog.journal.segments.reader import Reader
 from tracklog.journal.segments.upgrade import upgrade
 from tracklog.journal.segments.writer import Writer
-from tracklog.journal.stores import Durability, Make, overtaken
+from tracklog.journal.stores import Durability, Erasure, Make, Pruning, overtaken
 from tracklog.model.errors import NotAppended, StoreBroken
 from tracklog.model.event import Finding
 
@@ -39,6 +39,7 @@ class FileStore:
         durability: Durability = "sync",
         interval: float = 0.2,
         segment_size: int = SEGMENT_SIZE,
+        segments: int = 0,
         folder: str = "journal",
         readonly: bool = False,
         disk: Disk | None = None,
@@ -46,6 +47,8 @@ class FileStore:
         self.home = Path(home)
         self.durability = durability
         self.interval = interval
+        self._segments = segments
+        """How many segments there are at most; 0 for any number."""
         self.reader = Reader(self.home / folder)
         self.writer: Writer | None = None
         self.findings: list[Finding] = []
@@ -83,6 +86,8 @@ class FileStore:
         with writer.exclusive():
             if writer.full:
                 writer.roll()
+                if self._segments:
+                    retention.trim(writer, self._segments)
             first = writer.through + 1
             group = make(first)
             if moved := writer.moved(group.expected):
@@ -100,6 +105,12 @@ class FileStore:
 
     def read(self, after: int, limit: int, run: Run | None = None) -> list[bytes]:
         return self.reader.read(max(0, after), limit, run)
+
+    def head(self) -> Head:
+        return segments.head(self.reader.folder)
+
+    def origin(self) -> Head:
+        return segments.origin(self.reader.folder)
 
     def links(self, after: int = 0) -> Iterator[Link]:
         return links(self.reader.folder, after)
@@ -178,7 +189,3 @@ class FileStore:
                 self.sync()
         except NotAppended as error:
             self._failed = error
-
-
-store: Callable[..., FileStore] = FileStore
-"""`file:/var/lib/tracklog`: what follows the colon is the home."""

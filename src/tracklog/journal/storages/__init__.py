@@ -1,0 +1,93 @@
+"""Storages: where a journal and everything that belongs to it is stored, one kind of place per file.
+
+To add one: write a file whose name is the scheme of its URLs (`storages/memory.py` is `memory:`).
+It ends with `storage = open_it`, a function from what follows the colon of the URL (and options by
+name) to a `Storage`. Pass the suites of `tracklog.testing`: `StorageSuite`, `StoreSuite`,
+`BlobSuite`, `OffsetsSuite` and `RefusedSuite`.
+An outside package offers its function under the entry point group `tracklog.storages`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+from tracklog.journal.frame import Mark
+from tracklog.journal.journal import Journal
+from tracklog.journal.offsets import Place
+from tracklog.journal.stores import Store
+
+
+class Blobs(Protocol):
+    """Values that are found by the SHA-256 of their bytes; safe to use from many threads."""
+
+    def put_all(self, contents: Iterable[bytes]) -> None:
+        """Store them all; on return they are durable."""
+
+    def put(self, content: bytes) -> str:
+        """Store a value, and return its SHA-256; on return it is durable."""
+
+    def get(self, name: str) -> bytes:
+        """The value with this SHA-256; else `NoSuchBlob`, or `BlobDamaged`."""
+
+    def size(self, name: str) -> int | None:
+        """In bytes; None if there is no such value."""
+
+    def list(self) -> Iterator[str]:
+        """The SHA-256 of every value, in order."""
+
+    def collect(self, wanted: Callable[[str], bool], older_than: float = 0) -> int:
+        """Remove every value that is not wanted, and return how many bytes that freed.
+
+        Values that were put after `older_than` (seconds since 1970) stay, if it is not 0.
+        """
+
+
+class Offsets(Protocol):
+    """Which batches were recorded, and how far each source was read."""
+
+    def place(self, source: str) -> Place | None:
+        """How far a source was recorded, by the last mark that the journal still holds."""
+
+    def is_at(self, source: str, place: Place | None, before: int) -> bool:
+        """Whether a source is still at its place, by the records before that number."""
+
+    def sources(self) -> list[str]:
+        """Every source that left a mark, the latest last."""
+
+    def note(self, seqs: Sequence[int], mark: Mark | None) -> None:
+        """Take over what this process appended, so that it need not be read."""
+
+    def save(self) -> None:
+        """Save what is known, if the storage caches it."""
+
+
+class Storage(Protocol):
+    """One journal with everything that belongs to it; safe to use from many threads."""
+
+    store: Store
+    """The records."""
+    index_url: str
+    """Where its index is, unless another place is given."""
+    folder: Path
+    """A folder of this machine: for caches, and for what belongs to the machine and not to the
+    record, such as the offsets of imported files and the state of hosts."""
+
+    @property
+    def refused(self) -> Store:
+        """The refused lines: a journal of their own, which drops the oldest by itself."""
+
+    @property
+    def blobs(self) -> Blobs:
+        """Large values that were lifted out of lines."""
+
+    def offsets(self, journal: Journal) -> Offsets:
+        """The batch keys and offsets that stand in the journal on this storage."""
+
+    def lease(self, name: str, seconds: float = 0) -> AbstractContextManager[bool]:
+        """The right to do one thing, for one holder over all processes; whether it was got within
+        that time. It ends with the block, and with the process.
+        """
+
+    def close(self) -> None:
+        """Release everything; may be called twice."""

@@ -1,0 +1,109 @@
+"""`memory:`, for tests, and for what need not outlive its process."""
+
+import contextlib
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+
+from tracklog.journal.journal import Journal
+from tracklog.journal.offsets import Marks
+from tracklog.journal.stores import Durability
+from tracklog.journal.stores.memory import MemoryStore
+from tracklog.model.errors import NoSuchBlob
+
+REFUSED = 32 << 20
+"""Bytes of refused lines that are stored; then the oldest are dropped."""
+
+
+class MemoryStorage:
+    """A journal that ends with its object; its folder is a temporary one."""
+
+    index_url = "sqlite::memory:"
+
+    def __init__(
+        self,
+        place: str = "",
+        *,
+        durability: Durability = "os",
+        readonly: bool = False,
+        segment_size: int = 0,
+    ) -> None:
+        del place, durability, segment_size  # nothing here outlives the process, nothing is cut
+        self.refused = MemoryStore(most=REFUSED)
+        self.store = MemoryStore(refused=self.refused)
+        self.blobs = MemoryBlobs()
+        self._leases: dict[str, threading.Lock] = {}
+        self._mutex = threading.Lock()
+        if readonly:
+            self.store.close()
+
+    @cached_property
+    def _folder(self) -> tempfile.TemporaryDirectory[str]:
+        return tempfile.TemporaryDirectory(prefix="tracklog-", ignore_cleanup_errors=True)
+
+    @property
+    def folder(self) -> Path:
+        return Path(self._folder.name)
+
+    def offsets(self, journal: Journal) -> Marks:
+        return Marks(journal)
+
+    @contextlib.contextmanager
+    def lease(self, name: str, seconds: float = 0) -> Iterator[bool]:
+        with self._mutex:
+            lock = self._leases.setdefault(name, threading.Lock())
+        mine = lock.acquire(timeout=seconds) if seconds > 0 else lock.acquire(blocking=False)
+        try:
+            yield mine
+        finally:
+            if mine:
+                lock.release()
+
+    def close(self) -> None:
+        self.store.close()
+        self.refused.close()
+        if "_folder" in self.__dict__:
+            self._folder.cleanup()
+
+
+class MemoryBlobs:
+    """Blobs in a dictionary."""
+
+    def __init__(self) -> None:
+        self._contents: dict[str, tuple[bytes, float]] = {}
+
+    def put_all(self, contents: Iterable[bytes]) -> None:
+        for content in contents:
+            self.put(content)
+
+    def put(self, content: bytes) -> str:
+        name = sha256(content).hexdigest()
+        self._contents[name] = content, time.time()
+        return name
+
+    def get(self, name: str) -> bytes:
+        if name not in self._contents:
+            raise NoSuchBlob(f"there is no blob {name}", "it was removed, or never stored here")
+        return self._contents[name][0]
+
+    def size(self, name: str) -> int | None:
+        found = self._contents.get(name)
+        return len(found[0]) if found else None
+
+    def list(self) -> Iterator[str]:
+        return iter(sorted(self._contents))
+
+    def collect(self, wanted: Callable[[str], bool], older_than: float = 0) -> int:
+        gone = [
+            name
+            for name, (_, at) in self._contents.items()
+            if not wanted(name) and (not older_than or at < older_than)
+        ]
+        return sum(len(self._contents.pop(name)[0]) for name in gone)
+
+
+storage = MemoryStorage
