@@ -214,7 +214,7 @@ GROUPS = {
         "tracklog.recording.transcript.views",
     ),
     "Running agents": (
-        "tracklog.home.leases",
+        "tracklog.journal.leases",
         "tracklog.home.plugs",
         "tracklog.recording.tape",
         "tracklog.formats.providers",

@@ -16,13 +16,13 @@ if TYPE_CHECKING:  # the same names as in _API, for type checkers and editors
     from tracklog.formats.providers import provider as provider
     from tracklog.formats.providers import provider_of as provider_of
     from tracklog.formats.providers import provider_that_opens as provider_that_opens
-    from tracklog.home.leases import Leases as Leases
     from tracklog.home.plugs import Registry as Registry
     from tracklog.intake.intake import Verdict as Verdict
     from tracklog.intake.intake import Verdicts as Verdicts
     from tracklog.journal.frame import Record as Record
     from tracklog.journal.frame import Run as Run
     from tracklog.journal.frame import stamp as stamp
+    from tracklog.journal.leases import Leases as Leases
     from tracklog.journal.stores import Durability as Durability
     from tracklog.log import Log as Log
     from tracklog.log import NewEvent as NewEvent
@@ -129,7 +129,7 @@ _API = {
     "tracklog.journal.stores": ("Durability",),
     "tracklog.intake.intake": ("Verdict", "Verdicts"),
     "tracklog.reading.walk": ("Reading",),
-    "tracklog.home.leases": ("Leases",),
+    "tracklog.journal.leases": ("Leases",),
     "tracklog.home.plugs": ("Registry",),
     "tracklog.recording.recorder": ("NullRecorder", "Recorder"),
     "tracklog.recording.recorder.scopes": (

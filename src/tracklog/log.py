@@ -20,10 +20,10 @@ from tracklog.dialects import checking
 from tracklog.dialects import tracklog as native
 from tracklog.home import registry
 from tracklog.home.home import Home
-from tracklog.home.leases import Leases, lease
 from tracklog.intake.intake import Verdict, Verdicts
 from tracklog.journal import disk
 from tracklog.journal.frame import Record, Run, stamp
+from tracklog.journal.leases import Leases, lease
 from tracklog.journal.stores import Durability
 from tracklog.model.errors import NotAppended
 from tracklog.model.event import Event
@@ -200,11 +200,11 @@ class Log:
         `wait` is how many seconds to wait for another holder; None is as long as it takes. A
         process that ends, however it ends, holds no lease.
         """
-        return lease(self.place, name, wait)
+        return lease(self.leases(), name, wait)
 
     def leases(self) -> Leases:
         """A holder of many leases, for a host that takes and releases them as runs come and go."""
-        return Leases(self.place)
+        return self.home.storage.leases()
 
     def folder(self, name: str = "") -> Path:
         """A folder for a host's own files, such as a cache, private to this user and machine.

@@ -8,12 +8,12 @@ An outside package offers its function under the entry point group `tracklog.sto
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
 from tracklog.journal.frame import Mark
 from tracklog.journal.journal import Journal
+from tracklog.journal.leases import Leases
 from tracklog.journal.offsets import Place
 from tracklog.journal.stores import Store
 
@@ -84,10 +84,8 @@ class Storage(Protocol):
     def offsets(self, journal: Journal) -> Offsets:
         """The batch keys and offsets that stand in the journal on this storage."""
 
-    def lease(self, name: str, seconds: float = 0) -> AbstractContextManager[bool]:
-        """The right to do one thing, for one holder over all processes; whether it was got within
-        that time. It ends with the block, and with the process.
-        """
+    def leases(self) -> Leases:
+        """A new holder of leases: named locks over all processes that use this storage."""
 
     def close(self) -> None:
         """Release everything; may be called twice."""

@@ -1,8 +1,6 @@
 """`memory:`, for tests, and for what need not outlive its process."""
 
-import contextlib
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
@@ -10,6 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from tracklog.journal.journal import Journal
+from tracklog.journal.leases import Leases
 from tracklog.journal.offsets import Marks
 from tracklog.journal.stores import Durability
 from tracklog.journal.stores.memory import MemoryStore
@@ -36,8 +35,6 @@ class MemoryStorage:
         self.refused = MemoryStore(most=REFUSED)
         self.store = MemoryStore(refused=self.refused)
         self.blobs = MemoryBlobs()
-        self._leases: dict[str, threading.Lock] = {}
-        self._mutex = threading.Lock()
         if readonly:
             self.store.close()
 
@@ -52,16 +49,8 @@ class MemoryStorage:
     def offsets(self, journal: Journal) -> Marks:
         return Marks(journal)
 
-    @contextlib.contextmanager
-    def lease(self, name: str, seconds: float = 0) -> Iterator[bool]:
-        with self._mutex:
-            lock = self._leases.setdefault(name, threading.Lock())
-        mine = lock.acquire(timeout=seconds) if seconds > 0 else lock.acquire(blocking=False)
-        try:
-            yield mine
-        finally:
-            if mine:
-                lock.release()
+    def leases(self) -> Leases:
+        return Leases(self.folder)
 
     def close(self) -> None:
         self.store.close()

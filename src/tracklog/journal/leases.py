@@ -109,9 +109,9 @@ class Leases:
 
 
 @contextmanager
-def lease(place: str | Path, name: str | Run, wait: float | None = 0.0) -> Iterator[bool]:
-    """Hold one lease while a block runs; the value says whether it was taken."""
-    with Leases(place) as leases:
+def lease(leases: Leases, name: str | Run, wait: float | None = 0.0) -> Iterator[bool]:
+    """Hold one lease while a block runs, then close its holder; the value says if it was taken."""
+    with leases:
         yield leases.take(name, wait)
 
 
