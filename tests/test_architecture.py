@@ -37,7 +37,6 @@ PLUGS = (
     "dialects",
     "folds",
     "journal.storages",
-    "journal.stores",
     "index.indexes",
     "formats.importers",
     "formats.exporters",
