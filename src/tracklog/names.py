@@ -123,7 +123,7 @@ class ExchangeEvent(
         ]
     ]
 ):
-    """One line of an exchange transcript; a type that is not known here is kept as it is."""
+    """One line of an exchange transcript; an unknown type is stored as it is."""
 
 
 class ContentBlock(RootModel[exchange.AnyBlock]):

@@ -70,15 +70,15 @@ def test_a_reply_is_the_object_in_what_the_model_wrote():
     ],
 )
 def test_sloppy_replies_are_read_as_far_as_they_go(said, kind, text):
-    reply = endpoint.heard(said, a_prompt(), 1)
+    reply = endpoint.reply_in(said, a_prompt(), 1)
     assert reply is not None
     assert (reply.kind, reply.payload["text"]) == (kind, text)
 
 
 def test_a_model_may_abstain_and_an_empty_reply_is_a_failure():
-    assert endpoint.heard('{"kind": null}', a_prompt(), 1) is None
+    assert endpoint.reply_in('{"kind": null}', a_prompt(), 1) is None
     with pytest.raises(ModelFailed, match="empty"):
-        endpoint.heard("  ", a_prompt(), 1)
+        endpoint.reply_in("  ", a_prompt(), 1)
 
 
 def test_a_server_that_limits_is_asked_again():

@@ -1,14 +1,13 @@
 """Programs that run agents and record them in one dialect; one file or folder per program.
 
-To write another: a file here that ends with `host = Host(name=..., about=...)`.
-A host writes its own dialect through the one door, `Log.intake.admit`, and keeps nothing that
-matters anywhere else: its state is a fold of its own events, so that whoever starts it again after
-it was killed finds the run where its last record left it.
-While it works on a run it holds the run's lease (`Leases`), so that two hosts on one journal do
-not run one run twice.
-Who wants a run to end, or speaks on its stage, puts that into the journal (`end`, `say`): whichever
-process carries the run out hears it there.
-The folder is the registry; an outside package offers its `Host` under `tracklog.hosts`.
+To write another: a file here that ends with `host = Host(name=..., about=...)`; an outside package
+offers its `Host` under the entry point group `tracklog.hosts`. `docs/how-to/add-a-host.md` shows how.
+A host appends events of its own dialect with `Log.admit` and stores nothing that matters elsewhere:
+its state is computed from its own events, so that a host that was killed continues where its last
+record ends. While it works on a run it holds the lease of the run (`Log.lease`), so that two hosts
+on one journal do not run one run twice.
+A request to end a run, or a remark on its stage, is recorded in the journal (`end`, `say`), where
+the process that carries out the run reads it.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class RunOver(TracklogError):
-    """The run has ended, and nobody carries it out any more."""
+    """The run has ended."""
 
 
 class NotBegun(TracklogError):
@@ -51,7 +50,7 @@ class Wanted:
     program: str | None = None
     """By its name, as `programs` lists it."""
     body: Any = None
-    """Or the program itself, where the host takes one from whoever asks."""
+    """Or the program itself, where the host accepts one in a request."""
     inputs: Mapping[str, Any] = field(default_factory=dict)
     seed: str | None = None
     tape: "TapeOptions | None" = None
@@ -59,7 +58,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TapeOptions:
-    """A recorded run whose answers are served again; see `tracklog.tape`."""
+    """A recorded run whose answers are served again; see `tracklog.Tape`."""
 
     run: str
     by: "ServeBy" = "order"
@@ -73,21 +72,21 @@ class Mounted(Protocol):
         """What can be begun here by name."""
 
     async def begin(self, wanted: Wanted) -> str:
-        """Begins a run, and returns its id once its first record is kept; `NotBegun`."""
+        """Begin a run, and return its id once its first event is recorded; else `NotBegun`."""
 
     async def start(self) -> None:
-        """Takes up what was left unfinished; called once, in the server's loop."""
+        """Continue unfinished runs; called once, in the server's event loop."""
 
     async def stop(self) -> None:
-        """Lets go of what is under way, so that it can be taken up again."""
+        """Stop the runs under way, so that they can be continued."""
 
 
 @runtime_checkable
 class Answering(Mounted, Protocol):
-    """One that answers paths of its own, too."""
+    """A mounted host that also answers paths of its own."""
 
     def claims(self, path: str) -> bool:
-        """Whether that path is the host's own to answer."""
+        """Whether the host answers this path."""
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None: ...
 
@@ -108,9 +107,9 @@ class Host:
     family: str = ""
     """Of the runs that it carries out."""
     end: "Callable[[Log, str, str], int] | None" = None
-    """Asks for the end of a run in somebody's name: the number of the record that says so."""
+    """Record the request of a person to end a run; the number of the record."""
     say: "Callable[[Log, str, str, str | None], int] | None" = None
-    """Says something on the stage of a run, under a label: the number of the record."""
+    """Record a remark of a visitor on the stage of a run, under a label; the number of the record."""
 
 
 _hosts: Registry[Host] = Registry(__name__, Host)

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from tracklog import Log, Run
 
 BEGIN = 60.0
-"""Seconds until the first record of a run must be kept."""
+"""Seconds within which a run must have its first record."""
 LAST = 10.0
-"""Seconds that a process has for its last words."""
+"""Seconds that a process has to end itself."""
 _LOOK = 0.05
 SHOWN = 4096
 STOPPED = 130
 """The exit code of a run that somebody stopped."""
 OURS = ("TRACKLOG_TOKEN", "TRACKLOG_TOKEN_FILE")
-"""What only the collector needs to know."""
+"""Environment variables that only the collector gets."""
 
 
 class Children:
@@ -37,7 +37,7 @@ class Children:
     async def begin(
         self, run: "Run", words: Sequence[str], ended: Callable[[], None] = lambda: None
     ) -> None:
-        """Starts `tracklog host WORDS`; on return the run has a record, or it is `NotBegun`."""
+        """Start `tracklog host WORDS`; on return the run has a record, else it is `NotBegun`."""
         end = await self._start(words, ended)
         until = asyncio.get_running_loop().time() + BEGIN
         while not await asyncio.to_thread(self._has, run):
@@ -49,7 +49,7 @@ class Children:
             await asyncio.wait({end}, timeout=_LOOK)
 
     async def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """Asks all of them to end, and after a while does not ask any more."""
+        """End all of them: first with a signal, then with SIGKILL."""
         left = dict(self._living)
         for patience in (LAST, None):
             for process in left.values():
@@ -63,20 +63,20 @@ class Children:
         return any(True for _ in self._journal.read(run=run))
 
     async def _start(self, words: Sequence[str], ended: Callable[[], None]) -> "asyncio.Task[str]":
-        """The end of the process that it starts: its last words."""
+        """Start a process; the task ends with it and has its last output."""
         home = ["--home", self._journal.place]
         theirs = {key: value for key, value in os.environ.items() if key not in OURS}
-        said = tempfile.TemporaryFile()  # noqa: SIM115  # closed when the process has ended
+        output = tempfile.TemporaryFile()  # noqa: SIM115  # closed when the process has ended
         try:
             process = await asyncio.create_subprocess_exec(
                 *[sys.executable, "-m", "tracklog", "host", *words, *home],
-                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=said,
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=output,
                 env=theirs, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
-            said.close()
+            output.close()
             raise NotBegun(f"no process can be started: {error}", "try it again later") from None
-        end = asyncio.create_task(_end(process, said))
+        end = asyncio.create_task(_end(process, output))
         self._living[end] = process
 
         def over(end: "asyncio.Task[str]") -> None:
@@ -89,8 +89,8 @@ class Children:
         return end
 
 
-async def _end(process: asyncio.subprocess.Process, said: IO[bytes]) -> str:
-    with said:
+async def _end(process: asyncio.subprocess.Process, output: IO[bytes]) -> str:
+    with output:
         code = await process.wait()
-        said.seek(0)
-        return said.read(SHOWN).decode("utf-8", "replace").strip() or f"it ended with {code}"
+        output.seek(0)
+        return output.read(SHOWN).decode("utf-8", "replace").strip() or f"it ended with {code}"

@@ -32,11 +32,11 @@ class ModelFailed(TracklogError):
     """A model gave no answer that can be used."""
 
     stalled = False
-    """Whether it was waited for, and in vain."""
+    """Whether it timed out."""
 
 
 class Said(NamedTuple):
-    """What a model answered."""
+    """The answer of a model."""
 
     text: str
     reasoning: str
@@ -82,18 +82,18 @@ class Endpoint:
         self._now: Any = None
 
     async def ask(self, asked: Asked, hear: Hear) -> None:
-        """Asks, and lets every piece of the answer be heard; `ModelFailed`."""
+        """Ask, and pass on every piece of the answer; else `ModelFailed`."""
         import asyncio  # noqa: PLC0415  # not where nobody waits in a loop
 
         if self._later is None:
             self._later = self._openai.AsyncOpenAI(**self._options)
-        create, heard = self._later.chat.completions.create, False
+        create, streamed = self._later.chat.completions.create, False
         try:
             async with asyncio.timeout(self._patience * (RETRIES + 1)):
                 async for chunk in await create(**self._streamed(asked)):
-                    heard = True
+                    streamed = True
                     hear(_line(chunk))
-                if not heard:  # a server that does not stream
+                if not streamed:  # a server that does not stream
                     hear(_line(await create(**{"model": self.name, **asked})))
         except TimeoutError:
             raise self._stalled() from None
@@ -101,25 +101,25 @@ class Endpoint:
             raise self._failed(error) from None
 
     def ask_now(self, asked: Asked, hear: Hear) -> None:
-        """The same, for who has no loop to wait in."""
+        """The same without an event loop."""
         if self._now is None:
             self._now = self._openai.OpenAI(**self._options)
-        create, heard = self._now.chat.completions.create, False
+        create, streamed = self._now.chat.completions.create, False
         until = time.monotonic() + self._patience * (RETRIES + 1)
         try:
             with create(**self._streamed(asked)) as stream:
                 for chunk in stream:
-                    heard = True
+                    streamed = True
                     hear(_line(chunk))
                     if time.monotonic() > until:
                         raise self._stalled()
-            if not heard:
+            if not streamed:
                 hear(_line(create(**{"model": self.name, **asked})))
         except self._failures as error:
             raise self._failed(error) from None
 
     async def close(self) -> None:
-        """Lets go of its connections."""
+        """Close its connections."""
         if self._later is not None:
             await self._later.close()
         self.close_now()
@@ -140,21 +140,21 @@ class Endpoint:
         return failure
 
     def _failed(self, error: Exception) -> ModelFailed:
-        said = f"{self.name}: {type(error).__name__}: {error}"
+        text = f"{self.name}: {type(error).__name__}: {error}"
         key = self._options["api_key"]
-        said = said.replace(key, "…") if len(key) > 8 else said  # a server may quote it
-        failure = ModelFailed(said[:SHOWN], "see that the model server runs and knows the model")
+        text = text.replace(key, "…") if len(key) > 8 else text  # a server may quote it
+        failure = ModelFailed(text[:SHOWN], "see that the model server runs and knows the model")
         failure.stalled = isinstance(error, self._openai.APITimeoutError)
         return failure
 
 
 def _line(chunk: Any) -> bytes:
-    said: str = chunk.model_dump_json(exclude_none=True)
-    return said.encode() + b"\n"
+    text: str = chunk.model_dump_json(exclude_none=True)
+    return text.encode() + b"\n"
 
 
 def thought_in(line: bytes) -> str:
-    """What one piece of a streamed answer has of the model's reasoning."""
+    """The reasoning in one piece of a streamed answer."""
     for choice in orjson.loads(line).get("choices", ()):
         delta = choice.get("delta") or {}
         for name in ("reasoning_content", "reasoning"):
@@ -164,25 +164,25 @@ def thought_in(line: bytes) -> str:
 
 
 def said_in(lines: Iterable[bytes]) -> Said:
-    """A whole answer; one that broke off is `ModelFailed`."""
+    """A complete answer; one that broke off is `ModelFailed`."""
     normaliser = Normaliser(PROVIDER)
     for line in lines:
         normaliser.feed(line)
     blocks, meta, report = normaliser.finish()
     if meta["status"] != "ok" or report.partial:
         raise ModelFailed(meta.get("error") or "the answer broke off", "ask it again")
-    told: dict[str, list[str]] = {"text": [], "thinking": []}
+    data: dict[str, list[str]] = {"text": [], "thinking": []}
     for block in blocks:
-        if block["type"] in told:
-            told[block["type"]].append(block.get(block["type"]) or "")
+        if block["type"] in data:
+            data[block["type"]].append(block.get(block["type"]) or "")
     calls = [
         (block["tool_id"], block["tool_name"], block["tool_input"])
         for block in blocks
         if block["type"] == "tool_use"
     ]
     return Said(
-        "".join(told["text"]),
-        "".join(told["thinking"]),
+        "".join(data["text"]),
+        "".join(data["thinking"]),
         tuple(calls),
         {key: value for key, value in meta.get("usage", {}).items() if isinstance(value, int)},
         meta.get("model", ""),

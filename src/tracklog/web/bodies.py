@@ -48,7 +48,7 @@ class Held:
 
 
 class _Share:
-    """What one body holds; given back if it is not read to its end."""
+    """The bytes that one body holds, returned if it is not read to its end."""
 
     def __init__(self, held: Held) -> None:
         self.held, self.size = held, 0
@@ -62,7 +62,7 @@ class _Share:
 
 
 async def read(receive: "Receive", headers: dict[bytes, bytes], held: Held) -> bytes:
-    """The body of a request; the caller gives back to `held` what is its size."""
+    """The body of a request; the caller returns its size to `held` when it is done."""
     limit = held.limits.body
     encoding = headers.get(b"content-encoding", b"identity").strip().lower()
     if encoding not in (b"", b"identity", b"gzip", b"x-gzip", b"zstd"):

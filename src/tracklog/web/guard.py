@@ -36,7 +36,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """Lets a request pass, or raises what its client is told."""
+    """Lets a request pass, or raises the error answer."""
 
     def __init__(self, token: str | None = None, hosts: Iterable[str] = ()) -> None:
         self.token = token
@@ -50,7 +50,7 @@ class Guard:
         return self._token is not None
 
     def check_host(self, headers: Headers) -> None:
-        """Against names that somebody else made to point here: only ours and bare addresses."""
+        """Accept only our own names and bare addresses, against DNS names that others point here."""
         host = headers.get(b"host", b"")
         if host in self._known:
             return
@@ -65,7 +65,7 @@ class Guard:
             self._known.add(host)
 
     def check_single(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Two Host headers: what stands before us may have looked at the other one."""
+        """Refuse two Host headers: a proxy before us may have checked the other one."""
         if [name for name, _ in headers].count(b"host") > 1:
             raise Trouble(400, "there is more than one Host header", "send one")
 
@@ -81,18 +81,18 @@ class Guard:
             )
 
     def check_type(self, headers: Headers, allowed: frozenset[bytes]) -> None:
-        """What a form of another page can send is refused, and so is what says nothing."""
+        """Refuse a content type that a form of another page can send, and a missing one."""
         kind = headers.get(b"content-type", b"")
         if kind not in allowed and kind.partition(b";")[0].strip().lower() not in allowed:
-            said, taken = kind.decode("latin-1"), b", ".join(sorted(allowed)).decode()
+            text, taken = kind.decode("latin-1"), b", ".join(sorted(allowed)).decode()
             raise Trouble(
                 415,
-                f"the content type {said!r} is not taken here",
+                f"the content type {text!r} is not taken here",
                 f"say what it is; Content-Type may be: {taken}",
             )
 
     def check_token(self, headers: Headers) -> None:
-        """Only with the token, where there is one."""
+        """Require the token, if there is one."""
         if self._token is None:
             return
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
@@ -111,11 +111,11 @@ class Guard:
         )
 
     def knows(self, token: str) -> bool:
-        """Whether that is the token."""
+        """Whether a text is the token."""
         return self._token is not None and hmac.compare_digest(_digest(token), self._token)
 
     def cookie(self) -> str:
-        """What a browser shows instead of the token, which it never holds."""
+        """The cookie that a browser sends instead of the token."""
         return sha256(b"tracklog cookie " + (self._token or b"")).hexdigest()
 
 
@@ -139,7 +139,7 @@ class Throttle:
         self._failures: deque[tuple[float, str]] = deque()
 
     def check(self, address: str) -> None:
-        """Raises before a token is even looked at, where too many were wrong."""
+        """Raise before a token is compared, if too many were wrong."""
         now = self._clock()
         while self._failures and self._failures[0][0] <= now - _MINUTE:
             self._failures.popleft()
@@ -156,7 +156,7 @@ class Throttle:
                 )
 
     def note(self, address: str) -> None:
-        """A wrong token was given."""
+        """Count a wrong token."""
         self._failures.append((self._clock(), address))
 
 
@@ -165,13 +165,13 @@ _HOST = re.compile(
 )
 
 
-def host_of(said: str) -> str | None:
+def host_of(header: str) -> str | None:
     """The name or address in a Host header, without port and final dot; None where it has none.
 
     It is parsed as a whole, as RFC 3986 writes a host and a port: nothing before it, nothing
     after it, an IPv6 address in brackets.
     """
-    found = _HOST.fullmatch(said.strip(" \t").lower())
+    found = _HOST.fullmatch(header.strip(" \t").lower())
     if found is None or int(found["port"] or 0) > 65535:
         return None
     if found["six"] is not None:
@@ -180,7 +180,7 @@ def host_of(said: str) -> str | None:
 
 
 def _name(host: str) -> str:
-    """A name that this machine was said to have; an IPv6 address may stand without brackets."""
+    """A configured name of this machine; an IPv6 address may be without brackets."""
     host = host.strip().lower()
     return host if _is_address(host) else host_of(host) or host
 

@@ -15,7 +15,7 @@ from tracklog.journal.frame import stamp
 
 
 def say(level: str, what: str, **more: Any) -> None:
-    """One line; who closed our standard error is not told."""
+    """Write one line; a closed standard error is ignored."""
     line = {"at": stamp(time.time()), "level": level, "event": what, **more}
     try:
         sys.stderr.write(orjson.dumps(line, default=str).decode() + "\n")
@@ -25,7 +25,7 @@ def say(level: str, what: str, **more: Any) -> None:
 
 
 def say_failure(what: str, error: BaseException, **more: Any) -> None:
-    """Something that should not have happened, with the place where it did."""
+    """Log an unexpected exception with its place."""
     trace = "".join(traceback.format_exception(error, limit=-8))
     say("error", what, error=repr(error)[:500], trace=trace, **more)
 
@@ -42,7 +42,7 @@ class Handler(logging.Handler):
 
 
 def take_over() -> None:
-    """From here on what uvicorn and asyncio have to say is said here."""
+    """Redirect the logs of uvicorn and asyncio to this log."""
     for name in ("uvicorn", "uvicorn.error", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers = [Handler()] if name != "uvicorn.error" else []

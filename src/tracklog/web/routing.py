@@ -73,7 +73,7 @@ Endpoint = Callable[[Any, Call], Awaitable[Response | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One thing that can be asked."""
+    """One route: its path, its parameters and its handler."""
 
     method: str
     path: str
@@ -102,16 +102,16 @@ class Route:
     """Whether it may stay open: a stream, a long poll."""
 
     def read(self, query: bytes) -> dict[str, Any]:
-        """What the query says of each parameter; of one that is said twice, the last."""
+        """The values of the query's parameters; of one that is given twice, the last."""
         if not query:
             return {param.name: read(param, None) for param in self.params}
-        said = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
-        unknown = sorted(said.keys() - {param.name for param in self.params})
+        data = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
+        unknown = sorted(data.keys() - {param.name for param in self.params})
         if unknown:
             known = ", ".join(param.name for param in self.params)
             hint = f"there is: {known}" if known else "leave it out: nothing is chosen here"
             raise Trouble(400, f"there is no parameter {unknown[0][:50]!r}", hint)
-        return {param.name: read(param, said.get(param.name)) for param in self.params}
+        return {param.name: read(param, data.get(param.name)) for param in self.params}
 
 
 _REMEMBERED = 1024  # paths
@@ -149,7 +149,7 @@ class Router(Generic[R]):
             self._named.setdefault(len(parts), {}).setdefault(parts, {})[route.method] = route
 
     def find(self, method: str, path: bytes) -> tuple[R, dict[str, str]]:
-        """The route, and what the path says; those that were found before are remembered."""
+        """The route and the names in the path; recent results are cached."""
         known = self._found.get((method, path))
         if known is None:
             known = self._find(method, path)
@@ -170,7 +170,7 @@ class Router(Generic[R]):
 
 
 def _names(pattern: Iterable[bytes], parts: Iterable[bytes]) -> dict[str, str] | None:
-    """What a path says by the names of a pattern; None where it is another path."""
+    """The names of a pattern with their values in a path; None if the path does not fit."""
     names: dict[bytes, bytes] = {}
     for want, part in zip(pattern, parts, strict=True):
         named = _SEGMENT.fullmatch(want)

@@ -26,8 +26,8 @@ class Trouble(Exception):
         self.headers, self.more = headers, more
 
     def response(self) -> Response:
-        said = {"error": self.message, "hint": self.hint, **self.more}
-        return json_response(said, self.status, self.headers)
+        data = {"error": self.message, "hint": self.hint, **self.more}
+        return json_response(data, self.status, self.headers)
 
 
 class ClientGone(Exception):
@@ -37,7 +37,7 @@ class ClientGone(Exception):
 def json_response(
     value: object, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """A value as JSON, on a line of its own for who reads it in a terminal."""
+    """A value as JSON, with a line end for readers in a terminal."""
     return Response(
         orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE), status, headers, "application/json"
     )
@@ -60,7 +60,7 @@ _STATUS: Mapping[type[errors.TracklogError], int] = {
 
 
 def trouble_of(error: errors.TracklogError) -> Trouble:
-    """What went wrong in the library, as the client is told it."""
+    """The error answer for an exception of the library."""
     status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 500)
     again = {"Retry-After": "5"} if status == 503 else None
     more = {name: getattr(error, name) for name in ("by", "seq", "runs") if hasattr(error, name)}
@@ -78,7 +78,7 @@ _SCARCE = {
 
 
 def shortage_of(error: OSError) -> Trouble | None:
-    """What a client is told where this machine is short of something; None of any other error."""
+    """The error answer if this machine lacks memory, disk or files; None for any other error."""
     why = _SCARCE.get(error.errno or 0)
     if why is None:
         return None

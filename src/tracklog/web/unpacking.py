@@ -80,11 +80,11 @@ class Unpacker(ABC):
         self._input, self._at = piece, 0
 
     def start(self) -> bool:
-        """The first step, if it is a small one; whether all that was fed is used up."""
+        """Do the first step, if it is a small one; True when all input is used up."""
         return len(self._input) <= _INLINE_INPUT and self.step(_INLINE_OUTPUT)
 
     def step(self, output: int = _STEP_OUTPUT) -> bool:
-        """Works for a moment; whether all that was fed is used up."""
+        """Work for a short time; True when all input is used up."""
         began, enough = time.thread_time(), self.size + output
         try:
             while self._is_hungry():
@@ -114,7 +114,7 @@ class Unpacker(ABC):
 
     @abstractmethod
     def _some(self) -> bytes:
-        """Unpacks a little, and moves on in the input."""
+        """Unpack a little of the input."""
 
     def _begin(self) -> None:
         """Another member or frame begins."""
@@ -214,7 +214,7 @@ def unpacker(encoding: bytes, limits: "Limits") -> Unpacker:
 
 
 class Turns:
-    """A few threads; of those who wait for one, who has used the least CPU time gets it."""
+    """A few threads; of those that wait, the one with the least CPU time so far is next."""
 
     def __init__(self, threads: int = _THREADS) -> None:
         self._free = threads
@@ -223,7 +223,7 @@ class Turns:
         self._count = 0
 
     async def run(self, used: float, step: Callable[[], T]) -> T:
-        """One step of somebody who has used so much CPU time."""
+        """Run one step for a request that has used so much CPU time."""
         if self._free:
             self._free -= 1
         else:

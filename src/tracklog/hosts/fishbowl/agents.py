@@ -108,8 +108,8 @@ def validate_winner(
 
 def _fit(player: Manifest, payload: Body) -> Body:
     """What the manifest declares, and the winner: a verdict may name one, declared or not."""
-    kept = {"text", "winner", *player.output_extra_fields}
-    fit = {key: value for key, value in payload.items() if key in kept}
+    allowed = {"text", "winner", *player.output_extra_fields}
+    fit = {key: value for key, value in payload.items() if key in allowed}
     if isinstance(fit.get("text"), str):
         fit["text"] = fit["text"].strip()
     return fit

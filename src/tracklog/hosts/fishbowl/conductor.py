@@ -32,7 +32,7 @@ class RunContested(TracklogError):
 
 
 class Conductor:
-    """Plays one run of one scenario; whoever makes one holds the run's lease."""
+    """Plays one run of one scenario; the caller holds the lease of the run."""
 
     def __init__(
         self,
@@ -47,9 +47,9 @@ class Conductor:
         watch: Callable[[Body], None] = lambda _body: None,
         tape: Show | None = None,
     ) -> None:
-        """`models` has one for each player. With a `group` above 1 so many events are kept at
-        once, for a cast that costs nothing to ask again. `watch` sees each event once it is kept.
-        The visitors of a `tape` come again where they came.
+        """`models` has one for each player. With a `group` above 1 so many events are written
+        at once, for a cast that costs nothing to ask again. `watch` gets each written event.
+        The visitors of a `tape` speak again at the same places.
         """
         self.journal, self.scenario, self.run = journal, scenario, run
         self.stopping = False
@@ -83,17 +83,17 @@ class Conductor:
         exceeded = None
         while not self.done:
             try:
-                kept = self.advance()
+                written = self.advance()
             except BudgetExceeded as reason:
-                exceeded, kept = reason, True
-            if kept and (seconds := pause(self._latest)) > 0:
+                exceeded, written = reason, True
+            if written and (seconds := pause(self._latest)) > 0:
                 self._wait(seconds)
         if exceeded is not None:
             raise exceeded
         return self.state.finished or {}
 
     def advance(self) -> bool:
-        """The next thing that happens; whether something new was kept."""
+        """Do the next thing; True when something new was written."""
         before = self.state.events
         try:
             if self._group == 1:
@@ -109,7 +109,7 @@ class Conductor:
         return self.state.events > before and not self._unkept
 
     def force_verdict(self) -> bool:
-        """Asks the judge, whatever the governor says; whether there is a verdict now."""
+        """Ask the judge, regardless of the budget; True when there is a verdict."""
         for mind in self.state.minds:
             if mind.player.role == "judge":
                 self._act(mind, forced=True)
@@ -117,7 +117,7 @@ class Conductor:
         return self.state.verdict is not None
 
     def _next(self) -> None:
-        """What happens next, as it follows from what has happened."""
+        """Do what comes next after the events so far."""
         state = self.state
         if state.started is None:
             self._open()
@@ -126,8 +126,8 @@ class Conductor:
         elif state.closes:
             if step := self._after_the_end():
                 step()
-        elif self._tape and (said := self._tape.visitor(state.events)) is not None:
-            self._say("user.injected", "visitor", said, turn=state.turn + 1)
+        elif self._tape and (remark := self._tape.visitor(state.events)) is not None:
+            self._say("user.injected", "visitor", remark, turn=state.turn + 1)
         elif state.verdict is not None:
             self._finish("verdict")
         elif state.stopping or self.stopping:
@@ -225,13 +225,13 @@ class Conductor:
         self._say(reply.kind, mind.player.name, payload, unless_closed=True)
 
     def _skip(self, mind: Mind, error: Exception, *, forced: bool = False) -> None:
-        """An error of a player costs it its turn and never the run; it is told, not swallowed."""
+        """A player loses its turn by an error, never the run; the error is recorded."""
         name = mind.player.name
-        said = error.message if isinstance(error, TracklogError) else str(error)
+        text = error.message if isinstance(error, TracklogError) else str(error)
         payload: Body = {
             "agent": name,
             "error": getattr(error, "was", type(error).__name__),
-            "text": f"{name} loses its turn: {said.encode(errors='replace').decode()}",
+            "text": f"{name} loses its turn: {text.encode(errors='replace').decode()}",
         }
         if forced:
             payload["forced"] = True
@@ -284,8 +284,10 @@ class Conductor:
         state = self.state
         assert state.started is not None
         governor = state.governor
-        told = finale.finish(reason, state.started, state.verdict, governor.turn, governor.tokens)
-        self._say("run.finished", CONDUCTOR, told)
+        payload = finale.finish(
+            reason, state.started, state.verdict, governor.turn, governor.tokens
+        )
+        self._say("run.finished", CONDUCTOR, payload)
 
     def _say(
         self,
@@ -296,7 +298,7 @@ class Conductor:
         turn: int | None = None,
         unless_closed: bool = False,
     ) -> None:
-        """Puts an event where it will be kept, and lives on as if it were."""
+        """Add an event to those that will be written, and apply it to the state at once."""
         if self._group > 1:
             self._add(kind, actor, payload, turn)
             return
@@ -324,14 +326,14 @@ class Conductor:
         self._unkept.append(body)
 
     def _now(self) -> str:
-        """The time as it is written; many things are said within a millisecond."""
+        """The time as it is written; many events share a millisecond."""
         at = self._clock()
         if int(at * 1000) != self._moment[0]:
             self._moment = int(at * 1000), stamp(at)
         return self._moment[1]
 
     def _keep(self) -> None:
-        """Keeps what was said, unless somebody else spoke meanwhile: then it is thought over."""
+        """Write the pending events, unless somebody else spoke meanwhile: then they are dropped and made again."""
         with turn_lock(self.journal):
             if self._others_spoke():
                 self._take_up()
@@ -345,9 +347,9 @@ class Conductor:
         verdicts = self.journal.admit(map(orjson.dumps, bodies), dialect.name)
         for verdict in verdicts:
             if verdict.verdict != "accepted":
-                said = "; ".join(problem.message for problem in verdict.problems)
+                text = "; ".join(problem.message for problem in verdict.problems)
                 raise RunContested(
-                    f"an event of {self.run} was not kept: {said or 'it was there before'}",
+                    f"an event of {self.run} was not kept: {text or 'it was there before'}",
                     "somebody else writes to this run under its own ids; start a new run",
                 )
         first, last = verdicts[0].seq or 0, verdicts[-1].seq or 0
@@ -370,7 +372,7 @@ class Conductor:
         return False
 
     def _hear(self) -> None:
-        """What others appended to this run since."""
+        """Read what others appended to this run since."""
         end = self.journal.last
         if end > self._last:
             for record in self.journal.read(self._last, self._key, through=end):
@@ -395,20 +397,20 @@ class Conductor:
         return event.body
 
     def _take_up(self) -> None:
-        """The state as the journal has it; what was not kept did not happen."""
+        """Compute the state from the journal; events that were not written are dropped."""
         shown = self._last
         self.state = State(self.scenario)
         self._own, self._last, self._unkept = 0, 0, []
-        told: list[Body] = []
+        rows: list[Body] = []
         for record in self.journal.read(run=self._key):
             body = self._step(record)
             self._last = record.seq
             if body is not None:
-                told.append(body)
+                rows.append(body)
             if body is not None and shown and record.seq > shown:
                 self._watch(body)
         if self._tape is not None:
-            self._tape.rewind(told)
+            self._tape.rewind(rows)
         started = self.state.started
         if started is not None:
             self._seed = str(started.get("seed", self._seed))
@@ -419,7 +421,7 @@ class Conductor:
                 )
 
     def _wait(self, seconds: float) -> None:
-        """Lets time pass, until somebody speaks or the end is asked for."""
+        """Wait so many seconds, or until somebody speaks or the end is requested."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0 and not self.stopping:
             if self.journal.wait(self._last, min(left, _NAP)):
@@ -430,7 +432,7 @@ class Conductor:
 
 
 def _check_text(payload: Body) -> None:
-    """What a model returned can be written down."""
+    """Check that the reply of a model can be written as JSON."""
     try:
         orjson.dumps(payload)
     except (orjson.JSONEncodeError, TypeError) as error:

@@ -22,19 +22,19 @@ class Endpoint:
     def reply(self, prompt: Prompt) -> Reply | None:
         lines: list[bytes] = []
         try:
-            self._server.ask_now(_endpoint.question(told(prompt)), lines.append)
-            said = _endpoint.said_in(lines)
+            self._server.ask_now(_endpoint.question(messages(prompt)), lines.append)
+            answer = _endpoint.said_in(lines)
         except _endpoint.ModelFailed as error:
             raise ModelFailed(error.message, error.hint) from None
-        return heard(said.text, prompt, said.usage.get("total_tokens", 0))
+        return reply_in(answer.text, prompt, answer.usage.get("total_tokens", 0))
 
     def close(self) -> None:
         """Lets go of its connections."""
         self._server.close_now()
 
 
-def told(prompt: Prompt) -> Any:
-    """The prompt in words: who it is, what it knows, what it is to answer with."""
+def messages(prompt: Prompt) -> Any:
+    """The prompt as text: who the player is, what it knows, what it shall answer with."""
     player = prompt.player
     about = [
         f"You are {player.name}. {player.persona}",
@@ -56,8 +56,8 @@ def told(prompt: Prompt) -> Any:
         about.append("scores is an object: for each player a number from 0 to 10.")
     if prompt.kinds == [REFLECTION]:
         about.append("Say in one sentence what you have come to believe.")
-    heard = [f"{each.actor} [{each.kind}]: {each.text}" for each in prompt.recall]
-    now = "\n".join(heard) or "Nothing was said yet."
+    rows = [f"{each.actor} [{each.kind}]: {each.text}" for each in prompt.recall]
+    now = "\n".join(rows) or "Nothing was said yet."
     if prompt.correction:
         now += f"\n\nYour last answer could not be taken: {prompt.correction}"
     return [
@@ -66,13 +66,13 @@ def told(prompt: Prompt) -> Any:
     ]
 
 
-def heard(said: str, prompt: Prompt, tokens: int) -> Reply | None:
-    """What a model wrote, as a reply: the object in it, else all of it as the text."""
-    body = _object(said)
+def reply_in(output: str, prompt: Prompt, tokens: int) -> Reply | None:
+    """The reply in the output of a model: the JSON object in it, or else all of it as text."""
+    body = _object(output)
     if body is None:
-        if not said.strip():
+        if not output.strip():
             raise ModelFailed(f"{prompt.player.name} was given an empty reply")
-        body = {"text": said.strip()}
+        body = {"text": output.strip()}
     if "kind" in body and body["kind"] is None:
         return None
     kind = body.pop("kind", None)
@@ -83,13 +83,13 @@ def heard(said: str, prompt: Prompt, tokens: int) -> Reply | None:
     return Reply(kind, body, tokens)
 
 
-def _object(said: str) -> Body | None:
+def _object(text: str) -> Body | None:
     """The first JSON object in a text, which may stand between fences or in prose."""
-    begin, end = said.find("{"), said.rfind("}")
+    begin, end = text.find("{"), text.rfind("}")
     if begin < 0 or end < begin:
         return None
     try:
-        body = orjson.loads(said[begin : end + 1])
+        body = orjson.loads(text[begin : end + 1])
     except orjson.JSONDecodeError:
         return None
     return body if isinstance(body, dict) else None

@@ -61,7 +61,7 @@ class Governor:
             self._spent.append((at, cost))
 
     def spent(self, now: float) -> float:
-        """Dollars in the hour before that moment."""
+        """Dollars spent in the hour before a time."""
         while self._spent and self._spent[0][0] <= now - HOUR:
             self._spent.popleft()
         return sum(cost for _, cost in self._spent)

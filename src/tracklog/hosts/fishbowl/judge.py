@@ -33,7 +33,7 @@ def names_nobody_else(payload: Body, names: Collection[str]) -> bool:
 
 
 def settles(payload: Body, names: Collection[str]) -> bool:
-    """Whether a second reply mends the first: it can be shown, and it names somebody."""
+    """Whether a second reply can replace the first: it has a text, and names a winner."""
     winner = payload.get("winner")
     return usable(payload) and isinstance(winner, str) and winner in names
 

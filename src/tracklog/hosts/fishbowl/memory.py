@@ -54,7 +54,7 @@ class Mind:
         """The same, by kind."""
 
     def hear(self, remark: Remark) -> None:
-        """Keeps what this player can hear of a remark."""
+        """Remember a remark, if this player receives it."""
         own = remark.actor == self.player.name
         if own:
             self.spoken += 1
@@ -75,7 +75,7 @@ class Mind:
                 self._weigh(remark)
 
     def let_go(self) -> None:
-        """What it was asked about stays unanswered."""
+        """Drop the remark that it was asked about."""
         self.pending = None
 
     def recall(self) -> list[Remark]:

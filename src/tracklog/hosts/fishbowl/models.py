@@ -30,7 +30,7 @@ class Reply(NamedTuple):
 
 @dataclass(slots=True)
 class Prompt:
-    """Everything that a player is told when it is its turn."""
+    """Everything that a player gets at its turn."""
 
     player: Manifest
     kinds: list[str]
@@ -64,4 +64,4 @@ class Model(Protocol):
         """What the player says, None when it abstains; raises `ModelFailed`."""
 
     def close(self) -> None:
-        """Lets go of what it holds."""
+        """Close its connections."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Stage:
-    """Begins shows of the scenarios in a folder, and of those that whoever asks brings along."""
+    """Begins shows of the scenarios in a folder, and of scenarios that are sent in a request."""
 
     def __init__(self, journal: "Log", place: Path | None) -> None:
         self._journal, self._place = journal, place
@@ -37,7 +37,7 @@ class Stage:
         ]
 
     async def begin(self, wanted: Wanted) -> str:
-        """Begins a show; what is played is kept beside the record until it is over."""
+        """Begin a show; its scenario is stored beside the journal until it is over."""
         scenario = self._scenario(wanted)
         name = uuid.uuid4().hex[:8]
         run = f"{scenario.name}-{name}"
@@ -53,7 +53,7 @@ class Stage:
         return run
 
     async def start(self) -> None:
-        """Goes on with every show that was left before its end."""
+        """Continue every unfinished show."""
         leases = self._journal.leases()
         for path in sorted(self._folder.glob("*.json")):
             run = (dialect.family, _read(path).get("run", ""))
@@ -67,7 +67,7 @@ class Stage:
         leases.close()
 
     async def stop(self) -> None:
-        """Leaves the shows where they are: what was said is kept, and the rest can be played."""
+        """Stop the shows where they are; they can be continued."""
         await self._children.stop(signal.SIGKILL)
 
     async def _play(self, path: Path) -> None:
@@ -123,7 +123,7 @@ def _brought(body: Any) -> Scenario:
 
 
 def _read_all(place: Path | None) -> Iterator[Scenario]:
-    """The scenarios of a file or a folder; one that cannot be played is said to be so."""
+    """The scenarios of a file or a folder; one that cannot be played is logged."""
     if place is None:
         return
     for path in sorted(place.glob("*.yaml")) if place.is_dir() else [place]:
@@ -135,10 +135,10 @@ def _read_all(place: Path | None) -> Iterator[Scenario]:
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        said = orjson.loads(path.read_bytes())
+        body = orjson.loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    return said if isinstance(said, dict) else {}
+    return body if isinstance(body, dict) else {}
 
 
 def _forget(path: Path) -> None:

@@ -89,7 +89,7 @@ class Offline:
 
 
 def _draw(prompt: Prompt, salt: str, sides: int) -> int:
-    """A throw of dice that falls the same way whenever the same prompt is thrown again."""
+    """A random number that is the same for the same prompt."""
     name, turn, spoken = prompt.player.name, prompt.turn, prompt.spoken
     return _number(f"{prompt.seed}|{name}|{turn}|{spoken}|{salt}") % sides
 
@@ -99,7 +99,7 @@ def _number(text: str) -> int:
 
 
 def _kind(prompt: Prompt) -> str | None:
-    """What it does with its turn; None when it keeps quiet."""
+    """The kind of its event; None when it abstains."""
     kinds = prompt.kinds
     if kinds == [REFLECTION]:
         return REFLECTION
@@ -159,18 +159,18 @@ def _filled(line: str, prompt: Prompt) -> str:
     )
 
 
-def _quoted(said: str) -> str:
+def _quoted(text: str) -> str:
     """The last sentence of it, and no more than is polite."""
-    sentences = _SENTENCE.findall(said)
-    words = (sentences[-1] if sentences else said).strip(" .()")
+    sentences = _SENTENCE.findall(text)
+    words = (sentences[-1] if sentences else text).strip(" .()")
     return words if len(words) <= QUOTED else words[:QUOTED].rsplit(" ", 1)[0] + " …"
 
 
-def _topic(said: str, prompt: Prompt) -> str:
+def _topic(text: str, prompt: Prompt) -> str:
     """One of the longer words of what was said."""
     names = "-".join([prompt.player.name, *prompt.others]).lower().split("-")
     dull = {*names, *DULL}
-    found: list[str] = _LONG.findall(said)
+    found: list[str] = _LONG.findall(text)
     words = [word for word in found if word.lower() not in dull]
     if not words:
         return prompt.seed

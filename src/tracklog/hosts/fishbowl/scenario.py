@@ -49,15 +49,15 @@ class Fault(NamedTuple):
 
 
 class BadScenario(TracklogError):
-    """A scenario cannot be played; every fault that was found is told, with its place."""
+    """A scenario cannot be played; it has every fault that was found, with its place."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults = list(faults)
-        told = "\n".join(f"  {fault}" for fault in self.faults)
+        text = "\n".join(f"  {fault}" for fault in self.faults)
         count = len(self.faults)
         what = "one fault" if count == 1 else f"{count} faults"
         super().__init__(
-            f"the scenario has {what}:\n{told}",
+            f"the scenario has {what}:\n{text}",
             "mend what is named and start it again; examples/fishbowl holds scenarios that work",
         )
 
@@ -105,7 +105,7 @@ class Scenario(Strict):
 
     @property
     def unheeded(self) -> list[str]:
-        """What is asked for and will not happen: a stage has no tools to call."""
+        """Settings that have no effect: a stage has no tools to call."""
         return [
             f"{player.name} names tools ({', '.join(player.tools)}), and none is called on a stage"
             for player in self.cast
@@ -129,8 +129,8 @@ def load(path: Path) -> Scenario:
         for fault in error.errors():
             if not source.is_missing(fault["loc"]):
                 empty = not fault["loc"] and fault["input"] is None
-                said = "is empty: keys with values belong here" if empty else fault["msg"]
-                source.fault(fault["loc"], said)
+                text = "is empty: keys with values belong here" if empty else fault["msg"]
+                source.fault(fault["loc"], text)
         raise BadScenario(source.faults) from None
     for loc, message in check(scenario):
         source.fault(loc, message)
@@ -165,7 +165,7 @@ class _Source:
         return body
 
     def is_missing(self, loc: Loc) -> bool:
-        """Whether that part is in a manifest that could not be read, which was told already."""
+        """Whether a part is in a manifest that could not be read, which is a fault already."""
         return len(loc) > 1 and loc[0] == "cast" and loc[1] in self._missing
 
     def fault(self, loc: Loc, message: str) -> None:

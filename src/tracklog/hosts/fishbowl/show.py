@@ -19,7 +19,7 @@ from tracklog.hosts.fishbowl.state import STOP
 from tracklog.hosts.fishbowl.taping import Show
 
 TOGETHER = 128
-"""How many events of an offline cast are kept at once when nobody wants to watch."""
+"""How many events of an offline cast are written at once when nobody watches."""
 KEY = "OPENAI_API_KEY"
 
 
@@ -40,8 +40,8 @@ def models(scenario: Scenario, environment: Mapping[str, str] = os.environ) -> d
 
             made[player.name] = Endpoint(url, environment.get(KEY, "none"))
         else:
-            said = f"{url!r} is neither {OFFLINE}NAME nor https://HOST/v1#MODEL"
-            faults.append(Fault(scenario.name, f"the model of {player.name}", said))
+            text = f"{url!r} is neither {OFFLINE}NAME nor https://HOST/v1#MODEL"
+            faults.append(Fault(scenario.name, f"the model of {player.name}", text))
     if faults:
         raise BadScenario(faults)
     return made
@@ -106,7 +106,7 @@ def inject(journal: Log, run: str, text: str, label: str | None = None) -> int:
 
 
 def stop(journal: Log, run: str, by: str = "") -> int:
-    """A visitor asks for the end; the conductor hears it and closes the run."""
+    """A visitor asks for the end; the conductor reads it and closes the run."""
     return inject(journal, run, f"The curtain, please{f', says {by}' if by else ''}.", STOP)
 
 
@@ -122,14 +122,14 @@ def is_begun(journal: Log, run: str) -> bool:
 
 def _where(journal: Log, run: str) -> tuple[int, bool]:
     """The turn that a run has reached, and whether it is over."""
-    turn, over, heard = 0, False, False
+    turn, over, known = 0, False, False
     for record in journal.read(run=(dialect.family, run)):
         event = journal.event(record) if record.dialect == dialect.name else None
         if event is not None:
-            heard = True
+            known = True
             turn = max(turn, int(event.body["turn"]))
             over = over or event.kind == "run.finished"
-    if not heard:
+    if not known:
         raise NoSuchRun(
             f"there is no run {run!r} on a stage here", "`tracklog runs` lists the runs"
         )

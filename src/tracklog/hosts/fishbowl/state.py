@@ -17,7 +17,7 @@ STOP = "stop"
 
 
 class State:
-    """Where a run is; whoever folds the same events stands at the same place."""
+    """The state of a run; the same events give the same state."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -45,7 +45,7 @@ class State:
         self.in_a_row = 0
 
     def step(self, body: Body) -> Remark:
-        """The next event; `body` is one that the door let in."""
+        """Apply the next event, which has passed the checks."""
         kind, actor, payload, turn = body["kind"], body["actor"], body["payload"], body["turn"]
         words = payload.get("text")
         remark = Remark(self.events, turn, kind, actor, words if isinstance(words, str) else "")
@@ -73,7 +73,7 @@ class State:
         return remark
 
     def owes_reflection(self) -> Mind | None:
-        """Who has just acted, and has heard so much that it reflects."""
+        """The player that has just acted and is due to reflect."""
         if self.last_kind in (REFLECTION, VERDICT) or self.last_actor not in self.order:
             return None
         mind = self.minds[self.order[self.last_actor]]

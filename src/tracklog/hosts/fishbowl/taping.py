@@ -45,7 +45,7 @@ def bodies_of(journal: Log, run: str) -> Iterator[tuple[int, Body]]:
 
 
 class Show:
-    """What was recorded of a show, to be played by the same scenario or by another."""
+    """A recorded show, to be played by the same scenario or by another."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Show:
             state.step(body)
 
     def rewind(self, bodies: Iterable[Body]) -> None:
-        """Begins anew, behind what a run has on record by now."""
+        """Start again after the events that a run has recorded."""
         self.tape = Tape(self._recorded, by=self._by, miss=self._miss)
         cast = self._scenario.players
         for place, body in enumerate(bodies):
@@ -145,8 +145,8 @@ class Played:
 
 
 def _question(turn: int, scene: str, recall: Iterable[Remark]) -> dict[str, Any]:
-    heard = [f"{each.actor} [{each.kind}]: {each.text}" for each in recall]
-    return {"turn": turn, "scene": scene, "heard": heard}
+    rows = [f"{each.actor} [{each.kind}]: {each.text}" for each in recall]
+    return {"turn": turn, "scene": scene, "heard": rows}
 
 
 def _reply(recorded: RecordedAnswer, prompt: Prompt) -> Reply:
@@ -157,9 +157,9 @@ def _reply(recorded: RecordedAnswer, prompt: Prompt) -> Reply:
         return Reply(prompt.kinds[0], {"text": answer.get("text") or "…"})
     payload = answer["payload"]
     if answer["kind"] == SKIPPED:
-        said = str(payload.get("text", ""))
-        said = said.removeprefix(f"{prompt.player.name} loses its turn: ")
-        raise Failed(str(payload.get("error", "ModelFailed")), said)
+        text = str(payload.get("text", ""))
+        text = text.removeprefix(f"{prompt.player.name} loses its turn: ")
+        raise Failed(str(payload.get("error", "ModelFailed")), text)
     tokens, cost, calls = (payload.get(key, 0) for key in METERS)
     plain = {key: value for key, value in payload.items() if key not in METERS}
     return Reply(answer["kind"], plain, tokens, cost, calls or 1, settled=True)

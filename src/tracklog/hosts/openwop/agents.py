@@ -20,7 +20,7 @@ _TEXTS = {"name": 256, "memoryRef": 256, "version": 64, "sourceManifestId": 256}
 
 
 class BadAgent(ValueError):
-    """An agent that this host does not take, and why."""
+    """An agent that this host refuses, and the reason."""
 
 
 class Agents:
@@ -31,7 +31,7 @@ class Agents:
         self._manifests: dict[str, dict[str, Any]] = {}
 
     def declare(self, manifest: Any) -> str:
-        """Takes the manifest of a pack; a second one for the same agent is refused."""
+        """Register the manifest of a pack; a second one for the same agent is refused."""
         if not isinstance(manifest, dict):
             raise BadAgent("a manifest is a JSON object")
         faults = [found.message for found in check_manifest(manifest)]  # WOP-10
@@ -55,12 +55,12 @@ class Agents:
         return sorted(self._manifests)
 
     def threshold(self, agent: str, configurable: Mapping[str, Any]) -> float:
-        """Below which confidence a decision of that agent is not acted upon (WOP-21 to WOP-23)."""
+        """The confidence below which a decision of an agent is not carried out (WOP-21 to WOP-23)."""
         given = configurable.get("escalationThreshold")
         if given is not None:
             return float(given)
-        said = self._manifests.get(agent, {}).get("confidence", {}).get("defaultThreshold")
-        return DEFAULT_THRESHOLD if said is None else float(said)
+        declared = self._manifests.get(agent, {}).get("confidence", {}).get("defaultThreshold")
+        return DEFAULT_THRESHOLD if declared is None else float(declared)
 
     def filter_tools(self, harness_role: str, tools: Iterable[str]) -> list[str]:
         """The tools that a harness role allows (WOP-18); a role without a list allows all."""
@@ -75,17 +75,17 @@ class Agents:
         return [tool for tool in allowed if listed is None or _names(tool, listed)]
 
     def prompt(self, agent: str) -> str | None:
-        said: str | None = self._manifests.get(agent, {}).get("systemPrompt")
-        return said
+        prompt: str | None = self._manifests.get(agent, {}).get("systemPrompt")
+        return prompt
 
 
 def _names(tool: str, listed: Iterable[str]) -> bool:
-    """A list may have a tool of the protocol's own by its bare name."""
+    """Whether a tool is in a list; a tool of the protocol may be listed by its bare name."""
     return any(full_id(each) == full_id(tool) for each in listed)
 
 
 def ref_of(pin: Any) -> Ref:
-    """What a pin is on events: itself, without a class that only the published schema knows."""
+    """A pinned agent as events name it: without a model class that only the published schema has."""
     if not isinstance(pin, dict):
         raise BadAgent("an agent is an object")
     name = pin.get("agentId")

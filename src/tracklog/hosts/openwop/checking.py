@@ -44,7 +44,7 @@ def _validator(name: str) -> jsonschema_rs.Draft202012Validator:
 
 
 def faults_of(name: str, value: Any) -> list[str]:
-    """All in which a value does not fit a published schema."""
+    """Every fault of a value against a published schema."""
     found = []
     for error in _validator(name).iter_errors(value):
         where = "/".join(map(str, error.instance_path))
@@ -57,7 +57,7 @@ def invalid(message: str) -> Refused:
 
 
 def check_shape(source: Mapping[str, Any]) -> Faults:
-    """Against the published schema, and RFC 0002 where that says more of an agent."""
+    """Check a definition against the published schema, and its agents against RFC 0002."""
     written = source.get("nodes")
     nodes = (
         [each for each in written if isinstance(each, dict)] if isinstance(written, list) else []
@@ -84,7 +84,7 @@ def check_shape(source: Mapping[str, Any]) -> Faults:
 
 
 def check_node(workflow: str, node: Node, nodes: Mapping[str, Node], settings: Settings) -> Faults:
-    """Whether a node can be run in that workflow, among those."""
+    """Check whether a node can be run in its workflow, among the other nodes."""
     name = node.id
     if len(name) > 128 or ":" in name or "/" in name:
         yield invalid(f"the node id {name[:50]!r} is too long, or has : or /")
@@ -155,8 +155,8 @@ def _check_orchestration(node: Node, settings: Settings, *, conformance: bool) -
             for fault in faults_of("orchestrator-decision", decision):
                 yield invalid(f"{node.id}: {fault}")
     elif any(key in config for key in MAPPINGS):
-        told = f"{node.id}: this host maps nothing into or out of a child"
-        yield _lacks(node, "agents.dispatchMapping", told)
+        text = f"{node.id}: this host maps nothing into or out of a child"
+        yield _lacks(node, "agents.dispatchMapping", text)
     else:
         for fault in faults_of("dispatch-config", dict(config)):
             yield invalid(f"{node.id}: {fault}")

@@ -43,11 +43,11 @@ class Refused(Exception):
 
     @classmethod
     def all(cls, faults: "Iterable[Refused]") -> "Refused | None":
-        """All that is wrong as one: the code is the first one's."""
-        told = list(faults)
-        if not told:
+        """All faults as one; its code is that of the first."""
+        rows = list(faults)
+        if not rows:
             return None
-        return cls(told[0].code, "; ".join(each.message for each in told), **told[0].details)
+        return cls(rows[0].code, "; ".join(each.message for each in rows), **rows[0].details)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Definition:
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same definition."""
+        """A hash of the definition."""
         raw = orjson.dumps(self.source, option=orjson.OPT_SORT_KEYS)
         return sha256(raw).hexdigest()[:32]
 

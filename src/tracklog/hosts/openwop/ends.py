@@ -32,7 +32,7 @@ class NodeFailed(Exception):
 
     @property
     def is_final(self) -> bool:
-        """Whether to try again is of no use, or not allowed."""
+        """Whether a retry is useless or not allowed."""
         code, details = self.error["code"], self.error.get("details", {})
         return code in FINAL or details.get("retryable") is False
 
@@ -46,7 +46,7 @@ class RunFailed(Exception):
 
 
 class Again(Exception):
-    """The node is tried once more; the event says so, and is on record."""
+    """The node is tried once more, and the event that says so is recorded."""
 
     def __init__(self, retried: Body) -> None:
         super().__init__(f"attempt {retried['payload']['attempt']}")
@@ -54,19 +54,19 @@ class Again(Exception):
 
 
 class Suspended(Exception):
-    """The run waits for a person; it is on record for what."""
+    """The run waits for a person; what it waits for is recorded."""
 
 
 class Cancelled(Exception):
     """Somebody wanted the run to end."""
 
 
-class Retold(Exception):
+class ReplayEnded(Exception):
     """The source of a replay ended here, and so does the replay."""
 
 
 class Drifted(Exception):
-    """The log does not say what this host would have said: host or workflow were changed."""
+    """The recorded events are not those that this host would write: host or workflow have changed."""
 
 
 class BadAnswer(Exception):

@@ -15,7 +15,7 @@ from tracklog.hosts.openwop.definitions import Definition
 from tracklog.hosts.openwop.ends import BadAnswer
 from tracklog.hosts.openwop.execution import Answer, Execution
 from tracklog.hosts.openwop.forks import beginning, forked, node_start, started
-from tracklog.hosts.openwop.hearing import Hearing
+from tracklog.hosts.openwop.hearing import JournalReader
 from tracklog.hosts.openwop.instance import instance_of
 from tracklog.hosts.openwop.models import model_of
 from tracklog.hosts.openwop.nodes import supervising
@@ -36,17 +36,15 @@ DAY = 86_400.0
 
 
 class Unknown(Exception):
-    """There is no such run, or nothing is asked there."""
+    """There is no such run, or it asks no such question."""
 
 
 class AlreadyResolved(Exception):
-    """Somebody else was quicker."""
+    """The question was answered before."""
 
 
 class Newer(Exception):
-    """A newer engine wrote this run, or it is of a workflow that is not here: it is read, and not
-    executed.
-    """
+    """A newer engine wrote this run, or its workflow is not here: it can be read, but not executed."""
 
 
 class Engine:
@@ -65,7 +63,7 @@ class Engine:
         self.instance = instance_of(journal.folder())
         self.stopping = False
         self.requests = Requests(self)
-        self.hearing = Hearing(journal, self.instance, self.requests)
+        self.hearing = JournalReader(journal, self.instance, self.requests)
         self.tapes: dict[str, Tape] = {}
         """Of the runs that are played from one."""
         self._runs = Runs(journal, lambda name: name in self._running)
@@ -74,12 +72,12 @@ class Engine:
         """Open runs that wait for a person."""
         self._sweeper: asyncio.Task[None] | None = None
         self._inline = journal.durability == "os"
-        self._door = ThreadPoolExecutor(_THREADS, "openwop-door")
+        self._writers = ThreadPoolExecutor(_THREADS, "openwop-write")
 
     async def start(self, *, alone: bool = False) -> None:
-        """Takes up every run that was left unfinished and that nobody else works on.
+        """Continue every unfinished run that no other host works on.
 
-        Who is `alone` carries out what it begins itself, and leaves the rest to other hosts.
+        With `alone`, only runs that are begun here are carried out; others are left to other hosts.
         """
         loop = asyncio.get_running_loop()
         if alone:
@@ -92,12 +90,12 @@ class Engine:
 
         def tell(runs: set[str]) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is gone
-                loop.call_soon_threadsafe(self.heard, runs)
+                loop.call_soon_threadsafe(self.pass_on, runs)
 
         self.hearing.listen(tell)
 
     async def stop(self) -> None:
-        """Lets go of every run where it is; whoever starts next goes on there."""
+        """Stop working on every run where it is; the next host continues it there."""
         self.stopping = True
         self._runs.wake()
         tasks = [task for _, task in self._running.values()]
@@ -107,12 +105,12 @@ class Engine:
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.to_thread(self.hearing.stop)
         await self.model.close()
-        self._door.shutdown()
+        self._writers.shutdown()
         self.hearing.save()
         self.leases.close()
 
-    def heard(self, runs: Iterable[str]) -> None:
-        """Tells whoever follows these runs that there is more."""
+    def pass_on(self, runs: Iterable[str]) -> None:
+        """Pass new events of these runs to those who follow them."""
         self._quiet &= self.hearing.open
         for name in runs:
             log = self._runs.get(name)
@@ -123,7 +121,7 @@ class Engine:
                 self._act(log)
 
     def _act(self, log: RunLog) -> None:
-        """What an operator wished for beside the protocol is done."""
+        """Carry out what an operator asked for beside the protocol: an answer, or the end of the run."""
         with contextlib.suppress(Newer):  # it stays on record for who can
             self._heed(log)
 
@@ -150,13 +148,13 @@ class Engine:
             try:
                 self._take_up(name)
             except Newer:
-                said = (
+                text = (
                     "this run is left alone: a newer engine wrote it, or its workflow is not here"
                 )
-                logs.say("warning", said, run=name)
+                logs.say("warning", text, run=name)
 
     def _take_up(self, name: str, answer: Answer | None = None) -> bool:
-        """Whether the run is ours now, and goes on."""
+        """Take the lease of a run and continue it; False when another host has it or it has ended."""
         log = self.log(name)
         if self.stopping or name in self._running or not self.leases.take(log.run):
             return False
@@ -166,7 +164,7 @@ class Engine:
             self.leases.release(log.run)
             return False
         if answer is None and log.answers and log.snapshot.interrupt is not None:
-            answer = self._told_answer(log)
+            answer = self._manual_answer(log)
         try:
             self._go(log, answer=answer)
         except BaseException:
@@ -174,13 +172,13 @@ class Engine:
             raise
         return True
 
-    def _told_answer(self, log: RunLog) -> Answer | None:
+    def _manual_answer(self, log: RunLog) -> Answer | None:
         """An answer that was given at the console or the command line."""
         asked = log.snapshot.interrupt or {}
         for question, value, by in reversed(log.answers):
             if question in (asked.get("interruptId"), asked.get("nodeId")):
                 log.answers.clear()
-                return Answer(asked["nodeId"], value, by, told=True)
+                return Answer(asked["nodeId"], value, by, manual=True)
         log.answers.clear()
         return None
 
@@ -207,7 +205,7 @@ class Engine:
         name: str | None = None,
         request: Request | None = None,
     ) -> RunLog:
-        """Begins a run: on return its first event is in the journal."""
+        """Begin a run; on return its first event is in the journal."""
         live = definition.inputs(given)
         name = name or f"run-{uuid.uuid4()}"
         log = RunLog(name)
@@ -247,17 +245,17 @@ class Engine:
         return log
 
     def _about(self, definition: Definition, host: Mapping[str, Any]) -> dict[str, Any]:
-        """What a run carries beside its payload, so that the log alone is enough to go on."""
-        said = {"instance": self.instance, "engine": ENGINE, "definition": definition.fingerprint}
+        """The host's own data on the first event, with which the run can be continued from its log alone."""
+        data = {"instance": self.instance, "engine": ENGINE, "definition": definition.fingerprint}
         supervisor = definition.supervisor
         if supervisor is not None:
-            said["orchestrator"] = supervising(definition.id, supervisor)
-        return {**said, **host}
+            data["orchestrator"] = supervising(definition.id, supervisor)
+        return {**data, **host}
 
     def _go(
         self, log: RunLog, *, live: Mapping[str, Any] | None = None, answer: Answer | None = None
     ) -> None:
-        """Carries a run out from where its log ends; its lease is ours."""
+        """Carry out a run from the end of its log on; this host has its lease."""
         host = log.snapshot.host
         if int(host.get("engine", 0)) > ENGINE:
             self._quiet.add(log.name)
@@ -317,9 +315,9 @@ class Engine:
         if answer is not None and not answer.taken.done():
             answer.taken.set_exception(failure or AlreadyResolved())
             answer.taken.exception()  # whoever gave it may be gone
-            if answer.told:
+            if answer.manual:
                 logs.say("warning", "an answer does not fit", run=log.name, why=str(failure))
-            if answer.told and isinstance(failure, BadAnswer):
+            if answer.manual and isinstance(failure, BadAnswer):
                 await self._ask_again(log, str(failure))
         if log.ended:
             self.hearing.open.discard(log.name)
@@ -330,19 +328,19 @@ class Engine:
                 self._act(log)
 
     async def _ask_again(self, log: RunLog, why: str) -> None:
-        """After an answer that does not fit the question is open again, and says why."""
+        """Ask the question again after an answer that does not fit, and say why."""
         try:
             await self.write(log, [], [log.asked_again(self.journal, why, self.now(log))])
         except Exception as error:  # noqa: BLE001  # the run waits on all the same
             logs.say_failure("a question could not be asked again", error, run=log.name)
 
     async def _end(self, log: RunLog, code: str, message: str) -> None:
-        said = {"error": {"code": code, "message": message}}
-        event = new_event(log.name, len(log.events), self.now(log), "run.failed", said)
+        data = {"error": {"code": code, "message": message}}
+        event = new_event(log.name, len(log.events), self.now(log), "run.failed", data)
         await self.write(log, [line_of(event)])
 
     def is_left(self, log: RunLog) -> bool:
-        """Whether a run that waits for nobody is carried out by nobody, here or elsewhere."""
+        """Whether a run waits for nobody, and no host carries it out."""
         if log.ended or log.snapshot.interrupt is not None or log.name in self._running:
             return False
         if not self.leases.take(log.run):
@@ -353,7 +351,7 @@ class Engine:
     async def child(
         self, name: str, workflow: str, inputs: Mapping[str, Any], parent: Mapping[str, Any]
     ) -> RunLog:
-        """A run inside another, begun if it was not."""
+        """A sub-run, begun if it was not."""
         log = self.log(name)
         if not log.events:
             definition = self.workflows.known[workflow]
@@ -370,7 +368,7 @@ class Engine:
     async def cancel(
         self, name: str, reason: str | None, by: str, parent: str | None = None
     ) -> RunLog:
-        """Wishes a run to end; that it was wished is on record before anything is done about it."""
+        """Ask for the end of a run; the request is recorded before anything is done."""
         log = self.known(name)
         if log.ended or log.cancel is not None:
             return log
@@ -389,7 +387,7 @@ class Engine:
     async def resolve(
         self, name: str, node: str, value: Any, by: str, request: Request | None = None
     ) -> RunLog:
-        """Answers what a run waits for; on return the answer is in the journal."""
+        """Answer the question that a run waits for; on return the answer is in the journal."""
         log = self.known(name)
         if not self._asks(log, node):
             raise Unknown
@@ -427,7 +425,7 @@ class Engine:
         principal: str,
         request: Request | None = None,
     ) -> tuple[RunLog, int]:
-        """Another run with the same beginning: replayed from the log, or live from there on."""
+        """Begin a run with the first events of another: replayed from the log, or live from there on."""
         definition = self.workflows.known.get(source.snapshot.workflow)
         old = source.snapshot.host
         if definition is None or int(old.get("engine", 0)) > ENGINE:
@@ -442,8 +440,8 @@ class Engine:
         fork["through"] = len(events)
         if overlay:
             fork["overlay"] = self.redactor.clean(dict(overlay))
-        kept: dict[str, Any] = {key: old[key] for key in ("tags", "metadata") if key in old}
-        about = self._about(definition, {**kept, "principal": principal, "fork": fork})
+        data: dict[str, Any] = {key: old[key] for key in ("tags", "metadata") if key in old}
+        about = self._about(definition, {**data, "principal": principal, "fork": fork})
         copies = beginning(name, events[: max(start, 1)], self.now(log), about)
         notes: tuple[bytes, ...] = ()
         if request is not None:
@@ -467,18 +465,18 @@ class Engine:
         at = self.journal.now()
         return max(at, log.events[-1]["timestamp"]) if log.events else at
 
-    def note(self, run: str, label: str, said: Mapping[str, Any]) -> bytes:
-        """A line about a run that is no event of its own dialect."""
-        return note(self.journal, (FAMILY, run), label, said)
+    def note(self, run: str, label: str, data: Mapping[str, Any]) -> bytes:
+        """A note about a run, as a line."""
+        return note(self.journal, (FAMILY, run), label, data)
 
     async def write(self, log: RunLog, lines: Sequence[bytes], notes: Sequence[bytes] = ()) -> None:
-        """Through the one door, all of it or nothing; on return whoever follows the run is told."""
+        """Append lines, all or none; on return those who follow the run have them."""
         every = [*notes, *lines]
         if self._inline:
             self._admit(every, mixed=bool(notes))
         else:
             loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._door, lambda: self._admit(every, mixed=bool(notes)))
+            await loop.run_in_executor(self._writers, lambda: self._admit(every, mixed=bool(notes)))
         log.refresh(self.journal)
 
     def _admit(self, lines: list[bytes], *, mixed: bool) -> None:

@@ -12,12 +12,12 @@ from tracklog.hosts.openwop.ends import (
     Cancelled,
     Drifted,
     NodeFailed,
-    Retold,
+    ReplayEnded,
     RunFailed,
     Suspended,
 )
 from tracklog.hosts.openwop.runlog import TERMINAL, RunLog, line_of
-from tracklog.hosts.openwop.telling import DIVERGED, Telling
+from tracklog.hosts.openwop.telling import DIVERGED, EventWriter
 
 if TYPE_CHECKING:
     from tracklog.hosts.openwop.engine import Engine
@@ -32,7 +32,7 @@ PURE = frozenset({"core.noop", "core.identity", "core.delay", "core.fail"})
 
 
 def is_pure(node: Node) -> bool:
-    """Whether a replay carries it out again: it needs nobody and no clock, and comes out the same."""
+    """Whether a replay executes the node again: its result depends on no person and no clock."""
     return node.type in PURE and not node.config.get("emitDuplicateMessageId")
 
 
@@ -46,15 +46,15 @@ class Answer:
         by: str,
         notes: tuple[bytes, ...] = (),
         *,
-        told: bool = False,
+        manual: bool = False,
     ) -> None:
         self.node, self.value, self.by, self.notes = node, value, by, notes
-        self.told = told
+        self.manual = manual
         """Whether it was given beside the protocol, so that nobody waits to hear what became of it."""
         self.taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
 
-class Execution(Telling):
+class Execution(EventWriter):
     """One run, from its first record to its end, or to where it must wait."""
 
     def __init__(
@@ -91,7 +91,7 @@ class Execution(Telling):
         """Of the current node."""
 
     async def run(self) -> None:
-        """To the end, or to where somebody must answer."""
+        """Run to the end, or to a question that a person must answer."""
         try:
             try:
                 async with asyncio.timeout(self._time_left()):
@@ -101,9 +101,9 @@ class Execution(Telling):
             except TimeoutError:
                 self._out_of_time()
             except RunFailed as failed:
-                said: dict[str, Any] = {"error": failed.error}
-                said |= {"failedNodeId": failed.node} if failed.node else {}
-                self.emit("run.failed", said, cause=failed.cause)
+                data: dict[str, Any] = {"error": failed.error}
+                data |= {"failedNodeId": failed.node} if failed.node else {}
+                self.emit("run.failed", data, cause=failed.cause)
             except Drifted as drifted:
                 self.history = self.history[: self.at]
                 self.tape = None
@@ -116,12 +116,12 @@ class Execution(Telling):
                     outputs |= self.outputs.get(node, {})
                 self.emit("run.completed", {"outputs": self._masked(outputs)})
                 self.tell_missing()
-        except (Suspended, Retold):
+        except (Suspended, ReplayEnded):
             pass
         await self.flush()
 
     def _time_left(self) -> float | None:
-        """Seconds that the run may still take; the time in which it waits for people is theirs."""
+        """Seconds that the run may still take; the time in which it waits for people does not count."""
         most = self.definition.source["settings"].get("timeout")
         if not most or self.tape is not None:
             return None
@@ -136,19 +136,19 @@ class Execution(Telling):
         return float(most) / 1000 - spent
 
     def _out_of_time(self) -> None:
-        """The run took longer than its definition allows: its node fails, and it with that."""
+        """Fail the node and the run, which took longer than its definition allows."""
         most = int(self.definition.source["settings"]["timeout"])
         error = {"code": TIMEOUT, "message": f"the run took longer than {most} ms"}
         elapsed = max(most + 1, round(1000 * (self.engine.clock() - _seconds(self.history[0]))))
-        said: dict[str, Any] = {"kind": "run-duration", "limit": most, "observed": elapsed}
+        data: dict[str, Any] = {"kind": "run-duration", "limit": most, "observed": elapsed}
         node = self.current
         name = node.id if node else None
-        cause = self.emit("cap.breached", {**said, "nodeId": name} if name else said, name)
+        cause = self.emit("cap.breached", {**data, "nodeId": name} if name else data, name)
         if name is not None:
             failed = {"nodeId": name, "error": error, "attempts": self.attempt + 1}
             cause = self.emit("node.failed", failed, name, cause)
-        told = {"error": error, **({"failedNodeId": name} if name else {})}
-        self.emit("run.failed", told, cause=cause)
+        fields = {"error": error, **({"failedNodeId": name} if name else {})}
+        self.emit("run.failed", fields, cause=cause)
 
     async def _walk(self) -> None:
         self._take_start()
@@ -183,7 +183,7 @@ class Execution(Telling):
         self.emit("run.started", started["payload"])
 
     def _look_up(self, node: Node | None) -> None:
-        """Between two steps: whether it is to go on at all."""
+        """Check between two steps whether the run goes on."""
         self.current = node
         if not self.is_live:
             if self.history[self.at]["type"] == "run.cancelled":
@@ -195,7 +195,7 @@ class Execution(Telling):
             event = self.on_tape()
             if event is not None and event["type"] == "run.cancelled":
                 self.retell(event)
-                raise Retold
+                raise ReplayEnded
 
     @property
     def _executions(self) -> int:
@@ -208,8 +208,8 @@ class Execution(Telling):
     def _check_cap(self, kind: str, limit: int, observed: int, node: Node) -> None:
         if observed <= limit:
             return
-        said = {"kind": kind, "limit": limit, "observed": observed, "nodeId": node.id}
-        breach = self.emit("cap.breached", said, node.id)
+        data = {"kind": kind, "limit": limit, "observed": observed, "nodeId": node.id}
+        breach = self.emit("cap.breached", data, node.id)
         what = "node executions" if kind == "node-executions" else "turns of a loop"
         error = {"code": "recursion_limit_exceeded", "message": f"{what} exceed {limit}"}
         raise RunFailed(error, node.id, breach)
@@ -231,7 +231,7 @@ class Execution(Telling):
         return all(holds[rule] for _, rule in before)
 
     async def _execute(self, node: Node) -> dict[str, Any]:
-        """One node, tried as often as it takes and as the workflow allows; what comes out of it."""
+        """Execute one node, with the retries that the workflow allows; its outputs."""
         failures = 0
         while True:
             step = self._start(node)
@@ -262,9 +262,9 @@ class Execution(Telling):
 
         ref = delegate(self, node)
         count = self.starts.get(node.id, 0)
-        said: dict[str, Any] = {"nodeId": node.id, "typeId": node.type, "attempt": self.attempt}
-        said |= {"agent": ref} if ref else {}
-        started = self.emit("node.started", said, node.id)
+        data: dict[str, Any] = {"nodeId": node.id, "typeId": node.type, "attempt": self.attempt}
+        data |= {"agent": ref} if ref else {}
+        started = self.emit("node.started", data, node.id)
         assert started is not None
         self.starts[node.id] = count + 1
         self.current = node
@@ -292,20 +292,20 @@ class Execution(Telling):
         return failures >= int(self.definition.source["settings"].get("maxRetries", 0))
 
     def _try_again(self, step: "Step", failed: NodeFailed, failures: int) -> Body:
-        """Says that the node is tried once more, and why."""
-        said: dict[str, Any] = {"nodeId": step.node.id, "attempt": self.attempt + 1}
-        said["delayMs"] = min(PAUSE << min(failures, 16), LONGEST_PAUSE)
+        """Record that the node is tried once more, and why."""
+        data: dict[str, Any] = {"nodeId": step.node.id, "attempt": self.attempt + 1}
+        data["delayMs"] = min(PAUSE << min(failures, 16), LONGEST_PAUSE)
         retried = self.emit(
-            "node.retried", {**said, "lastError": failed.error}, step.node.id, step.cause
+            "node.retried", {**data, "lastError": failed.error}, step.node.id, step.cause
         )
         assert retried is not None
         return retried
 
     def _fail(self, step: "Step", failed: NodeFailed) -> dict[str, Any]:
-        """Ends the run, unless an edge says what to do when this node fails."""
+        """End the run, unless an edge handles the failure of this node."""
         name = step.node.id
-        said = {"nodeId": name, "error": failed.error, "attempts": self.attempt + 1}
-        event = self.emit("node.failed", said, name, step.cause)
+        data = {"nodeId": name, "error": failed.error, "attempts": self.attempt + 1}
+        event = self.emit("node.failed", data, name, step.cause)
         assert event is not None
         return self._failed(step.node, failed.error, event)
 
@@ -318,19 +318,19 @@ class Execution(Telling):
 
     def _cancelled(self) -> None:
         wish = self.log.cancel or {}
-        said: dict[str, Any] = {"reason": wish.get("reason") or "cancelled"}
+        data: dict[str, Any] = {"reason": wish.get("reason") or "cancelled"}
         if self.current is not None:
-            self.emit("node.cancelled", {"nodeId": self.current.id, **said}, self.current.id)
-        said["cancelledBy"] = wish.get("by", "default")
-        said |= {"parentRunId": wish["parent"]} if "parent" in wish else {}
-        self.emit("run.cancelled", said)
+            self.emit("node.cancelled", {"nodeId": self.current.id, **data}, self.current.id)
+        data["cancelledBy"] = wish.get("by", "default")
+        data |= {"parentRunId": wish["parent"]} if "parent" in wish else {}
+        self.emit("run.cancelled", data)
 
     def _masked(self, outputs: Mapping[str, Any], node: Node | None = None) -> dict[str, Any]:
         hidden = self.definition.sensitive() | (node.sensitive if node else frozenset())
         return {k: f"[REDACTED:{k}]" if k in hidden else v for k, v in outputs.items()}
 
     def _recorded_end(self, node: Node) -> int | None:
-        """Where the end of this attempt at a node is on record: in our log, or in the source's."""
+        """The position of the recorded end of this attempt: in the run's own log, or in that of the source."""
         for at in range(self.at, len(self.history)):
             if _ends(self.history, at, node):
                 return at
@@ -342,7 +342,7 @@ class Execution(Telling):
         return None
 
     def _retell_all(self, step: "Step", end: int) -> dict[str, Any]:
-        """Goes through an attempt that is on record to its end; nobody is asked or called."""
+        """Repeat a recorded attempt to its end; nobody is asked, and nothing is called."""
         node = step.node
         while True:
             self.pass_notes()
@@ -374,21 +374,21 @@ class Execution(Telling):
                 ending = self.on_tape()
                 if ending is not None:
                     self.retell(ending)
-                raise Retold
+                raise ReplayEnded
             raise Cancelled
 
     # Waiting, and keeping what was said.
 
     async def flush(self) -> None:
-        """On return everything that was said is in the journal."""
+        """Write the pending events; on return all are in the journal."""
         if not self.buffer:
             return
         lines = [line_of(event) for event in self.buffer]
         answer = self.answer
         notes: tuple[bytes, ...] = ()
         if self.recorded is not None and self.buffer[-1]["type"] in TERMINAL:
-            said = {"source": self.host["tape"]["run"], **tape_report([self.recorded])}
-            notes = (self.engine.note(self.log.name, TAPE_LABEL, said),)
+            data = {"source": self.host["tape"]["run"], **tape_report([self.recorded])}
+            notes = (self.engine.note(self.log.name, TAPE_LABEL, data),)
         if answer is not None and not answer.taken.done():
             notes += answer.notes
         self.buffer.clear()
@@ -397,7 +397,7 @@ class Execution(Telling):
             answer.taken.set_result(None)
 
     async def unless_stopped(self, work: Coroutine[Any, Any, T]) -> T:
-        """What comes of some work, unless the run is cancelled meanwhile."""
+        """The result of some work, unless the run is cancelled meanwhile."""
         if self.log.cancel is not None:
             work.close()
             raise Cancelled
@@ -414,7 +414,7 @@ class Execution(Telling):
             await asyncio.gather(doing, stopping, return_exceptions=True)
 
     async def sleep_until(self, started: Body, seconds: float) -> None:
-        """As long as it takes since an event, however often we were stopped meanwhile."""
+        """Sleep until so many seconds after an event, also over restarts of the host."""
         if self.tape is not None:
             return
         left = _seconds(started) + seconds - self.engine.clock()
@@ -428,7 +428,7 @@ class Execution(Telling):
 
 
 def _ends(events: Sequence[Body], at: int, node: Node) -> bool:
-    """Whether an event ends an attempt at a node; who is stopped before the next ends with that."""
+    """Whether an event ends an attempt at a node, or leaves it for the next start of the host."""
     event = events[at]
     if event.get("nodeId") != node.id:
         return False
@@ -439,13 +439,13 @@ def _ends(events: Sequence[Body], at: int, node: Node) -> bool:
 
 
 def _was_cut_off(event: Body) -> bool:
-    """Whether a node ended because somebody, or the clock, wanted that."""
+    """Whether a node ended because of a cancellation or a timeout."""
     error = event["payload"].get("error", {})
     return event["type"] == "node.cancelled" or bool(error.get("code") == TIMEOUT)
 
 
 async def _whole(work: Coroutine[Any, Any, None]) -> None:
-    """Work that is done to its end even when nobody wants to wait for that any longer."""
+    """Finish some work even when the waiting task is cancelled."""
     task = asyncio.ensure_future(work)
     try:
         await asyncio.shield(task)

@@ -8,7 +8,7 @@ from tracklog.hosts.openwop.runlog import new_event
 
 
 def started(name: str, event: Body) -> dict[str, Any]:
-    """What the client is told whose run was begun."""
+    """The answer to the client that began a run."""
     return {
         "runId": name,
         "status": "running",
@@ -20,8 +20,8 @@ def started(name: str, event: Body) -> dict[str, Any]:
 
 
 def forked(name: str, source: str, start: int, mode: str, status: str) -> dict[str, Any]:
-    said = {"runId": name, "sourceRunId": source, "fromSeq": start, "mode": mode}
-    return {**said, "status": status, "eventsUrl": f"/v1/runs/{name}/events"}
+    data = {"runId": name, "sourceRunId": source, "fromSeq": start, "mode": mode}
+    return {**data, "status": status, "eventsUrl": f"/v1/runs/{name}/events"}
 
 
 def node_start(events: list[Body], start: int) -> int:

@@ -16,8 +16,8 @@ LISTEN = 0.1
 """Seconds that a stop waits for the listener, at most."""
 
 
-class Hearing:
-    """Reads the journal on; where it is, and what it knows by then, outlives the process."""
+class JournalReader:
+    """Reads new records; its position and what it knows are saved for the next process."""
 
     def __init__(self, journal: Log, instance: str, requests: Requests) -> None:
         self.open: set[str] = set()
@@ -30,12 +30,12 @@ class Hearing:
         self._listener: threading.Thread | None = None
 
     def skip(self) -> None:
-        """Takes up nothing: what is in the journal by now, and what others begin, is theirs."""
+        """Start at the end of the journal and ignore the runs that others begin."""
         self._own_only = True
         self._cursor = self._journal.last
 
     def listen(self, tell: Callable[[set[str]], None]) -> None:
-        """Tells, from a thread of its own, of which runs there is more."""
+        """Call `tell` with the runs that have new records, from a thread of its own."""
         self._listener = threading.Thread(
             target=self._listen, args=(tell,), name="openwop", daemon=True
         )
@@ -48,31 +48,31 @@ class Hearing:
 
     def load(self) -> None:
         try:
-            said = orjson.loads(self._cache.read_bytes())
-            if said["instance"] == self._instance and said["cursor"] <= self._journal.last:
-                self._cursor, self.open = said["cursor"], set(said["open"])
-                self._requests.load(said["requests"])
+            body = orjson.loads(self._cache.read_bytes())
+            if body["instance"] == self._instance and body["cursor"] <= self._journal.last:
+                self._cursor, self.open = body["cursor"], set(body["open"])
+                self._requests.load(body["requests"])
         except (OSError, ValueError, KeyError, TypeError):
             self._cursor, self.open = 0, set()  # a cache: it is made again from the journal
 
     def save(self) -> None:
         if self._own_only:
             return
-        said = {"instance": self._instance, "cursor": self._cursor, "open": sorted(self.open)}
-        said["requests"] = self._requests.dump()
+        data = {"instance": self._instance, "cursor": self._cursor, "open": sorted(self.open)}
+        data["requests"] = self._requests.dump()
         with contextlib.suppress(OSError):
-            write_file(self._cache, orjson.dumps(said))
+            write_file(self._cache, orjson.dumps(data))
 
     def catch_up(self) -> set[str]:
-        """Reads what is new in the journal; the runs that it is about."""
-        heard: set[str] = set()
+        """Read the new records; the runs that they belong to."""
+        runs: set[str] = set()
         with self._reading:
             for record in self._journal.read(self._cursor):
                 if record.family == FAMILY and record.line:
-                    heard.add(record.run)
+                    runs.add(record.run)
                     self._take_in(record)
                 self._cursor = record.seq
-        return heard
+        return runs
 
     def _take_in(self, record: Record) -> None:
         line = record.line
@@ -94,11 +94,11 @@ class Hearing:
             try:
                 if not self._journal.wait(self._cursor, LISTEN):
                     continue
-                heard = self.catch_up()
+                runs = self.catch_up()
             except Exception as error:  # noqa: BLE001  # said, and tried again
                 if not self._stopping:
                     logs.say_failure("the journal could not be read", error)
                     time.sleep(1)
                 continue
-            if heard and not self._stopping:
-                tell(heard)
+            if runs and not self._stopping:
+                tell(runs)

@@ -123,7 +123,7 @@ class App:
         ]
 
     async def begin(self, wanted: Wanted) -> str:
-        """Begins a run for an operator, beside the protocol."""
+        """Begin a run for an operator, outside the protocol."""
         if wanted.body is not None:
             raise NotBegun(
                 "a workflow that is sent here is not run", "give --workflows to the host"
@@ -143,7 +143,7 @@ class App:
         return log.name
 
     def claims(self, path: str) -> bool:
-        """What a client of the protocol asks for; OTLP's paths beside it are the collector's."""
+        """Whether a path belongs to the protocol; the OTLP paths beside it belong to the collector."""
         return path == "/.well-known/openwop" or (path.startswith("/v1/") and path not in OTLP)
 
     async def start(self) -> None:
@@ -177,10 +177,10 @@ class App:
             await response(scope, receive, send)
 
     def _failed(self, failure: Failure) -> Response:
-        said: dict[str, Any] = {"error": failure.code, "message": failure.message}
+        data: dict[str, Any] = {"error": failure.code, "message": failure.message}
         if failure.details:
-            said["details"] = dict(failure.details)
-        return _json(self.engine.redactor.clean(said), STATUS[failure.code], failure.headers)
+            data["details"] = dict(failure.details)
+        return _json(self.engine.redactor.clean(data), STATUS[failure.code], failure.headers)
 
     async def _answered(
         self, scope: Scope, receive: Receive, send: Send, headers: dict[bytes, bytes]
@@ -188,8 +188,8 @@ class App:
         self.guard.check_host(headers)
         path, method = scope["raw_path"], scope["method"]
         if path == b"/.well-known/openwop" and method in ("GET", "HEAD"):
-            told = {"Cache-Control": "public, max-age=300", "Capabilities-Etag": self.etag}
-            return _json(self.discovery, 200, told)
+            data = {"Cache-Control": "public, max-age=300", "Capabilities-Etag": self.etag}
+            return _json(self.discovery, 200, data)
         if path == b"/v1/openapi.json" and method in ("GET", "HEAD"):
             return _json(openapi())
         key = self._key(headers)
@@ -200,15 +200,15 @@ class App:
         return await (self._posted(call, endpoint) if method == "POST" else endpoint(call))
 
     def _key(self, headers: Mapping[bytes, bytes]) -> Key:
-        """Who asks; nothing that was presented is ever said again."""
+        """The key of the caller; a token that was sent is never repeated in an answer."""
         if not self.keys:
             return Key(digest=b"")
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
         shown = digest(given.strip().decode("latin-1"))
         found = [key for key in self.keys if hmac.compare_digest(key.digest, shown)]
         if scheme.lower() != b"bearer" or not found:
-            told = {"WWW-Authenticate": "Bearer"}
-            raise Failure("unauthenticated", "a valid bearer key is needed", None, told)
+            data = {"WWW-Authenticate": "Bearer"}
+            raise Failure("unauthenticated", "a valid bearer key is needed", None, data)
         return found[0]
 
     # What changes something: a body, and perhaps a key under which it may come again.
@@ -239,13 +239,13 @@ class App:
     async def _once(
         self, call: Call, endpoint: Callable[[Call], Awaitable[Response | None]], given: str
     ) -> Response | None:
-        """The first is processed; who comes with the same key and body gets the same answer."""
+        """Process a request once; a retry with the same key and body gets the same answer."""
         path = call.scope["raw_path"].decode("latin-1")
         key = _sha([call.key.principal, call.scope["method"], path, given])
         body = _sha(call.body)
         requests = self.engine.requests
         async with requests.alone(key):
-            self.engine.heard(await asyncio.to_thread(self.engine.hearing.catch_up))
+            self.engine.pass_on(await asyncio.to_thread(self.engine.hearing.catch_up))
             known = requests.find(key)
             if known is not None:
                 if known["body"] != body:
@@ -326,7 +326,7 @@ class App:
             raise Failure("run_not_found", "there is no such run") from None
 
     async def snapshot(self, call: Call) -> Response:
-        return _json(self._run(call).told())
+        return _json(self._run(call).as_json())
 
     async def events(self, call: Call) -> Response | None:
         log = self._run(call)

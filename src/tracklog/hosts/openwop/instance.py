@@ -9,7 +9,7 @@ from tracklog import TracklogError
 
 
 def instance_of(folder: Path) -> str:
-    """The name of this folder's host, given once."""
+    """The name of the host that uses this folder, chosen once."""
     path = folder / "openwop.id"
     made = uuid.uuid4().hex
     try:

@@ -23,5 +23,5 @@ def say(step: Step, channel: str, message_id: str, ref: Ref | None, content: Any
     if ref is not None and (group := group_of(ref)):
         message["groupId"] = group  # WOP-16
     value = {**message, "content": content, "ts": int(seconds * 1000)}
-    said = {"channel": channel, "value": value, "reducer": "append", "nodeId": step.node.id}
-    step.emit("channel.written", {**said, "writtenAt": step.x.engine.now(step.x.log)})
+    data = {"channel": channel, "value": value, "reducer": "append", "nodeId": step.node.id}
+    step.emit("channel.written", {**data, "writtenAt": step.x.engine.now(step.x.log)})

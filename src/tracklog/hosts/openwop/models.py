@@ -41,10 +41,10 @@ class Model(Protocol):
         options: Mapping[str, Any],
         think: Think,
     ) -> Reply:
-        """What it says; `think` hears its reasoning as it comes, if it comes in pieces."""
+        """Its reply; `think` gets the reasoning piece by piece, if it is streamed."""
 
     async def close(self) -> None:
-        """Lets go of its connections."""
+        """Close its connections."""
 
 
 class Stub:
@@ -77,8 +77,8 @@ class Stub:
         if calls:
             thought = f"I was asked to call {', '.join(tool for _, tool, _ in calls)}."
             return Reply(reasoning=thought, calls=tuple(calls), usage=usage)
-        said = [m["content"] for m in messages if m["role"] == "tool"]
-        text = f"[{earlier} earlier] {asked}" + "".join(f"\n{each}" for each in said)
+        rows = [m["content"] for m in messages if m["role"] == "tool"]
+        text = f"[{earlier} earlier] {asked}" + "".join(f"\n{each}" for each in rows)
         thought = f"I remember {earlier} earlier messages, and repeat the last."
         return Reply(text=text, reasoning=thought, confidence=confidence, usage=usage)
 
@@ -133,19 +133,21 @@ class Server:
                 think(piece)
 
         await self._server.ask(asked, hear)
-        said = said_in(lines)
+        answer = said_in(lines)
         spent = {
-            theirs: said.usage[ours]
+            theirs: answer.usage[ours]
             for ours, theirs in (("input_tokens", "inputTokens"), ("output_tokens", "outputTokens"))
-            if ours in said.usage
+            if ours in answer.usage
         }
         return Reply(
-            text=said.text,
-            reasoning=said.reasoning,
-            calls=tuple((id, names.get(name, name), given or {}) for id, name, given in said.calls),
+            text=answer.text,
+            reasoning=answer.reasoning,
+            calls=tuple(
+                (id, names.get(name, name), given or {}) for id, name, given in answer.calls
+            ),
             usage=spent if len(spent) == 2 else {},
             provider="openai-compatible",
-            model=said.model or self._server.name,
+            model=answer.model or self._server.name,
         )
 
     async def close(self) -> None:

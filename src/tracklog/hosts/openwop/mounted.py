@@ -36,7 +36,7 @@ def settings_of(
     *,
     test_seams: bool = False,
 ) -> Settings:
-    """What a file says, and what was said beside it."""
+    """The settings of a file, with those of the command line and the environment."""
     options = read_settings(config, environment) if config else {}
     options["workflows"] = (*options.get("workflows", ()), *workflows)
     options["manifests"] = (*options.get("manifests", ()), *agents)
@@ -50,7 +50,7 @@ def app_of(
     settings: Settings,
     token: str | None,
 ) -> App:
-    """The host, with everything that was wrong about its workflows and agents said."""
+    """The host; what is wrong with its workflows and agents is logged."""
     if token is not None and len(token) < 1:
         raise TracklogError("the token is empty", "set TRACKLOG_TOKEN to a long random word")
     engine = Engine(journal, settings)

@@ -57,8 +57,8 @@ async def _write_twice(step: Step) -> None:
     name = f"{step.node.id}:{step.count}:0"
     say(step, channel, name, step.ref, "hello")
     fields = {"channel": channel, "messageId": name, "duplicate": True}
-    said = {"level": "debug", "message": "duplicate messageId ignored", "nodeId": step.node.id}
-    step.emit("log.appended", {**said, "fields": fields})
+    data = {"level": "debug", "message": "duplicate messageId ignored", "nodeId": step.node.id}
+    step.emit("log.appended", {**data, "fields": fields})
 
 
 async def delay(step: Step) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def _check_answer(question: Mapping[str, Any], answer: Any) -> None:
 
 
 async def mock_agent(step: Step) -> dict[str, Any]:
-    """Says what its configuration says, in the order that RFC 0023 gives."""
+    """Emit the events of its configuration, in the order of RFC 0023."""
     config, ref, x = step.config, step.ref, step.x
     assert ref is not None
     agent = config.get("agentId") or ref["agentId"]
@@ -197,8 +197,8 @@ async def supervise(step: Step) -> dict[str, Any]:
         settle = ratifying(decision, clarifies=True, supervises=True)
         answer, cause = await step.ask("clarification", asked, RATIFY, cause, unsure, settle)
         decision = answer["answers"]["decision"]
-    said = {"agentId": agent, "decision": decision}
-    step.cause = step.emit("runOrchestrator.decided", said, cause)
+    data = {"agentId": agent, "decision": decision}
+    step.cause = step.emit("runOrchestrator.decided", data, cause)
     assert step.cause is not None
     earlier.append(step.cause)
     return {"decision": decision["kind"]}
@@ -219,7 +219,7 @@ async def _next_decision(step: Step, number: int) -> dict[str, Any]:
 
 
 def _held_before(step: Step) -> dict[str, Any] | None:
-    """What the model decided before we were stopped: it is not asked again."""
+    """The decision of the model before the host was stopped: it is not asked again."""
     ahead = 0
     while (event := step.x.peek(ahead)) is not None and event.get("nodeId") == step.node.id:
         if event["type"] in ("runOrchestrator.decided", "node.suspended"):

@@ -23,7 +23,7 @@ LETTERS = str.maketrans("0123456789abcdef", "abcdefghijklmnop")
 
 
 async def decision_of_model(step: Step) -> dict[str, Any]:
-    """What the model says in JSON, if it is a decision; else it is over, and it says why."""
+    """The decision in the model's JSON reply; if it has none, a decision to end, with the reason."""
     reply = await _ask_model(step, [{"role": "user", "content": step.prompt()}], [])
     try:
         decision = orjson.loads(reply.text)
@@ -37,7 +37,7 @@ async def decision_of_model(step: Step) -> dict[str, Any]:
 async def _ask_model(
     step: Step, messages: list[dict[str, Any]], tools: list[str], thought: Thought | None = None
 ) -> Reply:
-    """A model's answer, with what it took on record; a `thought` is told while it is thought."""
+    """The reply of a model; its usage is recorded, and a `thought` is recorded while it arrives."""
     x, digest = step.x, _digest(step, messages)
     await x.flush()
     thought = thought or Thought(step, "")
@@ -68,11 +68,11 @@ async def _ask_model(
 
 
 def _unheard(_piece: str) -> None:
-    """Nobody is told what a supervisor thinks."""
+    """The reasoning of a supervisor is not recorded."""
 
 
 async def _followed(step: Step, asking: Coroutine[Any, Any, Reply], thought: Thought) -> Reply:
-    """An answer; what is thought meanwhile is kept as it comes."""
+    """A reply, with its reasoning recorded as it arrives."""
     answer = asyncio.ensure_future(asking)
     try:
         while not answer.done():
@@ -89,9 +89,9 @@ async def _followed(step: Step, asking: Coroutine[Any, Any, Reply], thought: Tho
 
 
 def _digest(step: Step, messages: list[dict[str, Any]]) -> str:
-    """By which a tape knows what was asked; nothing of that can be read from it."""
-    said = [{key: each[key] for key in ("role", "content")} for each in messages]
-    cleaned = without_names(step.x.redactor.clean(said), step.x.log.name)
+    """A hash of the prompt, by which a tape recognises it without containing it."""
+    rows = [{key: each[key] for key in ("role", "content")} for each in messages]
+    cleaned = without_names(step.x.redactor.clean(rows), step.x.log.name)
     return args_hash(cleaned).translate(LETTERS)  # with figures it would pass for an id
 
 
@@ -151,7 +151,7 @@ async def _converse(
 
 
 def _decided_before(step: Step) -> tuple[str, float | None, str | None] | None:
-    """What a model decided before we were stopped: it is not asked again."""
+    """The decision of a model before the host was stopped: it is not asked again."""
     x, ahead = step.x, 0
     while (event := x.peek(ahead)) is not None:
         if event["type"] == "agent.decided" and event.get("nodeId") == step.node.id:
@@ -167,7 +167,7 @@ def _decided_before(step: Step) -> tuple[str, float | None, str | None] | None:
 
 
 def _begin_anew(step: Step) -> None:
-    """A conversation that broke off in the middle is begun again, and that is on record."""
+    """Begin a conversation again that broke off in the middle, and record that."""
     x = step.x
     while (event := x.peek()) is not None:
         x.emit(event["type"], event["payload"], event.get("nodeId"))
@@ -181,9 +181,9 @@ def _begin_anew(step: Step) -> None:
             agent, tool = payload["agentId"], payload["toolId"]
             step.returned(agent, tool, payload["callId"], unknown_end(tool), None, event)
     deltas = list(takewhile(lambda e: e["type"] != REASONED, reversed(began)))
-    if told := [e["payload"] for e in reversed(deltas) if e["type"] == DELTA]:
-        whole = {"reasoning": "".join(each["delta"] for each in told)}
-        step.emit(REASONED, {**{key: told[0][key] for key in ("agentId", "verbosity")}, **whole})
+    if rows := [e["payload"] for e in reversed(deltas) if e["type"] == DELTA]:
+        whole = {"reasoning": "".join(each["delta"] for each in rows)}
+        step.emit(REASONED, {**{key: rows[0][key] for key in ("agentId", "verbosity")}, **whole})
     again = {"nodeId": step.node.id, "attempt": x.attempt + 1}
     retried = step.emit("node.retried", again)
     assert retried is not None

@@ -80,7 +80,7 @@ class Redactor:
         return cleaned
 
     def settled(self, text: str) -> int:
-        """How much of a text has all its secrets, whatever comes behind it."""
+        """The length of the text in which every secret is complete, whatever follows."""
         longest = max(map(len, self.secrets.values()), default=1)
         tail = _OPEN.search(text)
         end = min(tail.start() if tail else len(text), len(text) - longest + 1)
@@ -102,13 +102,13 @@ class Redactor:
         if any(hint in text for hint in _HINTS):
             found += [(hit.start(), hit.end(), "[REDACTED:key]") for hit in SHAPES.finditer(text)]
         found.sort(key=lambda span: (span[0], -span[1]))
-        kept: list[Span] = []
+        rows: list[Span] = []
         for start, stop, marker in found:
-            if kept and start < kept[-1][1]:
-                kept[-1] = (kept[-1][0], max(kept[-1][1], stop), kept[-1][2])
+            if rows and start < rows[-1][1]:
+                rows[-1] = (rows[-1][0], max(rows[-1][1], stop), rows[-1][2])
             else:
-                kept.append((start, stop, marker))
-        return kept
+                rows.append((start, stop, marker))
+        return rows
 
 
 def _is_secret(name: str) -> bool:

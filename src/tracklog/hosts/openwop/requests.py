@@ -21,14 +21,14 @@ class Request:
         """The answer that is on record; nobody is told another."""
 
     def note(self, status: int, reply: Mapping[str, Any]) -> bytes:
-        """What is kept of it, in one group with what it did."""
+        """The note of the answered request, written in one batch with its events."""
         self.noted = dict(reply)
-        said = {"key": self.key, "body": self.body, "status": status, "reply": self.noted}
-        return self._engine.note(reply["runId"], REQUEST, {**said, "at": self._engine.clock()})
+        data = {"key": self.key, "body": self.body, "status": status, "reply": self.noted}
+        return self._engine.note(reply["runId"], REQUEST, {**data, "at": self._engine.clock()})
 
 
 class Requests:
-    """Idempotency keys of the last day: in the journal, and here to be found."""
+    """The idempotency keys of the last day, read from the journal."""
 
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine
@@ -39,26 +39,26 @@ class Requests:
         return self._known.get(key)
 
     def hear(self, fact: Fact) -> None:
-        """Takes in a request that was answered here before, or by another process."""
+        """Remember a request that was answered before, here or by another process."""
         if isinstance(fact, Noted) and fact.label == REQUEST and isinstance(fact.data, Mapping):
             answered = dict(fact.data)
             if "key" in answered:
                 self._known.setdefault(answered["key"], answered)
 
     def keep(self, key: str, body: str, status: int, reply: Mapping[str, Any]) -> None:
-        said = {"key": key, "body": body, "status": status, "reply": dict(reply)}
-        self._known[key] = {**said, "at": self._engine.clock()}
+        data = {"key": key, "body": body, "status": status, "reply": dict(reply)}
+        self._known[key] = {**data, "at": self._engine.clock()}
 
     def forget(self, before: float) -> None:
-        for key, said in list(self._known.items()):
-            if said["at"] < before:
+        for key, request in list(self._known.items()):
+            if request["at"] < before:
                 self._known.pop(key, None)
 
     def dump(self) -> list[dict[str, Any]]:
         return list(self._known.values())
 
-    def load(self, said: list[dict[str, Any]]) -> None:
-        self._known = {each["key"]: each for each in said}
+    def load(self, requests: list[dict[str, Any]]) -> None:
+        self._known = {each["key"]: each for each in requests}
 
     @contextlib.asynccontextmanager
     async def alone(self, key: str) -> AsyncIterator[None]:

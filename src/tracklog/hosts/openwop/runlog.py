@@ -26,7 +26,7 @@ CANCEL, REQUEST = "cancel-requested", "idempotent-request"
 
 
 def ask_to_end(journal: Log, run: str, by: str) -> int:
-    """Puts the wish that a run end on record: the host that carries it out ends it."""
+    """Record the request to end a run; the host that carries it out reads it."""
     log = RunLog(run)
     log.refresh(journal)
     if not log.events:
@@ -37,7 +37,7 @@ def ask_to_end(journal: Log, run: str, by: str) -> int:
 
 
 class Snapshot:
-    """The state of a run: folding the same events again gives the same state."""
+    """The state of a run, computed from its events alone."""
 
     def __init__(self) -> None:
         self.status = "pending"
@@ -119,38 +119,38 @@ class Snapshot:
         if name is None or all(each.get("messageId") != name for each in channel):
             channel.append(value)
 
-    def told(self, run: str, *, cancelling: bool = False) -> dict[str, Any]:
-        """As a client is told it: RunSnapshot."""
-        said: dict[str, Any] = {
+    def as_json(self, run: str, *, cancelling: bool = False) -> dict[str, Any]:
+        """The state as clients get it: RunSnapshot."""
+        data: dict[str, Any] = {
             "runId": run,
             "workflowId": self.workflow,
             "status": "cancelling" if cancelling and not self.ended else self.status,
         }
         if self.current is not None:
-            said["currentNodeId"] = self.current
-        said["startedAt"] = self.started
+            data["currentNodeId"] = self.current
+        data["startedAt"] = self.started
         if self.completed is not None:
-            said["completedAt"] = self.completed
+            data["completedAt"] = self.completed
         if len(self.agents) == 1 and not (self.orchestrator and self._only_orchestrated()):
-            said["agent"] = next(iter(self.agents.values()))  # WOP-72
+            data["agent"] = next(iter(self.agents.values()))  # WOP-72
         if self.orchestrator is not None:
-            said["runOrchestrator"] = narrow(self.orchestrator)
-        said |= {
+            data["runOrchestrator"] = narrow(self.orchestrator)
+        data |= {
             "nodeStates": self.nodes,
             "variables": self.variables,
             "channels": self.channels,
             "configurable": self.configurable,
         }
         if self.error is not None:
-            said["error"] = {
+            data["error"] = {
                 key: self.error[key] for key in ("code", "message", "details") if key in self.error
             }
         if self.interrupt is not None and self.current is not None:
-            said["interrupt"] = self.interrupt
+            data["interrupt"] = self.interrupt
         for name in ("tags", "metadata"):
             if name in self.host:
-                said[name] = self.host[name]
-        return {**said, "engineVersion": "1", "eventLogSchemaVersion": LOG_VERSION}
+                data[name] = self.host[name]
+        return {**data, "engineVersion": "1", "eventLogSchemaVersion": LOG_VERSION}
 
     def _only_orchestrated(self) -> bool:
         assert self.orchestrator is not None
@@ -162,7 +162,7 @@ class Snapshot:
 
 
 class RunLog:
-    """A run's events, caught up from the journal when asked, and told to who waits for them."""
+    """The events of a run, read from the journal on request; those who wait for news are woken."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -187,8 +187,8 @@ class RunLog:
     def ended(self) -> bool:
         return self.snapshot.ended
 
-    def told(self) -> dict[str, Any]:
-        return self.snapshot.told(self.name, cancelling=self.cancel is not None)
+    def as_json(self) -> dict[str, Any]:
+        return self.snapshot.as_json(self.name, cancelling=self.cancel is not None)
 
     def refresh(self, journal: Log) -> bool:
         """Read what is new in the journal, and say whether there was anything."""
@@ -233,13 +233,13 @@ class RunLog:
         return journal.fact_line(self.run, again, writer=WRITER, at=at)
 
     def wake(self) -> None:
-        """Everybody who waits looks again."""
+        """Wake everybody who waits."""
         for waiting in self._waiting:
             if not waiting.done():
                 waiting.set_result(None)
 
     async def wait(self, seconds: float | None = None) -> None:
-        """Until there is something new, or time is up."""
+        """Wait until there is something new, or the time is up."""
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(waiting)
         try:

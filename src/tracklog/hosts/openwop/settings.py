@@ -39,7 +39,7 @@ class Key:
     """Who shows a token, and what that allows."""
 
     digest: bytes
-    """Of the token, which itself is kept nowhere."""
+    """Of the token, which itself is stored nowhere."""
     principal: str = "default"
     scopes: frozenset[str] = frozenset({"*"})
 
@@ -80,7 +80,7 @@ class ModelServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """One source for what is advertised and for what is done."""
+    """The settings, from which both the advertised capabilities and the behaviour follow."""
 
     reasoning_events: bool = True
     tool_events: bool = True
@@ -117,7 +117,7 @@ class Settings:
 
     @property
     def orchestrates(self) -> bool:
-        """A host that suppresses escalation does not offer what would need it."""
+        """Whether supervisors are offered: not by a host that suppresses escalation."""
         return self.escalation == "escalate" and self.agents_supported
 
     def writes(self, kind: str) -> bool:
@@ -199,14 +199,14 @@ def read_settings(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     A key, a secret or a model's key is the name of an environment variable.
     """
     try:
-        said = yaml.safe_load(path.read_text())
+        file = yaml.safe_load(path.read_text())
     except yaml.YAMLError as error:
         raise _bad(path, f"is no YAML: {error}") from None
-    if not isinstance(said, dict):
+    if not isinstance(file, dict):
         raise _bad(path, "holds no mapping")
     options: dict[str, Any] = {}
     faults: list[str] = []
-    for name, value in said.items():
+    for name, value in file.items():
         try:
             options[name] = _setting(path, str(name), value, environment)
         except TracklogError as error:
@@ -275,30 +275,32 @@ def _from(path: Path, environment: Mapping[str, str], name: Any) -> str:
     return environment[name]
 
 
-def _tool(path: Path, said: Any) -> Tool:
-    said = dict(_map(path, "tools", said))
-    command = said.pop("command", None)
+def _tool(path: Path, entry: Any) -> Tool:
+    entry = dict(_map(path, "tools", entry))
+    command = entry.pop("command", None)
     if not isinstance(command, list) or not command:
-        raise _bad(path, f"has a tool without a command: {said.get('id')!r}")
-    if ":" not in str(said.get("id", "")):
-        raise _bad(path, f"has the tool {said.get('id')!r}, which is no <scope>:<tool-id>")
-    scopes = tuple(_list(path, "scopes", said.pop("scopes", [])))
+        raise _bad(path, f"has a tool without a command: {entry.get('id')!r}")
+    if ":" not in str(entry.get("id", "")):
+        raise _bad(path, f"has the tool {entry.get('id')!r}, which is no <scope>:<tool-id>")
+    scopes = tuple(_list(path, "scopes", entry.pop("scopes", [])))
     try:
-        return Tool(command=tuple(map(str, command)), scopes=scopes, **said)
+        return Tool(command=tuple(map(str, command)), scopes=scopes, **entry)
     except TypeError as error:
         raise _bad(path, f"has a tool that is not understood: {error}") from None
 
 
-def _key(path: Path, said: Any, environment: Mapping[str, str]) -> Key:
-    said = _map(path, "keys", said)
-    token = _from(path, environment, said.get("token"))
-    scopes = frozenset(map(str, _list(path, "scopes", said.get("scopes", ["*"]))))
-    return Key(digest=digest(token), principal=str(said.get("principal", "default")), scopes=scopes)
+def _key(path: Path, entry: Any, environment: Mapping[str, str]) -> Key:
+    entry = _map(path, "keys", entry)
+    token = _from(path, environment, entry.get("token"))
+    scopes = frozenset(map(str, _list(path, "scopes", entry.get("scopes", ["*"]))))
+    return Key(
+        digest=digest(token), principal=str(entry.get("principal", "default")), scopes=scopes
+    )
 
 
-def _model(path: Path, said: dict[str, Any], environment: Mapping[str, str]) -> ModelServer:
-    key = _from(path, environment, said["key"]) if "key" in said else None
-    if not isinstance(said.get("base_url"), str) or not isinstance(said.get("name"), str):
+def _model(path: Path, data: dict[str, Any], environment: Mapping[str, str]) -> ModelServer:
+    key = _from(path, environment, data["key"]) if "key" in data else None
+    if not isinstance(data.get("base_url"), str) or not isinstance(data.get("name"), str):
         raise _bad(path, "has a model without a base_url or a name")
-    seconds = float(said.get("seconds", 120))
-    return ModelServer(base_url=said["base_url"], name=said["name"], key=key, seconds=seconds)
+    seconds = float(data.get("seconds", 120))
+    return ModelServer(base_url=data["base_url"], name=data["name"], key=key, seconds=seconds)

@@ -70,7 +70,7 @@ class Step:
         return found
 
     def remember(self, outputs: Mapping[str, Any]) -> None:
-        """What an agent that was not asked again has said before."""
+        """Remember an earlier reply of an agent that is not asked again."""
         if self.node.type == PROMPT and self.ref is not None:
             context = self.context()
             context.append({"role": "user", "content": self.prompt()})
@@ -91,19 +91,19 @@ class Step:
     # An agent reasons, calls tools, hands over and decides.
 
     def reason(self, agent: str, text: str, chunks: list[str] | None = None) -> None:
-        """A thought that is there as a whole, in the pieces that it is to be told in."""
+        """Record a complete piece of reasoning, in the pieces that are to be sent."""
         thought = Thought(self, agent)
         for piece in self.x.redactor.pieces(chunks or ()):
             thought.tell(piece)
         thought.close("".join(chunks) if chunks else text)
 
     def forbid(self, agent: str, tool: str) -> None:
-        """A tool that the agent may not use, said before it begins (WOP-56)."""
+        """Record that the agent may not use a tool, before it begins (WOP-56)."""
         outcome = forbidden(tool, "tool is not in the agent's allowlist")
         self.returned(agent, tool, self._call_id(), outcome, None, None)
 
     def mock_call(self, agent: str, tool: str, call: Mapping[str, Any]) -> None:
-        """A call whose end stands in the configuration."""
+        """Record a call whose result is in the configuration."""
         arguments, call_id = call.get("arguments"), self._call_id()
         event = self._tool_called(agent, tool, call_id, arguments)
         recorded = self._recorded_return(call_id)
@@ -119,7 +119,7 @@ class Step:
         self.returned(agent, tool, call_id, outcome, duration, event)
 
     async def call(self, agent: str, tool: str, arguments: Any, *, allowed: bool = True) -> Outcome:
-        """Calls a tool: on record before it is invoked, and after it ended (WOP-48, WOP-54)."""
+        """Call a tool; recorded before it is invoked and after it ended (WOP-48, WOP-54)."""
         x, call_id = self.x, self._call_id()
         was_called = not x.is_live
         event = self._tool_called(agent, tool, call_id, arguments)
@@ -156,7 +156,7 @@ class Step:
         return outcome, max(0, round(1000 * (x.engine.monotonic() - began)))
 
     def play(self, kind: str, asked: Any, lane: str | None = None) -> RecordedAnswer | None:
-        """What the run's tape answers; None where it has none, or where a miss goes live."""
+        """The answer of the run's tape; None without a tape, or where a missing answer is asked live."""
         if self.x.recorded is None:
             return None
         try:
@@ -171,12 +171,12 @@ class Step:
     def _tool_called(self, agent: str, tool: str, call_id: str, arguments: Any) -> Body | None:
         x = self.x
         cleaned = x.redactor.clean(arguments)
-        said = {"agentId": agent, "toolId": tool, "toolName": tool, "callId": call_id}
-        said |= {"arguments": cleaned}
-        said |= {"inputs": cleaned} if x.settings.wire_aliases else {}
-        said |= {"argsHash": args_hash(cleaned)}
-        said |= {"principal": SYSTEM if agent == SYSTEM else x.principal}
-        return self.emit("agent.toolCalled", {**said, "transport": transport_of(tool)})
+        data = {"agentId": agent, "toolId": tool, "toolName": tool, "callId": call_id}
+        data |= {"arguments": cleaned}
+        data |= {"inputs": cleaned} if x.settings.wire_aliases else {}
+        data |= {"argsHash": args_hash(cleaned)}
+        data |= {"principal": SYSTEM if agent == SYSTEM else x.principal}
+        return self.emit("agent.toolCalled", {**data, "transport": transport_of(tool)})
 
     def _recorded_return(self, call_id: str) -> Outcome | None:
         event = self.x.peek()
@@ -199,32 +199,32 @@ class Step:
         duration: int | None,
         cause: Body | None,
     ) -> None:
-        said: dict[str, Any] = {"agentId": agent, "toolId": tool, "toolName": tool}
-        said |= {"callId": call_id, "status": outcome.status}
+        data: dict[str, Any] = {"agentId": agent, "toolId": tool, "toolName": tool}
+        data |= {"callId": call_id, "status": outcome.status}
         if outcome.error is not None:
-            said["error"] = outcome.error
+            data["error"] = outcome.error
         else:
-            said["result"] = outcome.result
-            said |= {"outcome": outcome.result} if self.x.settings.wire_aliases else {}
-        said |= {"durationMs": duration} if duration is not None else {}
-        self.emit("agent.toolReturned", said, cause)
+            data["result"] = outcome.result
+            data |= {"outcome": outcome.result} if self.x.settings.wire_aliases else {}
+        data |= {"durationMs": duration} if duration is not None else {}
+        self.emit("agent.toolReturned", data, cause)
 
     def hand_over(self, giver: Ref, taker: str, handoff: Mapping[str, Any]) -> None:
         """Control passes to another agent within the node (WOP-66)."""
-        said: dict[str, Any] = {"from": giver, "to": {"agentId": taker}}
-        said |= {"fromAgentId": giver["agentId"], "toAgentId": taker}
-        said |= {key: handoff[key] for key in ("reason", "context") if key in handoff}
-        self.emit("agent.handoff", said)
+        data: dict[str, Any] = {"from": giver, "to": {"agentId": taker}}
+        data |= {"fromAgentId": giver["agentId"], "toAgentId": taker}
+        data |= {key: handoff[key] for key in ("reason", "context") if key in handoff}
+        self.emit("agent.handoff", data)
 
     async def decide(
         self, agent: str, decision: Any, confidence: float | None, reasoning: str | None = None
     ) -> Any:
-        """An agent's decision; one that is not sure enough is a person's to confirm (WOP-24)."""
+        """Record a decision of an agent; a person must confirm one below the threshold (WOP-24)."""
         x = self.x
-        said: dict[str, Any] = {"agentId": agent, "decision": decision}
-        said |= {} if confidence is None else {"confidence": confidence}
-        said |= {"reasoning": reasoning} if reasoning else {}
-        decided = self.emit("agent.decided", said)
+        data: dict[str, Any] = {"agentId": agent, "decision": decision}
+        data |= {} if confidence is None else {"confidence": confidence}
+        data |= {"reasoning": reasoning} if reasoning else {}
+        decided = self.emit("agent.decided", data)
         threshold = x.engine.agents.threshold(agent, x.configurable)
         if decided is None or confidence is None or confidence >= threshold:
             return decision
@@ -282,8 +282,8 @@ class Step:
         if told is not None and kind == "approval":
             self.emit("approval.received", {"nodeId": name, **told, "decidedBy": by}, requested)
         elif told is not None:
-            said = {"nodeId": name, **told, "answeredBy": by}
-            self.emit("clarification.resolved", said, requested)
+            data = {"nodeId": name, **told, "answeredBy": by}
+            self.emit("clarification.resolved", data, requested)
         resolved = self.emit(
             "interrupt.resolved", {**place, "kind": kind, "resumeValue": value}, requested
         )
@@ -296,7 +296,7 @@ class Step:
         return answer, resolved
 
     def _answer(self, interrupt: str) -> tuple[Any, str]:
-        """What was answered: it is on record, or somebody answers just now, or nobody did."""
+        """The answer: the recorded one, or the one that is given now; without one the run waits."""
         x = self.x
         value, by, found = None, "default", False
         for ahead in range(2):
@@ -339,8 +339,8 @@ class Step:
         if depth > DEEPEST:
             raise NodeFailed("child_failed", f"runs inside runs are more than {DEEPEST} deep")
         name = f"run-{uuid.uuid4()}"
-        said = {"childRunId": name, "childWorkflowId": workflow}
-        dispatched = self.emit("node.dispatched", said, cause)
+        data = {"childRunId": name, "childWorkflowId": workflow}
+        dispatched = self.emit("node.dispatched", data, cause)
         assert dispatched is not None
         name = dispatched["payload"]["childRunId"]
         await x.flush()
@@ -355,7 +355,7 @@ class Step:
         return log
 
     def _tape_of_child(self) -> dict[str, Any]:
-        """The tape of a run inside a run is what was recorded of the one that was there then."""
+        """The tape of a sub-run: the recorded sub-run at the same place."""
         x = self.x
         if x.recorded is None or x.recorded.next(CHILD, self.node.id) is None:
             return {}

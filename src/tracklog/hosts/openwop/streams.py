@@ -53,7 +53,7 @@ def _covers(pattern: str, kind: str) -> bool:
 
 
 class Stream:
-    """Server-sent events for one who follows a run; at the end of that the server closes."""
+    """Server-sent events for a client that follows a run; the server closes it at the end."""
 
     def __init__(
         self, send: Send, log: RunLog, modes: tuple[str, ...], types: tuple[str, ...], buffer: float
@@ -66,7 +66,7 @@ class Stream:
         self._at = 0
 
     async def run(self, receive: Receive, after: int, stopping: Callable[[], bool]) -> None:
-        """Sends what is behind a number and what comes, until the run ends or somebody leaves."""
+        """Send the events after a number and the new ones, until the run ends or the client leaves."""
         head = [(b"content-type", b"text/event-stream; charset=utf-8")]
         head += [(b"cache-control", b"no-cache"), (b"connection", b"close")]
         head += [(b"x-content-type-options", b"nosniff")]
@@ -95,7 +95,7 @@ class Stream:
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _gather(self, gone: "asyncio.Future[None]", stopping: Callable[[], bool]) -> None:
-        """Holds what comes, until time is up or something comes that must not be held."""
+        """Collect events until the time is up or an event must be sent at once."""
         until = time.monotonic() + self._buffer
         while (left := until - time.monotonic()) > 0 and not gone.done() and not stopping():
             await self._is_more(gone, left)
@@ -103,7 +103,7 @@ class Stream:
                 return
 
     async def _tell(self) -> bool:
-        """Sends or holds what is new; whether it must not be held."""
+        """Send or collect what is new; True if it must be sent at once."""
         log, frames, urgent = self._log, [], self._log.ended
         for line, event in zip(log.lines[self._at :], log.events[self._at :], strict=False):
             self._at += 1
@@ -124,7 +124,7 @@ class Stream:
         return urgent
 
     async def _is_more(self, gone: "asyncio.Future[None]", seconds: float = KEEPALIVE) -> bool:
-        """Whether something happened before the client should hear that we are still there."""
+        """Whether something happened before the next keep-alive is due."""
         before = len(self._log.lines)
         news = asyncio.ensure_future(self._log.wait(seconds))
         await asyncio.wait({news, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -134,8 +134,8 @@ class Stream:
 
     def _snapshot(self, number: int) -> bytes:
         cancelling = self._log.cancel is not None
-        told = self._state.told(self._log.name, cancelling=cancelling)
-        return _frame("state.snapshot", number, orjson.dumps(told))
+        snapshot = self._state.as_json(self._log.name, cancelling=cancelling)
+        return _frame("state.snapshot", number, orjson.dumps(snapshot))
 
     async def _put(self, body: bytes) -> None:
         await self._send({"type": "http.response.body", "body": body, "more_body": True})

@@ -62,12 +62,12 @@ def openapi() -> dict[str, Any]:
 
 def _operation(name: str, about: str, good: int, names: list[str]) -> dict[str, Any]:
     error = {"schema": {"$ref": "#/components/schemas/Error"}}
-    said: dict[str, Any] = {"operationId": name, "summary": about}
+    data: dict[str, Any] = {"operationId": name, "summary": about}
     if names:
         place = {"in": "path", "required": True, "schema": {"type": "string"}}
-        said["parameters"] = [{"name": each, **place} for each in names]
-    said["responses"] = {
+        data["parameters"] = [{"name": each, **place} for each in names]
+    data["responses"] = {
         str(good): {"description": "Done."},
         "default": {"description": "Not done.", "content": {"application/json": error}},
     }
-    return said
+    return data

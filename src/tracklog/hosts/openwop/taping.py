@@ -27,7 +27,7 @@ def recorded_in(events: Iterable[Body]) -> list[RecordedAnswer]:
 
 
 def tape_for(journal: Log, log: RunLog) -> Tape | None:
-    """The tape that a run is played from, behind what it has on record by now."""
+    """The tape of a run, without the answers that the run has used already."""
     named = log.snapshot.host.get("tape")
     if named is None:
         return None
@@ -46,7 +46,7 @@ def tape_for(journal: Log, log: RunLog) -> Tape | None:
 
 @dataclass(slots=True)
 class _Node:
-    """One execution of a node, while it is heard."""
+    """One execution of a node, while its events are read."""
 
     type: str
     found: list[RecordedAnswer] = field(default_factory=list)
@@ -71,8 +71,8 @@ class _Listener:
         if node is None:
             return
         if kind == "interrupt.resolved":
-            told = {"value": payload.get("resumeValue"), "by": self._by.pop(name, "default")}
-            self._tell(PERSON, name, None, told, event)
+            data = {"value": payload.get("resumeValue"), "by": self._by.pop(name, "default")}
+            self._tell(PERSON, name, None, data, event)
         elif kind in ("approval.received", "clarification.resolved"):
             by = payload.get("decidedBy", payload.get("answeredBy"))
             self._by[name] = by if isinstance(by, str) else "default"
@@ -96,8 +96,8 @@ class _Listener:
             case "provider.usage":
                 if not _is_thinking(node.round):
                     self._end_round(name, node)
-                told = self._round(node, event)
-                told["usage"], told["hash"] = payload, event.get("promptHash")
+                reply = self._round(node, event)
+                reply["usage"], reply["hash"] = payload, event.get("promptHash")
             case "agent.reasoned":
                 if (node.round or {}).get("calls"):
                     self._end_round(name, node)
@@ -112,9 +112,9 @@ class _Listener:
             case "runOrchestrator.decided" if node.round is not None:  # and a model was asked
                 node.round["text"] = orjson.dumps(payload["decision"]).decode()
             case "agent.decided" if not payload.get("ratified"):
-                told = self._round(node, event)
-                told["text"] = str((payload["decision"] or {}).get("text", ""))
-                told["confidence"] = payload.get("confidence")
+                reply = self._round(node, event)
+                reply["text"] = str((payload["decision"] or {}).get("text", ""))
+                reply["confidence"] = payload.get("confidence")
                 self._end_round(name, node)
                 self._end(node)
             case "node.retried" if "lastError" not in payload:
@@ -138,24 +138,24 @@ class _Listener:
     def _end_round(name: str, node: _Node) -> None:
         if node.round is None:
             return
-        told, node.round = node.round, None
-        digest = told.pop("hash", None)
+        reply, node.round = node.round, None
+        digest = reply.pop("hash", None)
         asked = {"promptHash": digest} if digest else None
-        sequence = told.pop("sequence")
+        sequence = reply.pop("sequence")
         node.found.append(
-            RecordedAnswer(kind="model", lane=name, asked=asked, answer=told, seq=sequence)
+            RecordedAnswer(kind="model", lane=name, asked=asked, answer=reply, seq=sequence)
         )
 
     @staticmethod
     def _returned(node: _Node, called: Body, event: Body) -> None:
-        payload, said = event["payload"], called["payload"]
+        payload, call = event["payload"], called["payload"]
         if payload.get("status") in UNSEEN:
             return
         tool = payload["toolId"]
-        asked = {"tool": tool, "input": said["arguments"]}
-        told = {k: payload[k] for k in ("status", "result", "error", "durationMs") if k in payload}
+        asked = {"tool": tool, "input": call["arguments"]}
+        data = {k: payload[k] for k in ("status", "result", "error", "durationMs") if k in payload}
         node.found.append(
-            RecordedAnswer(kind="tool", lane=tool, asked=asked, answer=told, seq=event["sequence"])
+            RecordedAnswer(kind="tool", lane=tool, asked=asked, answer=data, seq=event["sequence"])
         )
 
     def _end(self, node: _Node) -> None:
@@ -163,18 +163,18 @@ class _Listener:
         node.found = []
 
 
-def _is_thinking(told: Mapping[str, Any] | None) -> bool:
-    """Whether a model is heard to think, and has not done so to its end."""
-    return told is not None and "chunks" in told and "reasoning" not in told
+def _is_thinking(data: Mapping[str, Any] | None) -> bool:
+    """Whether the reasoning of a model has begun and not ended."""
+    return data is not None and "chunks" in data and "reasoning" not in data
 
 
-def _is_broken_off(told: Mapping[str, Any] | None) -> bool:
-    """Whether what a model said was all it said before it failed."""
-    return told is not None and "chunks" in told and "usage" not in told and not told["calls"]
+def _is_broken_off(data: Mapping[str, Any] | None) -> bool:
+    """Whether a model failed in the middle of its reply."""
+    return data is not None and "chunks" in data and "usage" not in data and not data["calls"]
 
 
 def reply_of(recorded: RecordedAnswer) -> Reply:
-    """What a model said then, as it would say it again."""
+    """The recorded reply of a model, as a reply."""
     answer: Mapping[str, Any] = recorded.answer
     usage = answer.get("usage") or {}
     counts = {key: usage[key] for key in ("inputTokens", "outputTokens") if key in usage}

@@ -19,7 +19,7 @@ from tracklog.hosts.openwop.settings import Settings
 DIVERGED = "replay.diverged"
 
 
-class Telling:
+class EventWriter:
     """The events of one run while it is carried out."""
 
     def __init__(
@@ -40,11 +40,11 @@ class Telling:
         self.faithful = False
         """Whether what is said now must be what the source said."""
         self.buffer: list[Body] = []
-        """What is said and not yet kept."""
+        """Events that are not written yet."""
 
     @property
     def is_live(self) -> bool:
-        """Whether everything on record has been gone through."""
+        """Whether all recorded events were repeated."""
         return self.at >= len(self.history)
 
     def emit(
@@ -55,7 +55,7 @@ class Telling:
         cause: Body | None = None,
         **more: Any,
     ) -> Body | None:
-        """The event: the one on record, or a new one; None for a type that is not advertised."""
+        """The recorded event or a new one; None for a type that is not advertised."""
         self.pass_notes()
         if not self.is_live:
             return self.consume(kind, node)
@@ -144,14 +144,14 @@ class Telling:
             self._diverged(event, "output", kind)
 
     def _diverged(self, event: Body | None, how: str, where: str) -> None:
-        said: dict[str, Any] = {"sourceRunId": self.host["fork"]["sourceRunId"]}
-        said["atSequence"] = self.at if event is None else event["sequence"]
-        said |= {} if event is None else {"originalEventId": event["eventId"]}
-        said |= {"divergenceKind": how, "divergencePoint": where}
-        self._write(DIVERGED, said, None, None)
+        data: dict[str, Any] = {"sourceRunId": self.host["fork"]["sourceRunId"]}
+        data["atSequence"] = self.at if event is None else event["sequence"]
+        data |= {} if event is None else {"originalEventId": event["eventId"]}
+        data |= {"divergenceKind": how, "divergencePoint": where}
+        self._write(DIVERGED, data, None, None)
 
     def tell_missing(self) -> None:
-        """A replay that ended before its source did; it cannot be said behind the end."""
+        """Record that a replay ended before its source did, before the end is recorded."""
         if self.tape is None:
             return
         left = self.on_tape()
@@ -164,7 +164,7 @@ class Telling:
             self._write(end["type"], end["payload"], None, None)
 
     def peek(self, ahead: int = 0) -> Body | None:
-        """What is on record next, of our own or of the source's."""
+        """The next recorded event, of the run itself or of its source."""
         self.pass_notes()
         if self.at + ahead < len(self.history):
             return self.history[self.at + ahead]

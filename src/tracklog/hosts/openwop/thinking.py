@@ -28,10 +28,10 @@ class Thought:
         self.told: list[str] = []
         """The deltas so far."""
         self.more = asyncio.Event()
-        """Set when there is something that was not kept yet."""
+        """Set when there is something that is not written yet."""
 
     def hear(self, piece: str) -> None:
-        """Some more of it; what may be the beginning of a secret is held back."""
+        """Add some text; what may be the beginning of a secret is held back."""
         self._held += piece
         end = self._redactor.settled(self._held)
         if end >= PIECE:
@@ -39,12 +39,12 @@ class Thought:
             self._held = self._held[end:]
 
     def end(self) -> None:
-        """There is no more of it: what was held back is told."""
+        """The text is complete: send what was held back."""
         self.tell(self._redactor.text(self._held))
         self._held = ""
 
     def tell(self, piece: str) -> None:
-        """A delta, as far as there is room in the block (WOP-44)."""
+        """Send a delta, as far as there is room in the block (WOP-44)."""
         if self._verbosity == "off" or self._left == 0 or not piece:
             return
         if self._left > 0:
@@ -53,28 +53,28 @@ class Thought:
             if not piece:
                 self._left = 0
                 return
-        said = {"agentId": self.agent, "delta": piece, "sequence": len(self.told)}
-        if self._step.emit(DELTA, {**said, "verbosity": self._verbosity}) is not None:
+        data = {"agentId": self.agent, "delta": piece, "sequence": len(self.told)}
+        if self._step.emit(DELTA, {**data, "verbosity": self._verbosity}) is not None:
             self.told.append(piece)
             self.more.set()
 
     def close(self, text: str) -> None:
-        """The whole of it, which alone counts (WOP-40)."""
+        """Record the complete reasoning, which alone counts (WOP-40)."""
         if self._verbosity == "off":
             return
         text = _cut(self._redactor.text(text), self._most)  # WOP-43, WOP-44
-        said = {"agentId": self.agent, "reasoning": text, "verbosity": self._verbosity}
-        self._step.emit(REASONED, said)
+        data = {"agentId": self.agent, "reasoning": text, "verbosity": self._verbosity}
+        self._step.emit(REASONED, data)
         self.told = []
 
     def break_off(self) -> None:
-        """It is not thought to its end: what was told of it is all there is."""
+        """End an incomplete reasoning with what was sent of it."""
         if self.told:
             self.close("".join(self.told))
 
 
 def _cut(text: str, most: int) -> str:
-    """At most so many bytes, cut between characters, with a sign where it was."""
+    """At most so many bytes of a text, cut between characters, with a mark at the cut."""
     raw = text.encode()
     if most < 0 or len(raw) <= most:
         return text

@@ -31,8 +31,8 @@ def full_id(name: str) -> str:
 
 def error_of(code: str, message: str, details: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """An ErrorEnvelope (WOP-59), with the code under both of its names."""
-    said: dict[str, Any] = {"error": code, "code": code, "message": message}
-    return {**said, "details": dict(details)} if details else said
+    data: dict[str, Any] = {"error": code, "code": code, "message": message}
+    return {**data, "details": dict(details)} if details else data
 
 
 def args_hash(arguments: Any) -> str:
@@ -110,7 +110,7 @@ class Hooks:
     def judge(
         self, principal: str, tool: str, scopes: Iterable[str] | None = None
     ) -> Outcome | None:
-        """Why a call is not made; None when it may be."""
+        """The reason why a call is refused; None when it is allowed."""
         known = self._settings.tools.get(tool)
         needed = list(scopes) if scopes is not None else list(known.scopes if known else ())
         if needed and not self._holds(principal, needed):
@@ -122,7 +122,7 @@ class Hooks:
         return None
 
     def _holds(self, principal: str, needed: list[str]) -> bool:
-        """Fail closed: of a principal that is not known nothing is known to be allowed."""
+        """Whether a principal has a scope; an unknown principal has none."""
         if principal == UNPRIVILEGED:
             return False
         key = self._scopes.get(principal)
@@ -147,7 +147,7 @@ def rate_limited(tool: str) -> Outcome:
 
 
 async def invoke(tool_id: str, tools: Mapping[str, Tool], arguments: Any) -> Outcome:
-    """Runs a tool to its end, or to the end of its time."""
+    """Run a tool to its end or its timeout."""
     if tool_id == ECHO:
         return Outcome("ok", arguments)
     tool = tools.get(tool_id)
@@ -173,8 +173,8 @@ async def invoke(tool_id: str, tools: Mapping[str, Tool], arguments: Any) -> Out
                 child.kill()
             await child.wait()
     if child.returncode:
-        said = err.decode(errors="replace").strip()[-500:]
-        message = said or f"it ended with {child.returncode}"
+        output = err.decode(errors="replace").strip()[-500:]
+        message = output or f"it ended with {child.returncode}"
         return Outcome("error", error=error_of("tool_failed", message))
     try:
         return Outcome("ok", orjson.loads(out) if out.strip() else None)
@@ -187,7 +187,7 @@ def _retry(code: str, message: str) -> dict[str, Any]:
 
 
 def unknown_end(tool: str) -> Outcome:
-    """A call whose end nobody saw: it is not made again, because it may have been done."""
+    """The end of a call that was interrupted: it is not made again, because it may have had its effect."""
     details = {"toolName": tool, "retryable": True}
     message = "the host ended while the tool ran; whether it was done is not known"
     return Outcome("error", error=error_of("outcome_unknown", message, details))

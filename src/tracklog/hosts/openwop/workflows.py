@@ -63,7 +63,7 @@ class Workflows:
         return True
 
     def _runs_fully(self, name: str) -> bool:
-        """A fixture whose events are not all advertised is not offered as one."""
+        """Whether all events of a fixture are advertised; else it is not offered as one."""
         if "low-confidence" in name:
             return self._settings.orchestrates
         if "streaming" in name:
@@ -93,7 +93,7 @@ def _read(path: Path) -> Any:
 
 
 def define(source: Any, settings: Settings) -> Definition:
-    """A definition that can be run; `Refused` says all that is wrong with it."""
+    """A definition that can be run, or `Refused` with every fault."""
     if not isinstance(source, dict):
         raise invalid("a workflow is a JSON object")
     _refuse(check_shape(source))

@@ -43,8 +43,8 @@ class Question(NamedTuple):
     timeout: float | None
 
     @property
-    def told(self) -> dict[str, str | None]:
-        """What a tape knows it by."""
+    def as_recorded(self) -> dict[str, str | None]:
+        """The question as tapes compare it."""
         return {"prompt": self.prompt, "system": self.system}
 
 
@@ -52,12 +52,12 @@ class Asking(Protocol):
     """An agent in a conversation."""
 
     async def ask(self, scope: Scope, asked: Question, tape: Tape | None, lane: str) -> "Answer":
-        """Asks it, or has the tape answer; the tape knows it by its lane."""
+        """Ask the agent, or take the answer of the tape from its lane."""
 
 
 @dataclass(slots=True)
 class Answer:
-    """What came of it, in every outcome."""
+    """The answer of an agent, also when it failed."""
 
     text: str = ""
     status: str = "ok"
@@ -66,7 +66,7 @@ class Answer:
     session: str | None = None
 
 
-class Kept:
+class BoundedOutput:
     """The beginning and the end of an output, whatever its size."""
 
     def __init__(self) -> None:
@@ -83,17 +83,17 @@ class Kept:
 
     @property
     def text(self) -> str:
-        """As text, with what was left out."""
+        """The output as text, with a mark where something was left out."""
         left = self.size - len(self.head) - len(self._tail)
         between = f"\n[{left} bytes are left out]\n".encode() if left else b""
         return (bytes(self.head) + between + bytes(self._tail)).decode("utf-8", "replace")
 
 
 class Stream:
-    """An agent's output, read as its provider's stream, or as plain text where it is nobody's."""
+    """The output of an agent, read as the stream of a provider, or else as plain text."""
 
     def __init__(self, known: Provider | None) -> None:
-        self.plain = Kept()
+        self.plain = BoundedOutput()
         self.normaliser = Normaliser(known.name) if known else None
 
     def hear(self, chunk: bytes) -> None:
@@ -148,7 +148,7 @@ class Stream:
 
 
 class Listener(Protocol):
-    """Hears what an agent prints, and how it ended."""
+    """Receives what an agent prints, and how it ended."""
 
     def hear(self, chunk: bytes) -> None: ...
 
@@ -156,7 +156,7 @@ class Listener(Protocol):
 
 
 class Record:
-    """The listener for the record: calls and results as they are told, a message for each turn."""
+    """The listener for the record: calls and results as they come, a message for each turn."""
 
     def __init__(self, scope: Scope, known: Provider | None, *, routed: bool = False) -> None:
         """`routed` where the router calls the tools: then their pairs are recorded there."""
@@ -185,12 +185,12 @@ class Record:
     def _say(self, blocks: Sequence[Block], *, final: bool, **meta: Any) -> None:
         normaliser = self._stream.normaliser
         known = normaliser.reply.meta if normaliser else {}
-        said: dict[str, Any] = {
+        data: dict[str, Any] = {
             key: known[key] for key in ("model", "provider_session_id") if key in known
         }
         if self._stream.provider:
-            said["provider"] = self._stream.provider.name
-        self._scope.assistant(blocks, **{**said, **meta, "turn": self._turns, "final": final})
+            data["provider"] = self._stream.provider.name
+        self._scope.assistant(blocks, **{**data, **meta, "turn": self._turns, "final": final})
         self._turns += 1
 
 
@@ -229,7 +229,7 @@ class Shown:
 
 
 def show(blocks: Sequence[Mapping[str, Any]], tell: Callable[[str], None]) -> None:
-    """Tells a person what some blocks say."""
+    """Print some blocks for a person."""
     for block in blocks:
         if block["type"] == "text":
             tell(block["text"].rstrip("\n"))
@@ -263,7 +263,7 @@ class Result:
 
 
 def last_text(blocks: Sequence[Mapping[str, Any]]) -> str:
-    """What was said in the last turn in which something was said."""
+    """The text of the last turn that has any."""
     texts = [block for block in blocks if block["type"] == "text"]
     last = texts[-1].get("turn") if texts else None
     return "".join(block["text"] for block in texts if block.get("turn") == last)
@@ -288,8 +288,8 @@ class CommandAgent:
         self.provider = named or (provider_of(command[0]) if command else None)
 
     async def ask(self, scope: Scope, asked: Question, tape: Tape | None, lane: str) -> Answer:
-        """Runs it; whatever becomes of it, what it said so far is in the answer and on record."""
-        played = tape.play("model", asked.told, lane) if tape else None
+        """Run it; however it ends, its output so far is in the answer and recorded."""
+        played = tape.play("model", asked.as_recorded, lane) if tape else None
         if played is not None:
             return play(scope, played, self.tell)
         result = Result(self.provider)
@@ -347,7 +347,7 @@ class CommandAgent:
 
 
 def play(scope: Scope, recorded: RecordedAnswer, tell: Callable[[str], None]) -> Answer:
-    """An answer from a tape, shown and recorded in the very pieces in which it was given."""
+    """An answer from a tape, shown and recorded in the same pieces as the first time."""
     answer = recorded.answer
     inputs: dict[str, Any] = {}
     whole = [{"blocks": answer["blocks"]}] if "told" not in answer else answer["told"]

@@ -37,12 +37,12 @@ class Audit:
         self._write("workflow.completed", run_id, workflow, more)
 
     def settle(self, run_id: str, workflow: str, end: Mapping[str, Any]) -> None:
-        """Of a run that has ended, says so if nobody did: its host was killed in between."""
+        """Record the end of a run if its host was killed before it did."""
         if self.stands(run_id) == "workflow.started":
             self.completed(run_id, workflow, end.get("status", "ok"), end.get("error"))
 
     def stands(self, run_id: str) -> str | None:
-        """The last thing that was said of a run: the kind of the line, or None."""
+        """The kind of the last line about a run, or None."""
         last = None
         if self.path.exists():
             mark = run_id.encode()
@@ -70,20 +70,20 @@ class Audit:
 
 
 def _cut(text: str) -> str:
-    """So much of a text as has room in a line, however it is escaped."""
+    """The part of a text that fits into a line, however it is escaped."""
     size = 0
-    kept: list[str] = []
+    rows: list[str] = []
     for char in text:
         size += max(len(orjson.dumps(char.encode("utf-8", "replace").decode())) - 2, 1)
         if size > SHOWN:
-            return "".join(kept) + "…"
-        kept.append(char.encode("utf-8", "replace").decode())
+            return "".join(rows) + "…"
+        rows.append(char.encode("utf-8", "replace").decode())
     return text.encode("utf-8", "replace").decode()
 
 
 def _read(line: bytes) -> dict[str, Any]:
     try:
-        said = orjson.loads(line)
+        body = orjson.loads(line)
     except orjson.JSONDecodeError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return body if isinstance(body, dict) else {}

@@ -37,7 +37,7 @@ def printable(text: str) -> str:
 
 
 class Lines:
-    """Output as it comes, told line by line."""
+    """Output as it comes, passed on line by line."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
@@ -49,6 +49,6 @@ class Lines:
             self._tell(line.removesuffix(b"\r").decode("utf-8", "replace"))
 
     def end(self) -> None:
-        """What came without the end of its line is told, too."""
+        """Pass on the last line, which has no line end."""
         if self._rest:
             self.hear(b"\n")

@@ -23,7 +23,7 @@ from tracklog import (
     TracklogError,
 )
 from tracklog.hosts.workflow import processes, router, values
-from tracklog.hosts.workflow.agents import Answer, Asking, CommandAgent, Kept, Question
+from tracklog.hosts.workflow.agents import Answer, Asking, BoundedOutput, CommandAgent, Question
 from tracklog.hosts.workflow.display import Display, Lines, label
 from tracklog.hosts.workflow.flow import (
     Agent,
@@ -90,13 +90,13 @@ class Execution:
         )
 
     async def run(self) -> Outcome:
-        """Runs it to its end, whichever that is; only a cancellation comes out as such."""
+        """Run it to its end; only a cancellation is raised."""
         audit, name = self.ground.audit, self.flow.name
-        told = {"inputs_sha256": fingerprint(self._given)}
+        data = {"inputs_sha256": fingerprint(self._given)}
         self.ground.opened(self.run_id, name)
         if self._past.run is None or audit.stands(self.run_id) != "workflow.started":
-            audit.started(self.run_id, name, **told)
-        scope = self.recorder.run(name, **told)
+            audit.started(self.run_id, name, **data)
+        scope = self.recorder.run(name, **data)
         outcome = Outcome("interrupted", error="the host was stopped")
         scope.begin()
         self._past.end_open_steps(self.recorder)
@@ -155,7 +155,7 @@ class Execution:
     async def _step(
         self, step: StepCommon, parent: Scope, known: values.Known, **place: Any
     ) -> dict[str, Any]:
-        """A step's end: as it was recorded if it had one before, else after so many tries as it has."""
+        """The end of a step: the recorded one, or after the attempts that it has left."""
         where = self._where(step, parent, **place)
         tries = self._past.tries(where)
         failed = sum(each.status in ("failed", "timeout") for each in tries)
@@ -255,19 +255,19 @@ class Execution:
     ) -> None:
         command, shown = _command(step, known)
         self._display.line(here, f"$ {shown}")
-        kept, lines = Kept(), Lines(lambda text: self._display.line(here, text))
+        output, lines = BoundedOutput(), Lines(lambda text: self._display.line(here, text))
         if self._tape is not None:
             played = self._tape.play("command", {"command": shown}, _lane(scope))
             if played is not None:
-                told = played.answer
-                scope.exit_code, scope.result = told.get("exit_code"), told.get("result")
-                scope.error, scope.status = told.get("error"), told.get("status", "ok")
+                answer = played.answer
+                scope.exit_code, scope.result = answer.get("exit_code"), answer.get("result")
+                scope.error, scope.status = answer.get("error"), answer.get("status", "ok")
                 lines.hear(values.spelled(scope.result or "").encode())
                 lines.end()
                 return
 
         def hear(chunk: bytes) -> None:
-            kept.hear(chunk)
+            output.hear(chunk)
             lines.hear(chunk)
 
         try:
@@ -284,14 +284,14 @@ class Execution:
             raise StepFailed(f"{command[0]}: {error.strerror}") from None
         finally:
             lines.end()
-            scope.output = kept.text
+            scope.output = output.text
             scope.result = scope.output.rstrip("\n")  # AWF-18: kept however it ends
         scope.exit_code = ended.exit_code
         if ended.timed_out:
             raise StepFailed(f"it took longer than {step.timeout:g} s", "timeout")
         if ended.exit_code:
-            said = ended.stderr[-4096:].decode("utf-8", "replace").strip()
-            raise StepFailed(said or f"exit code {ended.exit_code}")
+            message = ended.stderr[-4096:].decode("utf-8", "replace").strip()
+            raise StepFailed(message or f"exit code {ended.exit_code}")
 
     async def _agent(
         self, step: AgentStep, scope: StepScope, known: values.Known, here: str
@@ -359,7 +359,7 @@ class Execution:
             inner["index"] = index = index + 1
 
     async def _plugin(self, step: PluginStep, scope: Scope, known: values.Known) -> Any:
-        """AWF-70, AWF-78: a plug-in gets its input, and neither sees nor feels the recorder."""
+        """AWF-70, AWF-78: a plug-in gets its input and knows nothing of the recorder."""
         asked = values.filled(step.input, known)
         if self._tape is not None:
             played = self._tape.play("plugin", None, _lane(scope))
@@ -429,7 +429,7 @@ def _lane(scope: Scope) -> str:
 
 
 def _inner(known: values.Known, **more: Any) -> values.Known:
-    """A scope inside another: it sees what is outside, and nobody outside sees what it adds."""
+    """The values of an inner block: it sees those outside, and what it adds is not seen outside."""
     return known.new_child({**more, "steps": ChainMap({}, known["steps"])})
 
 
@@ -447,14 +447,14 @@ def _command(step: CommandStep, known: values.Known) -> tuple[list[str], str]:
 
 
 def _told(step: Any) -> dict[str, Any]:
-    """What the end of a step says, as the flow refers to it."""
+    """The recorded end of a step, as the flow refers to it."""
     payload = step.completed.payload
-    told = {key: payload.get(key) for key in ("result", "error", "exit_code")}
-    return {**told, "status": step.status}
+    data = {key: payload.get(key) for key in ("result", "error", "exit_code")}
+    return {**data, "status": step.status}
 
 
 async def _together(works: Sequence[Awaitable[Any]]) -> list[Any]:
-    """The results of all; when one fails the others are ended, and what they do last is waited for."""
+    """The results of all; when one fails the others are cancelled and waited for."""
     tasks = [asyncio.ensure_future(work) for work in works]
     if not tasks:
         return []

@@ -189,8 +189,8 @@ def given(flow: Flow, inputs: Mapping[str, Any]) -> dict[str, Any]:
     unknown = [name for name in inputs if name not in flow.inputs]
     missing = [name for name, each in flow.inputs.items() if each.required and name not in inputs]
     if unknown or missing:
-        told = [f"{name!r} is no input of {flow.name}" for name in unknown]
-        told += [f"{name!r} is not given" for name in missing]
+        rows = [f"{name!r} is no input of {flow.name}" for name in unknown]
+        rows += [f"{name!r} is not given" for name in missing]
         known = ", ".join(flow.inputs) or "none"
-        raise TracklogError("; ".join(told), f"the inputs of {flow.name} are: {known}")
+        raise TracklogError("; ".join(rows), f"the inputs of {flow.name} are: {known}")
     return {name: each.default for name, each in flow.inputs.items()} | dict(inputs)

@@ -47,7 +47,7 @@ def _new_id() -> str:
 
 @dataclass(slots=True, kw_only=True)
 class Ground:
-    """What all the runs of one host stand on."""
+    """What all runs of one host share."""
 
     display: Display
     audit: Audit
@@ -56,7 +56,7 @@ class Ground:
     """The folder whose `transcripts` hold the record."""
     new_id: Callable[[], str] = _new_id
     opened: Callable[[str, str], None] = lambda _run, _workflow: None
-    """Told of each run before its first line is written."""
+    """Called with each run before its first line is written."""
     tape_of: Callable[[str], Tape | None] = lambda _run: None
     """The tape of a sub-run that was recorded, by its id then."""
     tapes: list[Tape] = field(default_factory=list)

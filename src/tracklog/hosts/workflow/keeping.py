@@ -25,11 +25,11 @@ PAUSE = 0.5
 FIRST = 0.1
 """Seconds until the first, so that a run is soon known to those who look for it."""
 STOP = "stop-requested"
-"""What is noted beside a run's own events when somebody wants it to end."""
+"""The label of the note that requests the end of a run."""
 
 
 class Keeper:
-    """Holds the runs of one host; what cannot reach the journal now is admitted by the next."""
+    """Leases and records the runs of one host; what cannot reach the journal is admitted by the next host."""
 
     def __init__(self, path: Path, audit: Audit, leases: Leases) -> None:
         self._path, self._audit, self._leases = path, audit, leases
@@ -42,11 +42,11 @@ class Keeper:
         self._admitting = threading.Lock()
 
     def take(self, run_id: str) -> bool:
-        """Whether the run is ours to work on."""
+        """Take the lease of a run; False when another host has it."""
         return self._leases.take((dialect.family, run_id))
 
     def opened(self, run_id: str, workflow: str) -> None:
-        """A run of ours begins: from now on somebody will end it, whatever becomes of us."""
+        """Note that a run begins: if this host is killed, the next one ends the run."""
         if run_id not in self._mine:
             self.take(run_id)
             self._mine[run_id] = workflow
@@ -54,16 +54,16 @@ class Keeper:
         self._through.setdefault(self._path / "transcripts" / f"{run_id}.jsonl", 0)
 
     def settle(self, run_id: str, workflow: str, end: Mapping[str, Any]) -> None:
-        """A run that ended before goes to where its host, which was killed, did not bring it."""
+        """Finish the records of a run that had ended when its host was killed."""
         self.opened(run_id, workflow)
         self._audit.settle(run_id, workflow, end)
         self._admit()
 
     @asynccontextmanager
     async def keeping(self, stop: Callable[[], object]) -> AsyncIterator[None]:
-        """Brings the transcripts into the journal while they grow, and once more at the end.
+        """Admit the transcripts to the journal while they grow, and once more at the end.
 
-        `stop` is called when somebody put the wish into the journal that one of the runs end.
+        `stop` is called when the end of one of the runs was requested in the journal.
         """
         task = asyncio.create_task(self._keep(stop))
         try:
@@ -75,7 +75,7 @@ class Keeper:
             self._admit()
 
     def close(self) -> None:
-        """Lets go of everything; the runs have ended."""
+        """Close the journal; the runs have ended."""
         for run_id in self._mine:
             path = self._path / "transcripts" / f"{run_id}.jsonl"
             if not path.exists() or self._through.get(path) == path.stat().st_size:
@@ -84,9 +84,9 @@ class Keeper:
             self._journal.close()
 
     def sweep(self, but: str) -> list[str]:
-        """Ends the runs of hosts that were killed, each once; the runs that they were.
+        """End the runs of hosts that were killed, each once; the ids of those runs.
 
-        One that goes on is left, with the runs inside it that have not ended: they go on with it.
+        The run `but`, which continues now, is left, with its unfinished sub-runs.
         """
         found: list[str] = []
         for marker in sorted(self._folder.glob("*.open")):
@@ -109,7 +109,7 @@ class Keeper:
         return found
 
     def _goes_on(self, run_id: str, outer: str) -> bool:
-        """Whether a run is that one, or one inside it, however deep, that has not ended."""
+        """Whether a run is `outer`, or an unfinished run inside it at any depth."""
         seen: set[str] = set()
         while run_id != outer and run_id not in seen:
             seen.add(run_id)
@@ -128,7 +128,7 @@ class Keeper:
                 stop()
 
     def _is_to_end(self, journal: Log) -> bool:
-        """Whether somebody asked for the end of a run of ours since this was asked before."""
+        """Whether the end of one of these runs was requested since the last call."""
         asked, end = False, journal.last
         for run_id in self._mine:
             for record in journal.read(self._heard, (dialect.family, run_id), end):
@@ -137,7 +137,7 @@ class Keeper:
         return asked
 
     def _admit(self) -> bool:
-        """Whether somebody asked for the end of what runs."""
+        """Admit what is new in the transcripts; True if the end of a run was requested."""
         with self._admitting:  # a run may end while a thread is at it
             try:
                 if self._journal is None:
@@ -158,7 +158,7 @@ def _asks_to_end(journal: Log, record: Record) -> bool:
 
 
 def ask_to_end(journal: Log, run_id: str, by: str) -> int:
-    """Puts the wish that a run end on record: the host that carries it out ends it."""
+    """Record the request to end a run; the host that carries it out reads it."""
     ended: bool | None = None
     for record in journal.read(run=(dialect.family, run_id)):
         event = journal.event(record) if record.dialect == dialect.name else None
@@ -172,9 +172,9 @@ def ask_to_end(journal: Log, run_id: str, by: str) -> int:
 
 
 def end_killed(path: Path, run_id: str) -> Mapping[str, Any]:
-    """Ends a transcript whose host was killed: its open steps, then its run; one that ended stays.
+    """End a transcript whose host was killed: its open steps, then its run; the payload of the end.
 
-    What the end says.
+    A transcript that has ended stays as it is.
     """
     past = Past.of(path, run_id)
     killed = {"error": "the host was killed", "status": "interrupted"}

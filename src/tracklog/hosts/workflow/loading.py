@@ -48,20 +48,20 @@ class Fault(NamedTuple):
 
 
 class BadFlow(TracklogError):
-    """A flow cannot be run; every fault that was found is told, with its place."""
+    """A flow cannot be run; it has every fault that was found, with its place."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults = list(faults)
         count = len(self.faults)
-        told = "\n".join(f"  {fault}" for fault in self.faults)
+        text = "\n".join(f"  {fault}" for fault in self.faults)
         super().__init__(
-            f"the flow has {'one fault' if count == 1 else f'{count} faults'}:\n{told}",
+            f"the flow has {'one fault' if count == 1 else f'{count} faults'}:\n{text}",
             "mend what is named; examples/workflow holds flows that work",
         )
 
 
 def load(path: Path, tools: Iterable[str] = (), kinds: Iterable[str] = ()) -> Loaded:
-    """The flow of a file, and of the flows that it calls by name, checked; BadFlow if anything is wrong.
+    """The flow of a file, checked together with the flows that it calls; BadFlow if anything is wrong.
 
     `tools` and `kinds` are those that it may use without bringing them.
     """
@@ -166,7 +166,7 @@ def _words(error: Any) -> str:
 
 
 class _File:
-    """One file under examination: it knows where in the text each part stands."""
+    """One file that is checked, with the place of each part in its text."""
 
     def __init__(self, path: Path, node: Any, check: _Check) -> None:
         self._path, self._node, self._check = path, node, check
@@ -202,7 +202,7 @@ class _File:
                 self.check_keys(value, (*loc, index))
 
     def check(self, flow: Flow, tools: set[str], kinds: set[str]) -> None:
-        """What no schema can say: names that lead nowhere, references to what is not there."""
+        """Check what no schema can: unknown names and references."""
         self._flow = flow
         self._tools, self._kinds = tools | flow.tools.keys(), kinds | flow.plugins.keys()
         for group in ("tools", "plugins"):
@@ -252,7 +252,7 @@ class _File:
     def _steps(
         self, steps: Sequence[Any], loc: Loc, outer: frozenset[str], *, loop: bool
     ) -> frozenset[str]:
-        """The names that can be referred to behind these steps."""
+        """The names that later steps can refer to."""
         seen = outer
         for index, step in enumerate(steps):
             here = (*loc, index)

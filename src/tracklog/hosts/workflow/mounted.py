@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Runner:
-    """Begins the flows that the operator put into a folder, and no others: they run commands."""
+    """Begins runs of the flows in the operator's folder, and of no others: flows run commands."""
 
     def __init__(self, journal: "Log", place: Path | None) -> None:
         self._place = place

@@ -21,7 +21,7 @@ def lane(where: Address) -> str:
 
 
 class Past:
-    """The steps of a run as its transcript tells them."""
+    """The steps of a run in its transcript."""
 
     def __init__(self, run: TranscriptRun | None = None) -> None:
         self.run = run
@@ -35,7 +35,7 @@ class Past:
         return cls(read_transcript(path, run_id))
 
     def tries(self, where: Address) -> list[TranscriptStep]:
-        """How often a step was begun, in order."""
+        """The attempts at a step, in order."""
         return self._steps.get(where, [])
 
     def child(self, where: Address) -> str | None:
@@ -44,13 +44,13 @@ class Past:
 
     @property
     def start(self) -> dict[str, Any] | None:
-        """What its first line says."""
+        """The payload of its first event."""
         events = self.run.events if self.run else []
-        return next((told.payload for told in events if told.type == "run.started"), None)
+        return next((event.payload for event in events if event.type == "run.started"), None)
 
     @property
     def end(self) -> dict[str, Any] | None:
-        """What its last line says; None where it was killed, even if somebody wrote that down."""
+        """The payload of its last event; None if the run was killed, even if that was recorded later."""
         if self.run is None or not self.run.events:
             return None
         last = self.run.events[-1]
@@ -106,24 +106,24 @@ def _recorded(kind: str, where: str, asked: Any, answer: Any, seq: int | None) -
 
 
 def _turns(step: TranscriptStep, where: str) -> Iterator[RecordedAnswer]:
-    """Each prompt with all that was said and reported until the next."""
+    """Each prompt with all messages and tool calls until the next."""
     asked: dict[str, Any] | None = None
     pieces: list[dict[str, Any]] = []
-    for told in step.inside:
-        if told.type == "message.user":
-            parts = {block.get("part"): block.get("text") for block in told.blocks}
+    for event in step.inside:
+        if event.type == "message.user":
+            parts = {block.get("part"): block.get("text") for block in event.blocks}
             asked = {"prompt": parts.get("prompt"), "system": parts.get("system_prompt")}
             pieces = []
-        elif told.type in ("tool.call", "tool.result"):
-            if told.payload.get("fidelity") != "router":
-                pieces += [{"tool": block} for block in told.blocks]
-        elif told.type == "message.assistant":
-            meta = {key: each for key, each in told.payload.items() if key not in SPOKEN}
-            pieces.append({"blocks": told.blocks, "meta": meta})
-            if told.payload.get("final", True):
+        elif event.type in ("tool.call", "tool.result"):
+            if event.payload.get("fidelity") != "router":
+                pieces += [{"tool": block} for block in event.blocks]
+        elif event.type == "message.assistant":
+            meta = {key: each for key, each in event.payload.items() if key not in SPOKEN}
+            pieces.append({"blocks": event.blocks, "meta": meta})
+            if event.payload.get("final", True):
                 blocks = [block for piece in pieces for block in piece.get("blocks", ())]
                 answer = {"blocks": blocks, "told": pieces}
-                yield _recorded("model", where, asked, answer, told.seq)
+                yield _recorded("model", where, asked, answer, event.seq)
                 pieces = []
 
 
@@ -131,9 +131,9 @@ SPOKEN = ("role", "blocks")
 
 
 def _tools(step: TranscriptStep, fidelity: str | None = None) -> Iterator[RecordedAnswer]:
-    for told in step.inside:
-        if told.type == "tool.result" and fidelity in (None, told.payload.get("fidelity")):
-            name, given = told.payload.get("name"), told.payload.get("input")
+    for event in step.inside:
+        if event.type == "tool.result" and fidelity in (None, event.payload.get("fidelity")):
+            name, given = event.payload.get("name"), event.payload.get("input")
             asked = {"tool": name, "input": given}
-            answer = {key: told.payload.get(key) for key in ("output", "error")}
-            yield _recorded("tool", str(name), asked, answer, told.seq)
+            answer = {key: event.payload.get(key) for key in ("output", "error")}
+            yield _recorded("tool", str(name), asked, answer, event.seq)

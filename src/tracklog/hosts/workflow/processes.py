@@ -25,7 +25,7 @@ _STARTED = os.urandom(8).hex()
 
 
 def here() -> str:
-    """Who we are; one that was forked from us, or beside us, is another."""
+    """The identity of this process; a fork has another."""
     return f"{_STARTED}-{os.getpid()}"
 
 
@@ -50,7 +50,7 @@ async def run(
     stdin: bytes | None = None,
     seconds: float | None = None,
 ) -> Ended:
-    """Runs a program to its end; one whose time is up, or that nobody wants any more, is ended.
+    """Run a program to its end, its timeout or its cancellation.
 
     OSError where it cannot be started.
     """
@@ -133,7 +133,7 @@ async def _finish(pumps: Sequence["asyncio.Task[None]"]) -> None:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Asks the whole session to end, and after a while does not ask any more."""
+    """End all processes of the session: first with SIGTERM, then with SIGKILL."""
     _signal(process.pid, signal.SIGTERM)
     try:
         await asyncio.wait_for(process.wait(), GRACE)
@@ -149,7 +149,7 @@ def _signal(group: int, number: signal.Signals) -> None:
 
 
 def leftovers(run_id: str) -> list[int]:
-    """The processes that were started for a run, or by those; known by their environment (Linux)."""
+    """The processes of a run and their children, found by their environment (Linux)."""
     mark = f"{PARENT}={run_id}".encode()
     found: list[int] = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -162,7 +162,7 @@ def leftovers(run_id: str) -> list[int]:
 
 
 def end_leftovers(run_id: str) -> int:
-    """Ends what a killed host left running for a run, so that nothing of it is done twice."""
+    """End the processes that a killed host left running for a run, so that nothing is done twice."""
     found = leftovers(run_id)
     for pid in found:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -220,7 +220,7 @@ _guards: list[_Guard] = []
 
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
-    """Inside it, what we started is ended even when we are killed and can end nothing ourselves."""
+    """While a block runs: the started processes are ended even when this process is killed."""
     guard = _Guard()
     _guards.append(guard)
     try:

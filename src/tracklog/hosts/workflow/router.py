@@ -25,7 +25,7 @@ class ToolFailed(TracklogError):
 
 
 class Refused(ToolFailed):
-    """A tool was not called: it is not there, or its input is not one for it."""
+    """A tool was not called: there is none of that name, or its input does not fit."""
 
 
 def read_file(path: str) -> str:
@@ -44,7 +44,7 @@ def list_files(path: str = ".", pattern: str = "*") -> list[str]:
 
 
 def parse_json(text: str) -> Any:
-    """The value that a JSON text stands for."""
+    """The value of a JSON text."""
     return json.loads(text)
 
 
@@ -109,7 +109,7 @@ class Router:
         provider_call_id: str | None = None,
         allowed: Collection[str] | None = None,
     ) -> Any:
-        """A tool's answer, with its call and its result on record; ToolFailed where it has none."""
+        """Call a tool and record the call and its result; `ToolFailed` without a result."""
         more = {"provider_call_id": provider_call_id} if provider_call_id else {}
         with scope.tool(name, given, **more) as use:
             try:
@@ -129,7 +129,7 @@ class Router:
             return use.output
 
     def described(self, names: Iterable[str]) -> list[dict[str, Any]]:
-        """Some of the tools, as a model is told of them."""
+        """Some of the tools, as they are described to a model."""
         return [describe(name, self._tools[name]) for name in names]
 
     @staticmethod
@@ -174,7 +174,7 @@ JSON_TYPES |= {dict: "object", list[str]: "array", dict[str, Any]: "object"}
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON has it; ToolFailed where it is none."""
+    """The value as JSON data; `ToolFailed` if it is none."""
     try:
         return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError) as error:

@@ -30,7 +30,7 @@ MOST_ROUNDS = 32
 
 @dataclass(slots=True)
 class ServedAgent:
-    """A conversation with a model; from the second prompt on it knows what was said before."""
+    """A conversation with a model; each prompt is sent with the messages before it."""
 
     agent: Agent
     environment: Mapping[str, str]
@@ -39,7 +39,7 @@ class ServedAgent:
     _messages: list[dict[str, Any]] = field(default_factory=list)
 
     async def ask(self, scope: Scope, asked: Question, tape: Tape | None, lane: str) -> Answer:
-        """Asks it, and calls the tools that it wants, until it has answered."""
+        """Ask it, and call the tools that it requests, until it has answered."""
         if asked.system and not self._messages:
             self._messages.append({"role": "system", "content": asked.system})
         self._messages.append({"role": "user", "content": asked.prompt})
@@ -48,7 +48,7 @@ class ServedAgent:
         until = now + asked.timeout if asked.timeout else None
         try:
             for _ in range(MOST_ROUNDS):
-                played = tape.play("model", asked.told, lane) if tape else None
+                played = tape.play("model", asked.as_recorded, lane) if tape else None
                 if played is not None:
                     answer, blocks = play(scope, played, self.tell), played.answer["blocks"]
                 else:
@@ -74,7 +74,7 @@ class ServedAgent:
     async def _round(
         self, server: _endpoint.Endpoint, scope: Scope, until: float | None
     ) -> tuple[Answer, list[Block]]:
-        """One answer; whatever becomes of it, what was said so far is kept."""
+        """One answer; however it ends, its text so far is recorded."""
         known = provider(_endpoint.PROVIDER)
         result = Result(known)
         listeners: list[Listener] = [result, Shown(known, self.tell)]
@@ -110,9 +110,9 @@ class ServedAgent:
         return result.answer, result.blocks
 
     def _remember(self, text: str, calls: list[Block]) -> None:
-        said: dict[str, Any] = {"role": "assistant", "content": text}
+        data: dict[str, Any] = {"role": "assistant", "content": text}
         if calls:
-            said["tool_calls"] = [
+            data["tool_calls"] = [
                 {
                     "id": call["tool_id"],
                     "type": "function",
@@ -123,18 +123,18 @@ class ServedAgent:
                 }
                 for call in calls
             ]
-        self._messages.append(said)
+        self._messages.append(data)
 
     async def _call(self, scope: Scope, call: Block, tape: Tape | None) -> None:
-        """Calls one tool; that it failed, or may not be called, is the model's to know."""
+        """Call one tool; the model is told if it failed or may not be called."""
         name, given = call["tool_name"], call["tool_input"]
         given = {} if given is None else given
         try:
-            told = await self.router.call(
+            output = await self.router.call(
                 scope, name, given, tape=tape, provider_call_id=call["tool_id"],
                 allowed=self.agent.tools,
             )  # fmt: skip
-            content = told if isinstance(told, str) else json.dumps(told, ensure_ascii=False)
+            content = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
         except ToolFailed as error:
             content = json.dumps({"error": error.message})
         self._messages.append({"role": "tool", "tool_call_id": call["tool_id"], "content": content})
