@@ -24,10 +24,11 @@ ifneq ($(and $(ASKED),$(wildcard .venv/.ready)),)
 OTHER := $(shell [ "$$($(PYTHON) $(VERSION))" = "$$($(BIN)/python $(VERSION))" ] || echo other-python)
 endif
 
-.PHONY: help setup run test test-python test-ts test-browser chromium other-python screenshots cover check format derive soak proof mutate bench bench-peers lock clean
+.PHONY: help setup run test test-python test-ts test-browser chromium other-python screenshots cover check check-ts format derive hooks soak proof mutate bench bench-peers lock clean
 
+##@ Use
 help:  ## Show the targets.
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+	@awk -F ':.*## ' '/^##@ / { print "\n" substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .venv/.ready: requirements-dev.lock pyproject.toml $(OTHER)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tracklog needs Python 3.11 or newer; if there is one, name it: make setup PYTHON=python3.12")'
@@ -62,16 +63,17 @@ run: setup  ## Start the collector and its console on port 4318 (PORT=4319 for a
 	@if [ -d "$${TRACKLOG_HOME:-$$HOME/.local/share/tracklog}/journal" ]; then exec $(BIN)/tracklog serve $(LISTEN); \
 	else echo "Nothing was recorded yet, so here is a demo. \`. .venv/bin/activate\` puts \`tracklog\` on the path of another terminal."; exec $(BIN)/tracklog demo $(LISTEN); fi
 
+##@ Test
 test: test-python test-ts test-browser  ## Run all tests.
 
-test-python: setup
+test-python: setup  ## Run the Python tests.
 	$(PYTEST)
 
-test-ts: setup
-	cd $(TS) && npm run --silent check && npm test --silent
-	cd $(CONSOLE) && npm run --silent check && npm test --silent
+test-ts: check-ts  ## Check the types of the TypeScript code, and test it.
+	cd $(TS) && npm test --silent
+	cd $(CONSOLE) && npm test --silent
 
-test-browser: setup
+test-browser: setup  ## Test the console in a real browser.
 	chromium=$$($(BROWSER)) && cd $(CONSOLE) && CHROMIUM="$$chromium" npm run --silent browser
 
 chromium: setup  ## Print the path of the browser that the tests drive; get one where there is none.
@@ -85,7 +87,8 @@ cover: setup  ## Run the Python tests with coverage, but for the test that inter
 	$(PYTEST) --cov --cov-report=term-missing:skip-covered --deselect \
 		tests/recording/test_recorder.py::test_an_interrupt_at_any_moment_leaves_whole_lines_no_gap_and_a_recorder_that_goes_on
 
-check: setup  ## Lint, types, architecture, derived files.
+##@ Check and write
+check: setup  ## Lint, format, types, architecture, derived files; changes nothing.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -98,9 +101,17 @@ format: setup  ## Format the Python and the TypeScript code.
 	$(BIN)/ruff format .
 	$(BIOME) check --write .
 
-derive: setup  ## Write the derived files anew: schemas and reference pages.
+check-ts: setup
+	cd $(TS) && npm run --silent check
+	cd $(CONSOLE) && npm run --silent check
+
+derive: setup  ## Write the derived files: schemas, emitters, types of answers, reference pages.
 	$(BIN)/python scripts/derive.py
 
+hooks: setup  ## Run the checks of make check before each commit of this clone.
+	$(BIN)/pre-commit install
+
+##@ Examine
 soak: setup  ## The chaos of the tests, twenty times as long and never the same; about an hour.
 	TRACKLOG_SOAK=20 $(PYTEST) tests/journal/test_anomalies.py tests/journal/test_journal.py tests/journal/test_stores.py \
 		tests/journal/test_verify.py tests/intake/test_intake.py tests/recording/test_recorder.py tests/recording/test_fanout.py tests/dialects/test_check.py \
@@ -122,6 +133,7 @@ bench: setup  ## Measure speed and size, and print the results.
 bench-peers: setup  ## Measure against Phoenix and MLflow, in an environment of their own.
 	$(BIN)/python bench peers
 
+##@ Maintain
 lock: .venv/.ready  ## Pin the dependencies anew.
 	$(BIN)/pip install --quiet pip-tools
 	$(BIN)/pip-compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links \

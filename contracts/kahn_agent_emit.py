@@ -1,3 +1,4 @@
+# Generated from contracts/source/emit_kahn_agent.py: edit that and run `make derive`.
 """Writes kahn agent transitions: one file, standard library only, made to be copied into a producer.
 
     from kahn_agent_emit import AgentEmitter
@@ -54,8 +55,7 @@ __all__ = [
     "tool_invocation",
 ]
 
-# <sink> These bytes stand alike in kahn_emit.py, kahn_agent_emit.py and tracklog_emit.py.
-
+RUN_ENV, PARENT_ENV, TRACE_ENV = "TRACKLOG_RUN_ID", "TRACKLOG_PARENT_RUN_ID", "TRACEPARENT"
 URL_ENV, SPOOL_ENV = "TRACKLOG_URL", "TRACKLOG_SPOOL"
 TOKEN_ENV, TOKEN_FILE_ENV = "TRACKLOG_TOKEN", "TRACKLOG_TOKEN_FILE"
 PROTOCOL_HEADER, PROTOCOL = "Tracklog-Protocol", "1"
@@ -72,6 +72,119 @@ REFUSALS, FAILURES, STRIKES, FAR = 3, 12, 3, 64
 """Tries of a batch before those behind it are tried; how often they must pass; how far to look."""
 CLOSE_SHARE, REGAINED = 0.75, 0.1
 """Of the deadline, what closing may take before the end of the process; regained per second."""
+
+
+class Problem(NamedTuple):
+    """One fault of an event: where, what, and what to do."""
+
+    pointer: str
+    message: str
+    hint: str
+
+
+class Invalid(ValueError):
+    """The event cannot be written; `problems` names every fault, and no byte was written."""
+
+    def __init__(self, *problems: Problem) -> None:
+        self.problems = problems
+        super().__init__("; ".join(f"{at or '/'}: {what} ({hint})" for at, what, hint in problems))
+
+
+class ShortWrite(OSError):
+    """The system took only a part of a line; the rest was not sent after it."""
+
+
+DEPTH = 200
+
+
+def _unwritable(at: str, value: Any, within: tuple[int, ...] = ()) -> Iterator[Problem]:
+    """The places whose value is no JSON."""
+    if id(value) in within:
+        yield Problem(at, "the value contains itself", "write a tree")
+    elif len(within) > DEPTH:
+        yield Problem(at, f"nested deeper than {DEPTH} levels", "flatten it")
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            name = str(key).replace("~", "~0").replace("/", "~1")
+            if not isinstance(key, str):
+                yield Problem(f"{at}/{name}", f"the key {key!r} is no string", "use string keys")
+            yield from _unwritable(f"{at}/{name}", inner, (*within, id(value)))
+    elif isinstance(value, (list, tuple)):
+        for number, inner in enumerate(value):
+            yield from _unwritable(f"{at}/{number}", inner, (*within, id(value)))
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield Problem(at, f"{value} is no JSON number", "leave the key out, or write a number")
+    elif value is not None and not isinstance(value, (str, int, float)):
+        kind = type(value).__name__
+        yield Problem(at, f"a {kind} is no JSON value", "turn it into text, numbers, lists, dicts")
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # a lone surrogate has no bytes in UTF-8: U+FFFD stands for it
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+
+
+class GrowingFile:
+    """A file that only grows: each line is one write, so that lines of many writers never mix.
+
+    durability is "os" (the file is synced when it is closed) or "sync" (after each line).
+    """
+
+    mode = 0o600
+
+    def __init__(self, path: "str | os.PathLike[str]", durability: str = "os") -> None:
+        if durability not in ("os", "sync"):
+            raise ValueError(f"durability {durability!r} is unknown: write 'os' or 'sync'")
+        self._sync = durability == "sync"
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        self._fd: int | None = os.open(path, flags, self.mode)
+        self._torn = self._unterminated(path)
+
+    def append(self, line: bytes) -> None:
+        """Writes one complete line or raises; a short write is never followed by the rest (K19)."""
+        if self._fd is None:
+            raise ValueError("the emitter is closed: open another one")
+        # A line that a crash or a short write left without its end would swallow this one.
+        line = b"\n" + line if self._torn else line
+        written = os.write(self._fd, line)
+        self._torn = written != len(line)
+        if self._torn:
+            raise ShortWrite(f"only {written} of {len(line)} bytes were written")
+        if self._sync:
+            os.fsync(self._fd)
+
+    def close(self) -> None:
+        """Makes the lines durable and closes the file; a second call does nothing."""
+        fd = self._detach()
+        if fd is not None:
+            try:
+                if stat.S_ISREG(os.fstat(fd).st_mode):
+                    os.fsync(fd)
+            finally:
+                os.close(fd)
+
+    def _detach(self) -> int | None:
+        fd, self._fd = self._fd, None
+        return fd
+
+    def _unterminated(self, path: "str | os.PathLike[str]") -> bool:
+        assert self._fd is not None
+        status = os.fstat(self._fd)
+        if not stat.S_ISREG(status.st_mode) or not status.st_size:
+            return False
+        try:
+            with open(path, "rb", buffering=0) as file:
+                before = -1
+                while (end := file.seek(-1, os.SEEK_END)) != before:
+                    if file.read(1) == b"\n":
+                        return False
+                    before = end
+                    time.sleep(0.02)  # another writer may be in the middle of its line
+                return True
+        except OSError:  # it cannot be read: a blank line is the lesser harm
+            return True
 
 
 class Batch(NamedTuple):
@@ -993,36 +1106,9 @@ def _say(text: str) -> None:
         pass  # there is no stderr, and a warning must not be what breaks the producer
 
 
-# </sink>
-# <shared> These bytes stand alike in kahn_emit.py and kahn_agent_emit.py.
-
-DEPTH = 200
-RUN_ENV, PARENT_ENV, TRACE_ENV = "TRACKLOG_RUN_ID", "TRACKLOG_PARENT_RUN_ID", "TRACEPARENT"
-
-
 def now_ts() -> str:
     """The time now, as the contract writes it: UTC, milliseconds, Z."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-class Problem(NamedTuple):
-    """One fault of an event: where, what, and what to do."""
-
-    pointer: str
-    message: str
-    hint: str
-
-
-class Invalid(ValueError):
-    """The event cannot be written; `problems` names every fault, and no byte was written."""
-
-    def __init__(self, *problems: Problem) -> None:
-        self.problems = problems
-        super().__init__("; ".join(f"{at or '/'}: {what} ({hint})" for at, what, hint in problems))
-
-
-class ShortWrite(OSError):
-    """The system took only a part of a line; the rest was not sent after it."""
 
 
 class Field(NamedTuple):
@@ -1123,28 +1209,6 @@ def _refused(at: str, value: Any, wanted: str) -> Problem:
     return Problem(at, f"{shown} does not belong here", f"write {wanted}")
 
 
-def _unwritable(at: str, value: Any, within: tuple[int, ...] = ()) -> Iterator[Problem]:
-    """The places whose value is no JSON."""
-    if id(value) in within:
-        yield Problem(at, "the value contains itself", "write a tree")
-    elif len(within) > DEPTH:
-        yield Problem(at, f"nested deeper than {DEPTH} levels", "flatten it")
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            name = str(key).replace("~", "~0").replace("/", "~1")
-            if not isinstance(key, str):
-                yield Problem(f"{at}/{name}", f"the key {key!r} is no string", "use string keys")
-            yield from _unwritable(f"{at}/{name}", inner, (*within, id(value)))
-    elif isinstance(value, (list, tuple)):
-        for number, inner in enumerate(value):
-            yield from _unwritable(f"{at}/{number}", inner, (*within, id(value)))
-    elif isinstance(value, float) and not math.isfinite(value):
-        yield Problem(at, f"{value} is no JSON number", "leave the key out, or write a number")
-    elif value is not None and not isinstance(value, (str, int, float)):
-        kind = type(value).__name__
-        yield Problem(at, f"a {kind} is no JSON value", "turn it into text, numbers, lists, dicts")
-
-
 def _event(
     event: str, ts: str | None, run_id: str, given: dict[str, Any], extra: dict[str, Any]
 ) -> dict[str, Any]:
@@ -1212,68 +1276,20 @@ def _decimal(value: float) -> str:
     return text if "." in text else text.replace("e", ".0e")
 
 
-def _utf8(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError:  # a lone surrogate has no bytes in UTF-8: U+FFFD stands for it
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+class Appender(GrowingFile):
+    """The file of a run, which many threads may write."""
 
-
-class Appender:
-    """A file that only grows: each line is one write, so that lines of many writers never mix."""
-
+    mode = 0o666
     _lock = threading.RLock()
     """One for the process; re-entrant, for a signal handler that emits."""
 
-    def __init__(self, path: "str | os.PathLike[str]", durability: str = "os") -> None:
-        if durability not in ("os", "sync"):
-            raise ValueError(f"durability {durability!r} is unknown: write 'os' or 'sync'")
-        self._sync = durability == "sync"
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-        self._fd: int | None = os.open(path, flags, 0o666)
-        self._torn = self._unterminated(path)
-
     def append(self, line: bytes) -> None:
-        """Writes one line, whole, or raises; a short write is never followed by the rest (K19)."""
         with Appender._lock:
-            if self._fd is None:
-                raise ValueError("the emitter is closed: open another one")
-            # What a crash or a short write left without its end would swallow this line.
-            line = b"\n" + line if self._torn else line
-            written = os.write(self._fd, line)
-            self._torn = written != len(line)
-            if self._torn:
-                raise ShortWrite(f"only {written} of {len(line)} bytes were written")
-            if self._sync:
-                os.fsync(self._fd)
+            super().append(line)
 
-    def close(self) -> None:
-        """Makes the lines durable and closes the file; a second call does nothing."""
+    def _detach(self) -> int | None:
         with Appender._lock:
-            fd, self._fd = self._fd, None
-        if fd is not None:
-            try:
-                if stat.S_ISREG(os.fstat(fd).st_mode):
-                    os.fsync(fd)
-            finally:
-                os.close(fd)
-
-    def _unterminated(self, path: "str | os.PathLike[str]") -> bool:
-        assert self._fd is not None
-        status = os.fstat(self._fd)
-        if not stat.S_ISREG(status.st_mode) or not status.st_size:
-            return False
-        try:
-            with open(path, "rb", buffering=0) as file:
-                before = -1
-                while (end := file.seek(-1, os.SEEK_END)) != before:
-                    if file.read(1) == b"\n":
-                        return False
-                    before = end
-                    time.sleep(0.02)  # another writer may be in the middle of its line
-                return True
-        except OSError:  # it cannot be read: a blank line is the lesser harm
-            return True
+            return super()._detach()
 
     @classmethod
     def _renew(cls) -> None:
@@ -1398,9 +1414,6 @@ class Run:
         if isinstance(value, dict):
             return {key: self._clean(inner) for key, inner in value.items()}
         return [self._clean(inner) for inner in value] if isinstance(value, list) else value
-
-
-# </shared>
 
 
 class AgentStatus(StrEnum):

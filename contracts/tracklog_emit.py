@@ -1,3 +1,4 @@
+# Generated from contracts/source/emit_tracklog.py: edit that and run `make derive`.
 """Writes openwop, fishbowl, awf and tracklog lines: one file, standard library only, to be copied.
 
     from tracklog_emit import Emitter
@@ -47,38 +48,22 @@ __all__ = [
 ]
 
 RUN_ENV, PARENT_ENV, TRACE_ENV = "TRACKLOG_RUN_ID", "TRACKLOG_PARENT_RUN_ID", "TRACEPARENT"
-
-AWF_TYPES = frozenset(
-    {
-        "run.started",
-        "run.completed",
-        "step.started",
-        "step.completed",
-        "step.call_workflow.started",
-        "step.call_workflow.completed",
-        "message.user",
-        "message.assistant",
-        "tool.call",
-        "tool.result",
-    }
-)
-FACTS = frozenset(
-    {
-        "Began",
-        "Ended",
-        "Moved",
-        "Called",
-        "Returned",
-        "Said",
-        "Decided",
-        "Asked",
-        "Answered",
-        "Linked",
-        "Spent",
-        "Noted",
-    }
-)
-ORIGIN = {"writer": "tracklog_emit", "fidelity": "observed"}
+URL_ENV, SPOOL_ENV = "TRACKLOG_URL", "TRACKLOG_SPOOL"
+TOKEN_ENV, TOKEN_FILE_ENV = "TRACKLOG_TOKEN", "TRACKLOG_TOKEN_FILE"
+PROTOCOL_HEADER, PROTOCOL = "Tracklog-Protocol", "1"
+"""What an answer must carry to be believed."""
+BATCH_BYTES, BATCH_LINES = 512 << 10, 1000
+SEGMENT_BYTES = 8 << 20
+SPOOL_BYTES = 1 << 30
+MEMORY_BYTES = 8 << 20
+REFUSED_BYTES = 64 << 20
+ANSWER_BYTES = 64 << 20
+LINGER, PATIENCE, LOOK_AROUND, LONGEST_PAUSE = 0.05, 15.0, 30.0, 30.0
+"""Seconds: to wait for more lines, for an answer, between looks for left files, between tries."""
+REFUSALS, FAILURES, STRIKES, FAR = 3, 12, 3, 64
+"""Tries of a batch before those behind it are tried; how often they must pass; how far to look."""
+CLOSE_SHARE, REGAINED = 0.75, 0.1
+"""Of the deadline, what closing may take before the end of the process; regained per second."""
 
 
 class Problem(NamedTuple):
@@ -90,7 +75,7 @@ class Problem(NamedTuple):
 
 
 class Invalid(ValueError):
-    """The event cannot be written; `problems` names the faults, and no byte was written."""
+    """The event cannot be written; `problems` names every fault, and no byte was written."""
 
     def __init__(self, *problems: Problem) -> None:
         self.problems = problems
@@ -101,33 +86,59 @@ class ShortWrite(OSError):
     """The system took only a part of a line; the rest was not sent after it."""
 
 
-class Sink(Protocol):
-    """Where lines go. An emitter calls it from one thread at a time."""
-
-    def write(self, line: bytes, dialect: str, /) -> None:
-        """Takes one line with its line end, whole, or raises."""
-
-    def close(self) -> None: ...
+DEPTH = 200
 
 
-class FileSink:
-    """A private file that only grows; each line is one write.
+def _unwritable(at: str, value: Any, within: tuple[int, ...] = ()) -> Iterator[Problem]:
+    """The places whose value is no JSON."""
+    if id(value) in within:
+        yield Problem(at, "the value contains itself", "write a tree")
+    elif len(within) > DEPTH:
+        yield Problem(at, f"nested deeper than {DEPTH} levels", "flatten it")
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            name = str(key).replace("~", "~0").replace("/", "~1")
+            if not isinstance(key, str):
+                yield Problem(f"{at}/{name}", f"the key {key!r} is no string", "use string keys")
+            yield from _unwritable(f"{at}/{name}", inner, (*within, id(value)))
+    elif isinstance(value, (list, tuple)):
+        for number, inner in enumerate(value):
+            yield from _unwritable(f"{at}/{number}", inner, (*within, id(value)))
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield Problem(at, f"{value} is no JSON number", "leave the key out, or write a number")
+    elif value is not None and not isinstance(value, (str, int, float)):
+        kind = type(value).__name__
+        yield Problem(at, f"a {kind} is no JSON value", "turn it into text, numbers, lists, dicts")
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # a lone surrogate has no bytes in UTF-8: U+FFFD stands for it
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+
+
+class GrowingFile:
+    """A file that only grows: each line is one write, so that lines of many writers never mix.
 
     durability is "os" (the file is synced when it is closed) or "sync" (after each line).
     """
+
+    mode = 0o600
 
     def __init__(self, path: "str | os.PathLike[str]", durability: str = "os") -> None:
         if durability not in ("os", "sync"):
             raise ValueError(f"durability {durability!r} is unknown: write 'os' or 'sync'")
         self._sync = durability == "sync"
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-        self._fd: int | None = os.open(path, flags, 0o600)
+        self._fd: int | None = os.open(path, flags, self.mode)
         self._torn = self._unterminated(path)
 
-    def write(self, line: bytes, _dialect: str = "", /) -> None:
+    def append(self, line: bytes) -> None:
+        """Writes one complete line or raises; a short write is never followed by the rest (K19)."""
         if self._fd is None:
             raise ValueError("the emitter is closed: open another one")
-        # What a crash or a short write left without its end would swallow this line.
+        # A line that a crash or a short write left without its end would swallow this one.
         line = b"\n" + line if self._torn else line
         written = os.write(self._fd, line)
         self._torn = written != len(line)
@@ -138,13 +149,17 @@ class FileSink:
 
     def close(self) -> None:
         """Makes the lines durable and closes the file; a second call does nothing."""
-        fd, self._fd = self._fd, None
+        fd = self._detach()
         if fd is not None:
             try:
                 if stat.S_ISREG(os.fstat(fd).st_mode):
                     os.fsync(fd)
             finally:
                 os.close(fd)
+
+    def _detach(self) -> int | None:
+        fd, self._fd = self._fd, None
+        return fd
 
     def _unterminated(self, path: "str | os.PathLike[str]") -> bool:
         assert self._fd is not None
@@ -162,26 +177,6 @@ class FileSink:
                 return True
         except OSError:  # it cannot be read: a blank line is the lesser harm
             return True
-
-
-# <sink> These bytes stand alike in kahn_emit.py, kahn_agent_emit.py and tracklog_emit.py.
-
-URL_ENV, SPOOL_ENV = "TRACKLOG_URL", "TRACKLOG_SPOOL"
-TOKEN_ENV, TOKEN_FILE_ENV = "TRACKLOG_TOKEN", "TRACKLOG_TOKEN_FILE"
-PROTOCOL_HEADER, PROTOCOL = "Tracklog-Protocol", "1"
-"""What an answer must carry to be believed."""
-BATCH_BYTES, BATCH_LINES = 512 << 10, 1000
-SEGMENT_BYTES = 8 << 20
-SPOOL_BYTES = 1 << 30
-MEMORY_BYTES = 8 << 20
-REFUSED_BYTES = 64 << 20
-ANSWER_BYTES = 64 << 20
-LINGER, PATIENCE, LOOK_AROUND, LONGEST_PAUSE = 0.05, 15.0, 30.0, 30.0
-"""Seconds: to wait for more lines, for an answer, between looks for left files, between tries."""
-REFUSALS, FAILURES, STRIKES, FAR = 3, 12, 3, 64
-"""Tries of a batch before those behind it are tried; how often they must pass; how far to look."""
-CLOSE_SHARE, REGAINED = 0.75, 0.1
-"""Of the deadline, what closing may take before the end of the process; regained per second."""
 
 
 class Batch(NamedTuple):
@@ -1103,7 +1098,53 @@ def _say(text: str) -> None:
         pass  # there is no stderr, and a warning must not be what breaks the producer
 
 
-# </sink>
+AWF_TYPES = frozenset(
+    {
+        "run.started",
+        "run.completed",
+        "step.started",
+        "step.completed",
+        "step.call_workflow.started",
+        "step.call_workflow.completed",
+        "message.user",
+        "message.assistant",
+        "tool.call",
+        "tool.result",
+    }
+)
+FACTS = frozenset(
+    {
+        "Began",
+        "Ended",
+        "Moved",
+        "Called",
+        "Returned",
+        "Said",
+        "Decided",
+        "Asked",
+        "Answered",
+        "Linked",
+        "Spent",
+        "Noted",
+    }
+)
+ORIGIN = {"writer": "tracklog_emit", "fidelity": "observed"}
+
+
+class Sink(Protocol):
+    """Where lines go. An emitter calls it from one thread at a time."""
+
+    def write(self, line: bytes, dialect: str, /) -> None:
+        """Takes one line with its line end, whole, or raises."""
+
+    def close(self) -> None: ...
+
+
+class FileSink(GrowingFile):
+    """A private file that only grows; see GrowingFile for durability."""
+
+    def write(self, line: bytes, _dialect: str = "", /) -> None:
+        self.append(line)
 
 
 class _Tee:
@@ -1563,35 +1604,6 @@ def _json(value: Any, at: str) -> str:
     except (TypeError, ValueError, RecursionError) as error:
         found = [*_unwritable(at, value)] or [Problem(at, str(error), "write what JSON can hold")]
         raise Invalid(*found) from error
-
-
-def _unwritable(at: str, value: Any, within: tuple[int, ...] = ()) -> Iterator[Problem]:
-    """The places whose value is no JSON."""
-    if id(value) in within:
-        yield Problem(at, "the value contains itself", "write a tree")
-    elif len(within) > 200:
-        yield Problem(at, "nested deeper than 200 levels", "flatten it")
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            name = str(key).replace("~", "~0").replace("/", "~1")
-            if not isinstance(key, str):
-                yield Problem(f"{at}/{name}", f"the key {key!r} is no string", "use string keys")
-            yield from _unwritable(f"{at}/{name}", inner, (*within, id(value)))
-    elif isinstance(value, (list, tuple)):
-        for number, inner in enumerate(value):
-            yield from _unwritable(f"{at}/{number}", inner, (*within, id(value)))
-    elif isinstance(value, float) and not math.isfinite(value):
-        yield Problem(at, f"{value} is no JSON number", "leave the key out, or write a number")
-    elif value is not None and not isinstance(value, (str, int, float)):
-        kind = type(value).__name__
-        yield Problem(at, f"a {kind} is no JSON value", "turn it into text, numbers, lists, dicts")
-
-
-def _utf8(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError:  # a lone surrogate has no bytes in UTF-8: U+FFFD stands for it
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
 
 
 _BREAKS = re.compile("[\x85\u2028\u2029\ud800-\udfff]")

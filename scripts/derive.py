@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import answer_types
+import emitters
 import reference
 from tracklog.dialects.schemas import published
 from tracklog.home import registry
@@ -25,7 +26,7 @@ def derived() -> dict[Path, str]:
 
 def stale() -> list[str]:
     """What is missing, differs from what is derived, or is derived from nothing."""
-    files = derived() | reference.pages()
+    files = derived() | emitters.files() | reference.pages()
     differ = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
     orphans = [
         path
@@ -45,7 +46,7 @@ def main(arguments: list[str]) -> int:
     if arguments:
         print("usage: derive.py [--check]", file=sys.stderr)
         return 2
-    for path, text in (derived() | reference.pages()).items():
+    for path, text in (derived() | emitters.files() | reference.pages()).items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     if not answer_types.current():

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import emitters
 from tracklog.dialects.checking import checker
 from tracklog.dialects.rules import Lint
 from tracklog.home import registry
@@ -139,16 +140,21 @@ def test_an_outcome_that_is_none_has_no_worst():
         kahn.worst(["clean", "perfect"])
 
 
-def shared(module):
-    text = Path(module.__file__).read_text()
-    return re.search(r"# <shared>.*?# </shared>\n", text, re.DOTALL)[0]
+def test_each_emitter_is_what_its_template_and_the_shared_parts_give():
+    made = emitters.files()
+    assert sorted(made) == FILES
+    for path, text in made.items():
+        assert path.read_text() == text
+        assert text.startswith("# Generated from contracts/source/emit_")
 
 
-def test_the_siblings_share_one_block_byte_for_byte():
-    block = shared(kahn)
-    assert block == shared(agent)
-    for promised in ("def now_ts()", "class Appender", "os.write(", "os.fsync(", "def line_of("):
-        assert promised in block
+def test_the_emitters_share_every_part_byte_for_byte():
+    texts = [path.read_text() for path in FILES]
+    parts = set(emitters.SOURCE.glob("*.py")) - set(emitters.SOURCE.glob("emit_*.py"))
+    assert len(parts) == 9
+    for part in parts:
+        holders = sum(part.read_text() in text for text in texts)
+        assert holders == (2 if part.name == "kahn.py" else 3), part.name
 
 
 @pytest.mark.requirement("KAHN-60", "RALPH-3")
