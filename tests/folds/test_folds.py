@@ -1067,6 +1067,11 @@ def test_the_leaderboard_shows_the_winner_of_the_last_end():
         {"model": "model://bex", "wins": 1},
         {"model": "model://cara", "wins": 1},
     ]
+    both = [*contest(WON), *contest(WON | {"winning_models": ["model://cara", "model://cara"]})]
+    assert leaderboard_.standings(both) == [
+        {"model": "model://cara", "wins": 2},
+        {"model": "model://bex", "wins": 1},
+    ]
 
 
 @pytest.mark.parametrize(
