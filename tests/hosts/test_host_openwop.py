@@ -8,7 +8,10 @@ import httpx
 import pytest
 
 from support.hosting import TOKEN, Client, Host, flow, pairs, put, validator
-from tracklog.hosts.openwop.settings import Key, digest
+from tracklog.hosts.openwop.runlog import RunLog
+from tracklog.hosts.openwop.settings import Key, Settings, Tool, digest
+from tracklog.hosts.openwop.taping import recorded_in
+from tracklog.hosts.openwop.tools import Hooks
 
 FIXTURES = [
     "noop",
@@ -295,7 +298,9 @@ def test_a_clarification_is_asked_answered_and_gone(host):
     assert host.answer(run, "ask", {"answers": {}}).status_code == 400
     assert host.answer(run, "ask", 5).status_code == 400
     assert host.answer(run, "nobody", {"answers": {"q1": "blue"}}).status_code == 404
-    assert host.answer(run, "ask", {"answers": {"q1": "blue"}}).status_code == 200
+    answered = host.answer(run, "ask", {"answers": {"q1": "blue"}})
+    assert answered.status_code == 200
+    assert answered.json()["runId"] == run
     host.until(run, "completed")
     assert host.answer(run, "ask", {"answers": {"q1": "red"}}).status_code == 404
     kinds = [(e["type"], e["payload"].get("resumeValue")) for e in host.events(run)[4:7]]
@@ -373,6 +378,8 @@ def test_a_fork_is_refused_where_it_makes_no_sense(host):
         ({"mode": "replay", "runOptionsOverlay": {"configurable": {"x": 1}}}, 400),
     ]:
         assert host.fork(source, **body).status_code == code, body
+    beyond = host.fork(source, mode="replay", fromSeq=99999).json()
+    assert beyond["details"] == {"events": len(host.events(source))}
     assert host.fork("run-nobody", mode="replay").status_code == 404
     branch = host.fork(source, mode="branch", fromSeq=2, runOptionsOverlay={})
     assert branch.json()["fromSeq"] == 1  # back to where the node began
@@ -577,3 +584,61 @@ def test_whatever_is_sent_nothing_is_begun_and_the_envelope_is_closed(host, body
     response = host.http.post("/v1/runs", content=body, headers=headers)
     assert response.status_code == 400, response.text
     assert set(response.json()) <= {"error", "message", "details"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        ("approval", "waiting-approval"),
+        ("low-confidence", "waiting-approval"),
+        ("clarification", "waiting-input"),
+        ("custom", "waiting-input"),
+        ("external-event", "waiting-external"),
+        ("another", "waiting-approval"),
+    ],
+)
+def test_the_status_of_a_run_that_waits_follows_from_what_it_waits_for(kind, status):
+    log = RunLog("r")
+    payload = {"nodeId": "n", "kind": kind, "interruptId": "i"}
+    for kind_of, fields in (("node.started", {"nodeId": "n"}), ("node.suspended", payload)):
+        log.snapshot.apply({"type": kind_of, "payload": fields, "timestamp": "t"})
+    assert log.snapshot.status == status
+    assert log.as_json()["interrupt"] == {"interruptId": "i", "nodeId": "n"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "who"), [("approval.received", "decidedBy"), ("clarification.resolved", "answeredBy")]
+)
+def test_an_answer_of_a_person_is_on_the_tape_with_its_name(kind, who):
+    events = [
+        {"type": "node.started", "nodeId": "n", "payload": {"typeId": "core.x"}, "sequence": 1},
+        {"type": kind, "nodeId": "n", "payload": {who: "ann"}, "sequence": 2},
+        {"type": "interrupt.resolved", "nodeId": "n", "payload": {"resumeValue": 5}, "sequence": 3},
+    ]
+    (answer,) = recorded_in(events)
+    assert (answer.kind, answer.lane, answer.seq) == ("person", "n", 3)
+    assert answer.answer == {"value": 5, "by": "ann"}
+
+
+def test_a_tool_is_allowed_to_a_principal_that_holds_its_scopes_and_to_no_other():
+    tool = Tool(id="local:t", command=("true",), scopes=("danger",))
+    free = Tool(id="local:free", command=("true",))
+    keys = (
+        Key(digest=digest("a"), principal="ann", scopes=frozenset({"danger"})),
+        Key(digest=digest("b"), principal="bob", scopes=frozenset({"write"})),
+    )
+    hooks = Hooks(Settings(tools={"local:t": tool, "local:free": free}, keys=keys))
+    assert hooks.judge("ann", "local:t") is None
+    assert hooks.judge("bob", "local:t").status == "forbidden"
+    assert hooks.judge("nobody", "local:t").status == "forbidden"
+    assert hooks.judge("nobody", "local:free") is None
+
+
+def test_a_workflow_file_that_cannot_be_read_is_a_fault_and_stops_nothing(tmp_path):
+    folder = put(tmp_path / "flows", flow("good", [{"id": "a", "typeId": "core.noop"}]))
+    (tmp_path / "flows" / "gone.json").symlink_to(tmp_path / "nowhere")
+    with Host(tmp_path / "home", workflows=folder) as host:
+        (fault,) = host.engine.workflows.faults
+        assert "gone.json" in fault
+        assert "No such file" in fault
+        host.until(host.start("good"), "completed")

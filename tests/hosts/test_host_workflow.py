@@ -15,8 +15,9 @@ import pytest
 
 from support.forking import Tracklog, tracklog
 from support.transcribing import bodies, run_id
+from tracklog import RecordedAnswer, provider
 from tracklog.home.home import Home
-from tracklog.hosts.workflow import processes, router, values
+from tracklog.hosts.workflow import agents, processes, router, values
 from tracklog.hosts.workflow.audit import LONGEST, Audit
 from tracklog.hosts.workflow.display import Display
 from tracklog.hosts.workflow.engine import Execution
@@ -843,3 +844,38 @@ def test_a_run_that_another_host_runs_is_refused(world):
     host.communicate(timeout=60)
     assert host.returncode == 0
     assert (world.folder / "done.txt").read_text().split() == ["zero", "one", "two", "last0"]
+
+
+def test_an_answer_from_a_tape_ends_as_it_ended_then():
+    blocks = [{"type": "text", "fidelity": "agent_emitted", "text": "half"}]
+    meta = {"status": "timeout", "error": "late", "exit_code": 3, "provider_session_id": "s"}
+    told = [{"blocks": blocks, "meta": {"status": "ok"}}, {"blocks": [], "meta": meta}]
+    recorded = RecordedAnswer(
+        kind="model", lane=None, asked=None, answer={"blocks": blocks, "told": told}, seq=1
+    )
+    shown: list[str] = []
+    with NullRecorder().run("r") as scope:
+        answer = agents.play(scope, recorded, shown.append)
+    assert answer == agents.Answer("half", "timeout", "late", 3, "s")
+    assert shown == ["half"]
+
+
+def test_the_result_of_an_agent_has_all_pieces_of_its_last_text_however_they_arrive():
+    result = agents.Result(provider("codex"))
+    item = {
+        "type": "item.completed",
+        "item": {"id": "i", "type": "agent_message", "text": "It is x"},
+    }
+    stream = b"".join(
+        json.dumps(each).encode() + b"\n"
+        for each in (
+            {"type": "thread.started", "thread_id": "t"},
+            {"type": "turn.started"},
+            item,
+            {"type": "turn.completed", "usage": {"input_tokens": 1, "output_tokens": 1}},
+        )
+    )
+    for at in range(len(stream)):
+        result.hear(stream[at : at + 1])
+    result.finish("ok", 0, b"")
+    assert (result.answer.text, result.answer.session) == ("It is x", "t")
