@@ -253,9 +253,7 @@ class Log:
 
     def verify(self, anchor: "Head | None" = None) -> "Report":
         """Check every record against the hash chain; an anchor is a head that was noted before."""
-        from tracklog.journal.verify import verify  # noqa: PLC0415
-
-        return verify(self.home.path, anchor)
+        return self.home.storage.verify(anchor)
 
     def export(self, run: str, format: str) -> bytes:
         """One run in another format, such as `otel`, `atif`, `agui`, `cloudevents` or `html`."""

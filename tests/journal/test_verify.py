@@ -1,5 +1,6 @@
 """Tamper evidence: what was changed is named, and a run can be proven far from its journal."""
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -278,13 +279,18 @@ def test_a_chain_line_is_read_exactly_or_not_at_all(text):
     assert merkle.read(line) is None
 
 
+def proven(home, run, anchor=None):
+    with contextlib.closing(FileStore(home, readonly=True)) as store:
+        return prove(store, run, anchor)
+
+
 class TestProofs:
     @pytest.fixture
     def exported(self, home):
         journal = Journal(FileStore(home, readonly=True))
         records = list(journal.records(run=("kin", "r2")))
         lines = [each.line for each in records if not each.erased]
-        return lines, prove(home, ("kin", "r2"))
+        return lines, proven(home, ("kin", "r2"))
 
     def faults(self, told, lines, anchor=None):
         """By both implementations, which must agree."""
@@ -351,14 +357,14 @@ class TestProofs:
         journal = Journal(store, Clock())
         for number in range(30):
             journal.append([Entry("spoken", "kin", "other", b'{"n":%d}' % number)])
-        short, long = prove(home, ("kin", "r1"), noted), prove(home, ("kin", "r1"))
+        short, long = proven(home, ("kin", "r1"), noted), proven(home, ("kin", "r1"))
         assert len(short["links"]) + 30 == len(long["links"])
         lines = [each.line for each in journal.records(run=("kin", "r1"))]
         assert self.faults(short, lines, noted) == self.faults(long, lines) == []
 
     def test_a_run_that_is_not_there_has_no_proof(self, home):
         with pytest.raises(NoSuchRecord, match="no record of run"):
-            prove(home, ("kin", "never"))
+            proven(home, ("kin", "never"))
         with pytest.raises(BadFormat):
             load_proof(b"[]")
         with pytest.raises(BadFormat):
@@ -393,7 +399,7 @@ class TestScript:
     def test_a_run(self, home, tmp_path):
         lines, proof = tmp_path / "run.jsonl", tmp_path / "proof.json"
         lines.write_bytes(b'{"n":2}\n{"n":8}\n')
-        proof.write_text(json.dumps(prove(home, ("kin", "r2"))))
+        proof.write_text(json.dumps(proven(home, ("kin", "r2"))))
         code, said = self.run(lines, proof, "--anchor", head(home))
         assert (code, "proven: 2 lines" in said) == (0, True)
         lines.write_bytes(b'{"n":2}\n{"n":9}\n')

@@ -37,9 +37,11 @@ def command(run: str, home: Path, after: int, raw: bool, as_json: bool, proof: P
         for record in opened.journal.records(after, run=found):
             put(record)
         sys.stdout.buffer.flush()
-    if proof is not None:
-        import orjson
+        if proof is not None:
+            import orjson
 
-        from tracklog.journal.proof import prove
+            from tracklog.journal.proof import prove
 
-        proof.write_bytes(orjson.dumps(prove(home, found), option=orjson.OPT_APPEND_NEWLINE))
+            proof.write_bytes(
+                orjson.dumps(prove(opened.store, found), option=orjson.OPT_APPEND_NEWLINE)
+            )

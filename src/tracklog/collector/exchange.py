@@ -62,7 +62,7 @@ async def proof(collector: "Collector", call: "Call") -> Response:
     home, run = collector.home, (call.names["family"], call.names["run"])
 
     def prove() -> Any:
-        told = proofs.prove(home.path, here(home, run))
+        told = proofs.prove(home.store, here(home, run))
         return _checked(home, run, told) if call.given["check"] else told
 
     return json_response(await collector.desk.run(prove))

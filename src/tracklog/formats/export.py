@@ -20,7 +20,6 @@ from tracklog.formats.loss import Report
 from tracklog.home.home import Home
 from tracklog.journal import proof as proofs
 from tracklog.journal.frame import Record, Run
-from tracklog.journal.verify import head
 from tracklog.model.errors import NotProven
 from tracklog.model.event import Event
 from tracklog.model.fact import Asked, Began, Decided, Fact, Spent
@@ -52,11 +51,11 @@ def losses(flight: Flight, format: str, options: Mapping[str, str] | None = None
 
 def flight_now(home: Home, run: Run, *, prove: bool = False) -> Flight:
     """The run as it is now, with its proof if asked; what is appended meanwhile is not in it."""
-    now = head(home.path)
+    now = home.store.head()
     found = flight_of(home, run, through=now.through)
     if not prove:
         return found
-    proof = proofs.prove(home.path, run, now)
+    proof = proofs.prove(home.store, run, now)
     records = home.journal.records(run=run, through=now.through)
     faults = proofs.check_proof(proof, (record.line for record in records if record.line))
     if faults:

@@ -116,7 +116,7 @@ def _parents(level: Sequence[bytes]) -> list[bytes]:
     return nodes
 
 
-def link(before: bytes, through: int, root: bytes) -> bytes:
+def chain_after(before: bytes, through: int, root: bytes) -> bytes:
     """The chain after a group."""
     return sha256(b"\2" + before + through.to_bytes(8, "big") + root).digest()
 
@@ -136,12 +136,22 @@ def group(
 ) -> tuple[bytes, bytes]:
     """The line of a commit group, and the chain after it."""
     top = root(leaves)
-    after = link(before, through, top)
+    after = chain_after(before, through, top)
     words = array("I", b"".join(leaves))
     short = words[:: 32 // words.itemsize].tobytes()
     line = b'{"through":%d,"leaves":"%b","root":"%b"%b,"chain":"%b"}\n'
     flag = b"" if synced else b',"synced":false'
     return line % (through, _hex(short), _hex(top), flag, _hex(after)), after
+
+
+def is_link(link: Link, before: bytes | None, leaves: Sequence[bytes]) -> bool:
+    """Whether a group's link is that of these leaves; without `before` its chain is not compared."""
+    top = root(leaves)
+    short = b"".join(leaf[:SHORT] for leaf in leaves)
+    if before is None:
+        return top == link.root
+    after = chain_after(before, link.through, top)
+    return (link.leaves, link.root, link.chain) == (short, top, after)
 
 
 def erased(
@@ -156,6 +166,25 @@ def erased(
 def sealed(through: int, chain: bytes) -> bytes:
     """The last line of a chain file: another segment follows."""
     return b'{"through":%d,"sealed":true,"chain":"%b"}\n' % (through, _hex(chain))
+
+
+def line(link: Link) -> bytes:
+    """The line of a link."""
+    if link.kind == "opened":
+        return opened(link.through, link.chain)
+    if link.kind == "sealed":
+        return sealed(link.through, link.chain)
+    end = b',"chain":"%b"}\n' % _hex(link.chain)
+    if link.kind == "erased":
+        middle = b'"erased":%d,"leaf":"%b","tombstone":"%b"' % (
+            link.seq,
+            _hex(link.leaf),
+            _hex(link.tombstone),
+        )
+    else:
+        middle = b'"leaves":"%b","root":"%b"' % (_hex(link.leaves), _hex(link.root))
+        middle += b"" if link.synced else b',"synced":false'
+    return b'{"through":%d,%b%b' % (link.through, middle, end)
 
 
 _LINE = re.compile(

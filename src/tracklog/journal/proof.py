@@ -1,36 +1,30 @@
 """The proof of an exported run, which can be checked without the journal."""
 
-import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import orjson
 
 from tracklog.journal import merkle
+from tracklog.journal.comparing import Fault
 from tracklog.journal.frame import EVENT, Run, record, seq_of
 from tracklog.journal.merkle import Head, Link
-from tracklog.journal.segments import chain_path, firsts, lines, place, segment_path
-from tracklog.journal.segments.reader import Reader
-from tracklog.journal.verify import Fault, head
-from tracklog.model.errors import BadFormat, NoSuchRecord
+from tracklog.journal.stores import Store
+from tracklog.model.errors import BadFormat, NoSuchRecord, NotProven
 
 _FORMAT = 1
 """Of proofs."""
 
 
-def prove(
-    home: Path | str, run: Run, anchor: Head | None = None, folder: str = "journal"
-) -> dict[str, Any]:
-    """What an exported run carries: the way from each of its lines to a head of the chain.
+def prove(store: Store, run: Run, anchor: Head | None = None) -> dict[str, Any]:
+    """The path from each record of a run to a head of the chain, as a JSON object.
 
-    The head is the anchor if one is given, else the present one. It is a JSON object, and
-    `contracts/tracklog_verify.py` checks it beside the run's lines.
+    The head is the anchor if one is given, else the present one.
+    `contracts/tracklog_verify.py` checks the proof beside the run's lines.
     """
-    where = Path(home) / folder
-    goal = anchor or head(home, folder)
-    frames = {seq_of(frame): frame for frame in _frames_of(where, run)}
+    goal = anchor or store.head()
+    frames = {seq_of(frame): frame for frame in _frames_of(store, run)}
     frames = {seq: frame for seq, frame in frames.items() if seq <= goal.through}
     if not frames:
         raise NoSuchRecord(
@@ -38,50 +32,34 @@ def prove(
             "`tracklog runs` lists what is there",
         )
     numbers = sorted(frames)
-    told: dict[str, Any] = {"format": _FORMAT, "family": run[0], "run": run[1]}
+    proof: dict[str, Any] = {"format": _FORMAT, "family": run[0], "run": run[1]}
     links: list[dict[str, Any]] = []
     proven: list[dict[str, Any]] = []
-    before = Link("opened", 0, merkle.ORIGIN)
-    for first, link in _links(where):
-        if link.kind in ("group", "erased") and link.through >= numbers[0]:
+    before = store.origin()
+    for link in store.links():
+        if link.through >= numbers[0]:
             if not links:
-                told["before"] = {"through": before.through, "chain": before.chain.hex()}
+                proof["before"] = before._asdict()
             links.append(_told(link))
             if link.kind == "group":
-                inside = numbers[
-                    bisect_left(numbers, before.through + 1) : bisect_left(
-                        numbers, link.through + 1
-                    )
-                ]
+                start = bisect_left(numbers, before.through + 1)
+                inside = numbers[start : bisect_left(numbers, link.through + 1)]
                 if inside:
-                    proven += _paths(where, first, before.through, link.through, inside, frames)
-        before = link
-        if (link.through, link.chain.hex()) == goal and links:
+                    proven += _paths(store, before.through, link.through, inside, frames)
+        before = Head(link.through, link.chain.hex())
+        if before == goal and links:
             break
     else:
         raise NoSuchRecord(f"the chain does not reach {goal}", "run `tracklog verify`")
-    told |= {"links": links, "head": goal._asdict(), "records": proven}
-    return told
+    proof |= {"links": links, "head": goal._asdict(), "records": proven}
+    return proof
 
 
-def _frames_of(folder: Path, run: Run) -> Iterator[bytes]:
-    reader, after = Reader(folder), 0
-    try:
-        while batch := reader.read(after, 1000, run):
-            yield from batch
-            after = seq_of(batch[-1])
-    finally:
-        reader.close()
-
-
-def _links(folder: Path) -> Iterator[tuple[int, Link]]:
-    for first in firsts(folder):
-        with chain_path(folder, first).open("rb") as file:
-            for _, line in lines(file.fileno(), 0, os.fstat(file.fileno()).st_size):
-                link = merkle.read(line)
-                if link is None:
-                    raise BadFormat(f"the chain of segment {first} is damaged", "run verify")
-                yield first, link
+def _frames_of(store: Store, run: Run) -> Iterator[bytes]:
+    after = 0
+    while frames := store.read(after, 1000, run):
+        yield from frames
+        after = seq_of(frames[-1])
 
 
 def _told(link: Link) -> dict[str, Any]:
@@ -91,24 +69,22 @@ def _told(link: Link) -> dict[str, Any]:
 
 
 def _paths(
-    folder: Path,
-    first: int,
-    before: int,
-    through: int,
-    inside: list[int],
-    frames: Mapping[int, bytes],
+    store: Store, before: int, through: int, inside: list[int], frames: Mapping[int, bytes]
 ) -> Iterator[dict[str, Any]]:
-    """The records of one group that are of the run, each with its way to the group's root."""
-    with segment_path(folder, first).open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        start = place(file.fileno(), size, before + 1)
-        leaves = []
-        for _, line in lines(file.fileno(), start, size):
-            found = record(line) if b',"erased":{' in line else None
+    """The records of one group that are of the run, each with its path to the group's root."""
+    leaves: list[bytes] = []
+    after = before
+    while after < through and (group := store.read(after, through - after)):
+        for frame in group:
+            found = record(frame) if b',"erased":{' in frame else None
             erased = found.erased if found else None
-            leaves.append(bytes.fromhex(erased.leaf) if erased else merkle.leaf(line))
-            if len(leaves) == through - before:
-                break
+            leaves.append(bytes.fromhex(erased.leaf) if erased else merkle.leaf(frame))
+        after = seq_of(group[-1])
+    if len(leaves) != through - before:
+        raise NotProven(
+            f"this run cannot be proven: a record between {before + 1} and {through} is damaged",
+            "`tracklog verify` says more; `export --no-proof` writes it all the same",
+        )
     for seq in inside:
         frame = frames[seq]
         cut = frame.find(EVENT) + len(EVENT)
@@ -142,7 +118,7 @@ def _check_proof(
             top = bytes.fromhex(link["root"])
             groups.append((through, link["through"], top))
             through = link["through"]
-            chained = merkle.link(chained, through, top)
+            chained = merkle.chain_after(chained, through, top)
         else:
             seq, leaf = link["erased"], bytes.fromhex(link["leaf"])
             stone = bytes.fromhex(link["tombstone"])

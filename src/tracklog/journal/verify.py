@@ -1,13 +1,12 @@
 """Verify a journal: compare every record with its chain of hashes."""
 
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from tracklog.journal import merkle, segments
-from tracklog.journal.frame import EVENT, record, seq_of
-from tracklog.journal.merkle import NOTHING, Head, Link
+from tracklog.journal.comparing import Comparing, Fault, Report, anchor_of
+from tracklog.journal.frame import record, seq_of
+from tracklog.journal.merkle import Head, Link
 from tracklog.journal.segments import (
     FORMAT,
     FORMATS,
@@ -21,58 +20,8 @@ from tracklog.journal.segments import (
     still,
     whole_groups,
 )
-from tracklog.model.errors import BadFormat
 
-_MOST = 100
-
-
-class Fault(NamedTuple):
-    """A record that is not as it was recorded, and why."""
-
-    seq: int
-    """0 when it is the home itself."""
-    why: str
-
-    def __str__(self) -> str:
-        return f"record {self.seq}: {self.why}" if self.seq else self.why
-
-
-@dataclass
-class Report:
-    """What `verify` found."""
-
-    records: int = 0
-    groups: int = 0
-    first: int = 1
-    """The first record still kept."""
-    head: Head = NOTHING
-    erased: list[int] = field(default_factory=list)
-    """Records that an operator erased; each tombstone is chained."""
-    faults: list[Fault] = field(default_factory=list)
-    """By record; the first is the first bad record. At most 100."""
-    notes: list[str] = field(default_factory=list)
-    """What is worth knowing and no fault."""
-    unproven: list[int] = field(default_factory=list)
-    """The first record of each stretch that nothing contradicts, and no chain proves."""
-
-    @property
-    def ok(self) -> bool:
-        return not self.faults
-
-    @property
-    def verdict(self) -> str:
-        """In a word or two."""
-        if self.faults:
-            return "NOT whole"
-        return "whole, but not all proven" if self.unproven else "proven"
-
-
-def anchor_of(text: str) -> Head:
-    """An anchor as it was noted: `through:chain`."""
-    through, _, told = text.strip().partition(":")
-    if not through.isdigit() or len(told) != 64 or not set(told) <= set("0123456789abcdef"):
-        raise BadFormat(f"{text!r} is no anchor", "an anchor is what `tracklog verify` calls head")
-    return Head(int(through), told)
+__all__ = ["Fault", "Head", "Report", "anchor_of", "head", "snapshot", "verify"]
 
 
 def head(home: Path | str, folder: str = "journal") -> Head:
@@ -95,20 +44,16 @@ def verify(home: Path | str, anchor: Head | None = None, folder: str = "journal"
         return _Verifying(Path(home), folder, anchor, _sizes(place)).report
 
 
-class _Verifying:
+class _Verifying(Comparing):
     """One walk over a journal as it is when the walk begins."""
 
     def __init__(
         self, home: Path, folder: str, anchor: Head | None, sizes: dict[int, tuple[int, int]]
     ) -> None:
+        super().__init__(anchor)
         self.folder = home / folder
-        self.report = Report()
-        self.through: int = 0
-        self.anchor, self.met = anchor, anchor is None or anchor == self.report.head
-        self.stones: dict[int, tuple[bytes, bytes]] = {}
-        self.links: dict[int, list[tuple[bytes, bytes]]] = {}
         self._format(home / "format")
-        self.before: bytes | None = self._beginning(list(sizes))
+        self._beginning(list(sizes))
         for first, (size, chain_size) in sizes.items():
             if first != self.through + 1:
                 missing = min(first, self.through + 1)
@@ -117,16 +62,8 @@ class _Verifying:
             self._segment(first, size, chain_size, last=first == max(sizes))
         for first, through in orphans(self.folder):
             self.fault(first, f"the segment of records {first} to {through} is missing")
-        self._erasures()
         self._aside(home)
-        chained = (self.before or merkle.ORIGIN).hex()
-        self.report.head = Head(self.through, chained)
-        self._anchor()
-        self.report.faults.sort()
-
-    def fault(self, seq: int, why: str) -> None:
-        if len(self.report.faults) < _MOST:
-            self.report.faults.append(Fault(seq, why))
+        self.finish()
 
     def _format(self, path: Path) -> None:
         try:
@@ -137,15 +74,12 @@ class _Verifying:
         if said not in [b"%d\n" % format for format in FORMATS]:
             self.fault(0, f"the file `format` does not say {FORMAT}")
 
-    def _beginning(self, known: list[int]) -> bytes | None:
-        """What the first kept segment must be chained to."""
+    def _beginning(self, known: list[int]) -> None:
+        """What the first segment must be chained to."""
         cut = pruned(self.folder)
         if cut is not None and known and known[0] == cut.through + 1:
-            self.through, self.report.first = cut.through, known[0]
+            self.begin(Head(cut.through, cut.chain.hex()))
             self.report.notes.append(f"records up to {cut.through} were pruned at {cut.at}")
-            self._meet(cut.through, cut.chain)
-            return cut.chain
-        return merkle.ORIGIN
 
     def _segment(self, first: int, size: int, chain_size: int, *, last: bool) -> None:
         segment = os.open(segment_path(self.folder, first), os.O_RDONLY | os.O_CLOEXEC)
@@ -176,9 +110,11 @@ class _Verifying:
                 self.fault(self.through + 1, f"a chain line of segment {first} was changed")
                 self.before = None
             elif link.kind == "group":
-                self._group(line, link, frames)
+                self.group(link, frames)
+            elif link.kind == "erased":
+                self.erased(link)
             else:
-                self._other(line, link, first)
+                self._bound(link, first)
                 sealed = link.kind == "sealed"
         if end < size and last and not sealed and not merkle.lost_its_end(_bytes(fd, end, size)):
             self.report.notes.append(
@@ -189,77 +125,13 @@ class _Verifying:
             self.fault(self.through + 1, f"the chain of segment {first} is torn")
         return sealed
 
-    def _other(self, line: bytes, link: Link, first: int) -> None:
-        before = link.chain if self.before is None else self.before
-        if link.kind == "opened":
-            expected = merkle.opened(first - 1, before)
-        elif link.kind == "sealed":
-            expected = merkle.sealed(self.through, before)
-        else:
-            expected, before = merkle.erased(
-                before, self.through, link.seq, link.leaf, link.tombstone
-            )
-            self.links.setdefault(link.seq, []).append((link.leaf, link.tombstone))
-            if self.before is None:
-                expected, before = line + b"\n", link.chain
-        if expected != line + b"\n":
-            self.fault(self.through + 1, f"the {link.kind} line of a chain was changed")
-            before = link.chain
-        self.before = before
-        self._meet(link.through, before)
-
-    def _group(self, line: bytes, link: Link, frames: "_Frames") -> None:
-        count = len(link.leaves) // merkle.SHORT
-        start = link.through - count + 1
-        if start != self.through + 1:
-            self.fault(min(start, self.through + 1), "chain lines were removed, added or changed")
-            frames.skip(start - 1)
-        found = frames.take(link.through)
-        leaves = [self._leaf(frame) for frame in found]
-        self.report.records += len(found)
-        self.report.groups += 1
-        before = self.before
-        if len(leaves) == count and [seq_of(frame) for frame in found] == list(
-            range(start, link.through + 1)
-        ):
-            text, after = merkle.group(
-                before or bytes(32), link.through, leaves, synced=link.synced
-            )
-            if text == line + b"\n" or (before is None and merkle.root(leaves) == link.root):
-                self.through, self.before = link.through, link.chain if before is None else after
-                self._meet(self.through, self.before)
-                return
-        self._blame(found, leaves, link, start)
-        self.through, self.before = link.through, link.chain
-        self._meet(self.through, self.before)
-
-    def _blame(self, found: list[bytes], leaves: list[bytes], link: Link, start: int) -> None:
-        """Names the first record of a group that is not as it was."""
-        short = merkle.SHORT
-        for at in range(start, link.through + 1):
-            place = at - start
-            told = link.leaves[place * short : (place + 1) * short]
-            if place >= len(found):
-                self.fault(at, "is gone")
-                return
-            if leaves[place][:short] != told:
-                seq = seq_of(found[place])
-                moved = f"was removed or moved: record {seq} stands in its place"
-                self.fault(at, "was changed" if seq in (0, at) else moved)
-                return
-        if len(found) > link.through - start + 1:
-            self.fault(link.through, "is followed by a line that was never recorded")
-        else:
-            self.fault(start, f"the chain line of records {start} to {link.through} was changed")
-
-    def _leaf(self, frame: bytes) -> bytes:
-        if b',"erased":{' in frame[: frame.find(EVENT)]:
-            found = record(frame)
-            if found is not None and found.erased is not None:
-                leaf = bytes.fromhex(found.erased.leaf)
-                self.stones[found.seq] = leaf, merkle.leaf(frame)
-                return leaf
-        return merkle.leaf(frame)
+    def _bound(self, link: Link, first: int) -> None:
+        """Compares the first or the last line of a chain file."""
+        through = first - 1 if link.kind == "opened" else self.through
+        if (link.through, link.chain) != (through, self.before or link.chain):
+            self.changed(link)
+        self.before = link.chain
+        self._meet(link.through, self.before)
 
     def _end(self, frames: "_Frames", sealed: bool, *, last: bool) -> None:
         if last and not sealed:
@@ -303,35 +175,6 @@ class _Verifying:
                 first = path.name.partition("-")[0]
                 self.report.unproven.append(int(first) if first.isdecimal() else 1)
             self.report.notes.append(f"{what}; `tracklog doctor --accept` ends this notice")
-
-    def _erasures(self) -> None:
-        for seq, stone in self.stones.items():
-            if stone in self.links.get(seq, ()):
-                self.report.erased.append(seq)
-            else:
-                self.fault(seq, "was replaced by a tombstone that is not chained")
-        for seq in self.links:
-            if seq not in self.stones and seq >= self.report.first:
-                self.fault(seq, "its erasure was begun and not finished; erase it again")
-        self.report.erased.sort()
-
-    def _meet(self, through: int, chained: bytes | None) -> None:
-        anchor = self.anchor
-        if anchor and chained and anchor.through == through and anchor.chain == chained.hex():
-            self.met = True
-
-    def _anchor(self) -> None:
-        if self.met or self.anchor is None:
-            return
-        at, end = self.anchor.through, self.through
-        if at > end:
-            self.fault(
-                end + 1, f"the tail was cut: the anchor knows record {at}, {end} is the last"
-            )
-        elif at < self.report.first - 1:
-            self.fault(at, "the anchor is older than the first record still kept")
-        else:
-            self.fault(at, "the chain is not the one that the anchor was taken from")
 
 
 class _Frames:

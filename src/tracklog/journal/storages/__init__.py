@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from tracklog.journal.comparing import Report
 from tracklog.journal.frame import Mark
 from tracklog.journal.journal import Journal
 from tracklog.journal.leases import Leases
+from tracklog.journal.merkle import Head
 from tracklog.journal.offsets import Place
 from tracklog.journal.stores import Store
 
@@ -83,6 +85,9 @@ class Storage(Protocol):
 
     def offsets(self, journal: Journal) -> Offsets:
         """The batch keys and offsets that stand in the journal on this storage."""
+
+    def verify(self, anchor: Head | None = None) -> Report:
+        """Compare every record with its chain of hashes, up to an anchor if one is given."""
 
     def leases(self) -> Leases:
         """A new holder of leases: named locks over all processes that use this storage."""

@@ -4,13 +4,16 @@ from functools import cached_property
 from pathlib import Path
 
 from tracklog.journal.blobs import Blobs
+from tracklog.journal.comparing import Report
 from tracklog.journal.journal import Journal
 from tracklog.journal.leases import Leases
+from tracklog.journal.merkle import Head
 from tracklog.journal.offsets import Marks
 from tracklog.journal.refused import SEGMENT_SIZE, SEGMENTS
 from tracklog.journal.stores import Durability
 from tracklog.journal.stores.file import SEGMENT_SIZE as LARGE
 from tracklog.journal.stores.file import FileStore
+from tracklog.journal.verify import verify
 
 
 class FileStorage:
@@ -48,6 +51,9 @@ class FileStorage:
 
     def offsets(self, journal: Journal) -> Marks:
         return Marks(journal, self.folder / "marks.json")
+
+    def verify(self, anchor: Head | None = None) -> Report:
+        return verify(self.folder, anchor)
 
     def leases(self) -> Leases:
         return Leases(self.folder)

@@ -7,8 +7,10 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
+from tracklog.journal.comparing import Report, verify_store
 from tracklog.journal.journal import Journal
 from tracklog.journal.leases import Leases
+from tracklog.journal.merkle import Head
 from tracklog.journal.offsets import Marks
 from tracklog.journal.stores import Durability
 from tracklog.journal.stores.memory import MemoryStore
@@ -48,6 +50,9 @@ class MemoryStorage:
 
     def offsets(self, journal: Journal) -> Marks:
         return Marks(journal)
+
+    def verify(self, anchor: Head | None = None) -> Report:
+        return verify_store(self.store, anchor)
 
     def leases(self) -> Leases:
         return Leases(self.folder)
