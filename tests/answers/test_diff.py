@@ -273,7 +273,7 @@ def test_the_verb_exits_0_when_they_are_the_same_1_when_they_differ_and_2_when_i
     assert (done.returncode, done.stderr) == (1, b"")
     shown = done.stdout.decode()
     assert shown.replace("\n", "").isprintable()
-    assert "they part at step 3" in shown
+    assert "they differ from step 3" in shown
     assert "/path" in shown
     assert "- a.py\n" in shown
     answer = orjson.loads(tracklog(home.path, "diff", "left", "right", "--json").stdout)

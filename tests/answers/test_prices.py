@@ -116,7 +116,7 @@ def test_a_model_without_a_price_makes_the_sum_a_lower_bound(home):
     [row] = ask(home, "costs", by="all")
     assert (row["computed_usd"], row["lower_bound"]) == (1.25, True)
     assert row["unpriced_models"] == ["mine"]
-    assert b"no price is known of mine" in tracklog(home.path, "costs").stderr
+    assert b"no price is known for mine" in tracklog(home.path, "costs").stderr
     for verb in (["runs"], ["show", "r1"]):
         assert b"~$1.25" in tracklog(home.path, *verb).stdout
 

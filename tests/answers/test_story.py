@@ -167,10 +167,10 @@ def test_what_was_taken_back_and_what_was_told_again_is_marked(home):
     ]  # fmt: skip
     assert orjson.loads(shown(home, "--json"))["records"] == story(home, "r1")["records"]
     text = shown(home)
-    assert "taken back\n      2  09:00:00  ↶ wrong\n      3  09:00:00  ↶ worse\n" in text
+    assert "withdrawn\n      2  09:00:00  ↶ wrong\n      3  09:00:00  ↶ worse\n" in text
     assert "\n      5  09:00:00  right\n      6  09:00:00  new words\n" in text
     assert "old words" not in text
-    assert "told again later\n      1  09:00:00  ↶ old words\n" in shown(home, "--all")
+    assert "replaced later\n      1  09:00:00  ↶ old words\n" in shown(home, "--all")
 
 
 def test_each_record_begins_with_its_number_and_time_and_a_new_day_with_its_date(home):

@@ -82,7 +82,7 @@ def test_a_given_dialect_is_the_only_one_tried():
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["check", "no-such-file"], "is not there"),
+        (["check", "no-such-file"], "does not exist"),
         (["check", "."], "is a directory"),
         (["check", "--dialect", "klingon", "-"], "there is no dialect 'klingon'"),
         (["check", "--max-line", "0", "-"], "--max-line"),
@@ -185,7 +185,7 @@ def test_output_that_cannot_be_written_is_said_to_be_so(verb):
     assert done.returncode == 2
     assert done.stderr.decode().splitlines() == [
         "error: reading or writing failed: No space left on device",
-        "  check that it is there, whose it is, its mode, and the room on its disk",
+        "  check that it exists, its owner and mode, and the free space on its disk",
     ]
 
 
@@ -229,7 +229,7 @@ def test_who_wants_no_colours_gets_none(wish):
 def test_the_list_of_verbs_cuts_no_sentence():
     said = tracklog("--help").stdout.decode()
     assert "..." not in said.replace("VERB [ARGS]...", "")
-    assert "Tell for every line whether it is good" in said
+    assert "Check every line, and print every problem" in said
 
 
 def test_every_verb_has_a_help_with_examples():

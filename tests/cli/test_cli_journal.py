@@ -219,7 +219,7 @@ def test_a_damaged_record_is_shown_as_such_and_hides_no_other(home):
         assert done.returncode == 0, done.stderr
         rows = done.stdout.decode().splitlines()
         assert ["damaged" in row for row in rows] == [False, True, False, False]
-        assert "`tracklog verify` says what was changed" in rows[1]
+        assert "`tracklog verify` shows what was changed" in rows[1]
         told = objects(tracklog(home, *verb, "--json"))
         assert [each["seq"] for each in told] == [1, 2, 3, 4]
         assert (told[1]["event"], told[1]["damaged"]) == (None, True)
@@ -682,7 +682,7 @@ def test_an_unreadable_file_does_not_keep_the_others_out(home, tmp_path):
     done = tracklog(home, "record", tmp_path / "nowhere", tmp_path, CONVERGES)
     assert done.returncode == 2
     first, second, last = done.stderr.decode().splitlines()
-    assert first == f"error: {tmp_path}/nowhere is not there; check the name"
+    assert first == f"error: {tmp_path}/nowhere does not exist; check the name"
     assert second.endswith(f"is a directory; name the files in it: {tmp_path}/*.jsonl")
     assert last == "8 accepted, 0 duplicate, 0 refused, the last is record 8"
 
@@ -741,7 +741,7 @@ def test_an_age_beyond_measure_is_refused(home):
     tracklog(home, "record", CONVERGES)
     done = tracklog(home, "prune", "--older-than", "999999999999999999d")
     assert done.returncode == 2
-    assert b"longer than anything is kept" in done.stderr
+    assert b"longer than any record exists" in done.stderr
 
 
 def test_a_backup_that_cannot_be_made_says_why_and_leaves_nothing(home, tmp_path):
@@ -837,7 +837,7 @@ def test_a_path_that_is_not_there_is_told_with_what_to_do(tmp_path, verb):
     done = tracklog(tmp_path / "home", *verb, tmp_path / "nope")
     assert done.returncode == 2
     assert b"does not exist" in done.stderr
-    assert b"name one that is there" in done.stderr
+    assert b"name one that exists" in done.stderr
     assert b"Usage:" not in done.stderr
 
 

@@ -337,7 +337,7 @@ def test_agents_are_listed_with_their_phases(home, started):
     assert "waiting" in lines[place(lines, "bob")]
     assert place(lines, "bob") < place(lines, "ann")
     top.press("a")
-    top.shows("last words")
+    top.shows("last text")
 
 
 def test_it_follows_the_size_of_its_terminal(home, started):

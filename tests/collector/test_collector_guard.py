@@ -459,7 +459,7 @@ def test_a_taken_port_is_said(tmp_path):
     with collector(tmp_path) as server:
         second = serve("--home", str(tmp_path), "--port", str(server.port))
     assert second.returncode == 2
-    assert f"port {server.port} of 127.0.0.1 is taken" in second.stderr
+    assert f"port {server.port} of 127.0.0.1 is in use" in second.stderr
     assert "kill %1" in second.stderr, "Ctrl-C does not reach a job that was started with &"
     assert "`make run PORT=4319`" in second.stderr
 

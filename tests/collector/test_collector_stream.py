@@ -14,7 +14,7 @@ import pytest
 from support.collecting import Collector, Events, collector, start, tool
 from support.soaking import SOAK
 from support.waiting import eventually
-from tracklog.collector.stream import Hub, Wanted, Watcher
+from tracklog.collector.stream import Hub, StreamFilter, Watcher
 from tracklog.home.home import Home
 from tracklog.web.limits import Limits
 
@@ -70,7 +70,7 @@ def test_one_who_left_without_a_word_does_not_silence_the_others(tmp_path):
     async def watch(home: Home) -> bytes:
         hub = Hub(home, Limits())
         left, leaving, stays = lines = [_Line(closed=each) for each in (True, False, False)]
-        watchers = [Watcher(line, Wanted(), home.journal.last) for line in lines]
+        watchers = [Watcher(line, StreamFilter(), home.journal.last) for line in lines]
         leaving.closed = True
         serving = [asyncio.create_task(hub.serve(each)) for each in watchers]
         await asyncio.sleep(0)

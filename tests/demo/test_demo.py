@@ -175,12 +175,12 @@ def test_the_demo_says_how_it_is_looked_at_and_that_works(shown):
         assert b"release-2-4-1" in done.stdout, command
     done = forking.tracklog(None, "runs", env=env)
     assert done.returncode == 2
-    assert b"--demo looks at the demo" in done.stderr
+    assert b"--demo reads the demo" in done.stderr
     for verb in ("story", "show"):
         done = forking.tracklog(None, verb, "nosuch", "--demo", env=env)
         assert b"`tracklog runs --demo` lists" in done.stderr, "the next command reads it, too"
     done = forking.tracklog(None, "findings", "kitchen-1", "--demo", env=env)
-    assert b"nothing surprising was found; `tracklog runs --demo` shows" in done.stderr
+    assert b"no findings; `tracklog runs --demo` shows" in done.stderr
 
 
 def test_a_demo_records_nothing_that_is_sent_to_it_and_says_so(shown):

@@ -1002,7 +1002,7 @@ def test_a_home_that_an_older_version_filled_is_read_anew_and_that_is_said(tmp_p
 
     again = run("import", path)
     assert f"{kept} accepted, 0 duplicate, 0 refused" in again
-    assert "read from the start again, because the mapping is another one now: 1" in again
+    assert "read from the start again, because the mapping has a new version: 1" in again
     assert "0 files read" in run("import", path)
     assert f"0 accepted, {kept} duplicate, 0 refused" in run("reimport")
     assert run("story", SESSION).count("Hello") == 1
@@ -1099,7 +1099,7 @@ def test_import_says_what_it_did_and_what_it_did_not_understand(user, tmp_path):
     )
     said = run("import", str(path)).stdout
     assert "1 file read" in said
-    assert "not understood, kept whole: some-day 1" in said
+    assert "not recognised, stored complete: some-day 1" in said
     assert "mapped: user 1" in said
 
 
@@ -1109,7 +1109,7 @@ def test_import_of_nothing_says_where_to_look(user):
 
 
 def test_import_dry_run_and_reimport(user):
-    assert "nothing was kept" in run("import", "--dry-run").stdout
+    assert "nothing was stored" in run("import", "--dry-run").stdout
     run("import")
     assert "0 accepted" in run("reimport").stdout
 

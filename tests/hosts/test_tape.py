@@ -153,7 +153,7 @@ def test_the_first_divergence_and_what_nobody_asked_for_are_told(tmp_path):
     done = world.host(path, "--tape", run, "--input", "q=b")
     assert done.returncode == 1
     assert b"a model call of ask differs" in done.stderr
-    assert b"not asked for: command more" in done.stderr
+    assert b"not used: command more" in done.stderr
     missed = world.host(path, "--tape", run, "--input", "q=b", "--by", "match")
     assert missed.returncode == 1
     assert b"was not recorded" in missed.stderr
@@ -161,7 +161,7 @@ def test_the_first_divergence_and_what_nobody_asked_for_are_told(tmp_path):
     assert b"[ask] It is b" in live.stdout
     told = forking.tracklog(world.home, "diff", run, runs_of(world)[-1])
     assert told.returncode == 1
-    assert b"they part at step" in told.stdout
+    assert b"they differ from step" in told.stdout
 
 
 def told(events) -> list[tuple]:
@@ -389,9 +389,9 @@ def test_the_command_line_plays_a_show_from_a_tape(tmp_path):
     path = str(EXAMPLES[0])
     assert tracklog("host", "fishbowl", path, "--fast", "--run", "one").returncode == 0
     same = tracklog("host", "fishbowl", path, "--fast", "--run", "two", "--tape", "one")
-    assert (same.returncode, b"left its tape" in same.stderr) == (0, False)
+    assert (same.returncode, b"differs from its tape" in same.stderr) == (0, False)
     shown = tracklog("diff", "one", "two")
     assert shown.returncode == 0, shown.stdout
     other = tracklog("host", "fishbowl", str(EXAMPLES[1]), "--fast", "--run", "x", "--tape", "one")
     assert other.returncode == 1
-    assert b"left its tape" in other.stderr
+    assert b"differs from its tape" in other.stderr

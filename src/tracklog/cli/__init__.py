@@ -1,8 +1,8 @@
 """The command line: one verb per file, and one per question, each a thin call to the library.
 
-To write another: a question in `tracklog.answers`, which has a verb without a file here; or a file
-here named after the verb, with a click command called `command`.
-What is slow to import is imported inside it, so that `tracklog --version` stays fast.
+To add one: a question in `tracklog.answers` gets a verb without a file here; or a file here named
+after the verb, with a click command called `command`. Slow imports are inside the command, so that
+`tracklog --version` stays fast.
 """
 
 import keyword
@@ -27,12 +27,12 @@ STDERR = 2
 
 
 class ReaderGone(Exception):
-    """The reader of our output went away, as `head` does; nothing is wrong on our side."""
+    """The reader of our output closed the pipe, as `head` does; this is no error."""
 
 
 @contextmanager
-def _heard() -> Iterator[None]:
-    """Click would call a reader that left a failure, with the exit code of a refused line."""
+def _pipe_errors() -> Iterator[None]:
+    """Click would report a closed pipe as a failure, with the exit code of a refused line."""
     try:
         yield
     except BrokenPipeError:
@@ -42,22 +42,22 @@ def _heard() -> Iterator[None]:
 def _files() -> set[str]:
     """The verbs that have a file of their own."""
     return {
-        module.name.rstrip("_").replace("_", "-")  # a verb may be a word of Python's
+        module.name.rstrip("_").replace("_", "-")  # a verb may be a keyword of Python
         for module in iter_modules(__path__)
         if not module.name.startswith("_")
     }
 
 
 class Verbs(click.Group):
-    """The verbs of the folder and those of the questions, each read when it is asked for."""
+    """The verbs of the folder and those of the questions, each imported when it is needed."""
 
     def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
-        with _heard():
+        with _pipe_errors():
             return super().make_context(*arguments, **extra)
 
     def invoke(self, ctx: click.Context) -> object:
         try:
-            with _heard():
+            with _pipe_errors():
                 return super().invoke(ctx)
         except TracklogError as error:
             from tracklog.cli._home import same_record
@@ -83,7 +83,7 @@ class Verbs(click.Group):
         return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The verbs in their groups, each with its whole first sentence; click would cut it."""
+        """The verbs in their groups, each with its complete first sentence; click would cut it."""
         from tracklog.cli._groups import grouped
 
         names = self.list_commands(ctx)
@@ -132,11 +132,11 @@ def main() -> None:
     has closed it. `exec` has the exit code of its command, or 124 after a `--timeout`.
     """
     _open_streams()
-    code = _told(_run)
+    code = _exit_code(_run)
     try:
         sys.stdout.flush()
     except OSError:
-        code = max(code, _told(sys.stdout.flush)) if code < USAGE else code
+        code = max(code, _exit_code(sys.stdout.flush)) if code < USAGE else code
         _give_up_output()
     sys.exit(code)
 
@@ -149,9 +149,9 @@ def _run() -> object:
 
 
 def _say_usage(error: click.UsageError) -> None:
-    """A usage error as every other error is printed: one spelling, with what to do next.
+    """Print a usage error like every other error, with a hint.
 
-    A path that does not exist is not a question of usage.
+    A path that does not exist is not a usage error.
     """
     param = error.param if isinstance(error, click.BadParameter) else None
     message = error.format_message().removesuffix(".")
@@ -159,15 +159,15 @@ def _say_usage(error: click.UsageError) -> None:
     if error.ctx is not None:
         hint = f"`{error.ctx.command_path} --help` shows how"
         if param is not None and isinstance(param.type, click.Path):
-            message, hint = error.message.removesuffix("."), f"name one that is there; {hint}"
+            message, hint = error.message.removesuffix("."), f"name one that exists; {hint}"
         else:
             click.echo(error.ctx.get_usage(), err=True, color=error.ctx.color)
     shouted = message[1:2].isupper()
     say_error(message if shouted else f"{message[:1].lower()}{message[1:]}", hint)
 
 
-def _told(action: Callable[[], object]) -> int:
-    """The exit code of an action; what stopped it is said with what to do next."""
+def _exit_code(action: Callable[[], object]) -> int:
+    """The exit code of an action; an error is printed with a hint."""
     try:
         code = action()
     except click.exceptions.Exit as stop:
@@ -189,14 +189,14 @@ def _told(action: Callable[[], object]) -> int:
     except OSError as error:
         say_error(
             f"{error.filename or 'reading or writing failed'}: {error.strerror or error}",
-            "check that it is there, whose it is, its mode, and the room on its disk",
+            "check that it exists, its owner and mode, and the free space on its disk",
         )
         code = USAGE
     return code if isinstance(code, int) else 0
 
 
 def _open_streams() -> None:
-    """What the caller closed leads nowhere: else a file of the journal could get its number."""
+    """Open closed standard streams to /dev/null: else a file of the journal could get their number."""
     while (fd := os.open(os.devnull, os.O_RDWR)) <= STDERR:
         pass
     os.close(fd)
@@ -207,5 +207,5 @@ def _open_streams() -> None:
 
 
 def _give_up_output() -> None:
-    """Nobody hears it any more: what is still to be flushed goes nowhere."""
+    """Send the remaining output to /dev/null: the reader is gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

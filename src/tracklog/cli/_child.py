@@ -1,8 +1,8 @@
-"""Runs a command as if we were not there: its streams, signals and exit are passed through.
+"""Run a command and pass its streams, signals and exit code through.
 
-It gets our standard input as it is. Its output comes to us, by a terminal where ours is one, is
-written on unchanged, and is handed to whoever listens; a listener that is too slow misses
-something, the command does not wait for it.
+It gets our standard input. Its output comes to us, through a terminal where ours is one; it is
+written unchanged and handed to a listener. A listener that is too slow misses some bytes; the
+command does not wait for it.
 """
 
 import contextlib
@@ -23,11 +23,11 @@ from typing import NamedTuple
 
 BLOCK = 64 << 10
 WAITING = 64 << 20
-"""Bytes that may wait for the listener; what comes on top is missed."""
+"""Bytes that may wait for the listener; further bytes are missed."""
 GRACE = 5.0
 """Seconds between the request to end and the kill."""
 LINGER = 2.0
-"""Seconds of silence after which output that a grandchild holds open is not waited for."""
+"""Seconds of silence after which output held open by a grandchild is no longer waited for."""
 TAIL = 64 << 10
 
 PASSED = (
@@ -35,22 +35,22 @@ PASSED = (
     signal.SIGWINCH,
 )  # fmt: skip  # one row
 BY_KERNEL = 128
-"""The code of a signal that the terminal sent: the whole group has it already."""
+"""The code of a signal that the terminal sent: all processes of the group have it already."""
 
 
 class Ended(NamedTuple):
-    """How the command ended."""
+    """The end of the command."""
 
     exit_code: int | None
     """None when a signal ended it."""
     signal: int | None
     timed_out: bool
     stderr: bytes
-    """The end of what it wrote there, where that is no terminal."""
+    """The end of its standard error, where that is no terminal."""
 
 
 class Heard:
-    """What was printed, on its way to the listener: bounded, and never waited for."""
+    """The output on its way to the listener: bounded, and never waited for."""
 
     def __init__(self, most: int = WAITING) -> None:
         self._queue: queue.SimpleQueue[bytes | int | None] = queue.SimpleQueue()
@@ -86,7 +86,7 @@ class Heard:
 
 
 class Child:
-    """A command that runs."""
+    """A running command."""
 
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str], heard: Heard
@@ -96,7 +96,7 @@ class Child:
         self._pumps: list[_Pump] = []
         self._slave: int | None = None
         self._gave_up = False
-        # Blocked before it starts, so that none is lost between its start and our listening.
+        # Blocked before it starts, so that no signal is lost before we wait for it.
         signals = {*PASSED, signal.SIGCHLD}
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         try:
@@ -119,7 +119,7 @@ class Child:
             pump.start()
 
     def wait(self, timeout: float | None = None) -> Ended:
-        """How it ended; signals are passed on meanwhile."""
+        """Wait for its end; signals are passed on in the meantime."""
         began = time.monotonic()
         deadline = None if timeout is None else began + timeout
         timed_out = False
@@ -142,11 +142,11 @@ class Child:
         return Ended(None if code < 0 else code, killer, timed_out, bytes(self._tail))
 
     def release(self) -> None:
-        """Signals reach us again as they did before."""
+        """Restore the signal handling."""
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
 
     def _plumb(self) -> list[tuple[int, ...]]:
-        """The ends of its streams, and what must be done in it to have them in place."""
+        """The ends of its streams, and the function that sets them up in the child."""
         self._theirs: list[int] = []
         actions: list[tuple[int, ...]] = []
         ours, theirs = self._output()
@@ -168,13 +168,13 @@ class Child:
         master, slave = os.openpty()
         for end in (master, slave):
             os.set_inheritable(end, False)
-        tty.setraw(slave)  # the real terminal does what there is to do to the bytes
+        tty.setraw(slave)  # the real terminal processes the bytes
         self._slave = os.dup(slave)
         self._fit()
         return master, slave
 
     def _fit(self) -> None:
-        """Its terminal is as wide as ours."""
+        """Give its terminal the size of ours."""
         if self._slave is not None:
             with contextlib.suppress(OSError):
                 size = fcntl.ioctl(1, termios.TIOCGWINSZ, struct.pack("HHHH", 0, 0, 0, 0))
@@ -184,7 +184,7 @@ class Child:
         if number == signal.SIGWINCH:
             self._fit()
         elif by_terminal:
-            return  # the whole group has it already
+            return  # all processes of the group have it already
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, number)
 
@@ -194,11 +194,11 @@ class Child:
 
 
 def _next_signal(signals: set[signal.Signals], pause: float) -> tuple[int, bool]:
-    """A blocked signal that came, and whether the terminal sent it; 0 after a pause."""
+    """The next blocked signal, and whether the terminal sent it; 0 after a pause."""
     if hasattr(signal, "sigtimedwait"):
         told = signal.sigtimedwait(signals, pause)
         return (told.si_signo, told.si_code == BY_KERNEL) if told else (0, False)
-    until = time.monotonic() + pause  # macOS does not tell who sent it
+    until = time.monotonic() + pause  # macOS does not report the sender
     while not (came := signal.sigpending() & signals):
         if time.monotonic() >= until:
             return 0, False
@@ -216,13 +216,13 @@ def _same_file(one: int, other: int) -> bool:
 
 
 class _Pump(threading.Thread):
-    """Carries bytes from one end to another, and tells of them on the side."""
+    """Copies bytes from one end to another, and hands them to the listener."""
 
     def __init__(self, source: int, target: int, tell: Callable[[bytes], None]) -> None:
         super().__init__(name=f"tracklog-pump-{target}", daemon=True)
         self.source, self.target, self.tell = source, target, tell
         self.over = threading.Event()
-        """The command has ended: silence is the end of its output, too."""
+        """The command has ended: silence then ends its output."""
 
     def run(self) -> None:
         open_ = True
@@ -237,15 +237,15 @@ class _Pump(threading.Thread):
                 break
             open_ = self._write(chunk)
             self.tell(chunk)
-        os.close(self.source)  # who still writes there learns that nobody reads
+        os.close(self.source)  # a process that still writes there gets an error
 
     def finish(self) -> None:
-        """Waits for the end of the output."""
+        """Wait for the end of the output."""
         self.over.set()
         self.join()
 
     def _ready(self) -> bool:
-        """Whether there is something to read; after the command's end not for ever."""
+        """Whether there is something to read; after the command's end with a limit."""
         while True:
             over = self.over.is_set()
             pause = LINGER if over else 0.25
@@ -262,5 +262,5 @@ class _Pump(threading.Thread):
             except BlockingIOError:
                 select.select([], [self.target], [])
             except OSError:
-                return False  # nobody reads us: then nobody reads the command either
+                return False  # our reader is gone: then the command has no reader either
         return True

@@ -1,4 +1,4 @@
-"""What the fleet's screen looks like: from what is known and where somebody looks, to lines."""
+"""The screen of `tracklog top`: from the data and the view state to lines of text."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, astuple, dataclass, field, fields
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     Row = TopRunRow | TopAgentRow
 
 BEGINNING = 10**9
-"""More rows than there are: drawing finds out how many that is."""
+"""More rows than there are: drawing reduces it to the real number."""
 HELP = (
     "up, down, k, j    choose a run",
     "page up, down     a screenful",
     "home, end, g, G   the first, the last",
-    "enter             open the run: what it says, as it says it",
+    "enter             open the run and follow its events",
     "escape            back; in the list: no filter",
     "/                 only those with these words, in any column",
     "a, tab            agents instead of runs, and back",
@@ -33,23 +33,23 @@ HELP = (
 
 @dataclass(slots=True)
 class Look:
-    """Where somebody looks."""
+    """The state of the view."""
 
     agents: bool = False
-    """At the agents, not at the runs."""
+    """Whether agents are shown instead of runs."""
     filter: str = ""
     typing: bool = False
-    """The filter is being typed."""
+    """Whether the filter is being typed."""
     chosen: str | None = None
-    """The key of the row that is chosen; it stays so when rows move."""
+    """The key of the chosen row; it stays chosen when rows move."""
     top: int = 0
     opened: tuple[str, str] | None = None
-    """The run that is open."""
+    """The open run."""
     back: int = 0
-    """Rows of it below the screen; at 0 what comes is followed."""
+    """Rows below the screen; at 0 new events are followed."""
     help: bool = False
     events: list[str] = field(default_factory=list)
-    """What the open run said, one line each, not cut."""
+    """The events of the open run, one line each, not cut."""
 
 
 def key_of(row: "Row") -> str:
@@ -73,13 +73,15 @@ def _text(row: "Row") -> str:
 
 
 def columns(names: _table.Names, *, agents: bool) -> list[_table.Column]:
-    """What the table shows."""
+    """The columns of the table."""
     if agents:
         return [
             _table.Column("status", lambda row: row.status),
             _table.Column("agent", lambda row: row.agent, cut=16),
             names.column(rank=1),
-            _table.Column("heard", lambda row: _table.age(row.silent_seconds), 2, right=True),
+            _table.Column(
+                "last activity", lambda row: _table.age(row.silent_seconds), 2, right=True
+            ),
             _table.Column("says", lambda row: row.says, rank=3, cut=10),
             _table.Column("why", _reason, rank=4, cut=20),
         ]
@@ -87,12 +89,12 @@ def columns(names: _table.Names, *, agents: bool) -> list[_table.Column]:
         _table.Column("status", lambda row: row.status),
         names.column(),
         _table.Column("age", lambda row: _table.age(row.age_seconds), rank=4, right=True),
-        _table.Column("heard", lambda row: _table.age(row.silent_seconds), 1, right=True),
+        _table.Column("last activity", lambda row: _table.age(row.silent_seconds), 1, right=True),
         _table.Column("agents", lambda row: len(row.agents), rank=6, right=True),
         _table.Column("calls/m", lambda row: _rate(row.calls_per_minute), rank=3, right=True),
         _table.Column("cost", _table.cost, rank=2, right=True),
         _table.Column("asks", lambda row: row.questions or None, rank=5, right=True),
-        _table.Column("last words", _words, cut=24),
+        _table.Column("last text", _words, cut=24),
     ]
 
 
@@ -111,11 +113,11 @@ def _words(row: "TopRunRow") -> Any:
 
 
 def table(view: "TopAnswer", look: Look, names: _table.Names, size: tuple[int, int]) -> list[str]:
-    """The list: a line about all, the rows that fit, a line about keys."""
+    """The list: a summary line, the rows that fit, a line about keys."""
     width, height = size
     rows = rows_of(view, look)
     at = next((n for n, row in enumerate(rows) if key_of(row) == look.chosen), None)
-    if at is None:  # what was chosen is gone: its neighbour is
+    if at is None:  # the chosen row is gone: take its neighbour
         at = max(0, min(look.top, len(rows) - 1))
         look.chosen = key_of(rows[at]) if rows else None
     room = max(1, height - 3)
@@ -145,7 +147,7 @@ def _nothing(view: "TopAnswer", look: Look) -> str:
 
 
 def head(view: "TopAnswer", width: int | None) -> str:
-    """How many runs there are, by status."""
+    """The number of runs by status."""
     total = sum(astuple(view.counts))
     words: list[tuple[str, str | None]] = [(terminal.count(total, "run"), None)]
     words += [
@@ -177,7 +179,7 @@ def _foot(look: Look, width: int) -> str:
 def opened(
     row: "TopRunRow | None", look: Look, names: _table.Names, size: tuple[int, int]
 ) -> list[str]:
-    """One run: how it is, and what it said last."""
+    """One run: its state, and its last events."""
     width, height = size
     assert look.opened is not None, "a run is open"
     lines = [_title(row, names.of(*look.opened), width)]
@@ -222,7 +224,7 @@ def _facts(row: "TopRunRow") -> list[str]:
 
 
 def help_lines(size: tuple[int, int]) -> list[str]:
-    """What the keys do."""
+    """The help for the keys."""
     width, height = size
     lines = [click.style("tracklog top", bold=True), "", *HELP]
     lines = [terminal.fitted(click.unstyle(line), width).rstrip() for line in lines]
@@ -233,7 +235,7 @@ def help_lines(size: tuple[int, int]) -> list[str]:
 
 
 def pressed(key: str, look: Look, rows: "Sequence[Row]", height: int) -> bool:
-    """Does what a key says; whether to go on."""
+    """Handle a key; returns whether to go on."""
     if look.help:
         look.help = False
     elif look.typing:

@@ -1,4 +1,4 @@
-"""The groups of verbs, in the order of the help: the one table that help, README and docs use."""
+"""The groups of verbs, in the order of the help: the one table for help, README and docs."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -49,11 +49,11 @@ GROUPS = (
 
 
 QUESTIONS = "Look"
-"""Where the verb of a question stands that is not in the table."""
+"""The group of a question's verb that is not in the table."""
 
 
 def grouped(verbs: Iterable[str]) -> list[tuple[Group, list[str]]]:
-    """The groups with those of these verbs that belong to them; the rest last, under Other."""
+    """The groups with their verbs; the rest last, under Other."""
     there = list(verbs)
     named = {verb for group in GROUPS for verb in group.verbs}
     questions = set(question_names())

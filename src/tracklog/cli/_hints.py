@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def of_lines(dialect: str | None) -> "Hints":
-    """The hints for lines that are read as this dialect: none where it was given."""
+    """The hints for lines that are read as this dialect; none where it was given."""
     from tracklog.dialects.recognition import Hints
     from tracklog.home import registry
 
@@ -30,7 +30,7 @@ def say(hints: "Hints", dialect: str | None, run: str | None) -> str | None:
 
 
 def look_ahead(intake: "Intake", name: str) -> None:
-    """Learns from the later lines of a file what its first lines are."""
+    """Learn from the later lines of a file what its first lines are."""
     from tracklog.model.lines import split
 
     if not terminal.is_file(name):
@@ -38,5 +38,5 @@ def look_ahead(intake: "Intake", name: str) -> None:
     with (
         suppress(OSError),
         Path(name).open("rb") as file,
-    ):  # what goes wrong is told when it is read
+    ):  # errors are reported when it is read
         intake.recogniser.look_ahead(line.data for line in split(file, intake.cap))

@@ -1,4 +1,4 @@
-"""The home that a verb works on: --home, else TRACKLOG_HOME, else the user's own."""
+"""The home of a command: --home, else TRACKLOG_HOME, else the user's default."""
 
 import os
 import re
@@ -24,19 +24,19 @@ DEFAULT = "~/.local/share/tracklog"
 DEMO_HOME = "~/.local/share/tracklog-demo"
 DEMO = "tracklog.demo"
 MANY = 20_000
-"""From so many records on, catching up shows its progress."""
+"""From this many records on, catching up shows its progress."""
 LOOKED_OVER = 16 << 20
-"""Bytes of a journal that are verified whenever it is written to from the command line."""
-BEHIND_DAMAGE = "what is recorded now is kept behind it; `tracklog doctor` says what to do"
+"""Bytes of a journal that are verified whenever the command line writes to it."""
+BEHIND_DAMAGE = "new records are appended after it; `tracklog doctor` shows what to do"
 MOST_COMPLETED = 200
-"""Names that a shell is offered."""
+"""How many names are offered for completion."""
 DURABILITIES = ("sync", "interval", "lifecycle", "os")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def read_option(verb: F) -> F:
-    """The options of a verb that reads a record: your own, or that of the demo."""
+    """The options of a verb that reads a record: the user's own, or that of the demo."""
     return home_option(
         click.option(
             "--demo",
@@ -44,7 +44,7 @@ def read_option(verb: F) -> F:
             is_eager=True,
             expose_value=False,
             callback=_choose_demo,
-            help="Look at what `tracklog demo` (or `make run`) recorded.",
+            help="Read the record of `tracklog demo` (or `make run`).",
         )(verb)
     )
 
@@ -82,7 +82,7 @@ def _chosen(context: click.Context, _option: click.Parameter, path: Path) -> Pat
 
 
 def home_option(verb: F) -> F:
-    """The option that says where the record is kept."""
+    """The option for the folder of the record."""
     return click.option(
         "--home",
         envvar="TRACKLOG_HOME",
@@ -92,12 +92,12 @@ def home_option(verb: F) -> F:
         metavar="DIR",
         type=click.Path(path_type=Path),
         callback=_chosen,
-        help="Where the record is kept.",
+        help="The folder of the record.",
     )(verb)
 
 
 def expanded(path: Path) -> Path:
-    """A path in full; `~` is the user's home directory."""
+    """A complete path; `~` is the user's home directory."""
     scheme, colon, place = str(path).partition(":")
     if scheme == "file" and place:
         path = Path(place)
@@ -115,7 +115,7 @@ def expanded(path: Path) -> Path:
 
 
 def run_argument(name: str = "run", *, required: bool = True) -> Callable[[F], F]:
-    """The argument that names a run; a shell can complete it."""
+    """The argument for a run; a shell can complete it."""
 
     def add(verb: F) -> F:
         return click.argument(name, required=required, shell_complete=_runs)(verb)
@@ -124,7 +124,9 @@ def run_argument(name: str = "run", *, required: bool = True) -> Callable[[F], F
 
 
 def _runs(ctx: click.Context, _option: click.Parameter, begun: str) -> list[str]:
-    """The runs whose names begin so; nothing where there is no home, for a shell asks silently."""
+    """The runs with this prefix; nothing where there is no home, because a shell must get no
+    errors.
+    """
     path = DEMO_HOME if ctx.meta.get(DEMO) else ctx.params.get("home")
     path = path or os.environ.get("TRACKLOG_HOME") or DEFAULT
     try:
@@ -138,7 +140,7 @@ def _runs(ctx: click.Context, _option: click.Parameter, begun: str) -> list[str]
 
 
 def lost_option(verb: F) -> F:
-    """The option that says how long a run that works may be silent."""
+    """The option for how long a working run may be silent."""
     return click.option(
         "--lost-after",
         type=click.FloatRange(min=0, min_open=True),
@@ -150,18 +152,18 @@ def lost_option(verb: F) -> F:
 
 
 def reading(home: Path) -> "Home":
-    """A home to be read; one that is not there is said to be so."""
+    """Open a home for reading; an error where there is none."""
     from tracklog.home.home import Home
     from tracklog.journal.segments import check_format
 
     if not _is_there(home):
         check_format(home)
         demo = expanded(Path(DEMO_HOME))
-        look = "--demo looks at the demo" if _is_there(demo) and home != demo else ""
+        look = "--demo reads the demo" if _is_there(demo) and home != demo else ""
         raise TracklogError(
             f"nothing is recorded at {home}",
-            f"{look or '`tracklog demo` shows a made-up fleet'}; `tracklog import` brings in what "
-            "agents left on disk, `tracklog record` keeps lines; --home or TRACKLOG_HOME names "
+            f"{look or '`tracklog demo` shows a made-up fleet'}; `tracklog import` imports the logs that "
+            "agents left on disk, `tracklog record` stores lines; --home or TRACKLOG_HOME names "
             "another place",
         )
     return Home(home, readonly=True)
@@ -173,7 +175,7 @@ def _is_there(home: Path) -> bool:
 
 @contextmanager
 def asking(home: Path) -> "Iterator[Home]":
-    """A home whose index has caught up; what is to be said about that is said."""
+    """A home whose index is up to date; warnings are printed."""
     with reading(home) as opened:
         with progress_bar("indexing", MANY) as progress:
             tell(_caught_up(opened, progress))
@@ -181,7 +183,7 @@ def asking(home: Path) -> "Iterator[Home]":
 
 
 def _caught_up(home: "Home", progress: "Progress") -> "list[Finding]":
-    """Brings the index up to date; where that fails, as on a full disk, what it knows has to do."""
+    """Bring the index up to date; where that fails, as on a full disk, use it as it is."""
     from tracklog.index.indexer import BEHIND
     from tracklog.model.errors import IndexUnusable
     from tracklog.model.event import Finding
@@ -197,14 +199,14 @@ def _caught_up(home: "Home", progress: "Progress") -> "list[Finding]":
 
 
 def names(home: "Home") -> "Names":
-    """How the runs of a home are called."""
+    """The names of the runs of a home."""
     from tracklog.cli._table import Names
 
     return Names(home.runs())
 
 
 def now() -> str:
-    """The time, as records are stamped."""
+    """The time, in the form of the records."""
     import time
 
     from tracklog.journal.frame import stamp
@@ -213,7 +215,7 @@ def now() -> str:
 
 
 def ago(seconds: float | None) -> str | None:
-    """The time that many seconds ago; None stands for ever."""
+    """The time that many seconds ago; None for no limit."""
     import time
 
     from tracklog.journal.frame import stamp
@@ -222,14 +224,14 @@ def ago(seconds: float | None) -> str | None:
 
 
 def tell(findings: "Iterable[Finding]") -> None:
-    """Says what was surprising, where it does not mix with the answer."""
+    """Print warnings to stderr, so that they do not mix with the answer."""
     for finding in findings:
         said = terminal.plain(f"{finding.name}: {finding.message}")
         click.secho(said, fg="yellow", err=True)
 
 
 def writing(home: Path, **options: Any) -> "Home":
-    """A home to be written to; what was surprising about opening it is said."""
+    """Open a home for writing; findings raised while opening are printed."""
     from tracklog.home.home import Home
 
     opened = Home(home, **options)
@@ -259,7 +261,7 @@ def warn_of_damage(home: Path) -> None:
 
 
 def damage_of(home: Path) -> str | None:
-    """What was changed in a journal after it was recorded, if it is small enough to look."""
+    """The damage in a journal, if it is small enough to verify."""
     from tracklog.journal.verify import verify
 
     size = sum(path.stat().st_size for path in (home / "journal").glob("*.jsonl"))
@@ -269,7 +271,7 @@ def damage_of(home: Path) -> str | None:
 
 
 def redacting(redact: bool) -> dict[str, Any]:
-    """What a home is opened with, so that secrets are taken out at its door."""
+    """Options that redact secrets at intake."""
     if not redact:
         return {}
     from tracklog.intake import secrets

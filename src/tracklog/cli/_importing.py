@@ -1,4 +1,4 @@
-"""What the verbs that import have in common: the sources that are meant, and the summary."""
+"""Shared by the verbs that import: the sources, and the summary."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def meant(importing: "Importing", paths: tuple[Path, ...]) -> list[Path]:
-    """The sources given, or everything in the usual places of whoever asks."""
+    """The sources given, or everything in the usual places of the user."""
     from tracklog.formats.importing import sources
 
     return sources(importing, paths, Path.home(), os.environ)
@@ -27,14 +27,16 @@ def meant(importing: "Importing", paths: tuple[Path, ...]) -> list[Path]:
 
 @contextmanager
 def summing_up(summary: "Summary", *, as_json: bool, dry: bool, redact: bool) -> Iterator[None]:
-    """Who interrupts an import gets the summary of what was imported until then."""
+    """Print the summary of the finished part when an import is interrupted."""
     try:
         yield
     except KeyboardInterrupt:
         if dry:
-            words = "stopped; this is what was read until then, and nothing was kept"
+            words = "stopped; this was read until then, and nothing was stored"
         else:
-            words = "stopped; what came in until then is kept, and the next import goes on there"
+            words = (
+                "stopped; everything read until then is stored, and the next import resumes there"
+            )
         click.echo(words, err=True)
         put(summary, as_json=as_json, dry=dry, redact=redact)
         raise
@@ -46,7 +48,7 @@ LEADS_OUT = "a link that leads out of its folder; --follow-symlinks reads it"
 def follow(
     home: Path, *, redact: bool, once: bool, every: float, as_json: bool, follow_symlinks: bool
 ) -> NoReturn:
-    """Imports what agents write, as they write it, until it is interrupted."""
+    """Import the logs of agents as they are written, until interrupted."""
     from tracklog.formats.importing import Importing, Summary
 
     def tell(path: Path, heard: Summary) -> None:
@@ -80,7 +82,9 @@ def follow(
                 heard = importing.bring(found, final=once, told=tell)
                 whole.lines.update(heard.lines)
                 for place in importing.look_for_gone():
-                    click.echo(f"{terminal.plain(place)}: gone, and what it told is kept", err=True)
+                    click.echo(
+                        f"{terminal.plain(place)}: the file is gone; its records stay", err=True
+                    )
                 for place, why in heard.unread:
                     if place not in unread:
                         terminal.say_error(f"{terminal.plain(place)} cannot be read: {why}")
@@ -100,18 +104,18 @@ def follow(
 
 
 def _leads_out(path: Path) -> bool:
-    """Whether a file is a link to one that is not below the folder it is found in."""
+    """Whether a file is a link to one outside of the folder it is found in."""
     return path.is_symlink() and path.parent.resolve() not in path.resolve().parents
 
 
 def exit_code(summary: "Summary") -> int:
-    """2 where something cannot be read, or where nothing could; 1 where a line was refused."""
+    """2 where a file cannot be read, or nothing could; 1 where a line was refused."""
     nothing = summary.unrecognised and not (summary.files or summary.unchanged)
     return 2 if summary.unread or nothing else 1 if summary.lines["refused"] else 0
 
 
 def put(summary: "Summary", *, as_json: bool, dry: bool = False, redact: bool = False) -> None:
-    """The honest summary: what came in, what it was made of, what was not understood."""
+    """The summary: what was imported, from which records, and what was not recognised."""
     if as_json:
         terminal.put_json({**summary.as_json(), "dry_run": dry})
     else:
@@ -119,14 +123,14 @@ def put(summary: "Summary", *, as_json: bool, dry: bool = False, redact: bool = 
             click.echo(line)
     for path, why in summary.unread:
         terminal.say_error(
-            f"{terminal.plain(path)} cannot be read: {why}", "check whose it is and its mode"
+            f"{terminal.plain(path)} cannot be read: {why}", "check its owner and mode"
         )
     for path, problems in summary.refused:
         terminal.say_refused(path, problems)
     for hint in summary.hints:
         click.echo(f"hint: {terminal.plain(hint)}", err=True)
     if redact and (summary.unchanged or summary.lines["duplicate"]):
-        words = "what was kept before stays as it is; `tracklog secrets` names what it holds"
+        words = "earlier records are not changed; `tracklog secrets` lists their secrets"
         click.echo(words, err=True)
 
 
@@ -136,7 +140,7 @@ def _told(summary: "Summary", *, dry: bool) -> list[str]:
     words = f"{files} read ({size:,.1f} MB), {summary.unchanged:,} unchanged"
     runs = "1 run" if len(summary.runs) == 1 else f"{len(summary.runs):,} runs"
     if dry:
-        kept = f"{summary.lines['told']:,} lines would be told of {runs}; nothing was kept"
+        kept = f"{summary.lines['told']:,} lines would be imported for {runs}; nothing was stored"
     else:
         order = ("accepted", "duplicate", "refused")
         counts = ", ".join(f"{summary.lines[word]:,} {word}" for word in order)
@@ -147,11 +151,11 @@ def _told(summary: "Summary", *, dry: bool) -> list[str]:
     for why, count in summary.again.items():
         told.append(f"read from the start again, because {AGAIN.get(why, why)}: {count:,}")
     for path in summary.gone:
-        told.append(f"gone: {terminal.plain(path)} (what it told is kept)")
+        told.append(f"gone: {terminal.plain(path)} (its records stay)")
     if summary.unrecognised:
         some = ", ".join(map(terminal.plain, summary.unrecognised[:3]))
         told.append(
-            f"not recognised: {len(summary.unrecognised):,} ({some}); --from NAME says what"
+            f"not recognised: {len(summary.unrecognised):,} ({some}); --from NAME names the format"
         )
     elif not (summary.files or summary.unchanged or summary.unread or summary.gone):
         told.append("nothing to read was found; name the files or folders of an agent's log")
@@ -159,10 +163,10 @@ def _told(summary: "Summary", *, dry: bool) -> list[str]:
 
 
 AGAIN = {
-    "mapping": "the mapping is another one now",
+    "mapping": "the mapping has a new version",
     "truncated": "it is shorter than it was",
-    "replaced": "it begins otherwise than it did",
-    "rewritten": "what was read of it has changed",
+    "replaced": "its beginning has changed",
+    "rewritten": "the part that was read has changed",
 }
 
 
@@ -176,11 +180,11 @@ def _reported(name: str, report: "Report") -> list[str]:
     told = [f"{name}: {terminal.count(report.records(), 'record')}"]
     rows = {
         "mapped": report.mapped,
-        "kept opaque": report.opaque,
+        "stored encrypted": report.opaque,
         "ignored": report.ignored,
         "repaired or set aside": report.repaired,
-        "lifted into blobs": report.lifted,
-        "not understood, kept whole": report.unknown,
+        "moved to blobs": report.lifted,
+        "not recognised, stored complete": report.unknown,
     }
     told += [f"  {word}: {listed(counts)}" for word, counts in rows.items() if counts]
     return told

@@ -1,4 +1,4 @@
-"""What a shell is offered where a plug is named."""
+"""Completion of the names of plugs in a shell."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ Completing = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
 def of(folder: str) -> Completing:
-    """The names of a folder's plugs that begin as what was typed does."""
+    """The names of a folder's plugs that begin with the typed text."""
 
     def names(_context: click.Context, _option: click.Parameter, begun: str) -> list[str]:
         from tracklog.formats import registry as formats
@@ -21,7 +21,7 @@ def of(folder: str) -> Completing:
 
 
 def schemas(_context: click.Context, _option: click.Parameter, begun: str) -> list[str]:
-    """The same of the schemas."""
+    """The same for schemas."""
     from tracklog.dialects import schemas
     from tracklog.home import registry
 

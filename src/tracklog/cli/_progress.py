@@ -1,4 +1,4 @@
-"""How far something is, on a terminal."""
+"""A progress bar on a terminal."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from tracklog.cli._terminal import drawn
 
 @contextmanager
 def progress_bar(word: str, least: int = 0) -> Iterator[Callable[[int, int], None]]:
-    """Shows how far something is, when somebody is looking and as much as that is left."""
+    """Show progress on a terminal, when enough is left to do."""
     shown: list[Callable[[int, int], None]] = []
     with ExitStack() as stack:
 

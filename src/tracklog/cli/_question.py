@@ -1,4 +1,4 @@
-"""The verb of a question: its parameters are the options, its answer is printed, or is the JSON."""
+"""The verb of a question: its parameters are the options; its answer is printed, or is the JSON."""
 
 import sys
 from collections.abc import Callable
@@ -21,8 +21,8 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 @dataclass
-class Asked:
-    """A question that was asked on the command line."""
+class Asking:
+    """A question asked on the command line."""
 
     question: Question
     path: Path
@@ -32,17 +32,17 @@ class Asked:
 
     @cached_property
     def names(self) -> _table.Names:
-        """How the runs of the home are called."""
+        """The names of the runs of the home."""
         return _home.names(self.home)
 
     def answer(self, **other: Any) -> Any:
-        """The answer, with the options that were given or with others."""
+        """The answer, with the given options or with others."""
         known = {param.python for param in self.question.params}
         given = {name: value for name, value in self.given.items() if name in known}
         return self.question.ask(self.home, **given | other)
 
 
-Show = Callable[[Any, Asked], None]
+Show = Callable[[Any, Asking], None]
 """Prints an answer for a person."""
 
 
@@ -51,20 +51,20 @@ def verb(
     show: Show | None = None,
     *decorators: Decorator,
     notes: str = "",
-    as_json: Callable[[Any, Asked], Any] | None = None,
+    as_json: Callable[[Any, Asking], Any] | None = None,
     exit_code: Callable[[Any], int] | None = None,
 ) -> click.Command:
-    """The verb of a question; `show` prints its answer, else a table of its fields does.
+    """The verb of a question; `show` prints its answer, else it is a table of its fields.
 
     The decorators add options of the verb's own, `notes` stand below the examples of its help,
-    `as_json` makes of an answer what `--json` prints, where that is not the answer itself, and
-    `exit_code` says how the verb ends, where that depends on the answer.
+    `as_json` turns an answer into the output of `--json`, where that is not the answer itself, and
+    `exit_code` gives the exit code, where that depends on the answer.
     """
     question = question_of(name)
 
     def run(home: Path, json: bool, **given: Any) -> None:
         with _home.asking(home) as opened:
-            asked = Asked(question, home, opened, given)
+            asked = Asking(question, home, opened, given)
             answer = asked.answer()
             if json:
                 put_json(as_json(answer, asked) if as_json else answer)
@@ -88,7 +88,7 @@ def verb(
 
 
 def put_json(answer: Any) -> None:
-    """An answer for a program: a row per line, or all of it on one."""
+    """An answer for a program: one row per line, or all of it on one line."""
     for each in answer if isinstance(answer, list) else [answer]:
         terminal.put_json(each)
 
@@ -123,7 +123,7 @@ def _option(param: Param) -> Decorator:
 def _type(param: Param) -> click.ParamType[Any]:
     if param.options:
         return click.Choice(list(param.options))
-    least = param.least  # the most is for those who ask a server that they share
+    least = param.least  # the upper bound is meant for a shared server
     if param.kind == "integer":
         return click.IntRange(min=None if least is None else int(least))
     if param.kind == "number":
@@ -132,7 +132,7 @@ def _type(param: Param) -> click.ParamType[Any]:
 
 
 def _help(question: Question) -> str:
-    """The first sentence alone, as the list of verbs shows it; then the rest."""
+    """The first sentence alone, as in the list of verbs; then the rest."""
     first, dot, more = question.about.partition(". ")
     return f"{first}.\n\n{more}" if dot else question.about
 
@@ -143,7 +143,7 @@ def _epilog(question: Question, notes: str) -> str:
     return "\n\n".join(filter(None, (examples, f"\b\n{notes}" if notes else "")))
 
 
-def _fields(answer: Any, asked: Asked) -> None:
+def _fields(answer: Any, asked: Asking) -> None:
     """A table of rows, or the fields of one answer, one below the other."""
     row = asked.question.row
     if row is None:

@@ -1,4 +1,4 @@
-"""Records as they are printed: a row for a person, the line itself, an object for a program."""
+"""Print records: a row for a person, the stored line, or an object for a program."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from tracklog.journal.frame import Record
 
 WIDE = 110
-"""Columns from which on a row has all its room; a pipe has it always."""
+"""The width from which a row has all its columns; a pipe always has."""
 MOST = 400
 
 
 def printer(
     home: "Home", *, raw: bool, as_json: bool, one_run: bool = False
 ) -> "Callable[[Record], None]":
-    """What puts a record out in the form that was asked for."""
+    """A function that prints a record in the requested form."""
     if raw:
         return _put_line
     if as_json:
@@ -34,7 +34,7 @@ def _put_line(record: "Record") -> None:
 
 
 def _object(record: "Record") -> dict[str, Any]:
-    """The record as JSON; its line goes in as it is, unless it is no JSON any more."""
+    """The record as JSON; its line is included unchanged, unless it is no JSON any more."""
     import orjson
 
     from tracklog.model.lines import mended
@@ -51,13 +51,13 @@ def _object(record: "Record") -> dict[str, Any]:
 
 
 def _row(record: "Record", home: "Home", width: int | None, *, one_run: bool) -> str:
-    """A record on one line; on a terminal it does not run over."""
+    """A record on one line; on a terminal it is cut to the width."""
     narrow = width is not None and width < WIDE
     kind, at, said, look = _words(record, home)
     moment = terminal.moment(at, record.received)
     head = f"{record.seq:>{6 if narrow else 8}}  {moment[5:] if narrow else moment}  "
     if not (narrow and one_run):
-        run = f"{terminal.plain(record.run):<20}"  # whole, where there is room
+        run = f"{terminal.plain(record.run):<20}"  # complete, where there is room
         run = run if width is None else terminal.fitted(record.run, 12 if narrow else 20)
         head += f"{click.style(run, fg='cyan')}  "
     head += f"{click.style(f'{terminal.plain(kind):<{18 if narrow else 24}}', **look)} "
@@ -66,7 +66,7 @@ def _row(record: "Record", home: "Home", width: int | None, *, one_run: bool) ->
 
 
 def _words(record: "Record", home: "Home") -> tuple[str, str | None, str, dict[str, Any]]:
-    """The kind of a record, its own time, a few words of what it means, how the kind looks."""
+    """The kind of a record, its own time, a short text, and the style of the kind."""
     from tracklog.answers.phrases import summary
     from tracklog.folds import text_of
     from tracklog.reading.walk import read_alone
@@ -74,10 +74,10 @@ def _words(record: "Record", home: "Home") -> tuple[str, str | None, str, dict[s
     if record.erased is not None:
         return "erased", None, record.erased.reason, {"fg": "red"}
     if record.dialect not in home.dialects:
-        return record.dialect, None, "no dialect of this name is here to read it", {"fg": "yellow"}
+        return record.dialect, None, "the dialect of this record is not installed", {"fg": "yellow"}
     _, event, facts, *_ = read_alone(record, home.dialects)
     if event is None:
-        return "damaged", None, "`tracklog verify` says what was changed", {"fg": "red"}
+        return "damaged", None, "`tracklog verify` shows what was changed", {"fg": "red"}
     who = next((text_of(fact.agent) for fact in facts if fact.agent is not None), event.actor)
     said = ": ".join(filter(None, (who, summary(facts))))
     return event.kind, event.at, said, {"bold": True}

@@ -1,4 +1,4 @@
-"""What `tracklog check` says, in each of its formats: for a person, a program, GitHub and SARIF."""
+"""The output of `tracklog check` in each of its formats: for a person, a program, GitHub and SARIF."""
 
 import os
 import sys
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 SPOOL = 8 * 1024 * 1024
 LEVELS = ("info", "warning", "error")
-"""From the mildest to the gravest."""
+"""The levels, in increasing order."""
 REFUSED = "refused"
-"""The code of a line that was not accepted; each finding has its own name as its code."""
+"""The code of a refused line; the code of a finding is its name."""
 
 
-class Report(Protocol):
-    """What is told of some files, as it is found."""
+class CheckReport(Protocol):
+    """The report on some files, written as results come."""
 
     def open(self, name: str) -> None: ...
     def judged(self, verdict: "Verdict") -> None: ...
@@ -40,8 +40,8 @@ def _explained(problem: "Problem") -> str:
     return f"{place}: {problem.message} ({problem.hint})" if problem.hint else problem.message
 
 
-class Words:
-    """The report for a person: what is wrong, then a count."""
+class TextReport:
+    """The report for a person: the problems, then a count."""
 
     def __init__(self, verbose: bool) -> None:
         self.verbose = verbose
@@ -98,17 +98,17 @@ class Words:
         click.echo(f"{self.name}: {', '.join(words)}")
 
     def hint(self, hint: str) -> None:
-        pass  # said on stderr, whatever the format
+        pass  # printed to stderr in every format
 
     def unread(self, message: str) -> None:
-        pass  # likewise
+        pass  # printed to stderr in every format
 
     def end(self) -> None:
         pass
 
 
-class Json:
-    """The report for a program: an object per line, then the findings, held in bounded memory."""
+class JsonReport:
+    """The report for a program: an object per line, then the findings, with bounded memory."""
 
     def __init__(self) -> None:
         self.later: IO[bytes] = tempfile.SpooledTemporaryFile(SPOOL)  # noqa: SIM115  # until end
@@ -140,7 +140,7 @@ class Json:
         self.later.write(terminal.json_line({"hint": hint, "file": self.name}))
 
     def unread(self, message: str) -> None:
-        pass  # said on stderr, whatever the format
+        pass  # printed to stderr in every format
 
     def close(self) -> None:
         pass
@@ -152,7 +152,7 @@ class Json:
         sys.stdout.buffer.flush()
 
 
-class GitHub:
+class GitHubReport:
     """Workflow commands, which GitHub Actions shows as annotations of the lines."""
 
     def open(self, name: str) -> None:
@@ -198,7 +198,7 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-class Sarif:
+class SarifReport:
     """One SARIF 2.1.0 log, written as results come; the rules follow them."""
 
     def __init__(self) -> None:
@@ -266,7 +266,7 @@ class Sarif:
 
 
 def _uri(name: str) -> str:
-    """A file name as a URI reference: relative as it was given, absolute with its scheme."""
+    """A file name as a URI reference: relative as given, absolute with its scheme."""
     if name == "-":
         return "stdin"
     path = quote(os.fsencode(PurePath(name).as_posix()), safe="/")
@@ -276,13 +276,13 @@ def _uri(name: str) -> str:
 FORMATS = ("text", "json", "github", "sarif")
 
 
-def report(format: str, *, verbose: bool) -> Report:
+def report(format: str, *, verbose: bool) -> CheckReport:
     """The report in a format."""
     match format:
         case "json":
-            return Json()
+            return JsonReport()
         case "github":
-            return GitHub()
+            return GitHubReport()
         case "sarif":
-            return Sarif()
-    return Words(verbose)
+            return SarifReport()
+    return TextReport(verbose)

@@ -1,4 +1,4 @@
-"""A terminal as a whole screen: keys in, lines out, and left as it was found, whatever happens."""
+"""A full-screen terminal: reads keys, draws lines, and restores the terminal in every case."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ import click
 from tracklog.cli import _terminal as terminal
 
 ESCAPE = 0.05
-"""Seconds in which what follows an escape belongs to it: over ssh a key may come in pieces."""
+"""Seconds in which bytes after an escape belong to it: over ssh a key may come in pieces."""
 KEYS = {
     b"\x1b[A": "up", b"\x1bOA": "up", b"\x1b[B": "down", b"\x1bOB": "down",
     b"\x1b[5~": "page up", b"\x1b[6~": "page down", b"\x1b[H": "home", b"\x1b[1~": "home",
@@ -24,12 +24,12 @@ KEYS = {
     b"\r": "enter", b"\n": "enter", b"\x7f": "backspace", b"\x08": "backspace", b"\t": "tab",
     b"\x1b": "escape", b"\x0c": "redraw", b"\x15": "clear",
 }  # fmt: skip  # a table
-ENTER = b"\x1b[?1049h\x1b[?25l\x1b[2J"  # the other screen, no cursor, nothing on it
+ENTER = b"\x1b[?1049h\x1b[?25l\x1b[2J"  # the alternate screen, without a cursor, cleared
 LEAVE = b"\x1b[0m\x1b[?25h\x1b[?1049l"
 
 
 class Screen:
-    """The whole terminal, while it is entered; a signal that ends the program leaves it, too."""
+    """The terminal while it is entered; a signal that ends the program restores it, too."""
 
     def __init__(self) -> None:
         self.input, self.output = sys.stdin.fileno(), sys.stdout.fileno()
@@ -44,16 +44,17 @@ class Screen:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and rows, as they are now."""
+        """The current number of columns and rows."""
         try:
             columns, rows = os.get_terminal_size(self.output)
         except OSError:
             columns, rows = 0, 0
-        return columns or 80, rows or 24  # a terminal that does not know is taken for the usual
+        # a terminal that does not know its size gets the usual one
+        return columns or 80, rows or 24
 
     @contextlib.contextmanager
     def entered(self) -> Iterator["Screen"]:
-        """The terminal is ours; then it is as it was."""
+        """Take over the terminal, and restore it afterwards."""
         sys.stdout.flush()
         self._modes = termios.tcgetattr(self.input)
         wakes = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
@@ -74,12 +75,12 @@ class Screen:
             signal.set_wakeup_fd(wakes)
 
     def wake(self) -> None:
-        """Ends the wait for a key; may be called from any thread."""
+        """End the wait for a key; may be called from any thread."""
         with contextlib.suppress(BlockingIOError, OSError):
             os.write(self._wake, b"\0")
 
     def keys(self, seconds: float) -> list[str]:
-        """The keys that were pressed, as soon as there are some, when woken, or when time is up."""
+        """The keys that were pressed, as soon as there are some, on `wake`, or on a timeout."""
         ready, _, _ = select.select([self.input, self._woken], [], [], seconds)
         if self._woken in ready:
             with contextlib.suppress(BlockingIOError):
@@ -98,7 +99,7 @@ class Screen:
         return found
 
     def draw(self, lines: Sequence[str]) -> None:
-        """Shows these lines, of which only those that changed are sent."""
+        """Show these lines; only the changed ones are sent."""
         rows = self.size[1]
         wanted = [*lines[:rows], *[""] * (rows - len(lines))]
         out = []
@@ -111,7 +112,7 @@ class Screen:
         self._shown = wanted
 
     def redraw(self) -> None:
-        """The next drawing sends every line."""
+        """Send every line at the next drawing."""
         self._shown = []
 
     def _enter(self) -> None:
@@ -120,7 +121,7 @@ class Screen:
         self.redraw()
 
     def _leave(self) -> None:
-        with contextlib.suppress(OSError):  # nobody is there to see it
+        with contextlib.suppress(OSError):  # nobody can see it
             self._send(LEAVE)
         with contextlib.suppress(termios.error, OSError):
             termios.tcsetattr(self.input, termios.TCSAFLUSH, self._modes)
@@ -133,7 +134,7 @@ class Screen:
         self.redraw()
 
     def _stopped(self, *_: object) -> None:
-        """Ctrl-Z: the shell gets its terminal, and gives it back."""
+        """Ctrl-Z: give the terminal to the shell, and take it over again afterwards."""
         self._leave()
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)
@@ -146,7 +147,7 @@ def _ended(number: int, _frame: FrameType | None) -> None:
 
 
 def keys_of(typed: bytes) -> tuple[list[str], bytes]:
-    """The keys in some bytes, and the beginning of a character that is not whole yet."""
+    """The keys in some bytes, and the rest that is not complete yet."""
     found: list[str] = []
     while typed:
         size = _size(typed)
@@ -163,7 +164,7 @@ def keys_of(typed: bytes) -> tuple[list[str], bytes]:
 
 
 def _size(typed: bytes) -> int:
-    """The bytes of the first key."""
+    """The number of bytes of the first key."""
     first = typed[0]
     if first != 0x1B:
         return 1 if first < 0xC0 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 GAP = 2
 NOTHING = "-"
 SHORT = 8
-"""Characters that a shortened id keeps, even where fewer would do."""
+"""The shortest form of an id, in characters."""
 BESIDE = 30
-"""Columns that a text which is not cut needs beside the others; with fewer it goes below."""
+"""Columns that an uncut text needs beside the others; with fewer it goes below them."""
 INDENT = 4
 PADDED = 40
-"""Columns up to which a pipe's rows are filled up, so that one long value does not widen all."""
+"""The greatest padding in a pipe, so that one long value does not widen all rows."""
 
 COLOURS = {"waiting": "yellow", "failed": "red", "lost": "magenta", "working": "cyan"}
 COLOURS |= {"done": "green", "open": "yellow", "red": "red", "amber": "yellow", "green": "green"}
@@ -29,23 +29,25 @@ COLOURS |= {"error": "red", "warning": "yellow", "info": "cyan"}
 
 
 class Column(NamedTuple):
-    """What stands in a column, and what happens to it where there is little room."""
+    """A column, and its behaviour where there is little room."""
 
     name: str
     value: Callable[[Any], Any]
     rank: int = 0
-    """What is left out first: the greatest, after what says nothing in any row; 0 always stays."""
+    """The order in which columns are left out: the greatest first, after empty ones; 0 is never
+    left out.
+    """
     cut: int = 0
-    """The columns that its texts may be cut to; 0 where they may not, as with numbers."""
+    """The width that its texts may be cut to; 0 where they may not, as with numbers."""
     right: bool = False
     least: Callable[[str], int] | None = None
-    """How many characters of a text are needed to mean one thing; it is never cut further."""
+    """How many characters make a text unambiguous; it is never cut further."""
     wrap: bool = False
-    """It is never cut: where it does not fit it goes on below. For the last column alone."""
+    """Whether it wraps instead of being cut. Only for the last column."""
 
 
 class Names:
-    """How runs are called: by id, by `family:run` where two share one, as short as can be."""
+    """The names of runs: the id, `family:run` where two share one, as short as possible."""
 
     def __init__(self, runs: "Iterable[Run]") -> None:
         known = set(runs)
@@ -54,11 +56,11 @@ class Names:
         self._whole = sorted(f"{family}:{run}" for family, run in known if run in self._shared)
 
     def of(self, family: str, run: str) -> str:
-        """The name that this run can be asked for by."""
+        """The name by which this run can be requested."""
         return f"{family}:{run}" if run in self._shared else run
 
     def least(self, name: str) -> int:
-        """The characters of a name that no other run's begins with."""
+        """The shortest unambiguous prefix of a name."""
         if (need := _unlike(name, self._sorted)) is not None:
             return need
         family, _, _ = name.partition(":")
@@ -81,13 +83,13 @@ def _unlike(name: str, names: Sequence[str]) -> int | None:
 
 
 def _shared(one: str, other: str) -> int:
-    """How many characters two names begin alike with."""
+    """The length of the common prefix of two names."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def put(rows: Iterable[Any], columns: Sequence[Column], empty: str) -> None:
-    """A table as wide as the terminal; or, without rows, what to do next."""
+    """Print a table as wide as the terminal; or, without rows, a hint."""
     texts = [[terminal.plain(cell(column.value(row))) for column in columns] for row in rows]
     if not texts:
         click.echo(_home.same_record(empty))
@@ -99,7 +101,7 @@ def put(rows: Iterable[Any], columns: Sequence[Column], empty: str) -> None:
 def lines(
     texts: Sequence[Sequence[str]], columns: Sequence[Column], room: int | None
 ) -> Iterable[str]:
-    """The head and the rows, each at most so wide; on one line, unless a column wraps."""
+    """The head and the rows, each at most this wide; on one line, unless a column wraps."""
     widths = [
         max(terminal.cells(text) for text in (column.name, *(row[n] for row in texts)))
         for n, column in enumerate(columns)
@@ -131,7 +133,7 @@ def _above(
     fitted: Sequence[int],
     room: int,
 ) -> Iterator[str]:
-    """Where a long text has no room beside the others it stands below them, all of it."""
+    """A long text without room beside the others stands below them, complete."""
     others, widths = shown[:-1], fitted[:-1]
     yield click.style(_line([column.name for column in others], others, widths, room), bold=True)
     for row in texts:
@@ -140,7 +142,7 @@ def _above(
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """A text on lines of so many columns, broken between words where there are any."""
+    """A text on lines of this width, broken between words where there are any."""
     found, line = [], ""
     for word in text.split(" "):
         joined = f"{line} {word}" if line else word
@@ -150,7 +152,7 @@ def _wrapped(text: str, width: int) -> list[str]:
         found += [line] if line else []
         line = word
         while terminal.cells(line) > width:
-            piece = terminal.fitted(line, width + 1).rstrip()[:-1]  # without the sign of a cut
+            piece = terminal.fitted(line, width + 1).rstrip()[:-1]  # without the ellipsis
             piece = piece or line[:1]
             found.append(piece)
             line = line[len(piece) :]
@@ -160,7 +162,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 def _fitted(
     texts: Sequence[Sequence[str]], columns: Sequence[Column], widths: Sequence[int], room: int
 ) -> tuple[list[int], list[int]]:
-    """Which columns stay, and how wide each is: those that may be cut share what is left."""
+    """The columns that stay, and their widths: those that may be cut share the remaining room."""
     least = [_least(texts, n, column, widths[n]) for n, column in enumerate(columns)]
     kept = list(range(len(columns)))
     blank = {n for n in kept if all(row[n] == NOTHING for row in texts)}
@@ -172,7 +174,7 @@ def _fitted(
     shown = {n: least[n] for n in kept}
     left = room - sum(shown.values()) - GAP * (len(kept) - 1)
     while left > 0 and (wanting := [n for n in kept if shown[n] < widths[n]]):
-        # A name that is unambiguous already gets what the words leave.
+        # A name that is unambiguous gets the room that the texts leave.
         n = min(wanting, key=lambda n: (columns[n].least is not None, shown[n]))
         shown[n] += 1
         left -= 1
@@ -189,7 +191,7 @@ def _least(texts: Sequence[Sequence[str]], n: int, column: Column, width: int) -
 
 
 def _needed(text: str, least: int) -> int:
-    """The columns of a text of which so many characters must stay, and the sign of the cut."""
+    """The width of a text of which this many characters must stay, with the ellipsis."""
     return terminal.cells(text[:least]) + (least < len(text))
 
 
@@ -221,7 +223,7 @@ def _part(text: str, column: Column, width: int, room: int | None) -> str:
 
 
 def cell(value: Any) -> str:
-    """A value on one line, as a person would write it."""
+    """A value on one line, for a person."""
     if value is None:
         return NOTHING
     if isinstance(value, bool):
@@ -247,11 +249,11 @@ def _number(value: float) -> str:
 
 MONEY = """Money is in US dollars: $0.10 as the source reported it, ~$0.10 computed from list
 prices, ≥$0.10 a lower bound, ≤$0.10 an upper bound."""
-"""What the marks mean, for the help of the verbs that print money."""
+"""An explanation of the marks, for the help of the verbs that print money."""
 
 
 def money(value: float | None, mark: str = "") -> str:
-    """US dollars, as every verb prints them; nothing is known of None."""
+    """US dollars, as every verb prints them; empty for None."""
     if value is None:
         return NOTHING
     from tracklog.answers.phrases import dollars
@@ -273,7 +275,7 @@ class Priced(Protocol):
 
 
 def cost(row: Priced) -> str:
-    """Money as it is known of a row, with the marks that `MONEY` explains."""
+    """The cost of a row, with the marks that `MONEY` explains."""
     known = [row.cost_usd, row.computed_usd]
     amounts = [amount for amount in known if amount is not None]
     bound = "≥" if row.lower_bound else "≤" if row.upper_bound else ""
@@ -282,7 +284,7 @@ def cost(row: Priced) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """A length of time in the unit that fits: 0.4ms, 42ms, 1.5s, 42s, 3m, 5h, 12d."""
+    """A duration in the unit that fits: 0.4ms, 42ms, 1.5s, 42s, 3m, 5h, 12d."""
     if value is None:
         return "-"
     if value >= 9.95:
@@ -293,7 +295,7 @@ def seconds(value: float | None) -> str:
 
 
 def age(seconds: float | None) -> str:
-    """A length of time in the unit that fits: 42s, 3m, 5h, 12d."""
+    """A duration in the unit that fits: 42s, 3m, 5h, 12d."""
     if seconds is None:
         return "-"
     for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
@@ -303,5 +305,5 @@ def age(seconds: float | None) -> str:
 
 
 def ago(seconds: float | None) -> str:
-    """How long it is since then."""
+    """The time since then."""
     return "-" if seconds is None else "now" if seconds < 1 else f"{age(seconds)} ago"

@@ -1,4 +1,4 @@
-"""A run from a tape: the options that every host has for it, and what is said afterwards."""
+"""Options of all hosts for runs from a tape, and the report afterwards."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -18,17 +18,19 @@ def tape_options(verb: F) -> F:
             type=click.Choice(["error", "live"]),
             default="error",
             show_default=True,
-            help="What becomes of a call that the tape does not have.",
+            help="What to do with a call that the tape does not have.",
         ),
         click.option(
             "--by",
             type=click.Choice(["order", "match"]),
             default="order",
             show_default=True,
-            help="How the answers of the tape are found.",
+            help="How the answers of the tape are looked up.",
         ),
         click.option(
-            "--tape", metavar="RUN", help="Answer from a recorded run instead of asking anybody."
+            "--tape",
+            metavar="RUN",
+            help="Answer from a recorded run instead of calling models and tools.",
         ),
     ):
         verb = option(verb)
@@ -36,10 +38,12 @@ def tape_options(verb: F) -> F:
 
 
 def say_report(report: Mapping[str, Any]) -> bool:
-    """Says where a run left its tape; whether it did."""
+    """Print where a run differs from its tape; returns whether it does."""
     if "first" in report:
-        say_error(f"the run left its tape: {report['first']}", "`tracklog diff` shows both runs")
+        say_error(
+            f"the run differs from its tape: {report['first']}", "`tracklog diff` shows both runs"
+        )
     for rest in report["unconsumed"]:
-        told = f"not asked for: {rest['kind']} {rest['lane'] or ''} (record {rest['seq']})"
+        told = f"not used: {rest['kind']} {rest['lane'] or ''} (record {rest['seq']})"
         click.echo(plain(told), err=True)
     return "first" in report or bool(report["unconsumed"])

@@ -1,4 +1,4 @@
-"""What the verbs share: opening inputs, JSON lines, progress on a terminal."""
+"""Shared by the verbs: opening inputs, JSON lines, progress on a terminal."""
 
 import io
 import os
@@ -30,7 +30,7 @@ class Unreadable(click.ClickException):
 
 
 class Input:
-    """An input that is read; what goes wrong with it is told apart from what its reader does."""
+    """An input; errors of reading are distinguished from errors of its user."""
 
     def __init__(self, name: str, file: BinaryIO) -> None:
         self.name, self.file = name, file
@@ -47,7 +47,7 @@ class Input:
 
 @contextmanager
 def opened(name: str) -> Iterator[Input]:
-    """The input of that name, `-` being standard input; with a progress bar when it is big."""
+    """Open the input of that name, `-` for standard input; with a progress bar when it is large."""
     if name == "-":
         yield Input(named(name), sys.stdin.buffer)
         return
@@ -68,17 +68,17 @@ def is_file(name: str) -> bool:
     try:
         return name != "-" and Path(name).is_file()
     except OSError:
-        return False  # what is wrong with it is told when it is opened
+        return False  # errors are reported when it is opened
 
 
 def _unreadable(name: str, error: OSError) -> Unreadable:
     if isinstance(error, FileNotFoundError):
-        return Unreadable(f"{name} is not there; check the name")
-    return Unreadable(f"{name} cannot be read: {error.strerror}; check whose it is and its mode")
+        return Unreadable(f"{name} does not exist; check the name")
+    return Unreadable(f"{name} cannot be read: {error.strerror}; check its owner and mode")
 
 
 def named(name: str) -> str:
-    """An input's name, for a person."""
+    """The name of an input, for a person."""
     return "standard input" if name == "-" else name
 
 
@@ -100,17 +100,17 @@ def put_json(value: Any) -> None:
 
 
 def put_bytes(line: bytes) -> None:
-    """Bytes for a program; a terminal gets the same with control characters spelled out."""
+    """Bytes for a program; a terminal gets them with control characters escaped."""
     sys.stdout.buffer.write(for_stream(sys.stdout, line))
 
 
 def for_stream(stream: TextIO, line: bytes) -> bytes:
-    """The line as that stream gets it: JSON stays JSON, and means the same."""
+    """The line in the form for that stream: it stays the same JSON."""
     return _spelled_out(line.decode("utf-8", "backslashreplace")) if stream.isatty() else line
 
 
 def put_parts(parts: Iterable[bytes], *, at_once: bool = False) -> None:
-    """The same of what comes in parts, which may be cut anywhere; each at once if asked."""
+    """The same for output in parts, which may be cut anywhere; each is flushed on request."""
     decoder = getincrementaldecoder("utf-8")("backslashreplace")
     is_terminal = sys.stdout.isatty()
     for part in parts:
@@ -129,7 +129,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def json_line(value: Any) -> bytes:
-    """The same as bytes; a file name that is not UTF-8 is spelled with escapes."""
+    """The same as bytes; a file name that is not UTF-8 is escaped."""
     import orjson
 
     try:
@@ -145,14 +145,15 @@ def spelled(name: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Text that cannot move the cursor, ring the bell or turn the line around."""
+    """Text without characters that move the cursor, ring the bell or reverse the line."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 _CONTROL = re.compile(
-    # C0 but for tab and line end, DEL and C1; what turns text around; other line ends; halves of pairs
+    # C0 except tab and line end, DEL and C1; bidirectional controls; other line ends; lone
+    # surrogates.
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\u2028\u2029\ufff9-\ufffb\ufeff]"
     "|[\ud800-\udfff]"
@@ -162,9 +163,10 @@ _LOOKS = re.compile("(\x1b\\[(?:0|1|2|3|4|3[0-79]|9[0-7])m)")
 
 
 def harmless(text: str) -> str:
-    """Text in which only our own colours can do something to a terminal; the rest is spelled out.
+    """Text in which only our own colours can affect a terminal; other control characters are
+    escaped.
 
-    Each character is spelled as JSON spells it, so that a line of JSON stays one.
+    They are escaped as in JSON, so that a line of JSON stays one.
     """
     if not _CONTROL.search(text):
         return text
@@ -174,11 +176,10 @@ def harmless(text: str) -> str:
 
 
 class Harmless(io.TextIOBase):
-    """A stream that spells control characters out, whoever writes them: the last of the guards.
+    """A stream that escapes control characters from any source: the last line of defence.
 
-    Texts that others made are made `plain` where they are laid out; what slips through, as in
-    click's own messages or in a new verb, is caught here. `stream` is what is written to, for those
-    who draw.
+    Foreign texts are made `plain` where they are laid out; the rest, such as click's own messages,
+    is escaped here. `stream` is the underlying stream, for code that draws.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -186,7 +187,7 @@ class Harmless(io.TextIOBase):
 
     def write(self, text: str, /) -> int:
         if not isinstance(text, str):
-            raise TypeError("only text is written here")  # click asks
+            raise TypeError("only text is written here")  # click asks for it
         self.stream.write(harmless(text))
         return len(text)
 
@@ -211,7 +212,7 @@ class Harmless(io.TextIOBase):
 
     @property
     def buffer(self) -> BinaryIO:
-        """For what is written as bytes, to be read by programs."""
+        """The binary stream, for output that programs read."""
         return self.stream.buffer
 
     def __getattribute__(self, name: str) -> Any:
@@ -221,12 +222,12 @@ class Harmless(io.TextIOBase):
 
 
 def drawn(stream: TextIO) -> TextIO:
-    """The stream itself, for who moves the cursor on purpose."""
+    """The underlying stream, for code that moves the cursor."""
     return stream.stream if isinstance(stream, Harmless) else stream
 
 
 def moment(at: str | None, received: str) -> str:
-    """When it happened, in UTC to the second: by the emitter's clock, else when it was heard."""
+    """The time in UTC to the second: by the emitter's clock, else the time of receipt."""
     from tracklog.folds import moment as milliseconds
     from tracklog.journal.frame import stamp
 
@@ -238,7 +239,7 @@ WIDE = "tracklog.wide"
 
 
 def wide_option(verb: F) -> F:
-    """The option that lets lines be as long as they are."""
+    """The option for lines of any length."""
     return click.option(
         "--wide",
         is_flag=True,
@@ -249,7 +250,7 @@ def wide_option(verb: F) -> F:
 
 
 def width() -> int | None:
-    """The columns of the terminal that is written to; None for what has room: a pipe, --wide."""
+    """The width of the terminal; None where there is no limit: a pipe, --wide."""
     context = click.get_current_context(silent=True)
     if context is not None and context.meta.get(WIDE):
         return None
@@ -257,12 +258,12 @@ def width() -> int | None:
 
 
 def cells(text: str) -> int:
-    """The columns that a text takes on a terminal."""
+    """The width of a text on a terminal."""
     return len(text) if text.isascii() else sum(map(_cells, text))
 
 
 def fitted(text: str, width: int) -> str:
-    """A text in so many columns: filled up, or cut with a sign of it."""
+    """A text with this width: padded, or cut with an ellipsis."""
     text = plain(text)
     if cells(text) <= width:
         return text + " " * (width - cells(text))
@@ -282,13 +283,13 @@ def _cells(character: str) -> int:
 
 
 def colour() -> bool | None:
-    """False where colours are not wanted; else it depends on whether a terminal is there."""
+    """False where colours are disabled; None to decide by the terminal."""
     unwanted = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return False if unwanted else None
 
 
 def say_error(message: str, hint: str = "") -> None:
-    """What went wrong and what to do next, for a person."""
+    """Print an error and its hint."""
     said = "\n".join(map(plain, message.split("\n")))
     click.secho(f"error: {said}", fg="red", err=True, color=colour())
     if hint:
@@ -296,7 +297,7 @@ def say_error(message: str, hint: str = "") -> None:
 
 
 def say_refused(place: str, problems: "Iterable[Problem]") -> None:
-    """A line that was refused, with every reason."""
+    """Print a refused line with every reason."""
     click.secho(f"{plain(place)} refused", fg="red", err=True)
     for problem in problems:
         click.echo(plain(f"  {problem.pointer or 'the line'}  {problem.message}"), err=True)
@@ -304,7 +305,7 @@ def say_refused(place: str, problems: "Iterable[Problem]") -> None:
 
 
 def inputs(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The inputs that were named; standard input when none was and something is piped in."""
+    """The named inputs; standard input when none was named and something is piped in."""
     if not names and sys.stdin.isatty():
         raise click.UsageError("name a file, or pipe lines in; see --help for examples")
     return names or ("-",)

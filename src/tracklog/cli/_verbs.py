@@ -1,4 +1,4 @@
-"""A verb with verbs of its own, one of which need not be said."""
+"""A verb with subcommands, one of which is the default."""
 
 import json
 from typing import Any
@@ -6,15 +6,15 @@ from typing import Any
 import click
 
 
-class Verbs(click.Group):
-    """Does its usual thing, unless another verb is said first; `alone` also when nothing is said."""
+class VerbGroup(click.Group):
+    """Runs its default subcommand unless another is named; `alone` also without arguments."""
 
     def __init__(self, *args: Any, usual: str = "", alone: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.usual, self.alone = usual, alone
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's signature
-        """Each verb with the whole of its first sentence; click would cut it."""
+        """Each subcommand with its complete first sentence; click would cut it."""
         with formatter.section("Verbs"):
             formatter.write_dl(
                 [(name, verb.get_short_help_str(1000)) for name, verb in self.commands.items()]
@@ -29,7 +29,7 @@ class Verbs(click.Group):
 
 
 def given(word: str) -> tuple[str, Any]:
-    """What `--input KEY=VALUE` says: JSON, or else text."""
+    """The values of `--input KEY=VALUE`: JSON, or else text."""
     key, equals, value = word.partition("=")
     if not equals:
         raise click.UsageError(f"--input {word}: write KEY=VALUE")

@@ -1,4 +1,4 @@
-"""Where a verb puts what it made: a file that is there whole or not at all, or standard output."""
+"""Write the output of a verb: a file that is complete or absent, or standard output."""
 
 import os
 import sys
@@ -18,9 +18,9 @@ SHOWN = 40
 
 
 def put(parts: Iterable[bytes], path: Path | None, *, at_once: bool = False) -> None:
-    """Writes the parts, each at once if asked; a file gets its name when it is complete.
+    """Write the parts, each flushed on request; a file gets its name when it is complete.
 
-    What is no file of its own, as a device or a link, is written to and stays what it is.
+    A device or a link is written to directly and not replaced.
     """
     if path is None:
         terminal.put_parts(parts, at_once=at_once)
@@ -37,13 +37,13 @@ def put(parts: Iterable[bytes], path: Path | None, *, at_once: bool = False) -> 
         os.replace(unfinished, path)  # noqa: PTH105  # the same, without a second path object
     except BaseException as error:
         if isinstance(error, OSError):
-            error.filename = str(path)  # the name that was asked for
+            error.filename = str(path)  # the requested name
         unfinished.unlink(missing_ok=True)
         raise
 
 
 def tell(report: "Report", *, as_json: bool, err: bool) -> None:
-    """The loss report, where it does not mix with what was written."""
+    """Print the loss report to stderr, so that it does not mix with the output."""
     if as_json:
         stream = sys.stderr if err else sys.stdout
         stream.flush()
@@ -66,10 +66,10 @@ def _row(row: dict[str, Any]) -> str:
 
 
 def refuse(report: "Report", *, as_json: bool) -> None:
-    """Ends with what would be lost, before anything is written."""
+    """Exit with the list of losses, before anything is written."""
     terminal.say_error(
         "nothing was written: something would be lost",
-        "leave --strict out to write it all the same",
+        "leave --strict out to write it anyway",
     )
     tell(report, as_json=as_json, err=True)
     sys.exit(1)

@@ -1,4 +1,4 @@
-"""`tracklog agents`: how each agent did over all its runs."""
+"""`tracklog agents`: the results of each agent over all its runs."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tracklog.answers.agents import AgentRow
 
 
-def _show(rows: "list[AgentRow]", asked: _question.Asked) -> None:
+def _show(rows: "list[AgentRow]", asked: _question.Asking) -> None:
     now = now_of(asked.home)
     columns = [
         _table.Column("agent", lambda row: row.agent, cut=24),
@@ -22,7 +22,7 @@ def _show(rows: "list[AgentRow]", asked: _question.Asked) -> None:
         _table.Column("seen", lambda row: _seen(row, now), rank=6),
         _table.Column("outcomes", _outcomes, rank=1, cut=20),
     ]
-    _table.put(rows, columns, "no agents yet; `tracklog runs` shows what was heard")
+    _table.put(rows, columns, "no agents yet; `tracklog runs` shows what was recorded")
 
 
 def _seen(row: "AgentRow", now: str) -> str:

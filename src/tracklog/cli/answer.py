@@ -20,9 +20,11 @@ Examples:
 @click.argument("question", metavar="ID")
 @click.argument("text", required=False)
 @_home.read_option
-@click.option("--value", metavar="JSON", help="Any JSON, in the place of TEXT.")
-@click.option("--by", metavar="NAME", help="Who answers.  [default: the user's name]")
-@click.option("--run", metavar="RUN", help="The run that asks, where several ask under this id.")
+@click.option("--value", metavar="JSON", help="Any JSON, instead of TEXT.")
+@click.option(
+    "--by", metavar="NAME", help="The name of the person who answers.   [default: the user's name]"
+)
+@click.option("--run", metavar="RUN", help="The run that asks, where several have this id.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(
     question: str,
@@ -35,7 +37,7 @@ def command(
 ) -> None:
     """Answer the question ID with TEXT; the first answer counts.
 
-    It goes straight into the record: an agent that waits at a collector of the same home gets it.
+    It is written to the record: an agent that waits at a collector of the same home gets it.
     """
     import orjson
 
@@ -59,4 +61,4 @@ def command(
         terminal.put_json({**given._asdict(), **of})
     else:
         who = terminal.plain(str(asked.agent or asked.run))
-        click.echo(f"recorded as {given.seq}: {who} can go on")
+        click.echo(f"recorded as {given.seq}: {who} can continue")

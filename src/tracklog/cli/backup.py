@@ -19,7 +19,7 @@ Examples:
 @_home.home_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(target: Path, home: Path, as_json: bool) -> None:
-    """Copy the home to TARGET as it is at one moment, and prove the copy."""
+    """Copy the home to TARGET as it is at one point in time, and verify the copy."""
     from tracklog.journal.backup import backup
 
     _home.reading(home).close()

@@ -1,4 +1,4 @@
-"""`tracklog blob`: a large value that was lifted out of a line."""
+"""`tracklog blob`: a large value that is stored outside of its line."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ Examples:
   tracklog blob 5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5 | less
 
 \b
-Exit code: 0 found, 2 not here, or damaged.""",
+Exit code: 0 found, 2 not found or damaged.""",
 )
 @click.argument("sha256", metavar="SHA256")
 @_home.read_option
@@ -25,7 +25,7 @@ Exit code: 0 found, 2 not here, or damaged.""",
     help="Write it to this file.",
 )
 def command(sha256: str, home: Path, output: Path | None) -> None:
-    """Print the bytes of a blob, the very ones that were lifted out."""
+    """Print the bytes of a blob."""
     from tracklog.journal.blobs import Blobs
 
     content = Blobs(home).get(sha256)

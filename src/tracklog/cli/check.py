@@ -1,4 +1,4 @@
-"""`tracklog check`: is every line good, and is anything odd across them?"""
+"""`tracklog check`: check every line, and the rules across lines."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ Exit code: 0 nothing refused and nothing found at the level of --fail-on,
     type=click.Choice(_reports.LEVELS[::-1]),
     default="error",
     show_default=True,
-    help="From which level on a finding is a failure; a refused line always is.",
+    help="The level from which a finding is a failure; a refused line always is.",
 )
 @click.option(
     "--format",
@@ -67,11 +67,11 @@ def command(
     verbose: bool,
     max_line: int | None,
 ) -> None:
-    """Tell for every line whether it is good, and if not, every fault with its place and a hint.
+    """Check every line, and print every problem with its place and a hint.
 
-    A line whose dialect is not given is recognised; an ambiguous one is said to be so.
-    Of a file in a folder of transcripts it is also told if its name or its links are amiss.
-    A graph.json is checked as a whole: its shape, unknown dependencies, cycles.
+    A line whose dialect is not given is recognised; an ambiguous one is reported. For a file in a
+    folder of transcripts, its name and its links are checked too. A graph.json is checked as one
+    document: its shape, unknown dependencies, cycles.
     """
     from tracklog.dialects.checking import Found
     from tracklog.home import registry
@@ -109,7 +109,7 @@ def command(
 
 
 def _results(name: str, dialects: "Sequence[Dialect]", cap: int) -> "Iterator[Verdict | Found]":
-    """What is to be told of an input: of its lines, of all of them together, of it as a file."""
+    """The results of an input: of its lines, across its lines, and of the file."""
     from tracklog.dialects.checking import Found, Verdict, check
     from tracklog.dialects.documents import check_document, document_of
     from tracklog.dialects.recognition import Recogniser
@@ -127,14 +127,14 @@ def _results(name: str, dialects: "Sequence[Dialect]", cap: int) -> "Iterator[Ve
             return
     recogniser = Recogniser(dialects)
     if regular and len(dialects) > 1:
-        with suppress(OSError), path.open("rb") as ahead:  # what goes wrong is told below
+        with suppress(OSError), path.open("rb") as ahead:  # errors are reported below
             recogniser.look_ahead(line.data for line in split(ahead, cap))
     file = kept(path)
     with terminal.opened(name) as source:
         for result in check(split(source, cap), dialects, cap, recogniser):
             yield result
             if file and isinstance(result, Verdict) and isinstance(result.result, Event):
-                for finding in file.hear(result.result):
+                for finding in file.add(result.result):
                     yield Found(result.line, finding, result.result.dialect)
     for finding in file.rest() if file else ():
         yield Found(None, finding)

@@ -1,4 +1,4 @@
-"""`tracklog completion`: what a shell needs to complete verbs and options."""
+"""`tracklog completion`: the completion script of a shell."""
 
 import click
 from click.shell_completion import get_completion_class

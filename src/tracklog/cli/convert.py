@@ -1,4 +1,4 @@
-"""`tracklog convert`: a run told in another dialect."""
+"""`tracklog convert`: convert a run to another dialect."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,11 +25,13 @@ Exit code: 0 written, 1 something would be lost and --strict was given, 2 usage 
     metavar="DIALECT",
     shell_complete=_names.of("dialects"),
     required=True,
-    help="The dialect to tell it in.",
+    help="The dialect to convert to.",
 )
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
-@click.option("--strict", is_flag=True, help="Write nothing if anything is dropped or made up.")
-@click.option("--report", is_flag=True, help="Tell what became of each field.")
+@click.option(
+    "--strict", is_flag=True, help="Write nothing if any field is dropped or synthesised."
+)
+@click.option("--report", is_flag=True, help="Report what happened to each field.")
 @click.option("--json", "as_json", is_flag=True, help="The report as one JSON object.")
 @click.option("--bare", is_flag=True, help="Do not carry the original lines in an extension.")
 def command(
@@ -42,9 +44,9 @@ def command(
     as_json: bool,
     bare: bool,
 ) -> None:
-    """Tell RUN in another dialect: every line passes that dialect's check.
+    """Convert RUN to another dialect: every line passes the check of that dialect.
 
-    What the dialect has no word for rides along in an extension, from which converting back
+    Fields that the dialect cannot express are carried in an extension, from which converting back
     restores the original lines. The report goes to standard error unless there is a FILE.
     """
     from tracklog.formats.convert import convert

@@ -1,4 +1,4 @@
-"""`tracklog costs`: what was spent."""
+"""`tracklog costs`: tokens and money by model, day, agent or run."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tracklog.answers.costs import CostRow
 
 
-def _show(rows: "list[CostRow]", asked: _question.Asked) -> None:
+def _show(rows: "list[CostRow]", asked: _question.Asking) -> None:
     columns = [
         _table.Column("cost", _table.cost, right=True),
         _table.Column("tokens", lambda row: row.total_tokens, right=True),
@@ -29,11 +29,11 @@ def _show(rows: "list[CostRow]", asked: _question.Asked) -> None:
     if unpriced:
         some = ", ".join(map(terminal.plain, unpriced[:5])) + (", …" if len(unpriced) > 5 else "")
         place = terminal.plain(str(asked.path / prices.OWN))
-        click.echo(f"no price is known of {some}; set one in {place}", err=True)
+        click.echo(f"no price is known for {some}; set one in {place}", err=True)
 
 
 def _of(by: str, names: _table.Names) -> _table.Column:
-    """Whose money it is; a run by the name that it can be asked for by."""
+    """The row's key; a run under the name by which it can be requested."""
     if by != "run":
         return _table.Column("of" if by == "all" else by, lambda row: row.of, cut=24)
     return _table.Column(

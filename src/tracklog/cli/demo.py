@@ -1,4 +1,4 @@
-"""`tracklog demo`: a made-up fleet to look at."""
+"""`tracklog demo`: a demo fleet."""
 
 import shlex
 from pathlib import Path
@@ -24,7 +24,7 @@ Examples:
     metavar="DIR",
     type=click.Path(path_type=Path),
     callback=lambda _context, _option, path: _home.expanded(path),
-    help="Where it is kept; never your own home.",
+    help="The folder of the demo; never your own home.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
@@ -32,13 +32,15 @@ Examples:
     type=click.IntRange(0, 65535),
     default=4318,
     show_default=True,
-    help="0 takes any that is free.",
+    help="0 for any free port.",
 )
-@click.option("--once", is_flag=True, help="Tell the day that is over, and end; serve nothing.")
-@click.option("--remove", is_flag=True, help="Take the demo away again.")
-@click.option("--force", is_flag=True, help="With runs in it that are not the demo's.")
+@click.option(
+    "--once", is_flag=True, help="Write the lines of the last day and exit; serve nothing."
+)
+@click.option("--remove", is_flag=True, help="Remove the demo.")
+@click.option("--force", is_flag=True, help="Remove it even if it has other runs.")
 def command(home: Path, host: str, port: int, once: bool, remove: bool, force: bool) -> None:
-    """Play a made-up fleet into a home of its own, and show it, until Ctrl-C."""
+    """Record an invented fleet in a home of its own and show it, until Ctrl-C."""
     import time
 
     from tracklog import demo
@@ -64,7 +66,7 @@ def _look(home: Path) -> str:
 
 
 def _option(home: Path) -> str:
-    """What names this home on a command line; nothing for the usual one."""
+    """The option that names this home; nothing for the default."""
     usual = home == _home.expanded(Path(_home.DEMO_HOME))
     return "" if usual else f" --home {shlex.quote(str(home))}"
 
@@ -87,7 +89,7 @@ def _show(home: Path, host: str, port: int) -> None:
         speaker = threading.Thread(target=played.play, args=(stop,), name="demo")
 
         def ready() -> None:
-            click.echo(f"a demo, all made up, is at {serve.url_of(bound)}; its home is {home}")
+            click.echo(f"a demo with invented data is at {serve.url_of(bound)}; its home is {home}")
             click.echo(f"in another terminal: {_look(home)}")
             click.echo(
                 "it refuses events from outside, but you may answer its questions; Ctrl-C stops it, "

@@ -1,4 +1,4 @@
-"""`tracklog dialects`: the languages that can be heard."""
+"""`tracklog dialects`: the known event languages."""
 
 import click
 

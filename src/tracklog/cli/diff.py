@@ -1,4 +1,4 @@
-"""`tracklog diff`: where two runs part."""
+"""`tracklog diff`: compare two runs."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from tracklog.answers.diff import DiffAnswer, DiffDelta, DiffRow
 
 SHOWN = 40
-"""Differences that are shown, unless all are asked for."""
+"""How many differences are shown without --all."""
 SIGNS = {"changed": ("~", "yellow"), "only_a": ("-", "red"), "only_b": ("+", "green")}
 UNITS = {"cost_usd": "cost", "tokens_in": "tokens in", "tokens_out": "tokens out"}
 UNITS |= {"tokens_cached": "tokens cached", "tool_calls": "tool calls"}
 UNITS |= {"tool_failures": "failed calls"}
 
 
-def _show(answer: "DiffAnswer", asked: _question.Asked) -> None:
+def _show(answer: "DiffAnswer", asked: _question.Asking) -> None:
     _Words().put(answer, whole=asked.given["all"])
 
 
@@ -40,7 +40,7 @@ class _Words:
             words += [f"{counts.only_b:,} only in the second"]
             self.say(", ".join(words))
             at = answer.at + 1
-            self.say(f"they part at step {at:,}", bold=True)
+            self.say(f"they differ from step {at:,}", bold=True)
         rows = answer.rows if whole else answer.rows[:SHOWN]
         for row in rows:
             self.row(row)
@@ -91,7 +91,7 @@ def _amount(name: str, value: float | None) -> str | float | None:
 
 
 def _more(name: str, delta: "DiffDelta") -> str | None:
-    """By how much the second run took more."""
+    """The difference of the second run."""
     more = delta.delta
     if name == "cost_usd":
         sign = "+" if more and more > 0 else "-" if more else ""

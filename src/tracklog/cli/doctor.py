@@ -1,4 +1,4 @@
-"""`tracklog doctor`: what is wrong, and the command that mends it."""
+"""`tracklog doctor`: find problems of a home, with the command that fixes each."""
 
 import sys
 import time
@@ -18,17 +18,20 @@ Examples:
   tracklog doctor --accept
 
 \b
-Exit code: 0 well, 1 something is wrong.""",
+Exit code: 0 no problem, 1 something is wrong.""",
 )
 @_home.read_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per check.")
 @click.option(
-    "--accept", "accepting", is_flag=True, help="Accept what recovery after a crash set aside."
+    "--accept",
+    "accepting",
+    is_flag=True,
+    help="Accept the data that recovery after a crash set aside.",
 )
 def command(home: Path, as_json: bool, accepting: bool) -> None:
-    """Look over the home: permissions, free space, the chain, the clock, versions.
+    """Check the home: permissions, free space, the chain, the clock, versions.
 
-    What recovery after a crash set aside is reported here and by `verify` until --accept.
+    Data that recovery after a crash set aside is reported here and by `verify` until --accept.
     """
     from tracklog.answers.doctor import accept, doctor
 

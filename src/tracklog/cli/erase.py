@@ -1,4 +1,4 @@
-"""`tracklog erase`: take one record's bytes out, and leave that on record."""
+"""`tracklog erase`: delete the bytes of one record, with a tombstone."""
 
 import getpass
 import os
@@ -19,21 +19,21 @@ Examples:
 @_home.run_argument()
 @click.argument("seq", type=click.IntRange(min=1))
 @_home.home_option
-@click.option("--reason", required=True, help="Why; it stands on the tombstone.")
-@click.option("--by", default=None, help="Who; you, unless said otherwise.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--reason", required=True, help="The reason, written to the tombstone.")
+@click.option("--by", default=None, help="The name of the person.  [default: the user's name]")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(
     run: str, seq: int, home: Path, reason: str, by: str | None, yes: bool, as_json: bool
 ) -> None:
     """Replace record SEQ of RUN by a tombstone that keeps its hash, so the rest still verifies.
 
-    The bytes are gone from every place of this home, and what had an identity is not let in again;
-    copies elsewhere are yours to find.
+    The bytes are deleted everywhere in this home, and an event with its identity is not accepted
+    again; you have to find copies elsewhere yourself.
     """
     _home.reading(home).close()
     with _home.writing(home) as opened:
-        opened.record(run, seq)  # nobody is asked about what is not there
+        opened.record(run, seq)  # no confirmation for a record that does not exist
         if not yes and not _confirmed(seq, run):
             click.echo("nothing was erased; --yes does not ask", err=True)
             raise click.Abort
@@ -51,7 +51,7 @@ def _confirmed(seq: int, run: str) -> bool:
     try:
         return click.confirm(f"erase record {seq} of {plain(run)} for good?", err=True)
     except click.Abort:
-        click.echo(err=True)  # the question has no line end
+        click.echo(err=True)  # the prompt has no line end
         return False
 
 

@@ -1,4 +1,4 @@
-"""`tracklog events`: what one run said, in order."""
+"""`tracklog events`: the records of one run, in order."""
 
 import sys
 from pathlib import Path
@@ -19,12 +19,14 @@ Examples:
 )
 @_home.run_argument()
 @_home.read_option
-@click.option("--after", type=click.IntRange(min=0), default=0, help="Only behind this record.")
+@click.option("--after", type=click.IntRange(min=0), default=0, help="Only after this record.")
 @click.option("--raw", is_flag=True, help="The stored lines, byte for byte.")
 @terminal.wide_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per record.")
 @click.option(
-    "--proof", type=click.Path(dir_okay=False, path_type=Path), help="Write a proof here, too."
+    "--proof",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write a proof to this file.",
 )
 def command(run: str, home: Path, after: int, raw: bool, as_json: bool, proof: Path | None) -> None:
     """Print the records of RUN, oldest first.

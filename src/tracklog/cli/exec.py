@@ -30,7 +30,7 @@ NOT_FOUND = 127
 NOT_EXECUTABLE = 126
 TIMED_OUT = 124
 PATIENCE = 30.0
-"""Seconds that the end of the recording may take once the command has ended."""
+"""Seconds that finishing the recording may take once the command has ended."""
 
 
 @click.command(
@@ -47,14 +47,16 @@ Exit code: that of the command; 124 timed out, 126 cannot be run, 127 not found.
 )
 @click.argument("command", nargs=-1, required=True, metavar="-- COMMAND [ARGS]...")
 @_home.home_option
-@click.option("--provider", metavar="NAME", help="Whose output it is, if its name does not tell.")
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
-              help="End the command after so long.")  # fmt: skip
 @click.option(
-    "--tee-raw", is_flag=True, help="Keep the very bytes it prints beside the transcript."
+    "--provider",
+    metavar="NAME",
+    help="The provider of the output, if the command's name does not show it.",
 )
-@click.option("--redact", is_flag=True, help="Take secrets out of what is recorded.")
-@click.option("-v", "--verbose", is_flag=True, help="Say on standard error which run it was.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+              help="End the command after this time.")  # fmt: skip
+@click.option("--tee-raw", is_flag=True, help="Also store its raw output beside the transcript.")
+@click.option("--redact", is_flag=True, help="Redact secrets in the recording.")
+@click.option("-v", "--verbose", is_flag=True, help="Print the id of the run to standard error.")
 def command(
     command: tuple[str, ...],
     home: Path,
@@ -66,8 +68,8 @@ def command(
 ) -> None:
     """Run an agent, pass its output through unchanged, and record the run as it happens.
 
-    The agent has our input, signals and terminal; the recording never slows or stops it.
-    What it prints as a JSON stream is recorded as messages and tool calls, anything else as text.
+    The agent gets our input, signals and terminal; the recording never slows or stops it. A JSON
+    stream is recorded as messages and tool calls, any other output as text.
     """
     if tee_raw and redact:
         raise click.UsageError("--tee-raw keeps every byte, so it cannot go with --redact")
@@ -75,7 +77,7 @@ def command(
         there = Path(command[0]).exists()
         say_error(
             f"{command[0]} {'cannot be run' if there else 'is not found'}",
-            "check its name and its mode; what stands behind -- is run as it is",
+            "check its name and its mode; everything after -- is run unchanged",
         )
         sys.exit(NOT_EXECUTABLE if there else NOT_FOUND)
     run_id, parent, environment = _named(os.environ)
@@ -103,9 +105,10 @@ def command(
 
 
 def _named(environment: Mapping[str, str]) -> tuple[str, str | None, dict[str, str]]:
-    """Our run's id, its parent's, and the environment in which the command finds us as its parent.
+    """The id of our run, the id of its parent, and the environment in which the command finds us as
+    its parent.
 
-    Whoever starts us may have chosen the id, as emitters do for their children.
+    The parent may have chosen the id, as emitters do for their children.
     """
     given, parent = environment.get(RUN_ENV, ""), environment.get(PARENT_ENV, "")
     run_id = given if UUID4.fullmatch(given) else str(uuid.uuid4())
@@ -122,18 +125,18 @@ def _status(ended: _child.Ended) -> "ReplyStatus":
 
 
 def _die_of(number: int) -> None:
-    """Our parent sees what it would have seen of the command."""
+    """End as the command ended, so that our parent sees the same status."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     sys.stdout.flush()
     sys.stderr.flush()
     if number not in (signal.SIGKILL, signal.SIGSTOP):
         signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
-    sys.exit(128 + number)  # where it could not be
+    sys.exit(128 + number)  # where the signal could not end us
 
 
 class _Clerk(threading.Thread):
-    """Listens and records, in a thread of its own: whatever happens here, the agent goes on."""
+    """Records in a thread of its own: an error here does not stop the agent."""
 
     def __init__(
         self,
@@ -156,22 +159,22 @@ class _Clerk(threading.Thread):
             self._failure = error
 
     def end(self, status: "ReplyStatus", ended: _child.Ended) -> None:
-        """Waits until all is recorded, but not for ever; what went wrong is said."""
+        """Wait until everything is recorded, with a limit; errors are printed."""
         self._ended = (status, ended)
         self._is_told.set()
         until = time.monotonic() + PATIENCE
         while self.is_alive() and time.monotonic() < until:
             self.join(0.2)
             if signal.sigpending() & {signal.SIGINT, signal.SIGTERM}:
-                break  # whoever waits for us has waited long enough
+                break  # the caller has waited long enough
         if self.is_alive():
             say_error(
                 "the recording is not finished",
-                "what was written so far is in the transcripts of the home; `tracklog doctor`",
+                "everything written so far is in the transcripts of the home; `tracklog doctor`",
             )
         elif self._failure is not None:
             say_error(
-                f"the run was not recorded whole: {self._failure}",
+                f"the run was not recorded completely: {self._failure}",
                 "the command itself was not disturbed; `tracklog doctor` looks at the home",
             )
 

@@ -1,4 +1,4 @@
-"""`tracklog export`: a run written in someone else's format."""
+"""`tracklog export`: write a run in a foreign format."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ from tracklog.cli import _home, _names, _writing
 
 
 class Listing(click.Command):
-    """Lists the formats of the folder in its help, when that is asked for."""
+    """Lists the formats of the folder in its help, when it is requested."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from tracklog.formats import registry
@@ -36,7 +36,7 @@ Examples:
   tracklog export jsonl agent-coder-1 -o run.jsonl      (with run.jsonl.proof.json beside it)
   tracklog export otel agent-coder-1 -O content=yes | \\
     curl -H 'Content-Type: application/json' --data-binary @- localhost:4318/v1/traces
-  tracklog export agui agent-coder-1 --follow           (as it goes on, until it ends)
+  tracklog export agui agent-coder-1 --follow           (while it runs, until it ends)
 
 \b
 Exit code: 0 written, 1 something would be lost and --strict was given, 2 usage or I/O.""",
@@ -46,11 +46,13 @@ Exit code: 0 written, 1 something would be lost and --strict was given, 2 usage 
 @_home.read_option
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
 @click.option("-O", "--option", "options", multiple=True, metavar="NAME=VALUE")
-@click.option("-f", "--follow", is_flag=True, help="Go on as records come, until the run ends.")
-@click.option("--strict", is_flag=True, help="Write nothing if anything is dropped or made up.")
-@click.option("--report", is_flag=True, help="Tell what becomes of each field.")
+@click.option("-f", "--follow", is_flag=True, help="Continue as records come, until the run ends.")
+@click.option(
+    "--strict", is_flag=True, help="Write nothing if any field is dropped or synthesised."
+)
+@click.option("--report", is_flag=True, help="Report what happens to each field.")
 @click.option("--json", "as_json", is_flag=True, help="The report as one JSON object.")
-@click.option("--no-proof", is_flag=True, help="Do not prove the run against the journal.")
+@click.option("--no-proof", is_flag=True, help="Do not verify the run against the journal.")
 def command(
     format: str,
     run: str,
@@ -63,9 +65,9 @@ def command(
     as_json: bool,
     no_proof: bool,
 ) -> None:
-    """Write RUN, and the runs below it where the format has room, in FORMAT.
+    """Write RUN, and the runs below it where the format supports it, in FORMAT.
 
-    Exporting twice gives the same bytes. Lines that go to a FILE get their proof beside them:
+    Exporting twice gives the same bytes. Lines that go to a FILE get a proof file beside them:
     contracts/tracklog_verify.py checks it without tracklog.
     """
     from tracklog.formats import registry
@@ -75,7 +77,7 @@ def command(
     exporter = registry.exporter(format)
     chosen = exporter.chosen(dict(map(_pair, options)))
     if follow and (output or strict or report or as_json):
-        raise click.UsageError("--follow writes to standard output, before anything can be judged")
+        raise click.UsageError("--follow writes to standard output, before losses are known")
     with _home.asking(home) as opened:
         if follow:
             live = live_of(opened, opened.run(run), exporter, chosen)

@@ -1,4 +1,4 @@
-"""`tracklog findings`: what was surprising, and kept."""
+"""`tracklog findings`: rule violations and oddities in stored events."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tracklog.answers.findings import FindingRow
 
 
-def _show(rows: "list[FindingRow]", asked: _question.Asked) -> None:
+def _show(rows: "list[FindingRow]", asked: _question.Asking) -> None:
     _home.tell(asked.home.journal.findings)
     columns = [
         _table.Column("seq", lambda row: str(row.seq), right=True),
@@ -22,8 +22,8 @@ def _show(rows: "list[FindingRow]", asked: _question.Asked) -> None:
     ]
     limit = asked.given["limit"]
     if not rows:
-        hint = _home.same_record("`tracklog runs` shows what was heard")
-        click.echo(f"nothing surprising was found; {hint}", err=True)
+        hint = _home.same_record("`tracklog runs` shows what was recorded")
+        click.echo(f"no findings; {hint}", err=True)
         return
     _table.put(rows, columns, "")
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""`tracklog follow`: bring files into the journal as they grow."""
+"""`tracklog follow`: read growing files into the journal."""
 
 import sys
 import time
@@ -24,7 +24,7 @@ Examples:
   tracklog follow --once old-runs/
 
 \b
-Exit code: 0 all kept, 1 something refused, 2 usage or I/O.""",
+Exit code: 0 all stored, 1 something refused, 2 usage or I/O.""",
 )
 @click.argument(
     "paths",
@@ -39,10 +39,10 @@ Exit code: 0 all kept, 1 something refused, 2 usage or I/O.""",
     shell_complete=_names.of("dialects"),
     help="Read every line as this dialect.",
 )
-@click.option("--redact", is_flag=True, help="Take secrets out of what is kept, on record.")
-@click.option("--once", is_flag=True, help="Take what is there, and stop.")
+@click.option("--redact", is_flag=True, help="Redact secrets, with a note in the record.")
+@click.option("--once", is_flag=True, help="Read what exists, and stop.")
 @click.option(
-    "--follow-symlinks", is_flag=True, help="Read links that lead out of the folders, too."
+    "--follow-symlinks", is_flag=True, help="Also read links that lead out of the folders."
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per piece that was read.")
 @click.option(
@@ -51,7 +51,7 @@ Exit code: 0 all kept, 1 something refused, 2 usage or I/O.""",
     default=0.5,
     show_default=True,
     metavar="SECONDS",
-    help="How often it looks.",
+    help="How often files are checked.",
 )
 def command(
     paths: tuple[Path, ...],
@@ -63,15 +63,15 @@ def command(
     as_json: bool,
     every: float,
 ) -> None:
-    """Watch folders of JSONL files and keep their lines; Ctrl-C ends it.
+    """Watch folders of JSONL files and store their lines; Ctrl-C ends it.
 
-    Where each file got to is kept with its records: nothing is read twice, nothing is missed.
-    Without DIRS it watches the usual places of agents, and imports what they write.
-    A link in a folder that leads out of it is not read, unless --follow-symlinks is given.
+    The offset of each file is stored with its records: nothing is read twice, nothing is missed.
+    Without DIRS it watches the usual places of agents, and imports their logs. A link in a folder
+    that leads out of it is not read, unless --follow-symlinks is given.
     """
     if not paths:
         if dialect:
-            raise click.UsageError("--dialect needs DIRS: what agents write is no dialect")
+            raise click.UsageError("--dialect needs DIRS: logs of agents are in no dialect")
         _importing.follow(
             home,
             redact=redact,
@@ -95,7 +95,7 @@ def command(
                     if isinstance(heard, Unheard):
                         counts["unheard"] += 1
                         said = f"{heard.path} cannot be read: {heard.why}"
-                        terminal.say_error(said, "check whose it is and its mode")
+                        terminal.say_error(said, "check its owner and mode")
                     elif isinstance(heard, Skipped):
                         click.echo(
                             terminal.plain(f"{heard.path}: {_importing.LEADS_OUT}"), err=True
@@ -106,7 +106,7 @@ def command(
                     break
                 time.sleep(every)
         except KeyboardInterrupt:
-            pass  # the way to end it
+            pass  # the usual way to end it
     if once and not follower.files():
         named = terminal.plain(", ".join(map(str, paths)))
         click.echo(
@@ -121,7 +121,7 @@ def command(
 
 
 def _report(heard: "Heard", as_json: bool, hints: "Hints") -> "Counter[str]":
-    """Tells what became of some lines of a file; how many met which fate."""
+    """Print the result for some lines of a file; returns the counts by verdict."""
     counts = Counter[str](each.verdict for each in heard.verdicts)
     found = [_hints.say(hints, each.dialect, each.run) for each in heard.verdicts]
     told = {"hints": list(filter(None, found))} if any(found) else {}

@@ -1,4 +1,4 @@
-"""`tracklog host`: run agents, and have all that they do on record."""
+"""`tracklog host`: run agents with everything on record."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def _command_of(host: "Host") -> click.Command:
-    """An outside package's own command, or ours from the folder `hosts`."""
+    """The command of an outside package, or ours from the folder `hosts`."""
     if host.command is not None:
         return host.command()
     command: click.Command = import_module(f"tracklog.cli._hosts.{host.name}").command
@@ -18,7 +18,7 @@ def _command_of(host: "Host") -> click.Command:
 
 
 class Hosts(click.Group):
-    """The hosts of the folder, each read when it is asked for."""
+    """The hosts of the folder, each imported when it is needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         from tracklog.hosts import host_names
@@ -67,4 +67,4 @@ Examples:
 `tracklog host NAME --help` shows more of each.""",
 )
 def command() -> None:
-    """Run agents by one of the hosts, and have all that they do on record."""
+    """Run agents with one of the hosts; everything they do is recorded."""

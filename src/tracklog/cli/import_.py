@@ -1,4 +1,4 @@
-"""`tracklog import`: bring in what agents left on disk."""
+"""`tracklog import`: import the logs that agents left on disk."""
 
 import sys
 from pathlib import Path
@@ -9,7 +9,7 @@ from tracklog.cli import _home, _importing, _names
 from tracklog.cli._progress import progress_bar
 
 LEAST = 8 << 20
-"""From so many bytes on, the import shows its progress."""
+"""From this many bytes on, the import shows its progress."""
 
 
 @click.command(
@@ -22,7 +22,7 @@ Examples:
   tracklog import .kahn/archive
 
 \b
-Exit code: 0 all kept, 1 something refused, 2 usage or I/O, 130 interrupted.""",
+Exit code: 0 all stored, 1 something refused, 2 usage or I/O, 130 interrupted.""",
 )
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATHS]...")
 @_home.home_option
@@ -33,17 +33,19 @@ Exit code: 0 all kept, 1 something refused, 2 usage or I/O, 130 interrupted.""",
     shell_complete=_names.of("importers"),
     help="Read every file with this importer.",
 )
-@click.option("--dry-run", "dry", is_flag=True, help="Say what would be told, and keep nothing.")
-@click.option("--redact", is_flag=True, help="Take secrets out of what is kept, on record.")
+@click.option(
+    "--dry-run", "dry", is_flag=True, help="Show what would be imported, and store nothing."
+)
+@click.option("--redact", is_flag=True, help="Redact secrets, with a note in the record.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object.")
 def command(
     paths: tuple[Path, ...], home: Path, only: str | None, dry: bool, redact: bool, as_json: bool
 ) -> None:
-    """Find the logs of agents in their usual places and take what is new.
+    """Find the logs of agents in their usual places and import what is new.
 
-    Without PATHS every importer looks where its agent keeps its files; a file or a folder is
-    recognised by its content. What was taken before is not taken again.
-    Lines of a dialect are kept as they are, a graph beside them as a note of its run.
+    Without PATHS every importer looks where its agent stores its files; a file or a folder is
+    recognised by its content. Nothing is imported twice. Lines of a dialect are stored unchanged, a
+    graph beside them as a note of its run.
     """
     from tracklog.formats import registry
     from tracklog.formats.importing import Importing, Summary
@@ -60,6 +62,6 @@ def command(
             importing.bring(found, only=only, dry=dry, progress=progress, into=summary)
         summary.gone = importing.look_for_gone(dry=dry)
     _importing.put(summary, as_json=as_json, dry=dry, redact=redact)
-    if not found and as_json:  # else the summary says it
-        click.echo("no agent keeps its files here; name files or folders to be read", err=True)
+    if not found and as_json:  # otherwise the summary reports it
+        click.echo("no agent stores its files here; name files or folders to read", err=True)
     sys.exit(_importing.exit_code(summary))

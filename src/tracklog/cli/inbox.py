@@ -1,4 +1,4 @@
-"""`tracklog inbox`: who waits for a person, since when, with what question."""
+"""`tracklog inbox`: questions that wait for a person, oldest first."""
 
 from typing import TYPE_CHECKING
 
@@ -8,18 +8,18 @@ if TYPE_CHECKING:
     from tracklog.answers.inbox import InboxRow
 
 
-def _show(rows: "list[InboxRow]", asked: _question.Asked) -> None:
+def _show(rows: "list[InboxRow]", asked: _question.Asking) -> None:
     columns = [
         _table.Column("state", lambda row: row.state),
         _table.Column("waited", lambda row: _table.age(row.waiting_seconds), right=True),
         asked.names.column(),
         _table.Column("agent", lambda row: row.agent, rank=1, cut=8),
         _table.Column("by", lambda row: row.answered_by or None, rank=2, cut=8),
-        # What `tracklog answer` is given: always there, and whole.
+        # The id for `tracklog answer`: always shown, and complete.
         _table.Column("id", lambda row: row.question_id),
         _table.Column("question", lambda row: row.text, cut=16, wrap=True),
     ]
-    _table.put(rows, columns, "nobody waits for a person; `tracklog runs` shows what goes on")
+    _table.put(rows, columns, "nobody waits for a person; `tracklog runs` shows the current state")
 
 
 command = _question.verb("inbox", _show)

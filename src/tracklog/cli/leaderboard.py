@@ -1,4 +1,4 @@
-"""`tracklog leaderboard`: who won."""
+"""`tracklog leaderboard`: wins per agent and model."""
 
 from typing import TYPE_CHECKING
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from tracklog.answers.leaderboard import ContestRow
 
 
-def _show(rows: "list[ContestRow]", asked: _question.Asked) -> None:
+def _show(rows: "list[ContestRow]", asked: _question.Asking) -> None:
     names = asked.names
     columns = [
         _table.Column("winner", lambda row: row.winner, cut=16),
@@ -23,7 +23,7 @@ def _show(rows: "list[ContestRow]", asked: _question.Asked) -> None:
             least=names.least,
         ),
     ]
-    _table.put(rows, columns, "no contest was won yet; `tracklog runs` shows what was heard")
+    _table.put(rows, columns, "no contest was won yet; `tracklog runs` shows what was recorded")
 
 
 command = _question.verb("leaderboard", _show)

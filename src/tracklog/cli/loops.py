@@ -1,4 +1,4 @@
-"""`tracklog loops`: who calls the same tool with the same arguments again and again."""
+"""`tracklog loops`: agents that call the same tool with the same arguments again and again."""
 
 from typing import TYPE_CHECKING
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from tracklog.answers.loops import LoopRow
 
 
-def _show(rows: "list[LoopRow]", asked: _question.Asked) -> None:
+def _show(rows: "list[LoopRow]", asked: _question.Asking) -> None:
     columns = [
         _table.Column("times", lambda row: row.times, right=True),
         asked.names.column(),
@@ -17,7 +17,7 @@ def _show(rows: "list[LoopRow]", asked: _question.Asked) -> None:
         _table.Column("agents", lambda row: row.agents, rank=1, cut=12),
         _table.Column("arguments", lambda row: row.input, cut=20),
     ]
-    _table.put(rows, columns, "nobody goes round in circles; `tracklog tools` shows what is called")
+    _table.put(rows, columns, "no loops; `tracklog tools` shows all calls")
 
 
 command = _question.verb("loops", _show)

@@ -1,4 +1,4 @@
-"""`tracklog outcomes`: how the runs of the last 24 hours went."""
+"""`tracklog outcomes`: the outcomes of the runs of the last 24 hours."""
 
 from dataclasses import astuple
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from tracklog.answers.outcomes import OutcomesAnswer
 
 
-def _show(answer: "OutcomesAnswer", _asked: _question.Asked) -> None:
+def _show(answer: "OutcomesAnswer", _asked: _question.Asking) -> None:
     columns = [
         _table.Column("pass rate", lambda row: _rate(row.pass_rate)),
         _table.Column("passed", lambda row: row.passed, right=True),
@@ -18,7 +18,7 @@ def _show(answer: "OutcomesAnswer", _asked: _question.Asked) -> None:
         _table.Column("flakes", lambda row: row.flakes, rank=2, right=True),
         _table.Column("convergence", lambda row: row.convergence_mean, 1, right=True),
     ]
-    empty = "no run began or ended in the last 24 hours; `tracklog runs` shows those before"
+    empty = "no run began or ended in the last 24 hours; `tracklog runs` shows earlier ones"
     _table.put([answer] if any(astuple(answer)) else [], columns, empty)
 
 

@@ -1,4 +1,4 @@
-"""`tracklog prune`: let old records go, on record."""
+"""`tracklog prune`: delete old records, with a note in the record."""
 
 import re
 from pathlib import Path
@@ -28,7 +28,7 @@ class Age(click.ParamType[float]):
         seconds = int(found[1]) * UNITS[found[2]]
         if seconds > OLDEST:
             self.fail(
-                f"{value!r} is longer than anything is kept; write 30d, 12h or 8w", param, ctx
+                f"{value!r} is longer than any record exists; write 30d, 12h or 8w", param, ctx
             )
         return float(seconds)
 
@@ -41,13 +41,15 @@ Examples:
 )
 @_home.home_option
 @click.option("--older-than", type=Age(), required=True, metavar="AGE", help="30d, 12h, 8w.")
-@click.option("--open-too", is_flag=True, help="Also runs that have not ended and still speak.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be dropped.")
+@click.option(
+    "--open-too", is_flag=True, help="Also runs that have not ended and are still active."
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(home: Path, older_than: float, open_too: bool, dry_run: bool, as_json: bool) -> None:
-    """Drop whole sealed segments of old records; the rest still verifies.
+    """Delete sealed segments of old records; the rest still verifies.
 
-    Each run that lost something is marked, so that a later import does not bring it back.
+    Each run that lost records is marked, so that a later import does not bring them back.
     """
     _home.reading(home).close()
     with _home.writing(home) as opened:

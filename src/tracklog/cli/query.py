@@ -1,4 +1,4 @@
-"""`tracklog query`: a question in SQL, which can change nothing."""
+"""`tracklog query`: a read-only SQL query."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from tracklog.answers.query import QueryAnswer
 
 LEAST = 6
-"""Columns that a value keeps."""
+"""The smallest width of a column."""
 
 
-def _show(answer: "QueryAnswer", asked: _question.Asked) -> None:
-    """A table in which every column may be cut, where it has to fit; no column is left out."""
+def _show(answer: "QueryAnswer", asked: _question.Asking) -> None:
+    """A table in which every column may be cut to fit; no column is left out."""
     if answer.rows:
         shown = [
             _table.Column(terminal.plain(name), _nth(n), cut=LEAST)
@@ -26,17 +26,17 @@ def _show(answer: "QueryAnswer", asked: _question.Asked) -> None:
         _table.put(answer.rows, shown, "")
     else:
         tables = "SELECT name FROM sqlite_schema WHERE type = 'view'"
-        click.echo(f'no rows; `tracklog query "{tables}"` lists what can be asked', err=True)
+        click.echo(f'no rows; `tracklog query "{tables}"` lists the tables', err=True)
     _say_cut(answer, asked)
 
 
-def _json(answer: "QueryAnswer", asked: _question.Asked) -> list[dict[str, Any]]:
+def _json(answer: "QueryAnswer", asked: _question.Asking) -> list[dict[str, Any]]:
     """A row as an object, by the names of its columns."""
     _say_cut(answer, asked)
     return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
 
 
-def _say_cut(answer: "QueryAnswer", asked: _question.Asked) -> None:
+def _say_cut(answer: "QueryAnswer", asked: _question.Asking) -> None:
     sys.stdout.flush()
     if answer.cut:
         limit = asked.given["limit"]

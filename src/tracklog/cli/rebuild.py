@@ -1,4 +1,4 @@
-"""`tracklog rebuild`: the index, made anew from the journal."""
+"""`tracklog rebuild`: rebuild the index from the journal."""
 
 from pathlib import Path
 
@@ -17,12 +17,12 @@ Examples:
 
 \b
 It is seldom needed: an index that is damaged, or was made by another version, is rebuilt when
-it is asked next.""",
+it is used next.""",
 )
 @_home.home_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(home: Path, as_json: bool) -> None:
-    """Build the index anew from the journal; nothing but time can be lost."""
+    """Rebuild the index from the journal; this takes time and loses nothing."""
     with _home.reading(home) as opened:
         with progress_bar("indexing") as progress:
             _home.tell(opened.index.rebuild(progress))

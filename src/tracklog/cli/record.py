@@ -1,4 +1,4 @@
-"""`tracklog record`: lines in, numbers out, each as soon as it is safe."""
+"""`tracklog record`: store lines in the journal; each gets its number as soon as it is durable."""
 
 import os
 import stat
@@ -25,10 +25,10 @@ Examples:
   some-agent | tracklog record --dialect kahn-agent
   tracklog record runs/*.jsonl
   some-agent | tracklog record --json | jq -r .seq
-  tracklog record --key nightly-7 < lines.jsonl   (may be sent again: nothing doubles)
+  tracklog record --key nightly-7 < lines.jsonl   (may be sent again: no duplicates)
 
 \b
-Exit code: 0 all kept, 1 something refused, 2 usage or I/O.""",
+Exit code: 0 all stored, 1 something refused, 2 usage or I/O.""",
 )
 @click.argument("files", nargs=-1, metavar="[FILES|-]")
 @_home.home_option
@@ -38,19 +38,21 @@ Exit code: 0 all kept, 1 something refused, 2 usage or I/O.""",
     shell_complete=_names.of("dialects"),
     help="Read every line as this dialect.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per line, once it is safe.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object per line, once it is durable."
+)
 @click.option(
     "--durability",
     type=click.Choice(_home.DURABILITIES),
     default="sync",
     show_default=True,
-    help="What a number promises: see docs/promises.md.",
+    help="What a number guarantees: see docs/promises.md.",
 )
-@click.option("--redact", is_flag=True, help="Take secrets out of what is kept, on record.")
+@click.option("--redact", is_flag=True, help="Redact secrets, with a note in the record.")
 @click.option(
-    "--key", metavar="KEY", help="Name of the piped stream: sent again under it, nothing doubles."
+    "--key", metavar="KEY", help="Name of the piped stream: sent again, it makes no duplicates."
 )
-@click.option("--again", is_flag=True, help="Keep a file's lines once more from its start.")
+@click.option("--again", is_flag=True, help="Store a file's lines again from its start.")
 @click.option("--max-line", type=click.IntRange(min=1), metavar="BYTES", help="The line cap.")
 def command(
     files: tuple[str, ...],
@@ -63,10 +65,10 @@ def command(
     again: bool,
     max_line: int | None,
 ) -> None:
-    """Keep lines in the journal; a line that got its number survives a crash and a power cut.
+    """Store lines in the journal; a line that got its number survives a crash and a power failure.
 
-    What is refused is kept aside with its reasons. A file that was recorded before, or whose
-    recording was cut short, is continued where it stopped; a pipe is when it has a --key.
+    Refused lines are stored separately with the reasons. A file that was recorded before, or whose
+    recording was interrupted, resumes where it stopped; so does a pipe with a --key.
     """
     from tracklog.home import registry
     from tracklog.model.lines import CAP
@@ -92,14 +94,14 @@ def command(
                     terminal.say_error(error.message)
     finally:
         if counts or not sys.exc_info()[0]:
-            _end(counts, as_json)  # also when it was stopped: what was told before stands
+            _end(counts, as_json)  # also after an interrupt: the results so far are valid
     sys.exit(2 if unread else 1 if counts["refused"] else 0)
 
 
 def _kept(
     home: "Home", name: str, dialect: str | None, key: str | None, *, again: bool
 ) -> "Iterator[tuple[Line, Verdict]]":
-    """What became of each line of an input, as soon as it is safe."""
+    """The result of each line of an input, as soon as it is durable."""
     from tracklog.intake.resuming import admit_stream
 
     if dialect is None:
@@ -116,7 +118,7 @@ def _kept(
 
 
 def _source(home: "Home", path: Path, dialect: str | None, *, again: bool) -> str:
-    """The name under which a file leaves its place: another one when the file is another one."""
+    """The name under which the offset of a file is stored: another file has another name."""
     from tracklog.intake.resuming import starts_alike
 
     whole = os.fsencode(path.resolve()).decode("utf-8", "backslashreplace")
@@ -131,13 +133,13 @@ def _source(home: "Home", path: Path, dialect: str | None, *, again: bool) -> st
 def _end(counts: "Counter[str]", as_json: bool) -> None:
     if not as_json:
         kept = f", the last is record {counts['last']:,}" if counts["accepted"] else ""
-        kept = kept if counts else "; no line was read, so there is nothing to keep"
+        kept = kept if counts else "; no line was read, so there is nothing to store"
         words = ", ".join(f"{counts[w]:,} {w}" for w in ("accepted", "duplicate", "refused"))
         click.echo(f"{words}{kept}", err=True)
 
 
 class _Available:
-    """Standard input, read as it comes and not in whole blocks, so that no line waits."""
+    """Standard input, read as it comes and not in blocks, so that no line waits."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd

@@ -1,4 +1,4 @@
-"""`tracklog reimport`: read sources from their start again, with the mapping of today."""
+"""`tracklog reimport`: read sources from their start again, with the current mapping."""
 
 import sys
 from pathlib import Path
@@ -16,7 +16,7 @@ Examples:
   tracklog reimport ~/.codex/sessions/2026
 
 \b
-Exit code: 0 all kept, 1 something refused, 2 usage or I/O, 130 interrupted.""",
+Exit code: 0 all stored, 1 something refused, 2 usage or I/O, 130 interrupted.""",
 )
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATHS]...")
 @_home.home_option
@@ -27,8 +27,10 @@ Exit code: 0 all kept, 1 something refused, 2 usage or I/O, 130 interrupted.""",
     shell_complete=_names.of("importers"),
     help="Read every file with this importer.",
 )
-@click.option("--dry-run", "dry", is_flag=True, help="Say what would be told, and keep nothing.")
-@click.option("--redact", is_flag=True, help="Take secrets out of what is kept, on record.")
+@click.option(
+    "--dry-run", "dry", is_flag=True, help="Show what would be imported, and store nothing."
+)
+@click.option("--redact", is_flag=True, help="Redact secrets, with a note in the record.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object.")
 def command(
     paths: tuple[Path, ...],
@@ -38,9 +40,9 @@ def command(
     redact: bool,
     as_json: bool,
 ) -> None:
-    """Read every source from its start again; what is known already is not kept twice.
+    """Read every source from its start again; known events are not stored twice.
 
-    Without PATHS these are the sources that were imported before and are still there.
+    Without PATHS these are the sources that were imported before and still exist.
     """
     from tracklog.formats import registry
     from tracklog.formats.importing import Importing, Summary

@@ -1,4 +1,4 @@
-"""`tracklog repair`: heal a JSONL file that a crash, a full disk or a careless writer broke."""
+"""`tracklog repair`: repair a JSONL file damaged by a crash, a full disk or a faulty writer."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -18,18 +18,19 @@ Examples:
   tracklog repair session.jsonl""",
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILES...")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per changed line.")
 def command(files: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
-    """Heal what can be healed, line by line, and keep the original beside each file.
+    """Repair damaged lines one by one, and keep the original beside each file.
 
-    NUL bytes, glued and torn lines, line breaks inside strings, bad UTF-8, a byte order mark.
+    NUL bytes, joined and incomplete lines, line breaks inside strings, bad UTF-8, a byte order
+    mark.
     """
     from tracklog.recording.transcript.repair import examine, repair
 
     for name in files:
         with terminal.opened(name):
-            pass  # a missing or unreadable file is said to be so
+            pass  # a missing or unreadable file is an error
         report = (examine if dry_run else repair)(name)
         for mended in report.changes:
             if as_json:

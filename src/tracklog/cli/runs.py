@@ -1,4 +1,4 @@
-"""`tracklog runs`: what every run is doing now."""
+"""`tracklog runs`: the current state of every run."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _FILTERS = ("status", "agent", "dialect", "outcome", "text")
 
 
-def _show(rows: "list[RunRow]", asked: _question.Asked) -> None:
+def _show(rows: "list[RunRow]", asked: _question.Asking) -> None:
     columns = [
         _table.Column("status", lambda row: row.status),
         asked.names.column(),
@@ -22,19 +22,19 @@ def _show(rows: "list[RunRow]", asked: _question.Asked) -> None:
         _table.Column("failed", lambda row: row.tool_failures, rank=5, right=True),
         _table.Column("tokens", lambda row: row.tokens, rank=6, right=True),
         _table.Column("cost", _table.cost, rank=4, right=True),
-        _table.Column("heard", lambda row: _table.ago(row.silent_seconds), right=True),
+        _table.Column("last activity", lambda row: _table.ago(row.silent_seconds), right=True),
         _table.Column("title", lambda row: row.title, rank=2, cut=16),
     ]
     filtered = any(asked.given[name] for name in _FILTERS) or asked.given["within"] != "all"
-    empty = "no runs yet; `tracklog import` or `tracklog record` brings the first"
+    empty = "no runs yet; `tracklog import` or `tracklog record` adds the first"
     _table.put(
         rows, columns, "no such run; `tracklog runs` lists all of them" if filtered else empty
     )
     _count_rest(len(rows), asked)
 
 
-def _count_rest(shown: int, asked: _question.Asked) -> None:
-    """Says how many more runs there are, and how to see them."""
+def _count_rest(shown: int, asked: _question.Asking) -> None:
+    """Print how many more runs there are, and how to see them."""
     from tracklog.answers.run_list import listed
 
     limit, newest = asked.given["limit"], asked.given["newest"]
@@ -44,8 +44,8 @@ def _count_rest(shown: int, asked: _question.Asked) -> None:
             click.echo(f"and {matching - limit:,} more; --limit {matching} shows all", err=True)
     known = len(asked.home.runs())
     if known > newest:
-        words = f"only the {newest:,} runs recorded last were looked at"
-        click.echo(f"{words}; --newest {known} looks at all", err=True)
+        words = f"only the {newest:,} runs recorded last were searched"
+        click.echo(f"{words}; --newest {known} searches all", err=True)
 
 
 command = _question.verb("runs", _show, notes=_table.MONEY)

@@ -1,4 +1,4 @@
-"""`tracklog search`: where something was said."""
+"""`tracklog search`: full-text search in the events."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 WIDE = 110
 TINY = 60
 NARROW, ROOMY = 12, 24
-"""Columns of a run's name."""
+"""The width of a run's name."""
 MOST = 200
-"""Characters of an excerpt, where there is all the room."""
+"""The longest excerpt."""
 
 
-def _show(rows: "list[SearchRow]", asked: _question.Asked) -> None:
+def _show(rows: "list[SearchRow]", asked: _question.Asking) -> None:
     text = asked.given["query"]
     for row in rows:
         click.echo(_row(row, text, asked.names))
     sys.stdout.flush()
     if not rows:
-        click.echo(f"nobody said {text!r}; `migrat*` finds beginnings of words", err=True)
+        click.echo(f"nothing contains {text!r}; `migrat*` finds beginnings of words", err=True)
 
 
 def _row(row: "SearchRow", text: str, names: "Names") -> str:
-    """A hit on one line, its words marked; on a terminal it does not run over."""
+    """A hit on one line, its words marked; on a terminal it is cut to the width."""
     from tracklog.index.search_text import marked, terms
 
     width = terminal.width()
@@ -38,7 +38,7 @@ def _row(row: "SearchRow", text: str, names: "Names") -> str:
     narrow = width is not None and width < WIDE
     name = names.of(row.family, row.run)
     if width is not None:
-        most = max(NARROW if narrow else ROOMY, names.least(name) + 1)  # and the sign of a cut
+        most = max(NARROW if narrow else ROOMY, names.least(name) + 1)  # and the ellipsis
         name = terminal.fitted(name, min(most, width // 3))
     head = f"{row.seq:>7}  {moment[5:16] if narrow else moment}  "
     if width is not None and width < TINY:

@@ -1,4 +1,4 @@
-"""`tracklog secrets`: where secrets stand in what is recorded."""
+"""`tracklog secrets`: find secrets in the record."""
 
 import sys
 from itertools import chain
@@ -25,10 +25,10 @@ Exit code: 0 nothing found, 1 something found, 2 usage or I/O.""",
 @_home.read_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per place.")
 def command(run: str | None, home: Path, as_json: bool) -> None:
-    """Name the records in which there are keys, tokens and passwords, and of what kind.
+    """List the records that contain keys, tokens and passwords, and their kind.
 
-    The secrets themselves are never shown. `tracklog erase` takes the place as it is printed;
-    a line that was refused has no run, and goes with `tracklog prune`.
+    The secrets themselves are never shown. `tracklog erase` takes the place as it is printed; a
+    refused line has no run, and is deleted with `tracklog prune`.
     """
     from tracklog.intake.secrets import leaks, refused_leaks
     from tracklog.model.errors import NoSuchBlob
@@ -59,7 +59,7 @@ def command(run: str | None, home: Path, as_json: bool) -> None:
 
 
 def _refused(home: Path) -> list[dict[str, Any]]:
-    """What the door refused, as far as it is kept; reading it changes nothing."""
+    """The refused lines that are stored; reading changes nothing."""
     from tracklog.home import registry
     from tracklog.journal.refused import Refused
 

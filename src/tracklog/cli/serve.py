@@ -28,8 +28,8 @@ Examples:
 
 \b
 The token is read from TRACKLOG_TOKEN, or from the file that TRACKLOG_TOKEN_FILE names.
-Where there is one, it is asked for, on this machine too; beyond it there must be one,
-of 16 characters at least.""",
+Where there is one, every client must send it, also on this machine. A server that other
+machines can reach must have one, with at least 16 characters.""",
 )
 @_home.home_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
@@ -38,23 +38,23 @@ of 16 characters at least.""",
     type=click.IntRange(0, 65535),
     default=4318,
     show_default=True,
-    help="0 takes any that is free.",
+    help="0 for any free port.",
 )
 @click.option(
     "--durability",
     type=click.Choice(_home.DURABILITIES),
     default="sync",
     show_default=True,
-    help="What an answer promises: see docs/promises.md.",
+    help="What a response guarantees: see docs/promises.md.",
 )
 @click.option(
-    "--allow-host", multiple=True, metavar="NAME", help="A name this machine is asked for by."
+    "--allow-host", multiple=True, metavar="NAME", help="Another host name of this machine."
 )
 @click.option(
     "--max-body",
     type=click.IntRange(min=1),
     metavar="BYTES",
-    help="Of one request, unpacked.  [default: 64 MiB]",
+    help="The largest request, decompressed.  [default: 64 MiB]",
 )
 @click.option("--max-line", type=click.IntRange(min=1), metavar="BYTES", help="The line cap.")
 @click.option(
@@ -62,15 +62,15 @@ of 16 characters at least.""",
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Events in a second, over all clients; 0 for any number.",
+    help="Events per second, over all clients; 0 for no limit.",
 )
-@click.option("--redact", is_flag=True, help="Take secrets out of what is kept, on record.")
+@click.option("--redact", is_flag=True, help="Redact secrets, with a note in the record.")
 @click.option(
     "--with",
     "hosts",
     multiple=True,
     metavar="HOST[=PATH]",
-    help="A host that begins runs here, and what it offers; may be given again.",
+    help="A host that starts runs here, and its files; may be repeated.",
 )
 def command(
     home: Path,
@@ -84,7 +84,7 @@ def command(
     redact: bool,
     hosts: tuple[str, ...],
 ) -> None:
-    """Listen for lines, keep them, show them live and answer questions, until Ctrl-C."""
+    """Receive lines, store them, show them live and answer questions, until Ctrl-C."""
     from tracklog.collector import server
     from tracklog.collector.app import Collector
     from tracklog.web import guard, logs
@@ -93,7 +93,8 @@ def command(
     for name in allow_host:
         if "/" in name:
             raise TracklogError(
-                f"{name!r} is not the name of a machine", "as in --allow-host recorder.example"
+                f"{name!r} is not the name of a machine",
+                "for example --allow-host recorder.example",
             )
     token = token_for(host)
     options: dict[str, Any] = {"events_per_second": max_rate}
@@ -116,7 +117,7 @@ def command(
 
 
 def token_for(host: str) -> str | None:
-    """The token to ask for; whoever can be reached from elsewhere must have one."""
+    """The token to require; a server that other machines can reach must have one."""
     from tracklog.web import guard
 
     token = token_of()
@@ -129,7 +130,7 @@ def token_for(host: str) -> str | None:
 
 
 def long_enough(token: str | None, host: str) -> str | None:
-    """The token; refused where other machines can guess at it and it is short."""
+    """The token; refused where other machines can reach us and it is short."""
     from tracklog.web import guard
 
     if token is not None and len(token) < guard.SHORTEST and not guard.is_loopback(host):
@@ -141,7 +142,7 @@ def long_enough(token: str | None, host: str) -> str | None:
 
 
 def url_of(bound: "socket.socket") -> str:
-    """Where a browser finds it."""
+    """The URL for a browser."""
     address, taken = bound.getsockname()[:2]
     shown = f"[{address}]" if ":" in address else address
     return f"http://{shown}:{taken}"
@@ -153,7 +154,7 @@ def _mount(collector: "Collector", word: str) -> None:
     name, _, place = word.partition("=")
     path = _home.expanded(Path(place)) if place else None
     if path is not None and not path.exists():
-        raise TracklogError(f"there is no {path}", f"name what {name} is to offer")
+        raise TracklogError(f"{path} does not exist", f"name what {name} is to offer")
     plug = hosts.host(name)
     if plug.mount is None:
         raise TracklogError(
@@ -163,7 +164,9 @@ def _mount(collector: "Collector", word: str) -> None:
 
 
 def token_of() -> str | None:
-    """From the environment or from a file, never from the arguments, which everybody can see."""
+    """The token from the environment or from a file, never from the arguments, which other users
+    can see.
+    """
     path = os.environ.get("TRACKLOG_TOKEN_FILE")
     token = _token_in(_home.expanded(Path(path))) if path else os.environ.get("TRACKLOG_TOKEN")
     if token is None:
@@ -173,7 +176,7 @@ def token_of() -> str | None:
         raise TracklogError("the token is empty", f"set {_A_TOKEN}, or unset it")
     if not re.fullmatch(r"[!-~]+", token, re.ASCII):
         raise TracklogError(
-            "the token holds what no client can send: a blank, a line's end, or more than ASCII",
+            "the token contains characters that no client can send: a space, a line end, or non-ASCII",
             f"set {_A_TOKEN}",
         )
     return token
@@ -191,7 +194,7 @@ def _token_in(path: Path) -> str:
     except OSError as error:
         raise TracklogError(
             f"the token cannot be read from {path}: {error.strerror or error}",
-            "TRACKLOG_TOKEN_FILE must name a file of yours with the token in it",
+            "TRACKLOG_TOKEN_FILE must name a file that contains the token",
         ) from None
     if mode & 0o077:
         logs.say("warning", "others may read the token", hint=f"chmod 600 {path}")

@@ -1,4 +1,4 @@
-"""`tracklog show`: one run at a glance."""
+"""`tracklog show`: a summary of one run."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from tracklog.answers.show import ShowAnswer
 
 SAID = 3
-"""Of what was said on a stage, how much is shown."""
+"""How many messages of a stage are shown."""
 SKEWED = 60_000
-"""Milliseconds between two clocks that are worth a word."""
+"""The difference between two clocks, in milliseconds, from which it is shown."""
 
 
-def _show(row: "ShowAnswer", _asked: _question.Asked) -> None:
+def _show(row: "ShowAnswer", _asked: _question.Asking) -> None:
     width = terminal.width()
     status = click.style(row.status, fg=_table.COLOURS.get(row.status), bold=True)
     click.echo(f"{click.style(terminal.plain(row.key), bold=True)}  {status}")
@@ -30,7 +30,7 @@ def _show(row: "ShowAnswer", _asked: _question.Asked) -> None:
 
 
 def _lines(row: "ShowAnswer") -> Iterator[tuple[str, Any]]:
-    """What is known of the run, line by line; what is not known has no line."""
+    """The fields of the run, line by line; unknown ones have no line."""
     for name in ("title", "model", "project", "branch"):
         if value := getattr(row, name):
             yield name, value
@@ -45,7 +45,7 @@ def _lines(row: "ShowAnswer") -> Iterator[tuple[str, Any]]:
         yield "took", _table.seconds(row.seconds)
     if row.last_activity:
         moment = terminal.moment(row.last_activity, row.last_received)
-        yield "heard", f"{_table.ago(row.silent_seconds)} ({moment} UTC)"
+        yield "last activity", f"{_table.ago(row.silent_seconds)} ({moment} UTC)"
     if row.agents:
         yield "agents", row.agents
     if row.summary and row.summary.turns:
@@ -61,9 +61,9 @@ def _lines(row: "ShowAnswer") -> Iterator[tuple[str, Any]]:
     if row.aliases:
         yield "known as", row.aliases
     if row.source_gone:
-        yield "source", f"gone since {row.source_gone[:10]}; what it told is kept here"
+        yield "source", f"gone since {row.source_gone[:10]}; its records stay"
     if row.same_as:
-        yield "same as", f"{row.same_as}, which tells more and is counted"
+        yield "same as", f"{row.same_as}, which has more events and is counted"
     if row.questions:
         waits = f"{terminal.count(row.questions, 'answer')}; `tracklog inbox` shows all"
         yield "waits for", waits
@@ -79,7 +79,7 @@ def _lines(row: "ShowAnswer") -> Iterator[tuple[str, Any]]:
 
 
 def _steps(row: "ShowAnswer") -> Iterator[str]:
-    """How many steps, and how many of them failed, were tried again or are blocked."""
+    """The number of steps, and how many of them failed, were tried again or are blocked."""
     summary = row.summary
     if summary is None:
         yield f"{row.steps:,}"

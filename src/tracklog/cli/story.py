@@ -1,4 +1,4 @@
-"""`tracklog story`: what was said and done in a run, to be read from top to bottom."""
+"""`tracklog story`: the messages and actions of a run, to read from top to bottom."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 WIDEST = 100
 LINES = 12
-"""Lines of one text that are shown, unless all are asked for."""
-OVER = {"withdrawn": "taken back", "superseded": "told again later"}
-"""Why a record counts no more; what was told again is shown once, unless all is asked for."""
+"""How many lines of one text are shown without --all."""
+OVER = {"withdrawn": "withdrawn", "superseded": "replaced later"}
+"""The reason why a record does not count; a repeated text is shown once, without --all."""
 QUIET = ("Spent", "Linked", "Noted")
 NARROW = 60
-"""Columns below which a line has no room for the time."""
+"""The width below which a line has no room for the time."""
 MARKS = {"Called": "→", "Returned": "←", "Asked": "?", "Answered": "!", "Decided": "◆"}
 
 
@@ -37,11 +37,11 @@ Each record begins with its number and its time (UTC): `tracklog why RUN SEQ` ta
 )
 @_home.run_argument()
 @_home.read_option
-@click.option("--after", type=click.IntRange(min=0), default=0, help="Only behind this record.")
-@click.option("--all", "whole", is_flag=True, help="Show long texts whole, and small print.")
+@click.option("--after", type=click.IntRange(min=0), default=0, help="Only after this record.")
+@click.option("--all", "whole", is_flag=True, help="Show long texts in full, and details.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(run: str, home: Path, after: int, whole: bool, as_json: bool) -> None:
-    """Tell RUN as a story: who said what, which tools were called, what came of it."""
+    """Print RUN as a story: the messages, the tool calls and their results."""
     from tracklog.answers.story import story
 
     with _home.asking(home) as opened:
@@ -63,9 +63,9 @@ def command(run: str, home: Path, after: int, whole: bool, as_json: bool) -> Non
 
 
 def _beginning_first(records: "list[StoryRecord]") -> "list[StoryRecord]":
-    """The records of a page; that the run began stands before what happened later.
+    """The records of a page; the begin of the run comes first.
 
-    The root of a trace is told last, because it ends last.
+    The root of a trace is recorded last, because it ends last.
     """
     from tracklog.folds import moment  # slow to import
 
@@ -81,7 +81,7 @@ def _beginning_first(records: "list[StoryRecord]") -> "list[StoryRecord]":
 
 
 class _Printer:
-    """Puts records out in paragraphs; who speaks is named when it changes."""
+    """Prints records in paragraphs; the speaker is named when it changes."""
 
     def __init__(self, *, whole: bool) -> None:
         self.whole = whole
@@ -89,10 +89,10 @@ class _Printer:
         self.speaker: tuple[str, ...] | None = None
         self.margin = "  "
         self.place = ""
-        """The number and the time of the record at hand, until its first line is printed."""
+        """The number and the time of the current record, until its first line is printed."""
         self.day = ""
         self.ends: list[tuple[StoryRecord, Mapping[str, Any]]] = []
-        """That the run or an agent ended, which waits for what happened before."""
+        """The ends of the run or an agent, which wait for earlier events."""
 
     def put(self, record: "StoryRecord") -> None:
         over = next((word for key, word in OVER.items() if getattr(record, key)), "")
@@ -114,14 +114,14 @@ class _Printer:
             self._line(f"⚠ {finding.name}: {finding.message}", fg="yellow")
 
     def _at(self, record: "StoryRecord") -> str:
-        """Goes to a record; when it happened."""
+        """Start a record; returns its time."""
         moment: str = terminal.moment(record.at, record.received)
         clock = "" if self.width < NARROW else f"  {moment[11:19]}"
         self.place, self.moment = f"{record.seq:>7}{clock}", moment
         return moment
 
     def _end_before(self, record: "StoryRecord | None") -> None:
-        """Says that the run ended, before what came later: a trace tells its end first."""
+        """Print the end of the run before later events: a trace has its end first."""
         from tracklog.folds import moment
 
         at = moment(record.at) if record else None
@@ -133,7 +133,7 @@ class _Printer:
                 self._put(ended, fact, self._at(ended))
 
     def done(self) -> None:
-        """Says what waited for the last record."""
+        """Print what waited for the last record."""
         self._end_before(None)
 
     def _put(self, record: "StoryRecord", fact: "Mapping[str, Any]", moment: str) -> None:
@@ -160,7 +160,7 @@ class _Printer:
                     self._place(each)
 
     def _place(self, value: Any) -> None:
-        """How to get at the rest of a text that was lifted out."""
+        """The command for the rest of a text that is stored as a blob."""
         from tracklog.model.fact import blob_of
 
         if self.whole and (blob := blob_of(value)):

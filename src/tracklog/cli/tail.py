@@ -1,4 +1,4 @@
-"""`tracklog tail`: the end of the journal, and what comes."""
+"""`tracklog tail`: the last records of the journal, and new ones."""
 
 import sys
 from pathlib import Path
@@ -18,7 +18,7 @@ Examples:
   tracklog tail -f --run agent-coder-1 --kind tool_invocation --json""",
 )
 @_home.read_option
-@click.option("-f", "--follow", is_flag=True, help="Go on as records come; Ctrl-C ends it.")
+@click.option("-f", "--follow", is_flag=True, help="Continue as records come; Ctrl-C ends it.")
 @click.option("-n", "--lines", type=click.IntRange(min=0), default=10, show_default=True)
 @click.option("--run", metavar="RUN", help="Only this run.")
 @click.option("--kind", metavar="KIND", help="Only this kind of event.")
@@ -38,7 +38,7 @@ def command(
     raw: bool,
     as_json: bool,
 ) -> None:
-    """Print the last records, of every run or of those that are asked for."""
+    """Print the last records, of every run or of the selected ones."""
     from collections import deque
 
     from tracklog.home import registry

@@ -1,4 +1,4 @@
-"""`tracklog tools`: how often each tool is called, fails, and how long it takes."""
+"""`tracklog tools`: calls, failures and durations of each tool."""
 
 from typing import TYPE_CHECKING
 
@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from tracklog.answers.tools import ToolRow
 
 UNKNOWN = "(unknown)"
-"""In the place of a tool's name where a result was recorded, and nothing of its call."""
+"""The name of a tool where a result was recorded, and not its call."""
 
 
-def _show(rows: "list[ToolRow]", asked: _question.Asked) -> None:
+def _show(rows: "list[ToolRow]", asked: _question.Asking) -> None:
     columns = [
         _table.Column("tool", lambda row: row.tool or UNKNOWN, cut=24),
         _table.Column("calls", lambda row: row.calls, right=True),
@@ -23,7 +23,7 @@ def _show(rows: "list[ToolRow]", asked: _question.Asked) -> None:
         _table.Column("p99", lambda row: _table.seconds(row.p99_seconds), 5, right=True),
     ]
     window = asked.given["window"]
-    empty = f"no tool was called in {window}; `tracklog tools` shows all of the time"
+    empty = f"no tool was called in {window}; `tracklog tools` shows all calls"
     if window == "all":
         empty = "no tool was called yet; `tracklog runs` shows what was recorded"
     _table.put(rows, columns, empty)

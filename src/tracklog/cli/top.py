@@ -1,4 +1,4 @@
-"""`tracklog top`: the whole fleet, live, on the whole screen."""
+"""`tracklog top`: the fleet, live, on the full screen."""
 
 import os
 import sys
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from tracklog.journal.frame import Record, Run
 
 TICK = 1.0
-"""Seconds after which ages are told anew, though nothing came."""
+"""Seconds after which ages are updated without news."""
 PAUSE = 0.1
-"""Seconds between two looks, however much comes."""
+"""Seconds between two updates, however much comes."""
 KEPT = 2000
-"""Records of an open run that can be scrolled through."""
+"""How many records of an open run can be scrolled through."""
 
 
 @click.command(
@@ -38,15 +38,15 @@ Examples:
 
 \b
 Keys: up and down or j and k choose, enter opens, escape goes back, / filters, a shows the agents,
-? helps, q quits.""",
+? shows help, q quits.""",
 )
 @_home.read_option
 @_home.lost_option
 @click.option("--once", is_flag=True, help="Print one frame and end.")
 @terminal.wide_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object: what a frame shows.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object with the data of a frame.")
 def command(home: Path, lost_after: float, once: bool, as_json: bool) -> None:
-    """Show runs and agents as they are, live: who waits and for what, who failed, who is lost."""
+    """Show runs and agents live: which wait and for what, which failed, which are lost."""
     from tracklog.answers.top import Fleet
 
     with _home.asking(home) as opened:
@@ -61,7 +61,7 @@ def command(home: Path, lost_after: float, once: bool, as_json: bool) -> None:
 
 
 def _is_screen(once: bool) -> bool:
-    """Whether there is a screen to be drawn on, and somebody who can press keys."""
+    """Whether there is a terminal to draw on, with a keyboard."""
     whole = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     return whole and not once
 
@@ -71,7 +71,7 @@ def _once(view: "TopAnswer", home: "Home") -> None:
     _table.put(
         view.runs,
         _fleet.columns(_home.names(home), agents=False),
-        "no runs yet; `tracklog import` or `tracklog record` brings the first",
+        "no runs yet; `tracklog import` or `tracklog record` adds the first",
     )
 
 
@@ -106,7 +106,7 @@ def _watch(home: "Home", screen: "Screen", watcher: "_Watcher") -> None:
                 screen.redraw()
             elif not _fleet.pressed(key, look, rows, screen.size[1]):
                 return
-            elif view is not None:  # the next key is about what this one shows
+            elif view is not None:  # the next key refers to what this one shows
                 rows = _fleet.rows_of(view, look)
 
 
@@ -119,14 +119,14 @@ def _frame(
         return _fleet.table(view, look, names, size)
     before = len(look.events)
     look.events = said.lines(look.opened)
-    if look.back:  # who reads further up is not pulled down by what comes
+    if look.back:  # new events do not move the view of somebody who scrolled up
         look.back += max(0, len(look.events) - before)
     row = next((row for row in view.runs if (row.family, row.run) == look.opened), None)
     return _fleet.opened(row, look, names, size)
 
 
 class _Said:
-    """What the open run said: the last of it, then what comes."""
+    """The events of the open run: the last ones, then new ones."""
 
     def __init__(self, home: "Home") -> None:
         self.home = home
@@ -147,7 +147,7 @@ class _Said:
         return list(self.kept)
 
     def _begin(self, run: "Run") -> int:
-        """Where to begin to read: at most so many records from the run's end, and not too few."""
+        """The record to start at: at most this many records from the run's end, and not too few."""
         state = self.home.index.state("runs", ":".join(run))
         reach = KEPT
         while reach < state.last_seq - state.first_seq:
@@ -171,7 +171,7 @@ class _Said:
 
 
 class _Watcher(threading.Thread):
-    """Looks whenever the journal grew, so that a key is never waited for."""
+    """Reads whenever the journal grew, in the background, so that keys never wait."""
 
     def __init__(self, home: "Home", screen: "Screen", fleet: "Fleet", lost_after: float) -> None:
         super().__init__(daemon=True)

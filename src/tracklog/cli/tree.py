@@ -1,4 +1,4 @@
-"""`tracklog tree`: which run called which."""
+"""`tracklog tree`: runs and their sub-runs."""
 
 import sys
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from tracklog.cli import _question, _table
 from tracklog.cli import _terminal as terminal
 
 
-def _show(rows: list[TreeRow], asked: _question.Asked) -> None:
+def _show(rows: list[TreeRow], asked: _question.Asking) -> None:
     run, whole = asked.given["run"], asked.given["all"]
     branches = rows if asked.given["around"] else with_runs(asked.home, rows)
     alone = set() if whole or run else _alone(branches)
@@ -18,7 +18,7 @@ def _show(rows: list[TreeRow], asked: _question.Asked) -> None:
     for branch, (bars, below) in zip(shown, _drawn(shown), strict=True):
         _put(branch, bars, below, asked.names)
     if not branches:
-        click.echo("no runs yet; `tracklog import` or `tracklog record` brings the first")
+        click.echo("no runs yet; `tracklog import` or `tracklog record` adds the first")
     elif alone:
         sys.stdout.flush()
         words = terminal.count(len(alone), "run")
@@ -26,7 +26,7 @@ def _show(rows: list[TreeRow], asked: _question.Asked) -> None:
 
 
 def _alone(branches: Sequence[TreeRow]) -> set[int]:
-    """The places of the runs that have neither a parent nor a child nor a handoff."""
+    """The positions of the runs that have neither a parent nor a child nor a handoff."""
     after = [branch.depth for branch in branches[1:]] + [0]
     return {
         n for n, branch in enumerate(branches) if not (branch.depth or after[n] or branch.handoffs)
@@ -34,9 +34,9 @@ def _alone(branches: Sequence[TreeRow]) -> set[int]:
 
 
 def _drawn(branches: Sequence[TreeRow]) -> list[tuple[str, str]]:
-    """What stands before each branch, and before what is told of it on further lines."""
+    """The prefix of each branch, and of its further lines."""
     drawn: list[tuple[str, str]] = []
-    going_on: list[bool] = []  # by depth: whether a sibling comes further down
+    going_on: list[bool] = []  # by depth: whether a sibling follows
     for branch in reversed(branches):
         depth = branch.depth
         going_on += [False] * (depth + 1 - len(going_on))
@@ -51,11 +51,11 @@ def _drawn(branches: Sequence[TreeRow]) -> list[tuple[str, str]]:
 
 
 def _put(branch: TreeRow, bars: str, below: str, names: _table.Names) -> None:
-    """A run at its depth, how it is, and the handoffs in it; each on one line that fits."""
+    """A run at its depth, its state, and its handoffs; each on one line that fits."""
     width, row = terminal.width(), branch.run
     family, _, run = branch.key.partition(":")
     notes = [branch.kind] if branch.kind else []
-    notes += ["nothing heard of it"] if branch.missing else []
+    notes += ["no events"] if branch.missing else []
     notes += ["shown above"] if branch.again else []
     if row is not None:
         notes.append(_table.cell(row.title) if row.title else "")
@@ -78,5 +78,7 @@ def _put(branch: TreeRow, bars: str, below: str, names: _table.Names) -> None:
 command = _question.verb(
     "tree",
     _show,
-    click.option("--all", is_flag=True, help="Also runs that began no other, unless with --json."),
+    click.option(
+        "--all", is_flag=True, help="Also show runs without sub-runs; --json always has them."
+    ),
 )

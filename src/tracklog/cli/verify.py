@@ -1,4 +1,4 @@
-"""`tracklog verify`: is the record whole and as it was recorded?"""
+"""`tracklog verify`: verify that the record is complete and unchanged."""
 
 import sys
 from pathlib import Path
@@ -14,23 +14,23 @@ from tracklog.cli import _terminal as terminal
     epilog="""\b
 Examples:
   tracklog verify
-  tracklog verify --anchor 120:9f86d0...   (a head that was noted before: finds a cut tail)
+  tracklog verify --anchor 120:9f86d0...   (a head that was noted before: detects a cut end)
   tracklog verify storage/transcripts/3f1c1f2e-9a5b-4c7d-8e21-0a1b2c3d4e5f.jsonl
 
 \b
-Exit code: 0 nothing is wrong, 1 not as it was recorded, 2 usage or I/O.""",
+Exit code: 0 unchanged, 1 not as it was recorded, 2 usage or I/O.""",
 )
 @click.argument(
     "transcripts", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @_home.read_option
-@click.option("--anchor", metavar="HEAD", help="A head that was noted elsewhere.")
+@click.option("--anchor", metavar="HEAD", help="A head of the chain that was noted elsewhere.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(transcripts: tuple[Path, ...], home: Path, anchor: str | None, as_json: bool) -> None:
-    """Prove the journal, or transcripts with a hash chain; name the first bad record.
+    """Verify the journal, or transcripts with a hash chain; name the first bad record.
 
-    A chain cannot show that its own end was cut off: note the head somewhere else, and give it
-    as --anchor later.
+    A chain cannot show that its own end was cut off: note the head somewhere else, and give it as
+    --anchor later.
     """
     if transcripts:
         results = [_transcript(path, anchor, as_json) for path in transcripts]
@@ -71,7 +71,9 @@ def _transcript(path: Path, anchor: str | None, as_json: bool) -> bool:
     elif not proof.lines:
         click.echo(f'{name}: it has no chain; a Recorder writes one with integrity="chain"')
     elif proof.anchored is False:
-        click.secho(f"{name}: the anchor was not met: its end was cut off, or rewritten", fg="red")
+        click.secho(
+            f"{name}: the anchor was not found: its end was cut off, or rewritten", fg="red"
+        )
     else:
         click.echo(f"{name}: {terminal.count(proof.lines, 'line')} proven, head {proof.head}")
     return proof.sound

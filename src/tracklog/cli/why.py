@@ -1,4 +1,4 @@
-"""`tracklog why`: what led to an event, and what came of it."""
+"""`tracklog why`: the causes of an event, and its effects."""
 
 from typing import TYPE_CHECKING
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from tracklog.answers.why import WhyAnswer, WhyStep
 
 NEAR = 12
-"""Steps that are shown at either end of a long way, unless all are asked for."""
+"""How many steps are shown at either end of a long chain without --all."""
 TIE = 17
-"""Columns for what ties a step to its cause."""
+"""The width of the column for the link to the cause."""
 NARROW = 70
-"""Columns below which a row has no room for the time."""
+"""The width below which a row has no room for the time."""
 ENDS = {
     "prompt": "",
-    "start": "nothing that was heard caused this; no prompt was heard before it",
-    "unseen": "the way back ends here: a cause was not seen",
+    "start": "no recorded event caused this; there is no prompt before it",
+    "unseen": "the chain ends here: a cause was not recorded",
 }
 
 
-def _show(answer: "WhyAnswer", asked: _question.Asked) -> None:
+def _show(answer: "WhyAnswer", asked: _question.Asking) -> None:
     _put(answer, whole=asked.given["all"])
 
 
@@ -47,7 +47,7 @@ def _put(answer: "WhyAnswer", *, whole: bool) -> None:
             step = answer.forward[n]
             show.row(step, step.how or "", of=step.of)
     if not answer.forward:
-        click.secho("nothing that was heard came of it", dim=True)
+        click.secho("no recorded event followed from it", dim=True)
 
 
 def _note(said: str) -> None:
@@ -58,14 +58,14 @@ def _note(said: str) -> None:
 
 
 def _shown(count: int, whole: bool) -> list[int | None]:
-    """Which of so many steps are shown; None stands for those between."""
+    """The positions of the steps that are shown; None stands for those between."""
     if whole or count <= 2 * NEAR + 1:
         return list(range(count))
     return [*range(NEAR), None, *range(count - NEAR, count)]
 
 
 class _Rows:
-    """A step on one row: its place, its time, what ties it to its cause, and what happened."""
+    """A step on one row: its place, its time, the link to its cause, and a text."""
 
     def __init__(self) -> None:
         self.width = terminal.width()

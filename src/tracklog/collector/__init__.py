@@ -1,5 +1,5 @@
-"""The collector: HTTP around one home, for a fleet that reports and everyone who watches.
+"""The collector: HTTP around one home, for programs that send events and for everyone who watches.
 
-`routes.py` is the one table of what can be asked; it mounts the routes, and the OpenAPI document
-and the reference page are made of it.
+`routes.py` is the one table of routes; the OpenAPI document and the reference page are derived from
+it.
 """

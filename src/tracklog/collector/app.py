@@ -1,4 +1,4 @@
-"""The collector as an ASGI application: each request is found, guarded, read and answered."""
+"""The collector as an ASGI application: each request is routed, guarded, read and answered."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ _THREADS = 64  # posts that are admitted at once, and so synced together
 
 
 class Rate:
-    """Lets so many events pass in a second, two seconds' worth at once."""
+    """Limits the events per second, with a burst of two seconds."""
 
     def __init__(self, per_second: int) -> None:
         self.per_second = per_second
@@ -53,14 +53,14 @@ class Rate:
             raise Trouble(
                 429,
                 f"more than {self.per_second:,} events in a second",
-                f"send it again in {seconds} s; nothing of it was kept",
+                f"send it again in {seconds} s; nothing of it was stored",
                 headers={"Retry-After": str(seconds)},
             )
-        self._left -= count  # a batch larger than the burst passes, and is waited for afterwards
+        self._left -= count  # a batch larger than the burst passes, and later ones wait for it
 
 
 TAKEN_BY_DEMO = frozenset({"/api/convert/{dialect}", "/api/inbox/{question}/answer", "/login"})
-"""What a demo does though it is sent something: nothing foreign is recorded by it."""
+"""Routes that a demo serves although they have a body: nothing foreign is recorded by them."""
 
 
 class Collector:
@@ -83,9 +83,11 @@ class Collector:
         self.console = Console()
         self.door = ThreadPoolExecutor(_THREADS, "door")
         self.hosts: dict[str, Mounted] = {}
-        """By name: they begin runs here, and some answer paths of their own."""
+        """Hosts by name: they start runs here, and some have paths of their own."""
         self.inline = home.store.durability == "os"
-        """Without a disk to wait for, a thread costs more than what it would do."""
+        """Whether lines are admitted without a thread: with no disk to wait for, a thread costs
+        more.
+        """
         self.demo = is_demo(home.path)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -122,11 +124,11 @@ class Collector:
                 logs.say("error", error.message, route=path, hint=error.hint)
         except ClientGone:
             return
-        except asyncio.CancelledError:  # the server stops, and waited long enough
+        except asyncio.CancelledError:  # the server stops, and has waited long enough
             late = Trouble(
                 503,
                 "the server is stopping",
-                "ask again in a while",
+                "try again later",
                 headers={"Retry-After": "1", "Connection": "close"},
             )
             response = otlp.refused(scope["path"], headers, late)
@@ -136,7 +138,7 @@ class Collector:
                 logs.say("error", short.message, route=path)
             else:
                 logs.say_failure("a request failed", error, route=path, method=scope["method"])
-            ours = Trouble(500, "something went wrong here", "the server's log says what")
+            ours = Trouble(500, "something went wrong here", "see the server's log")
             response = otlp.refused(scope["path"], headers, short or ours)
         if response is not None:
             status = response.status_code
@@ -150,7 +152,7 @@ class Collector:
         self.counts.requests[scope["method"][:10], path, status] += 1
 
     def _of_console(self, scope: Scope) -> Response | None:
-        """A file of the console: nothing of it is secret, so it is shown without the token."""
+        """Whether the path is a file of the console: it holds no secret, so it needs no token."""
         if scope["method"] not in ("GET", "HEAD") or scope["path"] == "/":
             return None
         return self.console.page(scope["path"])
@@ -165,14 +167,14 @@ class Collector:
         if self.demo and route.takes and route.path not in TAKEN_BY_DEMO:
             raise Trouble(
                 403,
-                "this is the demo: it shows made-up runs and refuses events from outside",
+                "this is the demo: it shows invented runs and refuses events from outside",
                 "stop it (Ctrl-C) and start `tracklog serve`, which records; then send this again",
             )
         call.given = route.read(call.scope["query_string"])
         return await route.endpoint(self, call)
 
     def close(self) -> None:
-        """After the last request: what was begun is finished, and the home is let go."""
+        """Close the home after the last request, when everything begun is finished."""
         self.door.shutdown()
         self.telemetry.close()
         self.desk.close()

@@ -14,16 +14,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 AS_OF: ContextVar[int | None] = ContextVar("as of", default=None)
-"""The record up to which the index has come, for an answer that could not wait for the rest."""
+"""The last indexed record, for an answer that could not wait for the rest."""
 PATIENCE = 5.0
-"""Seconds that a question waits for the index; then it is answered as of where the index is."""
-_BEING_MADE = IndexUnusable(
-    "the index is being made, and knows nothing yet", "ask again in a while"
-)
+"""Seconds that a question waits for the index; then it is answered with the current index."""
+_BEING_MADE = IndexUnusable("the index is being built and is still empty", "try again later")
 
 
 class Desk:
-    """Any number of questions that come at once are served by one catching up."""
+    """Answers questions; one update of the index serves all questions that wait at the same time."""
 
     def __init__(self, home: "Home") -> None:
         self.home = home
@@ -33,10 +31,10 @@ class Desk:
         self._next: asyncio.Task[Exception | None] | None = None
 
     async def ask(self, question: Callable[[], T]) -> T:
-        """What a function says that reads the index, once that is up to date.
+        """The result of a function that reads the index, once the index is up to date.
 
-        Where it cannot be brought up to date, as on a full disk, the answer is what is known, and
-        `AS_OF` says how far that goes. Where nothing is known yet, there is no answer.
+        Where it cannot be brought up to date, as on a full disk, the answer comes from the current
+        index, and `AS_OF` says how far that goes. Where there is no index yet, it raises.
         """
         catching_up = self._caught_up()
         await asyncio.wait({catching_up}, timeout=PATIENCE)
@@ -49,14 +47,14 @@ class Desk:
         return await self.run(question)
 
     def _known(self) -> int | None:
-        """The record up to which the index can be asked; None where it cannot."""
+        """The last indexed record; None where the index cannot be read."""
         try:
             return self.home.index.known
         except (TracklogError, OSError):
             return None
 
     async def run(self, question: Callable[[], T]) -> T:
-        """The same of a function that does not need the index to be up to date."""
+        """The same for a function that does not need the index to be up to date."""
         return await asyncio.get_running_loop().run_in_executor(self._asking, question)
 
     def close(self) -> None:
@@ -64,7 +62,7 @@ class Desk:
         self._asking.shutdown(cancel_futures=True)
 
     def _caught_up(self) -> "asyncio.Task[Exception | None]":
-        """Done when everything is indexed that was recorded before this was asked."""
+        """Returns when everything is indexed that was recorded before this call."""
         loop = asyncio.get_running_loop()
         if self._now is None or self._now.done():
             self._now = loop.create_task(self._catch_up())
@@ -88,7 +86,7 @@ class Desk:
         return None
 
     def _index(self) -> None:
-        index = self.home.index  # opened here, by the first who asks
+        index = self.home.index  # opened here, by the first caller
         for found in index.catch_up():
             if found.name == BEHIND:
-                raise IndexUnusable(found.message, "ask again in a moment")
+                raise IndexUnusable(found.message, "try again in a moment")

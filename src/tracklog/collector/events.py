@@ -1,4 +1,4 @@
-"""Records as they stand in the journal, a page at a time."""
+"""Records as they are stored in the journal, a page at a time."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tracklog.home.home import Home
     from tracklog.web.routing import Call
 
-_SCANNED = 100_000  # records that one page of a filtered reading looks at
+_SCANNED = 100_000  # records that one page of a filtered reading examines
 _PAGE = 16 << 20  # bytes of frames in one page
 
 
@@ -25,12 +25,12 @@ async def events(collector: "Collector", call: "Call") -> Response:
 
 
 def _page(home: "Home", given: dict[str, Any]) -> bytes:
-    """Frames as they stand in the journal, from where the reader is, as many as fit."""
+    """Frames as they are stored in the journal, from the cursor on, as many as fit."""
     after, limit = given["after"], given["limit"]
     asked = wanted(home, given["run"], given["dialect"], given["kind"])
     if asked.run is not None and not asked.run[0]:
-        home.run(given["run"])  # says that there is none, and what is near
-    whole = asked.dialect is None and asked.kind is None  # the store itself cuts out a run
+        home.run(given["run"])  # raises if there is none, with similar names
+    whole = asked.dialect is None and asked.kind is None  # the store itself selects the run
     found: list[bytes] = []
     size = scanned = 0
     last = home.journal.last

@@ -1,4 +1,4 @@
-"""Out to other formats and across to other dialects, with a report of what that loses."""
+"""Export to other formats and convert to other dialects, with a report of the losses."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from tracklog.web.routing import Call
 
 _ALONE = {"Content-Security-Policy": "sandbox; default-src 'none'"}
-"""What a run said may hold anything: a browser saves it, and runs nothing of it."""
+"""Exported content may hold anything: a browser saves it, and runs nothing of it."""
 
 
 async def export(collector: "Collector", call: "Call") -> Response:
-    """A run in someone else's format, piece by piece."""
+    """A run in a foreign format, piece by piece."""
     home, given = collector.home, call.given
     run = (call.names["family"], call.names["run"])
     exporter = formats.exporter(call.names["format"])
@@ -49,7 +49,7 @@ async def export(collector: "Collector", call: "Call") -> Response:
         raise Trouble(
             409,
             "something would be lost",
-            "leave `strict` out to have it all the same",
+            "leave `strict` out to get it anyway",
             report=losses.told(),
         )
     headers = {**_ALONE, "Content-Disposition": "attachment"}
@@ -58,7 +58,7 @@ async def export(collector: "Collector", call: "Call") -> Response:
 
 
 async def proof(collector: "Collector", call: "Call") -> Response:
-    """What `contracts/tracklog_verify.py` checks a run's lines with."""
+    """The proof that `contracts/tracklog_verify.py` checks a run's lines with."""
     home, run = collector.home, (call.names["family"], call.names["run"])
 
     def prove() -> Any:
@@ -69,7 +69,7 @@ async def proof(collector: "Collector", call: "Call") -> Response:
 
 
 def _checked(home: "Home", run: Run, told: dict[str, Any]) -> dict[str, Any]:
-    """Whether the lines as they stand now are those that were chained."""
+    """Whether the lines are still those that were chained."""
     through = told["head"]["through"]
     records = home.journal.records(run=run, through=through)
     faults = proofs.check_proof(told, [each.line for each in records if each.line])
@@ -82,7 +82,7 @@ def _checked(home: "Home", run: Run, told: dict[str, Any]) -> dict[str, Any]:
 
 
 async def blob(collector: "Collector", call: "Call") -> Response:
-    """A large value that was lifted out of a line."""
+    """A large value that is stored outside of its line."""
     home, name = collector.home, call.names["sha256"]
     if len(name) != 64 or not set(name) <= set("0123456789abcdef"):
         raise Trouble(404, "there is no such blob", "its name is 64 hexadecimal digits")
@@ -92,7 +92,7 @@ async def blob(collector: "Collector", call: "Call") -> Response:
 
 
 async def convert(collector: "Collector", call: "Call") -> Response:
-    """Lines of the body, or a run that is kept, told in another dialect; nothing is recorded."""
+    """Lines of the body, or a stored run, converted to another dialect; nothing is recorded."""
     home, given = collector.home, call.given
     to = registry.dialect(call.names["dialect"])
     body = await bodies.read(call.receive, call.headers, collector.held)
@@ -113,23 +113,23 @@ def _converted(home: "Home", to: "Dialect", body: bytes, given: dict[str, Any]) 
             raise Trouble(400, "there are both a run and lines", "send one of them")
         records = iter(list(home.journal.records(run=home.run(given["run"]))))
     else:
-        records = _heard(home, body, given["from"], refused)
+        records = _records_of(home, body, given["from"], refused)
     lines = list(convert_to(records, home.dialects, to, report, carry=not given["bare"]))
     if given["strict"] and not report.lossless:
         raise Trouble(
             409,
             "something would be lost",
-            "leave `strict` out to have it all the same",
+            "leave `strict` out to get it anyway",
             report=report.told(),
         )
     rest = orjson.dumps({"report": report.told(), "refused": refused})
     return b'{"lines":[%b],%b' % (b",".join(lines), rest[1:])
 
 
-def _heard(
+def _records_of(
     home: "Home", body: bytes, dialect: str | None, refused: list[dict[str, Any]]
 ) -> Iterator[Record]:
-    """The lines of a body as records that nobody keeps."""
+    """The lines of a body as records that are not stored."""
     door = checker(registry.dialect(dialect)) if dialect else door_for(home.dialects.values())
     lines, blank = cut(body)
     now = stamp(home.clock())
@@ -143,14 +143,14 @@ def _heard(
 
 
 def here(home: "Home", run: Run) -> Run:
-    """The run; refused where nothing of it is kept."""
+    """The run; refused where no record of it is stored."""
     if not home.journal.read(0, 1, run):
         raise Trouble(404, f"there is no run {':'.join(run)!r} here", "GET /api/runs lists them")
     return run
 
 
 def options_of(call: "Call") -> dict[str, str]:
-    """What was chosen about a format."""
+    """The options of a format."""
     return dict(_pairs(call.given["option"]))
 
 
@@ -158,5 +158,7 @@ def _pairs(said: str | None) -> Iterator[tuple[str, str]]:
     for option in said.split(",") if said else ():
         name, sign, value = option.partition("=")
         if not sign:
-            raise Trouble(400, f"{option[:50]!r} is not NAME=VALUE", "as in option=content=yes")
+            raise Trouble(
+                400, f"{option[:50]!r} is not NAME=VALUE", "for example option=content=yes"
+            )
         yield name, value

@@ -1,7 +1,7 @@
-"""Hosts over HTTP: what there is, what can be begun, and the wish that a run end or hear something.
+"""Hosts over HTTP: list them, start runs, and ask a run to end or to read a message.
 
-A run is begun by a host that is mounted here. To end one, or to speak on its stage, goes through
-the journal: it does not matter which process carries the run out.
+A run is started by a host that is mounted here. A request to end it, or a message to its stage,
+goes through the journal: it does not matter which process runs it.
 """
 
 from collections.abc import Callable, Mapping
@@ -48,7 +48,7 @@ def _told(collector: "Collector", name: str) -> dict[str, Any]:
 
 
 async def start(collector: "Collector", call: "Call") -> Response:
-    """Begins a run, and tells which."""
+    """Start a run; returns its name."""
     host, said = hosts.host(call.names["host"]), await _said(collector, call)
     mounted = collector.hosts.get(host.name)
     if mounted is None:
@@ -75,7 +75,7 @@ async def start(collector: "Collector", call: "Call") -> Response:
 
 
 async def stop(collector: "Collector", call: "Call") -> Response:
-    """Puts the wish that a run end on record."""
+    """Record the request to end a run."""
     host, said = hosts.host(call.names["host"]), await _said(collector, call)
     by = _text(said, "by") or "operator"
     end = host.end
@@ -85,14 +85,14 @@ async def stop(collector: "Collector", call: "Call") -> Response:
 
 
 async def inject(collector: "Collector", call: "Call") -> Response:
-    """Says something on the stage of a run."""
+    """Record a message to the stage of a run."""
     host, said = hosts.host(call.names["host"]), await _said(collector, call)
     text, label = _text(said, "text"), _text(said, "label")
     if text is None or not text.strip():
         raise Trouble(400, "/text is missing", 'send {"text": "what is said"}')
     say = host.say
     if say is None:
-        raise Trouble(409, f"nobody listens on the runs of {host.name}", "it has no stage")
+        raise Trouble(409, f"the runs of {host.name} take no messages", "it has no stage")
     return await _recorded(
         collector, lambda: say(Log(collector.home), call.names["run"], text, label)
     )
@@ -110,14 +110,14 @@ async def _recorded(collector: "Collector", act: Callable[[], int]) -> Response:
 def _text(said: Mapping[str, Any], name: str) -> str | None:
     value = said.get(name)
     if value is not None and not (isinstance(value, str) and 0 < len(value) <= LONGEST):
-        raise Trouble(400, f"/{name} is no text", f"a string of 1 to {LONGEST:,} characters")
+        raise Trouble(400, f"/{name} is not a string", f"a string of 1 to {LONGEST:,} characters")
     return value
 
 
 def _object(said: Mapping[str, Any], name: str) -> dict[str, Any]:
     value = said.get(name, {})
     if not isinstance(value, dict):
-        raise Trouble(400, f"/{name} is no object", "give each value by its name")
+        raise Trouble(400, f"/{name} is not an object", "send each value under its name")
     return value
 
 
@@ -129,7 +129,7 @@ def _tape(said: Mapping[str, Any]) -> hosts.TapeOptions | None:
     options = (given["by"] in ("order", "match"), given["miss"] in ("error", "live"))
     if not known or not all(options) or not isinstance(given["run"], str):
         wanted = '{"run": "…", "by": "order" or "match", "miss": "error" or "live"}'
-        raise Trouble(400, "/tape is none", wanted)
+        raise Trouble(400, "/tape is not valid", wanted)
     return hosts.TapeOptions(**given)
 
 

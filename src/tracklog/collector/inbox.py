@@ -1,4 +1,4 @@
-"""Questions and their answers over HTTP; what an answer is stands in `operator.py`."""
+"""Questions and their answers over HTTP; the answers themselves are defined in `operator.py`."""
 
 import asyncio
 import time
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from tracklog.collector.operator import Given
     from tracklog.web.routing import Call
 
-_LOOK = 5.0  # seconds after which a waiting question is looked at again, news or not
+_LOOK = 5.0  # seconds after which a waiting question is checked again without news
 
 
 async def answer(collector: "Collector", call: "Call") -> Response:
-    """Records an answer, once."""
+    """Record an answer, once."""
     said = await _said(collector, call)
     home, run, question = collector.home, call.given["run"], call.names["question"]
     by = said.get("by", "operator")
     if not isinstance(by, str) or not 0 < len(by) <= 256:
-        raise Trouble(400, "/by is no name", "a string of 1 to 256 characters")
+        raise Trouble(400, "/by is not a name", "a string of 1 to 256 characters")
     if "answer" not in said:
         raise Trouble(400, "/answer is missing", 'send {"answer": …, "by": "your name"}')
     asked, given = await collector.desk.run(

@@ -1,4 +1,4 @@
-"""Lines come in: `POST /api/events/{dialect}`, a bare ASGI route because every event passes it."""
+"""Receive lines: `POST /api/events/{dialect}`, a bare ASGI route because every event passes it."""
 
 import asyncio
 from collections import Counter
@@ -28,18 +28,18 @@ TYPES = frozenset(
     f"application/{name}".encode()
     for name in ("x-ndjson", "ndjson", "jsonl", "x-jsonlines", "json", "octet-stream")
 )
-"""None of these can be sent by a form of another page."""
+"""Content types that a form on another page cannot send."""
 
 BY_ADDRESS = "POST to /api/events/{}"
 """How a sender names the dialect of its lines."""
 
-_LINE = 256  # bytes that a line takes besides its own, while it is checked
-_INLINE = 256 << 10  # bytes that are admitted without a thread, where no disk is waited for
+_LINE = 256  # bytes that a line takes in addition to its own, while it is checked
+_INLINE = 256 << 10  # bytes that are admitted without a thread, where there is no disk to wait for
 _JSON = (b"content-type", b"application/json")
 
 
 async def ingest(collector: "Collector", call: "Call") -> None:
-    """Admits a body's lines and tells what became of them."""
+    """Admit the lines of a body and return the verdicts."""
     held = collector.held
     dialect = call.names.get("dialect")
     if dialect is not None and dialect not in collector.home.dialects:
@@ -76,7 +76,7 @@ async def ingest(collector: "Collector", call: "Call") -> None:
 
 
 def check_lines(body: bytes, limits: "Limits") -> int:
-    """The lines of a body, counted before any is looked at; blank ones cost as much."""
+    """The lines of a body, counted before any is read; blank ones cost as much."""
     count = body.count(b"\n") + 1
     if count > limits.lines:
         raise Trouble(
@@ -88,14 +88,14 @@ def check_lines(body: bytes, limits: "Limits") -> int:
 
 
 def uncertain(verdicts: "Verdicts", dialects: "Iterable[Dialect]") -> str:
-    """What is to be said of lines that were recognised, and might be of another dialect."""
+    """Hints about lines that were recognised, and might be of another dialect."""
     hints = Hints(dialects, BY_ADDRESS)
     found = {(each.dialect, each.run): None for each in verdicts}
     return " ".join(hint for dialect, run in found if (hint := hints.of(dialect, run)))
 
 
 def cut(body: bytes) -> tuple[list[bytes], list[int]]:
-    """The lines of a body, and the numbers of those that were blank; a CR at an end is transport."""
+    """The lines of a body, and the numbers of the blank ones; a CR at the end is removed."""
     lines = body.split(b"\n")
     if not lines[-1]:
         lines.pop()
@@ -104,7 +104,7 @@ def cut(body: bytes) -> tuple[list[bytes], list[int]]:
     if b"\r" in body:
         lines = [line.removesuffix(b"\r") for line in lines]
     blank: list[int] = []
-    if lines and min(lines) < b"!":  # one at least is empty or opens with a blank, or less
+    if lines and min(lines) < b"!":  # one at least is empty or begins with a blank
         blank = [n for n, line in enumerate(lines, 1) if not line.strip()]
         lines = [line for line in lines if line.strip()]
     return lines, blank
@@ -118,7 +118,7 @@ def answer(
     verbose: bool = False,
     hint: str = "",
 ) -> bytes:
-    """Counts, the last number, and a verdict for each line that was not plainly accepted."""
+    """Counts, the last number, and a verdict for each line that was not simply accepted."""
     marked = body.startswith(BOM)
     plain = not (verbose or marked or hint or verdicts.replayed)
     if plain and set(map(WORD, verdicts)) == {"accepted"}:
@@ -163,7 +163,7 @@ def numbered(count: int, blank: list[int]) -> "list[int] | range":
 
 
 def _pretty(body: bytes) -> str:
-    """A word for who sent one document over many lines, or an array."""
+    """A hint for a sender of one document over many lines, or of an array."""
     start = body.removeprefix(BOM).lstrip()[:1]
     if start not in (b"{", b"["):
         return ""

@@ -1,4 +1,4 @@
-"""What is counted, and how Prometheus reads it."""
+"""The counters, and their format for Prometheus."""
 
 import time
 from collections import Counter
@@ -10,20 +10,20 @@ if TYPE_CHECKING:
     from tracklog.intake.intake import Verdict
 
 WORD = itemgetter(0)
-"""Of a verdict: accepted, duplicate or refused."""
+"""The word of a verdict: accepted, duplicate or refused."""
 Sample = tuple[tuple[tuple[str, str], ...], float]
 """Labels and a value."""
 
 
 class Counts:
-    """Since the server started."""
+    """Counters since the server started."""
 
     def __init__(self) -> None:
         self.began = time.time()
         self.verdicts: Counter[tuple[str, str]] = Counter()
         self.requests: Counter[tuple[str, str, int]] = Counter()
         self.points = 0
-        """Of metrics that were sent here, and dropped."""
+        """Data points of metrics that were received and dropped."""
 
     def lines(self, dialect: str | None, verdicts: "list[Verdict]") -> None:
         of = dialect or "any"

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made of the table that mounts the routes."""
+"""The OpenAPI document, derived from the table of routes."""
 
 import re
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ _NAMES = {
 
 
 def document(routes: "Iterable[Route]") -> dict[str, Any]:
-    """What can be asked, with what, and what is answered."""
+    """The document: every route with its parameters and responses."""
     every = list(routes)
     results, schemas = results_of({repr(each.result): each.result for each in every if each.result})
     paths: dict[str, dict[str, Any]] = {}
@@ -88,12 +88,12 @@ def _responses(route: "Route", schema: Schema) -> dict[str, Any]:
     content |= {kind: {"schema": dict(schema)} for kind, schema in route.also.items()}
     fine = {"description": "Done.", "content": content}
     others = {
-        400: "The request cannot be read; `error` says why.",
-        421: "Another Host is meant.",
-        503: "There is no room, or the server is stopping; `Retry-After` says when to come again.",
+        400: "The request cannot be read; `error` gives the reason.",
+        421: "The Host header names another machine.",
+        503: "There is no room, or the server is stopping; `Retry-After` says when to try again.",
     }
-    others |= {} if route.free else {401: "The token is missing or another one."}
-    others |= {403: "A page of another origin asked."} if route.takes else {}
+    others |= {} if route.free else {401: "The token is missing or wrong."}
+    others |= {403: "The request came from a page of another origin."} if route.takes else {}
     others |= route.answers
     said: dict[str, Any] = {"200": fine}
     for status, about in sorted(others.items()):

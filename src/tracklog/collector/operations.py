@@ -1,4 +1,4 @@
-"""What whoever runs the collector asks of it."""
+"""Health and metrics, for the operator of the collector."""
 
 import time
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def health(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint
-    """Fine until it stops; what is recorded is not told, because anybody may ask."""
+    """The health of the server; it does not reveal what is recorded, because anybody may ask."""
     if collector.hub.stopping:
         return json_response({"status": "stopping"}, 503)
     demo = {"demo": True} if is_demo(collector.home.path) else {}
@@ -24,7 +24,7 @@ async def health(collector: "Collector", call: "Call") -> Response:  # noqa: ARG
 
 
 async def metrics(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint
-    """The numbers, as Prometheus reads them."""
+    """The metrics for Prometheus."""
     counts, hub, journal = collector.counts, collector.hub, collector.home.journal
     verdicts = [
         ((("dialect", dialect), ("verdict", verdict)), float(count))
@@ -40,7 +40,7 @@ async def metrics(collector: "Collector", call: "Call") -> Response:  # noqa: AR
         Metric(
             "metric_points_dropped_total",
             "counter",
-            "Data points of OTLP metrics, which are taken and not kept.",
+            "Data points of OTLP metrics, which are accepted and not stored.",
             [((), counts.points)],
         ),
         Metric("streams", "gauge", "Watchers that are connected.", [((), hub.watching)]),

@@ -1,8 +1,8 @@
-"""The person in the loop: a question is found, answered once, and the answer handed over.
+"""Questions to a person: find a question, answer it once, and hand the answer over.
 
-The state is the journal's. An answer is a line of the native dialect whose identity is made of
-the question's, so that the door itself lets only the first one in, whoever else answers at the
-same moment, here or in another process.
+The state is in the journal. An answer is a line of the native dialect whose identity is derived
+from the question's, so that the intake itself accepts only the first one, also when another process
+answers at the same time.
 """
 
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from tracklog.model.fact import Answered
 
 
 class Given(NamedTuple):
-    """An answer as it stands in the journal."""
+    """An answer as it is stored in the journal."""
 
     answer: Any
     by: str | None
@@ -30,7 +30,7 @@ class Given(NamedTuple):
 
 
 def question(home: Home, id: str, run: str | None = None) -> InboxRow:
-    """The question of that id; `run` (an id, or `family:run`) says which, where several have it."""
+    """The question of that id; `run` (an id, or `family:run`) selects one, where several have it."""
     home.index.catch_up(patience=10)
     rows = [
         row
@@ -44,7 +44,7 @@ def question(home: Home, id: str, run: str | None = None) -> InboxRow:
         return live[0]
     if live:
         runs = [f"{row.family}:{row.run}" for row in live]
-        hint = f"say which with --run (or ?run=): {', '.join(runs[:5])}"
+        hint = f"name one with --run (or ?run=): {', '.join(runs[:5])}"
         raise AmbiguousQuestion(f"{len(runs)} runs ask {id!r}", hint, runs=runs)
     where = f" in run {run!r}" if run else ""
     raise NoSuchQuestion(
@@ -67,7 +67,7 @@ def _asked(home: Home, run: str | None) -> list[InboxRow]:
 def give(
     home: Home, id: str, answer: Any, *, by: str, run: str | None = None, writer: str = "collector"
 ) -> tuple[InboxRow, Given]:
-    """Records the answer to a question, unless it was answered or can no longer be."""
+    """Record the answer to a question, unless it was answered or can no longer be."""
     asked = question(home, id, run)
     if asked.state == "answered":
         return asked, _same(home, asked, answer, by)
@@ -92,7 +92,7 @@ def give(
 
 
 def given(home: Home, asked: InboxRow) -> Given | None:
-    """The answer to a question, whole, or None while it can still come; else `TooLate`."""
+    """The complete answer to a question, or None while it can still come; else `TooLate`."""
     if asked.state != "answered":
         _check_open(asked)
         return None
@@ -102,13 +102,13 @@ def given(home: Home, asked: InboxRow) -> Given | None:
 
 def _check_open(asked: InboxRow) -> None:
     if asked.state == "expired":
-        raise TooLate(f"{asked.question_id!r} has expired", "the agent went on without an answer")
+        raise TooLate(f"{asked.question_id!r} has expired", "the agent continued without an answer")
     if asked.state == "abandoned":
         raise TooLate(f"the run {asked.run!r} has ended", "nobody waits for an answer any more")
 
 
 def _same(home: Home, asked: InboxRow, answer: Any, by: str) -> Given:
-    """The answer that won, when it is this one told again; else `AlreadyAnswered`."""
+    """The answer that won, when it is the same answer again; else `AlreadyAnswered`."""
     won = given(home, asked)
     assert won is not None
     if (won.answer, won.by) == (answer, by):
@@ -123,7 +123,7 @@ def _same(home: Home, asked: InboxRow, answer: Any, by: str) -> Given:
 
 
 def _given(home: Home, seq: int) -> Given:
-    """From the record itself: the fold keeps only the beginning of an answer."""
+    """The answer from the record itself: the fold stores only the beginning of an answer."""
     for record in home.journal.read(seq - 1, 1):
         for fact in home.facts_in(record):
             if isinstance(fact, Answered):

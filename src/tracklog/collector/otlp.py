@@ -1,4 +1,4 @@
-"""OTLP over HTTP: `/v1/traces`, `/v1/logs`, `/v1/metrics`, so that any exporter can report here."""
+"""OTLP over HTTP: `/v1/traces`, `/v1/logs`, `/v1/metrics`, so that any exporter can send here."""
 
 import asyncio
 import gzip
@@ -55,16 +55,16 @@ STATUS: Mapping[str, Any] = {
     "properties": {"code": {"type": "integer"}, "message": {"type": "string"}},
 }
 
-_TAIL = 20_000  # records in which a trace that still speaks is looked for
-_TOLD = 3  # refusals that are told in words
+_TAIL = 20_000  # how many records back an active trace is searched
+_TOLD = 3  # refusals that are listed in words
 _WORDS = 500  # characters of each
-_PACKED = 1024  # bytes of an answer that are worth packing
+_PACKED = 1024  # size of a response from which it is compressed
 _CODES = {
     400: 3, 401: 16, 403: 7, 404: 5, 405: 12, 413: 8, 415: 3, 421: 7, 429: 8, 431: 8, 503: 14,
 }  # fmt: skip  # one table
-"""The codes of google.rpc.Status for ours."""
+"""The codes of google.rpc.Status for our status codes."""
 _GZIP = re.compile(rb"(?:^|,)gzip(?:;q=(?!0(?:\.0*)?(?:,|$))[^,]*)?(?:,|$)")
-"""An `Accept-Encoding` that takes it: named, and not with a weight of 0."""
+"""An `Accept-Encoding` that accepts gzip: named, and not with a weight of 0."""
 _OURS = f'"writer":"{WRITER}"'.encode()
 
 
@@ -79,7 +79,7 @@ async def logs(collector: "Collector", call: "Call") -> Response:
 
 
 async def metrics(collector: "Collector", call: "Call") -> Response:
-    """Metrics: taken, because agents report errors otherwise, counted and dropped."""
+    """Metrics: accepted, because agents report errors otherwise, counted and dropped."""
     points = await _read(collector, call, wire.points)
     collector.counts.points += points or 0
     as_json = _as_json(call.headers)
@@ -101,7 +101,7 @@ async def _received(collector: "Collector", call: "Call", signal: wire.Signal) -
 
 
 async def _read(collector: "Collector", call: "Call", read: Callable[[bytes, bool], T]) -> T | None:
-    """What a function, in a thread, makes of the body; an empty one holds nothing."""
+    """The result of a function, in a thread, for the body; an empty body has no items."""
     body = await bodies.read(call.receive, call.headers, collector.held)
     try:
         if not body:
@@ -117,7 +117,7 @@ async def _read(collector: "Collector", call: "Call", read: Callable[[bytes, boo
 
 
 def _as_json(headers: Headers) -> bool:
-    """Whether the answer is JSON, as the request is; who says neither is told in JSON."""
+    """Whether the response is JSON, as the request is; the default is JSON."""
     return _kind(headers) != PROTOBUF
 
 
@@ -127,14 +127,14 @@ def _kind(headers: Headers) -> bytes:
 
 
 def refused(path: str, headers: Headers, trouble: Trouble) -> Response:
-    """What a client is told, in words that it understands: a `google.rpc.Status` for an exporter."""
+    """An error in the form of the client: a `google.rpc.Status` for an exporter."""
     return _failed(headers, trouble) if path in PATHS else trouble.response()
 
 
 def _failed(headers: Headers, trouble: Trouble) -> Response:
     """A Status, in the type of the request."""
     kind, as_json = _kind(headers), _as_json(headers)
-    # Who speaks gRPC is told how not to.
+    # A client that uses gRPC gets a hint.
     hint = _SPEAK if trouble.status == 415 and kind not in TYPES else trouble.hint
     words = f"{trouble.message}: {hint}" if hint else trouble.message
     said = wire.status(_CODES.get(trouble.status, 13), words, as_json=as_json)
@@ -149,7 +149,7 @@ def _response(
     as_json: bool,
     more: Mapping[str, str] | None = None,
 ) -> Response:
-    """In the type of the request, packed where that is worth it and the client takes it."""
+    """A response in the type of the request, compressed where that is worth it and accepted."""
     more = dict(more or {})
     accepted = headers.get(b"accept-encoding", b"").lower().replace(b" ", b"")
     if len(body) >= _PACKED and _GZIP.search(accepted):
@@ -159,7 +159,7 @@ def _response(
 
 
 class Taken(NamedTuple):
-    """What became of a request."""
+    """The result of a request."""
 
     rejected: int = 0
     message: str = ""
@@ -167,14 +167,14 @@ class Taken(NamedTuple):
 
 
 class Telemetry:
-    """Admits items to a home, one request at a time: what is new depends on what was told."""
+    """Admits items to a home, one request at a time: what is new depends on earlier requests."""
 
     def __init__(self, home: "Home") -> None:
         self.home = home
         self._turn = threading.Lock()
         self._memory: Memory | None = None
         self.door = ThreadPoolExecutor(2, "telemetry")
-        """Of its own: who waits here for a turn holds up nobody who sends lines."""
+        """A pool of its own: requests that wait here do not block those that send lines."""
 
     def take(
         self,
@@ -183,9 +183,10 @@ class Telemetry:
         as_json: bool,
         expect: Callable[[int], None] = lambda _: None,
     ) -> Taken:
-        """Admits what a body holds; raises `Undecodable` or, where it cannot be kept, `Trouble`.
+        """Admit the items of a body; raises `Undecodable` or, where they cannot be stored,
+        `Trouble`.
 
-        `expect` is told how many items there are, and may raise before any of them is taken.
+        `expect` is called with the number of items, and may raise before any of them is admitted.
         """
         document = None
         if as_json:
@@ -204,7 +205,7 @@ class Telemetry:
         return Taken(len(refused), _told(refused) or message, verdicts)
 
     def close(self) -> None:
-        """After the last request: what was begun is finished."""
+        """Finish what was begun, after the last request."""
         self.door.shutdown()
 
     def _admitted(self, items: list[wire.Item]) -> "tuple[list[Verdict], list[wire.Refused]]":
@@ -215,15 +216,15 @@ class Telemetry:
             teller = Teller(WRITER, MAPPING, "", put=put, redact=self.home.redact)
             try:
                 told = list(tell_items(items, teller, memory))
-                # The blobs first: a line must not speak of what is not there.
+                # The blobs first: a line must not refer to a blob that does not exist.
                 self.home.blobs.put_all(contents.values())
                 lines, bodies = teller.lines, teller.bodies
                 verdicts = self.home.intake.admit(lines, native.dialect.name, bodies=bodies)
             except OSError as error:
-                self._memory = None  # what it remembers was not kept
+                self._memory = None  # the facts it remembers were not stored
                 raise Trouble(
                     503,
-                    f"the disk did not take it: {error.strerror or error}",
+                    f"the disk refused it: {error.strerror or error}",
                     "keep it and send it again",
                     headers={"Retry-After": "5"},
                 ) from error
@@ -238,7 +239,7 @@ class Telemetry:
         verdicts: "list[Verdict]",
         memory: Memory,
     ) -> list[wire.Refused]:
-        """The items of which a line was refused; an item's verdict is the worst of its lines'."""
+        """The items with a refused line; an item's verdict is the worst of its lines'."""
         if not any(verdict.problems for verdict in verdicts):
             return []
         left = iter(verdicts)
@@ -263,13 +264,13 @@ class Telemetry:
         return self._memory
 
     def _recall(self, run: str) -> Iterator[Mapping[str, Any]]:
-        """What was told of a run before, from its own lines."""
+        """The known facts of a run, from its own lines."""
         of = (native.dialect.family, run)
         yield from _bodies(record.line for record in self.home.journal.records(run=of))
 
 
 def _into(contents: dict[str, bytes]) -> Callable[[bytes], str]:
-    """Collects what is to be kept."""
+    """Collects the lines to store."""
 
     def put(content: bytes) -> str:
         name = hashed(content)
@@ -288,7 +289,7 @@ def _bodies(lines: Iterable[bytes]) -> Iterator[Mapping[str, Any]]:
 
 
 def _told(refused: list[wire.Refused]) -> str:
-    """The first few in words, then how many more."""
+    """The first few in words, then the number of the others."""
     said = [f"{each.pointer}: {each.message}; {each.hint}"[:_WORDS] for each in refused[:_TOLD]]
     if len(refused) > _TOLD:
         said.append(f"and {len(refused) - _TOLD} more")

@@ -1,4 +1,4 @@
-"""What a browser is shown: the console, and before it the page that asks for the token."""
+"""Pages for a browser: the console, and the login page."""
 
 import base64
 import mimetypes
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _hash(text: str) -> str:
-    """That this very style or script may be run, as a page's policy says it."""
+    """The hash of a style or script for the content security policy."""
     return "sha256-" + base64.b64encode(sha256(text.encode()).digest()).decode()
 
 
@@ -32,7 +32,7 @@ _STYLE = (
     "code,pre{font-family:ui-monospace,monospace}:root{color-scheme:light dark}"
 )
 _KEEP = "document.forms[0].action+=location.hash"
-"""Who comes by a link to a record is led to it, once the token was shown."""
+"""Keeps the fragment of a link, so that the browser goes to the record after the login."""
 _SHUT = "base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
 _PLAIN = f"default-src 'none'; style-src '{_hash(_STYLE)}'; script-src '{_hash(_KEEP)}'; {_SHUT}"
 _CONSOLE = (
@@ -46,11 +46,11 @@ SAFE: Mapping[str, str] = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "X-Frame-Options": "DENY",
 }
-"""On everything that is answered."""
+"""Headers of every response."""
 
 
 class Console:
-    """The built console: its files by their path, known beforehand, so that no path leads out."""
+    """The built console: its files by path, listed beforehand, so that no path leads out."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or Path(tracklog.__file__).parent / "console"
@@ -63,7 +63,7 @@ class Console:
         return {f"/{path.relative_to(self.folder).as_posix()}": path for path in found}
 
     def page(self, path: str) -> Response | None:
-        """The file of a path; the console finds its own way below /console."""
+        """The file of a path; the console routes paths below /console itself."""
         file = self.files.get("/index.html" if path == "/" else path)
         if file is None:
             return None
@@ -74,7 +74,7 @@ class Console:
 
 
 async def front(collector: "Collector", call: "Call") -> Response:
-    """The console; who has no token yet is asked for it."""
+    """The console; without a token, the login page."""
     try:
         collector.guard.check_token(call.headers)
     except Trouble:
@@ -86,7 +86,7 @@ async def front(collector: "Collector", call: "Call") -> Response:
 
 
 async def login(collector: "Collector", call: "Call") -> Response:
-    """Takes the token once, and gives the browser a cookie that no other page can use."""
+    """Check the token once, and set a cookie that no other page can use."""
     guard, address = collector.guard, (call.scope.get("client") or ("",))[0]
     body = await bodies.read(call.receive, call.headers, collector.held)
     collector.held.now -= len(body)
@@ -107,7 +107,7 @@ async def login(collector: "Collector", call: "Call") -> Response:
 
 def _asked(said: str = "") -> Response:
     page = _page("tracklog", said + _LOGIN, 401)
-    # Without any referrer a browser sends its form as from nowhere, and that is refused.
+    # Without any referrer a browser sends its form with a null origin, which is refused.
     page.headers["Referrer-Policy"] = "same-origin"
     return page
 

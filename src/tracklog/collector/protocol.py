@@ -1,7 +1,7 @@
-"""One connection: uvicorn's protocol, with an end to the patience that the rude live on.
+"""One connection: uvicorn's protocol, with time limits for slow or hostile clients.
 
-A stream gets the connection itself, in the scope's extensions, so that the bytes which a thousand
-watchers share are handed to their sockets without being copied for each.
+A stream gets the connection itself, in the scope's extensions, so that bytes shared by a thousand
+watchers are handed to their sockets without being copied for each.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from tracklog.web.limits import Limits
 from tracklog.web.trouble import Trouble
 
 EXTENSION = "tracklog.connection"
-_HEARD_OUT = 8 << 10  # bytes of a header, of a connection that is turned away
+_HEARD_OUT = 8 << 10  # bytes of a header, of a connection that is refused
 _FRAMED = 16  # bytes of framing that each byte of a chunked body may have
-_PROBED = 1.0  # seconds between two looks at whether a client that sends no more still reads
-_PROBE = b"HTTP/1.1 100 Continue\r\n\r\n"  # which any client reads over
+_PROBED = 1.0  # seconds between two checks whether a client that sends no more still reads
+_PROBE = b"HTTP/1.1 100 Continue\r\n\r\n"  # which any client ignores
 
 
 class _TurnedAwayError(Exception):
@@ -28,9 +28,9 @@ class _TurnedAwayError(Exception):
 
 
 class _Answer(asyncio.Transport):
-    """Sends the head of an answer with the first of its body: one packet, and one waking of a client.
+    """Sends the head of a response with the first part of its body: one packet instead of two.
 
-    A head that nothing follows at once goes alone, when the loop comes round.
+    A head without a body at once is sent alone, in the next round of the loop.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
@@ -65,14 +65,14 @@ class Connection(HttpToolsProtocol):
     """Knows since when it waits for the rest of a request, and how large its header is."""
 
     limits = Limits()
-    """Those of the server; a server sets what is its own on a class of its own."""
+    """The limits of the server; each server sets them on a subclass."""
     counts = Counts()
     surplus: "set[Connection]" = set()  # noqa: RUF012  # shared by the connections of a server
-    """Those over the limit: let in as far as their header, to be told to come again."""
+    """Connections over the limit: read as far as their header, to be told to try again."""
     on_closed: Callable[[], None] | None = None
-    """Called when the connection is gone: its file descriptor is free again."""
+    """Called when the connection is closed: its file descriptor is free again."""
     is_surplus = False
-    """Whether this one was accepted only to be told so."""
+    """Whether this one was accepted only to be refused."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -96,7 +96,8 @@ class Connection(HttpToolsProtocol):
             self.loop.call_soon(self.on_closed)
 
     def data_received(self, data: bytes) -> None:
-        if self.refused:  # read and dropped, as much as a body may be, so that it is heard
+        # read and dropped, up to the size of a body, so that the client reads the response
+        if self.refused:
             self.fed += len(data)
             if self.fed > self.limits.body:
                 self.transport.abort()
@@ -120,7 +121,7 @@ class Connection(HttpToolsProtocol):
             self._refuse_header("the framing of the body")
 
     def eof_received(self) -> bool:  # type: ignore[override]  # whether the connection stays open
-        """A client that sends no more may still read: what it asked for is answered first."""
+        """A client that sends no more may still read: its request is answered first."""
         if self.refused or self.in_body or self._is_answered() or self.on_lost is not None:
             return False
         if not self.half_closed:
@@ -129,7 +130,7 @@ class Connection(HttpToolsProtocol):
         return True
 
     def _probe(self, cycle: object) -> None:
-        """Finds out whether the client has left altogether: then this is answered by a reset."""
+        """Find out whether the client has left: then the probe is answered by a reset."""
         if self.cycle is not cycle or self.cycle.response_started or self.transport.is_closing():
             return
         if self.scope["http_version"] == "1.1" and not self.pipeline:
@@ -155,11 +156,11 @@ class Connection(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         self.fields += 1
         self._measure(len(name) + len(value) + 4)
-        if self.in_header:  # trailers are measured, and not taken for headers
+        if self.in_header:  # trailers are measured, and not treated as headers
             super().on_header(name, value)
 
     def _measure(self, size: int) -> None:
-        """Counts each line of a header or of trailers, however many of them came in one piece."""
+        """Count each line of a header or of trailers, however many of them came in one piece."""
         self.header_size += size
         if self.header_size > self.limits.header or self.fields > self.limits.fields:
             self._refuse_header()
@@ -177,7 +178,7 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if self in self.surplus:
             self._turn_away()
-            raise _TurnedAwayError  # so that nothing of it is read on
+            raise _TurnedAwayError  # so that nothing more of it is read
         if self.url[:1] != b"/":
             self._take_authority()
         super().on_headers_complete()  # which may find that it cannot be read
@@ -186,10 +187,10 @@ class Connection(HttpToolsProtocol):
         self.fields = self.header_size = self.framing = 0
 
     def _take_authority(self) -> None:
-        """Of a target with a scheme: it stands for the Host header, as RFC 9112 has it (3.2.2)."""
+        """The authority of a target with a scheme replaces the Host header (RFC 9112, 3.2.2)."""
         target = httptools.parse_url(self.url)
         if target.host:
-            host = re.split(rb"[/?#]", self.url.partition(b"://")[2], maxsplit=1)[0]  # as it is
+            host = re.split(rb"[/?#]", self.url.partition(b"://")[2], maxsplit=1)[0]  # unchanged
             others = [pair for pair in self.headers if pair[0] != b"host"]
             self.headers[:] = [*others, (b"host", host)]
             query = b"?" + target.query if target.query else b""
@@ -205,7 +206,7 @@ class Connection(HttpToolsProtocol):
         )
 
     def shutdown(self) -> None:
-        """What has arrived is answered; what is on its way gets a moment."""
+        """Answer the requests that have arrived; incomplete ones get a moment."""
         if self.refused:
             self.transport.close()
         elif self.in_header and self.fed and self._is_answered():
@@ -217,12 +218,12 @@ class Connection(HttpToolsProtocol):
 
     def _stop(self) -> None:
         if self.in_header or self.in_body:
-            self.refuse(503, "the server is stopping", "send it again in a while")
+            self.refuse(503, "the server is stopping", "send it again later")
 
     def refuse(self, status: int, why: str, hint: str) -> None:
-        """Answers what no route hears of; what still comes is dropped until the client has read it.
+        """Answer without a route; further bytes are dropped until the client has read the response.
 
-        A socket that is closed with bytes unread is reset, and the answer is lost with it.
+        A socket that is closed with unread bytes is reset, and the response is lost.
         """
         if self.refused or self.transport.is_closing():
             return
@@ -235,7 +236,7 @@ class Connection(HttpToolsProtocol):
             self.cycle.message_event.set()
         path = self._path()
         if status == 408 and path in otlp.PATHS:
-            status = 503  # the one code for it that exporters send again for
+            status = 503  # the only code for which exporters try again
         self.counts.requests["none", "refused", status] += 1
         headers = {"Connection": "close"}
         if status in (408, 503):
@@ -249,21 +250,21 @@ class Connection(HttpToolsProtocol):
         self.loop.call_later(self.limits.turned_away_seconds, self.transport.abort)
 
     def _is_answered(self) -> bool:
-        """Whether nothing is under way but a header."""
+        """Whether no request is in progress except for a header."""
         return self.cycle is None or self.cycle.response_complete
 
     def _turn_away(self) -> None:
-        self.refuse(503, "there are too many connections", "come again in a second")
+        self.refuse(503, "there are too many connections", "try again in a second")
 
     def _path(self) -> str:
-        """What is asked for, as far as that was said."""
+        """The path of the request, as far as it was received."""
         try:
             return (httptools.parse_url(self.url).path or b"").decode("latin-1")
         except httptools.HttpParserError:
             return ""
 
     def grow_old(self, now: float) -> None:
-        """Closes a connection whose request does not arrive; the server calls it now and then."""
+        """Close a connection whose request does not arrive; the server calls it regularly."""
         if self.refused or self.transport.is_closing():
             return
         age = now - self.began
@@ -272,18 +273,18 @@ class Connection(HttpToolsProtocol):
                 self._turn_away()
         elif self.in_header:
             if not self._is_answered():
-                self.began = now  # what is sent ahead has time until it can be answered
+                self.began = now  # requests sent ahead have time until they can be answered
             elif age > self.limits.header_seconds:
                 self.refuse(408, "the header did not arrive in time", "send it at once")
         elif self.in_body and not self.flow.read_paused:
             silent = now - self.heard > self.limits.silent_seconds
             if silent or age > self.limits.body_seconds:
                 self.refuse(408, "the body did not arrive in time", "send it again, at once")
-        elif self.on_lost is None:  # a watcher is looked after where it watches
+        elif self.on_lost is None:  # watchers are checked by the stream
             self._check_is_read(now)
 
     def _check_is_read(self, now: float) -> None:
-        """Closes a connection whose answer nobody reads."""
+        """Close a connection whose response nobody reads."""
         unsent = self.transport.get_write_buffer_size()
         if unsent != self.unsent:
             self.unsent, self.heard = unsent, now
@@ -292,6 +293,6 @@ class Connection(HttpToolsProtocol):
 
 
 def connections_with(limits: Limits, counts: Counts) -> type[Connection]:
-    """The protocol of a server that has these limits, and counts what it refuses."""
+    """The protocol of a server with these limits, which counts refusals."""
     own = {"limits": limits, "counts": counts, "surplus": set()}
     return type("Connection", (Connection,), own)

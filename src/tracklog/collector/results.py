@@ -1,4 +1,4 @@
-"""The schemas of typed answers, made of their dataclasses, with what stands below their fields."""
+"""The schemas of typed answers, derived from their dataclasses and the docstrings of their fields."""
 
 import ast
 import inspect
@@ -12,7 +12,7 @@ from pydantic.json_schema import JsonSchemaValue
 
 
 def results_of(results: Mapping[str, Any]) -> tuple[dict[str, JsonSchemaValue], JsonSchemaValue]:
-    """The schema of each type by its name, and the named schemas that these refer to."""
+    """The schema of each type by its name, and the named schemas that they refer to."""
     made, common = TypeAdapter.json_schemas(
         [(name, "serialization", TypeAdapter(kind)) for name, kind in results.items()],
         ref_template="#/components/schemas/{model}",
@@ -25,7 +25,7 @@ def results_of(results: Mapping[str, Any]) -> tuple[dict[str, JsonSchemaValue], 
 
 
 def _complete(schema: dict[str, Any], kind: type) -> None:
-    """Every field of an answer is always there; what its docstring says is its description."""
+    """Every field of an answer is required; its docstring is its description."""
     schema["required"] = list(schema["properties"])
     for name, text in field_docs(kind).items():
         schema["properties"][name]["description"] = text
@@ -34,7 +34,7 @@ def _complete(schema: dict[str, Any], kind: type) -> None:
 
 
 def _dataclasses(kinds: Any) -> set[type]:
-    """The dataclasses that types are made of, at any depth."""
+    """The dataclasses of these types, at any depth."""
     found: set[type] = set()
     ahead = list(kinds)
     while ahead:
@@ -48,7 +48,7 @@ def _dataclasses(kinds: Any) -> set[type]:
 
 
 def _untitled(value: Any) -> Any:
-    """The same without the titles that repeat a field's name."""
+    """The same without titles that repeat a field's name."""
     if isinstance(value, dict):
         return {
             key: _untitled(each)
@@ -59,7 +59,7 @@ def _untitled(value: Any) -> Any:
 
 
 def field_docs(kind: type) -> dict[str, str]:
-    """What the docstrings below the fields of a dataclass say, base classes included."""
+    """The docstrings below the fields of a dataclass, base classes included."""
     docs: dict[str, str] = {}
     for each in reversed(kind.__mro__):
         if not is_dataclass(each):

@@ -1,4 +1,4 @@
-"""The one table of what can be asked over HTTP: it mounts the routes and tells of them."""
+"""The one table of HTTP routes: for the router and for the OpenAPI document."""
 
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 JSON = frozenset({b"application/json"})
 
-AFTER = whole("after", "Only behind this record.", least=0)
+AFTER = whole("after", "Only after this record.", least=0)
 RUN = text("run", "Only this run: its id, the beginning of it, or `family:run`.")
 DIALECT = text("dialect", "Only this dialect.")
 KIND = text("kind", "Only this kind of event.")
 _NOT_ADMITTED = {
     403: "It came from a page of another origin, or this is the demo, which records nothing sent.",
     404: "There is no such dialect.",
-    409: "The batch key stood for another batch before.",
-    413: "The body is too large, measured unpacked, has too many lines, or costs too much to "
-    "unpack; nothing of it was kept.",
-    415: "The content type or the encoding is not taken here.",
-    429: "Too much at once; `Retry-After` says when to come again.",
-    503: "The disk did not take it, there is no room for it, or the server is stopping; nothing "
+    409: "The batch key was used for another batch.",
+    413: "The body is too large, measured after decompression, has too many lines, or costs too much to "
+    "decompress; nothing of it was stored.",
+    415: "The content type or the encoding is not accepted here.",
+    429: "Too many requests; `Retry-After` says when to try again.",
+    503: "The disk refused it, there is no room for it, or the server is stopping; nothing "
     "was acknowledged. Keep it and send it again; `Retry-After` says when.",
 }
 _BATCH = (
@@ -51,16 +51,16 @@ _BATCH = (
     ),
     flag("verbose", "A verdict for every line."),
 )
-_ASKER = text("run", "The run that asks, or `family:run`, where several ask that.")
+_ASKER = text("run", "The run that asks, or `family:run`, where several have this question.")
 _NOT_DONE = {
     404: "There is no such host, program or run.",
     409: "The host does not do that, or does not run here.",
     413: "The body is too large.",
     415: "The content type is not JSON.",
-    429: "Too much at once.",
-    503: "The disk did not take it; nothing was recorded.",
+    429: "Too many requests.",
+    503: "The disk refused it; nothing was recorded.",
 }
-_OPTION = text("option", "NAME=VALUE of the format, several cut apart by commas.")
+_OPTION = text("option", "NAME=VALUE of the format, several separated by commas.")
 _STRICT = flag("strict", "Only if nothing is lost.")
 
 
@@ -95,8 +95,8 @@ ROUTES: tuple[Route, ...] = (
     _post(
         path="/api/events/{dialect}",
         endpoint=ingest.ingest,
-        about="Keep lines of one dialect. Each line is judged alone: one that is refused does not "
-        "hold up the others. An answer of 200 means that what was accepted is as durable as the "
+        about="Store lines of one dialect. Each line is checked alone: a refused line does not block "
+        "the others. A response of 200 means that the accepted lines are as durable as the "
         "server promises.",
         params=_BATCH,
         takes=ingest.TYPES,
@@ -107,7 +107,7 @@ ROUTES: tuple[Route, ...] = (
     _post(
         path="/api/events",
         endpoint=ingest.ingest,
-        about="Keep lines of any dialect, each recognised by itself.",
+        about="Store lines of any dialect, each recognised by itself.",
         params=_BATCH,
         takes=ingest.TYPES,
         body=LINES,
@@ -116,19 +116,19 @@ ROUTES: tuple[Route, ...] = (
     ),
     _telemetry(
         "traces",
-        "Keep the spans of an OTLP request, as protobuf or JSON. What cannot be taken of it is "
+        "Store the spans of an OTLP request, as protobuf or JSON. What cannot be taken of it is "
         "counted in `partialSuccess`, the rest is kept.",
         otlp.traces,
     ),
     _telemetry(
         "logs",
-        "Keep the log records of an OTLP request, as protobuf or JSON. What cannot be taken of it "
+        "Store the log records of an OTLP request, as protobuf or JSON. What cannot be taken of it "
         "is counted in `partialSuccess`, the rest is kept.",
         otlp.logs,
     ),
     _telemetry(
         "metrics",
-        "Take the metrics of an OTLP request, count their points in `/metrics` and drop them. "
+        "Accept the metrics of an OTLP request, count their points in `/metrics` and drop them. "
         "Agents that send them with the rest would report errors otherwise.",
         otlp.metrics,
     ),
@@ -142,7 +142,7 @@ ROUTES: tuple[Route, ...] = (
             RUN,
             DIALECT,
             KIND,
-            whole("limit", "At most so many.", least=1, most=10_000, default=1000),
+            whole("limit", "The greatest number of records.", least=1, most=10_000, default=1000),
         ),
         schema=ref("EventsPage"),
         answers={404: "There is no such run or dialect."},
@@ -165,11 +165,11 @@ ROUTES: tuple[Route, ...] = (
     _get(
         path="/api/export/{format}/{family}/{run}",
         endpoint=exchange.export,
-        about="A run in someone else's format. The same bytes whenever it is asked for.",
+        about="A run in a foreign format. The same bytes on each request.",
         params=(
             _OPTION,
             _STRICT,
-            flag("report", "What becomes of each field, instead."),
+            flag("report", "Return what happens to each field instead."),
         ),
         gives="*/*",
         answers={404: "There is no such format or run.", 409: "Something would be lost."},
@@ -177,7 +177,7 @@ ROUTES: tuple[Route, ...] = (
     _get(
         path="/api/export/{format}/{family}/{run}/live",
         endpoint=stream.live,
-        about="Watch a run live, in someone else's format. Server-sent events: what has to be known of "
+        about="Watch a run live, in a foreign format. Server-sent events: what has to be known of "
         "what was, then what comes, until the run ends. The `id` is the number of the record that "
         "was told whole; `Last-Event-ID` (or `after`) joins behind it, `after=0` tells all from "
         "the beginning, and without either it begins now. What is not kept any more is told as a "
@@ -185,7 +185,7 @@ ROUTES: tuple[Route, ...] = (
         params=(_OPTION, AFTER),
         gives="text/event-stream",
         answers={
-            204: "The run has ended, and its end lies before the cursor: do not come again.",
+            204: "The run has ended, and its end lies before the cursor: do not reconnect.",
             404: "There is no such run or format, or one that cannot be followed.",
         },
         waits=True,
@@ -194,23 +194,23 @@ ROUTES: tuple[Route, ...] = (
         path="/api/runs/{family}/{run}/proof",
         endpoint=exchange.proof,
         about="The leaves and paths that prove a run's lines, for contracts/tracklog_verify.py.",
-        params=(flag("check", "Check it here, and tell only whether the record is whole."),),
+        params=(flag("check", "Verify it here, and return only the result."),),
         schema={"anyOf": [ref("Proof"), ref("ProofCheck")]},
         answers={404: NO_RUN},
     ),
     _get(
         path="/api/blobs/{sha256}",
         endpoint=exchange.blob,
-        about="A large value that was lifted out of a line.",
+        about="A large value that is stored outside of its line.",
         gives="application/octet-stream",
         answers={404: "There is no such blob."},
     ),
     _post(
         path="/api/convert/{dialect}",
         endpoint=exchange.convert,
-        about="Tell lines, or a run that is kept, in another dialect. Nothing is recorded.",
+        about="Convert lines, or a stored run, to another dialect. Nothing is recorded.",
         params=(
-            text("run", "A run that is kept; then the body is empty."),
+            text("run", "A stored run; then the body is empty."),
             text("from", "The dialect of the lines; else each is recognised."),
             flag("bare", "Do not carry the original lines in an extension."),
             _STRICT,
@@ -222,8 +222,8 @@ ROUTES: tuple[Route, ...] = (
             404: "There is no such dialect or run.",
             409: "Something would be lost.",
             413: "The body is too large.",
-            415: "The content type or the encoding is not taken here.",
-            429: "Too much at once.",
+            415: "The content type or the encoding is not accepted here.",
+            429: "Too many requests.",
         },
     ),
     _post(
@@ -236,14 +236,14 @@ ROUTES: tuple[Route, ...] = (
         body=ref("AnswerBody"),
         schema=ref("Answered"),
         answers={
-            404: "Nobody asks that.",
+            404: "There is no such question.",
             409: "It was answered before (`by` and `seq` say who won), or several runs ask that "
             "(`runs`) and `run` does not say which.",
             410: "The question has expired, or its run has ended.",
             413: "The body is too large.",
             415: "The content type is not JSON.",
-            429: "Too much at once.",
-            503: "The disk did not take it; nothing was recorded.",
+            429: "Too many requests.",
+            503: "The disk refused it; nothing was recorded.",
         },
     ),
     _get(
@@ -264,8 +264,8 @@ ROUTES: tuple[Route, ...] = (
         ),
         schema=ref("Answered"),
         answers={
-            204: "There is no answer yet; ask again.",
-            404: "Nobody asks that (only without `wait`).",
+            204: "There is no answer yet; try again.",
+            404: "There is no such question (only without `wait`).",
             409: "Several runs ask that (`runs`), and `run` does not say which.",
             410: "The question has expired, or its run has ended.",
         },
@@ -290,7 +290,7 @@ ROUTES: tuple[Route, ...] = (
     _post(
         path="/api/hosts/{host}/runs/{run}/stop",
         endpoint=hosting.stop,
-        about="Ask for the end of a run. Whichever process carries it out hears that.",
+        about="Ask for the end of a run. The process that runs it is notified.",
         takes=JSON,
         body=ref("StopBody"),
         schema=ref("RecordedAt"),
@@ -308,7 +308,7 @@ ROUTES: tuple[Route, ...] = (
     _get(
         path="/healthz",
         endpoint=operations.health,
-        about="Whether the server takes lines.",
+        about="Whether the server accepts lines.",
         schema=ref("Health"),
         answers={503: "It is stopping."},
         free=True,
@@ -316,7 +316,7 @@ ROUTES: tuple[Route, ...] = (
     _get(
         path="/metrics",
         endpoint=operations.metrics,
-        about="The numbers that Prometheus reads.",
+        about="The metrics for Prometheus.",
         gives="text/plain",
     ),
     _get(
@@ -331,13 +331,13 @@ ROUTES: tuple[Route, ...] = (
         about="The console.",
         gives="text/html",
         also={"text/html": {"type": "string"}},
-        answers={401: "The page that asks for the token.", 503: "The console was not built."},
+        answers={401: "The login page.", 503: "The console was not built."},
         free=True,
     ),
     _post(
         path="/login",
         endpoint=pages.login,
-        about="Show the token once, from a browser. It gets a cookie instead; the form is the one "
+        about="Send the token once, from a browser. It gets a cookie instead; the form is the one "
         "at `/`, and nothing is written.",
         takes=pages.FORM,
         body=ref("LoginForm"),
@@ -348,7 +348,7 @@ ROUTES: tuple[Route, ...] = (
             401: "It is not.",
             413: "Too large.",
             415: "No form.",
-            429: "Too much at once, or too many wrong tokens in the last minute.",
+            429: "Too many requests, or too many wrong tokens in the last minute.",
         },
         free=True,
     ),

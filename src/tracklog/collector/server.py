@@ -1,4 +1,4 @@
-"""The process: a socket, the signals, and the order in which things stop."""
+"""The server process: the socket, the signals, and the order of the shutdown."""
 
 import asyncio
 import contextlib
@@ -29,16 +29,16 @@ from tracklog.web.limits import Limits
 
 _BACKLOG = 2048
 _FILES = 128  # of journal, index, blobs and hosts, besides the connections
-_AT_ONCE = 64  # connections that are taken before others get their turn
-_RESERVED = 4  # file descriptors with which connections are told that there are no others
+_AT_ONCE = 64  # connections accepted before other work gets its turn
+_RESERVED = 4  # file descriptors for telling clients that there are no others
 _REST = 0.1  # seconds until it is tried again
 _TOLD_TWICE = 1.0  # seconds that are left after a second signal
-_FINISHING = 2.0  # seconds of the grace period in which what was cancelled is put away
-_TURN = 0.001  # seconds a thread that answers keeps the interpreter while the loop waits for it
+_FINISHING = 2.0  # seconds of the grace period for cleaning up cancelled requests
+_TURN = 0.001  # seconds that a worker thread may hold the interpreter while the loop waits for it
 
 
 class Server(uvicorn.Server):
-    """Stops when told: takes no more, lets watchers go, finishes what was begun."""
+    """Stops on request: accepts no more, closes streams, finishes requests."""
 
     def __init__(self, config: uvicorn.Config, collector: Collector) -> None:
         super().__init__(config)
@@ -48,7 +48,8 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        # No handlers of the loop: these run also while the loop waits for a disk or a lock.
+        # Not the signal handlers of the loop: these run also while the loop waits for a disk or a
+        # lock.
         self._loop = asyncio.get_running_loop()
         numbers = (signal.SIGINT, signal.SIGTERM)
         before = {number: signal.signal(number, self._told) for number in numbers}
@@ -95,10 +96,10 @@ class Server(uvicorn.Server):
 
 
 class Deadline:
-    """Ends the process when it was told to stop and has not done so in time.
+    """Ends the process when it was asked to stop and has not done so in time.
 
-    What was acknowledged is on disk by then; all that is left is to wait for somebody who does
-    not come: a lock that another process holds, a disk that hangs, a host's child.
+    Acknowledged lines are on disk by then; it only waits for something that does not come: a lock
+    of another process, a disk that hangs, a host's child.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -109,7 +110,7 @@ class Deadline:
         self._thread.start()
 
     def begin(self) -> None:
-        """From a signal handler, where no lock may be taken."""
+        """Start it from a signal handler, where no lock may be acquired."""
         with contextlib.suppress(OSError):
             os.write(self._write, b"!")
 
@@ -125,7 +126,7 @@ class Deadline:
         while b"." not in told and (left := until - time.monotonic()) > 0:
             if written.poll(1000 * left):
                 told += os.read(self._read, 64)
-                if told.count(b"!") > 1:  # told again: not much longer
+                if told.count(b"!") > 1:  # a second signal: only a little longer
                     until = min(until, time.monotonic() + _TOLD_TWICE)
         if b"." in told:
             os.close(self._read)
@@ -136,10 +137,11 @@ class Deadline:
 
 
 class Listener:
-    """Takes connections; without a free file descriptor it says so, and goes on when there is one.
+    """Accepts connections; without a free file descriptor it tells clients so, and resumes when
+    there is one.
 
-    A few descriptors are kept in reserve, to tell those who come then to come again. Where these
-    are used up, too, the others wait in the queue of the system.
+    A few descriptors are reserved to tell clients to try again. When these are used up too, the
+    others wait in the queue of the system.
     """
 
     def __init__(self, bound: socket.socket, made: Callable[[], Connection]) -> None:
@@ -153,7 +155,7 @@ class Listener:
 
     def _accept(self) -> None:
         for _ in range(_AT_ONCE):
-            self._refill()  # first, or connections would use the reserve up
+            self._refill()  # first, or connections would use up the reserve
             is_short = len(self._reserve) < _RESERVED
             try:
                 taken, _ = self.bound.accept()
@@ -161,7 +163,7 @@ class Listener:
                 return
             except OSError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                    logs.say_failure("a connection was not taken", error)
+                    logs.say_failure("a connection was not accepted", error)
                     self._rest()
                 else:
                     self._turn_away()
@@ -169,7 +171,7 @@ class Listener:
             self._open(taken, is_surplus=is_short)
 
     def _turn_away(self) -> None:
-        """Takes one with a descriptor of the reserve, and tells it that there are no more."""
+        """Accept one connection with a reserved descriptor, and refuse it."""
         if self._reserve:
             os.close(self._reserve.pop())
             with contextlib.suppress(OSError):
@@ -204,7 +206,7 @@ class Listener:
     async def _opened(self, taken: socket.socket, made: Connection) -> None:
         try:
             await self._loop.connect_accepted_socket(lambda: made, taken)
-        except OSError:  # it has left
+        except OSError:  # the client has left
             taken.close()
 
     def close(self) -> None:
@@ -223,7 +225,7 @@ def _nothing() -> int:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that takes connections; why not, in words, where it cannot be had."""
+    """A listening socket; a readable error where it cannot be opened."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         bound = socket.socket(family, socket.SOCK_STREAM)
@@ -233,14 +235,14 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise TracklogError(
-                f"port {port} of {host} is taken",
+                f"port {port} of {host} is in use",
                 "another program listens there, perhaps a collector or the demo: stop it with Ctrl-C "
                 "where it runs, or with `kill %1` if this shell started it with `&`; or choose "
                 "another port with `--port 4319` (`make run PORT=4319`)",
             ) from None
         if error.errno == errno.EACCES:
             raise TracklogError(
-                f"port {port} may not be taken by this user", "choose one above 1023"
+                f"port {port} cannot be used by this user", "choose one above 1023"
             ) from None
         raise TracklogError(
             f"cannot listen on {host}, port {port}: {error.strerror or error}",
@@ -253,7 +255,7 @@ def listen(host: str, port: int) -> socket.socket:
 def serve(
     collector: Collector, bound: socket.socket, ready: Callable[[], None] = lambda: None
 ) -> None:
-    """Serves until it is told to stop; on return everything acknowledged is kept and closed."""
+    """Serve until asked to stop; on return everything acknowledged is stored and closed."""
     limits = within(collector.limits, _allow_files())
     logs.take_over()
     options: dict[str, Any] = {
@@ -283,7 +285,7 @@ def serve(
 
 
 def _settle() -> None:
-    """The loop gets its turn soon; what is there by now stays, and is not swept again and again."""
+    """Let the loop get its turn soon; exclude the objects so far from garbage collection."""
     sys.setswitchinterval(_TURN)
     gc.collect()
     gc.freeze()
@@ -291,7 +293,7 @@ def _settle() -> None:
 
 
 def within(limits: Limits, files: int) -> Limits:
-    """Those limits, with as many connections as leave files to keep the record in."""
+    """The limits, with as many connections as leave files for the journal."""
     room = files - _FILES
     connections = min(limits.connections, max(8, room - limits.turned_away))
     turned_away = min(limits.turned_away, max(4, room - connections))
@@ -299,7 +301,7 @@ def within(limits: Limits, files: int) -> Limits:
 
 
 def _allow_files() -> int:
-    """As many open files as this user may have."""
+    """Raise the limit of open files as far as this user may."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with contextlib.suppress(ValueError, OSError):

@@ -1,4 +1,4 @@
-"""The named schemas of bodies and of answers that no question gives, for the OpenAPI document."""
+"""The named schemas of bodies, and of answers that belong to no question, for the OpenAPI document."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ def rows(name: str) -> Schema:
 
 
 def _texts(*names: str) -> Schema:
-    """An object whose values are all there, and strings."""
+    """An object whose keys are all required strings."""
     return {
         "type": "object",
         "required": list(names),
@@ -25,7 +25,7 @@ def _texts(*names: str) -> Schema:
 
 
 ANY: Schema = {"type": "object", "additionalProperties": True}
-"""An object of which only its writer knows the keys."""
+"""An object whose keys only its writer knows."""
 LINES: Schema = {"type": "string", "description": "One JSON object per line."}
 _NUMBER, _TEXT = {"type": "integer"}, {"type": "string"}
 
@@ -95,7 +95,7 @@ SCHEMAS: Mapping[str, Schema] = {
         "type": "object",
         "required": ["first", "last", "next", "events"],
         "properties": {
-            "first": {"type": "integer", "description": "The first record still kept."},
+            "first": {"type": "integer", "description": "The first record that is still stored."},
             "last": _NUMBER,
             "next": _NUMBER,
             "events": rows("Frame"),
@@ -185,7 +185,11 @@ SCHEMAS: Mapping[str, Schema] = {
         "required": ["answer"],
         "properties": {
             "answer": {"description": "Any JSON."},
-            "by": {"type": "string", "description": "Who answers.", "maxLength": 256},
+            "by": {
+                "type": "string",
+                "description": "The name of the person who answers.",
+                "maxLength": 256,
+            },
         },
     },
     "Answered": {
@@ -204,7 +208,7 @@ SCHEMAS: Mapping[str, Schema] = {
     "Tape": {
         "type": "object",
         "required": ["run"],
-        "description": "Answer from a recorded run instead of asking anybody.",
+        "description": "Answer from a recorded run instead of calling models and tools.",
         "properties": {
             "run": _TEXT,
             "by": {"enum": ["order", "match"]},
@@ -216,21 +220,24 @@ SCHEMAS: Mapping[str, Schema] = {
         "properties": {
             "program": {"type": "string", "description": "Its name, as `GET /api/hosts` lists it."},
             "body": {"description": "The program itself, where the host takes one."},
-            "inputs": {**ANY, "description": "What it is given, by name."},
-            "seed": {"type": "string", "description": "Where chance is part of it."},
+            "inputs": {**ANY, "description": "Its inputs, by name."},
+            "seed": {
+                "type": "string",
+                "description": "A seed, for programs that use random numbers.",
+            },
             "tape": ref("Tape"),
         },
     },
     "StopBody": {
         "type": "object",
-        "properties": {"by": {"type": "string", "description": "Who wants that."}},
+        "properties": {"by": {"type": "string", "description": "The name of the person."}},
     },
     "InjectBody": {
         "type": "object",
         "required": ["text"],
         "properties": {
             "text": {"type": "string", "minLength": 1},
-            "label": {"type": "string", "description": "What kind of interference it is."},
+            "label": {"type": "string", "description": "The kind of the interference."},
         },
     },
     "HostProgram": {
@@ -271,4 +278,4 @@ SCHEMAS: Mapping[str, Schema] = {
     },
     "LoginForm": {"type": "object", "properties": {"token": _TEXT}},
 }
-"""By name; those of the questions are made of their dataclasses."""
+"""The schemas by name; those of the questions are derived from their dataclasses."""

@@ -1,9 +1,9 @@
-"""Live: `GET /api/stream`, server-sent events whose ids are the journal's own numbers.
+"""The live stream: `GET /api/stream`, server-sent events whose ids are the journal's numbers.
 
-One reader, the hub, reads what is new once, writes it down once, and hands the same bytes to all
-who are abreast. Who lags is left out, reads for itself from the journal, and joins again.
-Who follows one run in someone else's format always reads for itself, when the hub has news of it.
-The writer knows nothing of any of them.
+One reader, the hub, reads new records once, encodes them once, and hands the same bytes to all
+watchers that are up to date. A watcher that lags is left out, reads for itself from the journal,
+and joins again. A watcher of one run in a foreign format always reads for itself, when the hub has
+news of it. The writer knows nothing of watchers.
 """
 
 import asyncio
@@ -30,12 +30,13 @@ if TYPE_CHECKING:
     from tracklog.web.limits import Limits
     from tracklog.web.routing import Call
 
-_POLL = 0.025  # seconds between two looks at what another process may have written
-_BLOCK = 1000  # records that are written down together
-_FULL = 256 << 10  # bytes that a watcher may leave unread before it is left out
-_FEW = 20  # watchers that can be told at once, whatever else goes on
+_POLL = 0.025  # seconds between two checks for records of another process
+_BLOCK = 1000  # records that are encoded together
+_FULL = 256 << 10  # unread bytes of a watcher from which it is left out
+_FEW = 20  # watchers that can be served at once, whatever else goes on
 _REST = (
-    0.025  # seconds that the hub rests after telling more, at most, so that others get their turn
+    # the longest pause of the hub after serving more, in seconds, so that others get their turn
+    0.025
 )
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -45,11 +46,11 @@ _HEADERS = [
 ]
 
 
-class Wanted(NamedTuple):
-    """What a watcher wants to hear; everything, if nothing is said."""
+class StreamFilter(NamedTuple):
+    """The filter of a watcher; all records by default."""
 
     run: Run | None = None
-    """A family of "" stands for any."""
+    """The run; a family of "" matches any."""
     dialect: str | None = None
     kind: str | None = None
 
@@ -66,31 +67,31 @@ class Wanted(NamedTuple):
         return event is not None and event.kind == self.kind
 
 
-ALL = Wanted()
+ALL = StreamFilter()
 
 
-def wanted(home: "Home", run: str | None, dialect: str | None, kind: str | None) -> Wanted:
-    """What was asked for by name; a run may be named before it begins."""
+def wanted(home: "Home", run: str | None, dialect: str | None, kind: str | None) -> StreamFilter:
+    """The filter from the query; a run may be named before it begins."""
     if dialect is not None and dialect not in home.dialects:
         known = ", ".join(sorted(home.dialects))
         raise Trouble(404, f"there is no dialect {dialect!r}", f"the dialects are: {known}")
     if run is None:
-        return Wanted(None, dialect, kind)
+        return StreamFilter(None, dialect, kind)
     try:
-        return Wanted(home.run(run), dialect, kind)
+        return StreamFilter(home.run(run), dialect, kind)
     except NoSuchRun:
         families = {each.family for each in home.dialects.values()}
         family, colon, name = run.partition(":")
         found = (family, name) if colon and family in families else ("", run)
-        return Wanted(found, dialect, kind)
+        return StreamFilter(found, dialect, kind)
 
 
 class Watcher:
-    """One who watches, and the number up to which it was told everything."""
+    """A watcher, and the number up to which it has every record."""
 
     __slots__ = ("connection", "cursor", "gone", "left", "wanted", "write")
 
-    def __init__(self, connection: Connection, wanted: Wanted, cursor: int) -> None:
+    def __init__(self, connection: Connection, wanted: StreamFilter, cursor: int) -> None:
         self.connection, self.wanted, self.cursor = connection, wanted, cursor
         self.write: Callable[[bytes], None] = connection.transport.write
         self.left = asyncio.Event()
@@ -98,7 +99,7 @@ class Watcher:
         connection.on_lost = self._lost
         try:
             connection.transport.set_write_buffer_limits(_FULL)
-        except RuntimeError:  # it left before it was told anything
+        except RuntimeError:  # it left before anything was sent
             self._lost()
 
     def _lost(self) -> None:
@@ -110,14 +111,14 @@ class Watcher:
             self.hand(chunk(said))
 
     def hand(self, shared: bytes) -> None:
-        """Bytes as they go over the line; who is gone may not have been missed yet."""
+        """Write bytes to the connection; the client may already be gone."""
         try:
             self.write(shared)
-        except RuntimeError:  # the transport is closed, and nobody has said so
+        except RuntimeError:  # the transport is closed, without a notification
             self._lost()
 
     async def drain(self, seconds: float) -> None:
-        """Until there is room again; one that makes none is closed, and will resume."""
+        """Wait until there is room again; a client that does not read is closed, and can resume."""
         try:
             async with asyncio.timeout(seconds):
                 await self.connection.flow.drain()
@@ -129,30 +130,30 @@ class Watcher:
 
 
 class Hub:
-    """Hands on what is new, as long as somebody wants it."""
+    """Hands on new records, as long as there are watchers."""
 
     def __init__(self, home: "Home", limits: "Limits") -> None:
         self.home, self.limits = home, limits
         self.cursor = 0
-        """The record up to which all who are abreast were told everything."""
+        """The record up to which all watchers that are up to date have everything."""
         self.watching = 0
         self.closed = 0
-        """Watchers that were closed because they read nothing."""
+        """Watchers that were closed because they did not read."""
         self.stopping = False
-        self._abreast: dict[Wanted, dict[Watcher, None]] = {}
+        self._abreast: dict[StreamFilter, dict[Watcher, None]] = {}
         self._runs: dict[str, set[asyncio.Event]] = {}
         self._heard = 0
         self._turn = asyncio.Lock()
-        """Of those who read for themselves one at a time: they may lag, posts may not."""
+        """Lets one lagging watcher read at a time: they may wait, posts may not."""
         self._poked = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def poke(self) -> None:
-        """There may be something new; without it the hub looks by itself a moment later."""
+        """Wake the hub: there may be new records; without it the hub checks a moment later."""
         self._poked.set()
 
     async def serve(self, watcher: Watcher) -> None:
-        """Everything behind the watcher's cursor, and what comes, until one of us leaves."""
+        """Send everything after the watcher's cursor, and new records, until one side leaves."""
         self.watching += 1
         try:
             while not (watcher.gone or self.stopping):
@@ -169,7 +170,9 @@ class Hub:
             self._leave(watcher)
 
     async def attend(self, watcher: Watcher, live: Live) -> None:
-        """What comes of a run, written for this watcher alone, until it ends or one of us leaves."""
+        """Send the events of a run, encoded for this watcher alone, until it ends or one side
+        leaves.
+        """
         self.watching += 1
         try:
             with self.news_of(live.run[1]) as watcher.left:
@@ -188,7 +191,7 @@ class Hub:
             self.watching -= 1
 
     async def _news(self, watcher: Watcher) -> None:
-        """Until the watcher has something to look at; now and then it is told that we live."""
+        """Wait until there is news for the watcher, with heartbeats."""
         try:
             async with asyncio.timeout(self.limits.heartbeat_seconds):
                 await watcher.left.wait()
@@ -197,7 +200,9 @@ class Hub:
 
     @contextlib.contextmanager
     def news_of(self, *runs: str) -> Iterator[asyncio.Event]:
-        """An event that is set whenever something is recorded of these runs; of any, if none."""
+        """An event that is set whenever something is recorded of these runs; of any, if none is
+        given.
+        """
         event, names = asyncio.Event(), runs or ("",)
         if not self._runs:
             self._heard = self.home.journal.last
@@ -213,7 +218,7 @@ class Hub:
                     del self._runs[name]
 
     async def stop(self) -> None:
-        """Lets all watchers go."""
+        """Disconnect all watchers."""
         self.stopping = True
         for watchers in list(self._abreast.values()):
             for watcher in list(watchers):
@@ -230,7 +235,7 @@ class Hub:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def _join(self, watcher: Watcher) -> bool:
-        """Whether the watcher is abreast now; one that lags only a little is told the rest."""
+        """Whether the watcher is up to date now; one that lags only a little is sent the rest."""
         journal = self.home.journal
         if watcher.cursor + 1 < journal.first or journal.last - watcher.cursor > _BLOCK:
             return False
@@ -238,7 +243,7 @@ class Hub:
             self.cursor = watcher.cursor
         while self.cursor < watcher.cursor:
             if not self._deliver():
-                self.cursor = watcher.cursor  # it has heard of records that are not here
+                self.cursor = watcher.cursor  # its cursor is after the end of this journal
         while watcher.cursor < self.cursor:
             frames = self._read(watcher.cursor, self.cursor - watcher.cursor)
             if not frames:
@@ -257,7 +262,7 @@ class Hub:
                 del self._abreast[watcher.wanted]
 
     async def _replay(self, watcher: Watcher) -> None:
-        """The next block from the journal, for one who is behind."""
+        """The next block from the journal, for a watcher that lags."""
         journal = self.home.journal
         first, after = journal.first, watcher.cursor
         if after + 1 < first:
@@ -279,14 +284,14 @@ class Hub:
             self.closed += watcher.gone
 
     async def _run(self) -> None:
-        """Reads on as long as anybody is abreast or waits for news."""
+        """Read on as long as a watcher is up to date or waits for news."""
         beat = time.monotonic()
         while (self._abreast or self._runs) and not self.stopping:
             began = time.monotonic()
             moved = self._deliver() if self._abreast else False
             moved = self._spread_news() or moved
             if moved:
-                await asyncio.sleep(0)  # the sockets are written when the loop comes round
+                await asyncio.sleep(0)  # the sockets are written in the next round of the loop
                 if self.watching > _FEW:
                     await asyncio.sleep(min(_REST, 2 * (time.monotonic() - began)))
             else:
@@ -299,7 +304,7 @@ class Hub:
                 self._share(ALL, heartbeat(self.home, self.cursor), everyone=True)
 
     def _deliver(self) -> bool:
-        """Reads the next block and hands it to all who are abreast; False at the end."""
+        """Read the next block and hand it to all watchers that are up to date; False at the end."""
         before, journal = self.cursor, self.home.journal
         frames = self._read(before, _BLOCK)
         if not frames:
@@ -314,9 +319,16 @@ class Hub:
         return True
 
     def _share(
-        self, wanted: Wanted, said: bytes, *, before: int | None = None, everyone: bool = False
+        self,
+        wanted: StreamFilter,
+        said: bytes,
+        *,
+        before: int | None = None,
+        everyone: bool = False,
     ) -> None:
-        """The same bytes for all who want the same; who has no room left reads for itself."""
+        """Send the same bytes to all watchers with the same filter; one without room reads for
+        itself.
+        """
         if not said:
             return
         shared = chunk(said)
@@ -346,7 +358,7 @@ class Hub:
         return bool(frames)
 
     def _read(self, after: int, limit: int, run: Run | None = None) -> list[bytes]:
-        """Frames behind a number that can be told: no line can forge a field of the stream."""
+        """Frames after a number, encoded so that no line can forge a field of the stream."""
         while True:
             frames = self.home.store.read(after, limit, run)
             good = [each for each in frames if b"\r" not in each and seq_of(each) > after]
@@ -354,7 +366,7 @@ class Hub:
                 return good
             limit *= 2
 
-    def _told(self, wanted: Wanted, frames: list[bytes]) -> bytes:
+    def _told(self, wanted: StreamFilter, frames: list[bytes]) -> bytes:
         if wanted != ALL:
             frames = [
                 each
@@ -365,30 +377,30 @@ class Hub:
 
 
 def chunk(said: bytes) -> bytes:
-    """Bytes as HTTP carries a body whose length is not known."""
+    """Bytes as a chunk of an HTTP body of unknown length."""
     return b"%x\r\n%b\r\n" % (len(said), said)
 
 
 def heartbeat(home: "Home", cursor: int) -> bytes:
-    """How far a watcher was told everything, where the journal begins and ends, what time it is."""
+    """The watcher's cursor, the first and the last record of the journal, and the time."""
     first, last = home.journal.first, max(cursor, home.journal.last)
     said = orjson.dumps({"first": first, "last": last, "now": frame.stamp(home.clock())})
     return b"event: heartbeat\nid: %d\ndata: %b\n\n" % (cursor, said)
 
 
 def comment(last: int) -> bytes:
-    """The same for one whose format has no event for it."""
+    """The same as a comment, for formats without an event for it."""
     return b": heartbeat, the journal ends at %d\n\n" % last
 
 
 def gap(after: int, first: int) -> bytes:
-    """What is behind `after` is not kept any more; the next record is `first`."""
+    """The records after `after` were deleted; the next record is `first`."""
     said = orjson.dumps({"after": after, "next": first})
     return b"event: gap\nid: %d\ndata: %b\n\n" % (first - 1, said)
 
 
 async def stream(collector: "Collector", call: "Call") -> None:
-    """Replays from the cursor that is asked for, then tells what comes."""
+    """Replay from the requested cursor, then send new records."""
     hub, journal, given = collector.hub, collector.home.journal, call.given
     asked = await asyncio.to_thread(
         wanted, collector.home, given["run"], given["dialect"], given["kind"]
@@ -399,7 +411,7 @@ async def stream(collector: "Collector", call: "Call") -> None:
     if after is None:
         after = last
     elif after > last:
-        # Another home stands here, or one that lost its end: the watcher must not wait for ever.
+        # Another home is served here, or one that lost its end: the watcher must not wait for ever.
         begin = b"event: reset\nid: %d\ndata: %b\n\n" % (
             last,
             orjson.dumps({"after": after, "last": last}),
@@ -410,14 +422,14 @@ async def stream(collector: "Collector", call: "Call") -> None:
 
 
 async def live(collector: "Collector", call: "Call") -> Response | None:
-    """A run in someone else's format: what was up to the cursor, then what comes, until it ends."""
+    """A run in a foreign format: the state at the cursor, then new events, until it ends."""
     home, run = collector.home, (call.names["family"], call.names["run"])
     exporter = registry.exporter(call.names["format"])
     chosen, after = exporter.chosen(options_of(call)), _cursor(call)
     followed = await collector.desk.ask(lambda: live_of(home, here(home, run), exporter, chosen))
     begin = await asyncio.to_thread(followed.join, after)
     if after is not None and await asyncio.to_thread(lambda: followed.heard_all):
-        return Response(status_code=204)  # a browser comes again after anything else
+        return Response(status_code=204)  # a browser reconnects after any other status
     watcher = Watcher(_connection(call), ALL, followed.cursor)
     begin = comment(home.journal.last) + begin
     await _tell(call, watcher, begin, lambda watcher: collector.hub.attend(watcher, followed))
@@ -428,7 +440,7 @@ async def _tell(
     call: "Call", watcher: Watcher, begin: bytes, serve: Callable[[Watcher], Awaitable[None]]
 ) -> None:
     await call.send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-    await asyncio.sleep(0)  # the head goes first: what a watcher is told passes nobody else
+    await asyncio.sleep(0)  # the head goes first: the stream is written past the server
     if call.scope["method"] != "HEAD":
         watcher.tell(b"retry: 1000\n\n" + begin)
         await serve(watcher)
@@ -444,11 +456,13 @@ def _connection(call: "Call") -> Connection:
 
 
 def _cursor(call: "Call") -> int | None:
-    """Where a browser stopped, else where the client wants to begin; None for now."""
+    """The cursor: where a browser stopped, else where the client wants to begin; None for now."""
     said = call.headers.get(b"last-event-id", b"").strip()
     if not said:
         after: int | None = call.given["after"]
         return after
     if not said.isdigit() or len(said) > 18:
-        raise Trouble(400, "Last-Event-ID is no number", "it is the `id` of the last event heard")
+        raise Trouble(
+            400, "Last-Event-ID is no number", "it is the `id` of the last event received"
+        )
     return int(said)

@@ -1,8 +1,8 @@
-"""A fleet to look at: made-up agents that speak every dialect, the same ones whenever it is played.
+"""A demo fleet: invented agents in every dialect, the same ones on each start.
 
-One file per dialect, named after it. To write another: `past(now, draw)` yields what happened in
-the last day, `live(begin, cycle, draw)` what happens from then on, in rounds of `ROUND` seconds;
-`reply(run, question, answer, at)`, where its agents ask, goes on when a person has answered.
+One file per dialect, named after it. To add one: `past(now, draw)` yields the lines of the last
+day, `live(begin, cycle, draw)` those from then on, in rounds of `ROUND` seconds; `reply(run,
+question, answer, at)`, where its agents ask, yields the lines after an answer.
 """
 
 import fcntl
@@ -27,13 +27,13 @@ from tracklog.model.errors import TracklogError
 from tracklog.model.fact import Answered
 
 MARK = "demo"
-"""The file that says of a home that it is a demo; in it the runs that are made up."""
+"""The file that marks a home as a demo; it lists the invented runs."""
 ROUND = 60.0
 _SEED = 4318
 
 
 class Line(NamedTuple):
-    """What is said, and when."""
+    """A line and its time."""
 
     at: float
     body: Mapping[str, Any]
@@ -47,12 +47,12 @@ class _Due(NamedTuple):
 
 
 def is_demo(home: Path) -> bool:
-    """Whether what is recorded there is made up."""
+    """Whether the home holds a demo."""
     return (home / MARK).is_file()
 
 
 class Demo:
-    """A home with a made-up fleet in it; held open, so that nobody removes it meanwhile."""
+    """A home with a demo fleet; kept open, so that nobody removes it in the meantime."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -65,7 +65,9 @@ class Demo:
         fcntl.flock(self._mark, fcntl.LOCK_EX)
 
     def make(self, now: float) -> int:
-        """Tells the day before `now`, as if it had been heard when it happened; how many lines."""
+        """Write the day before `now`, as if each line had been received when it happened; returns
+        the count.
+        """
         due = [
             each
             for name, act in self._acts
@@ -82,7 +84,7 @@ class Demo:
         return len(due)
 
     def play(self, stop: threading.Event) -> None:
-        """Goes on speaking, in real time, until told to stop; who is answered goes on, too."""
+        """Write lines in real time until stopped; runs that get an answer continue."""
         with Home(self.path, durability="os") as home:
             self._play(home, stop)
 
@@ -124,7 +126,7 @@ class Demo:
 
     def _say(self, home: Home, due: _Due) -> None:
         (verdict,) = home.intake.admit([due.line], due.dialect)
-        assert verdict.seq is not None, f"the demo said something wrong: {verdict}"
+        assert verdict.seq is not None, f"the demo wrote an invalid line: {verdict}"
         (record,) = home.journal.read(verdict.seq - 1, 1)
         run = (record.family, record.run)
         if run not in self._runs:
@@ -134,7 +136,7 @@ class Demo:
 
 
 def remove(path: Path, *, force: bool = False) -> bool:
-    """Takes a demo away, if there is one; not what is no demo, or holds runs of somebody else."""
+    """Remove a demo, if there is one; refuses a home that is no demo or holds other runs."""
     if not path.exists():
         return False
     if not is_demo(path):
@@ -184,7 +186,7 @@ def _draw(name: str, part: str) -> Random:
 
 
 def _acts() -> Iterator[tuple[str, ModuleType]]:
-    """The folder is the registry."""
+    """The dialects of the demo; the folder is the registry."""
     for module in iter_modules(__path__):
         if not module.name.startswith("_"):
             yield module.name.replace("_", "-"), import_module(f"{__name__}.{module.name}")

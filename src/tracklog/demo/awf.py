@@ -1,4 +1,4 @@
-"""Workflows: steps, messages with their blocks, tool calls, and runs below runs below runs."""
+"""Workflows: steps, messages with their blocks, tool calls, and nested runs."""
 
 from collections.abc import Iterator
 from random import Random
@@ -28,7 +28,7 @@ for attempt in range(5):
 
 
 class _Flow:
-    """One run of a workflow, numbered as its file is."""
+    """One run of a workflow, numbered like its file."""
 
     def __init__(self, run: str, at: float, parent: str = "") -> None:
         self.run, self.at, self.parent, self.seq = run, at, parent, 0

@@ -1,4 +1,4 @@
-"""A stage: contests that were judged, and one talk that goes on while one watches."""
+"""A stage: contests that were judged, and one conversation that continues live."""
 
 from collections.abc import Iterator
 from random import Random
@@ -22,7 +22,7 @@ _TALK = (
 
 
 class _Bowl:
-    """One run on the stage, told in turns."""
+    """One run on the stage, in turns."""
 
     def __init__(self, run: str, at: float) -> None:
         self.run, self.at, self.turn, self.count = run, at, 0, 0

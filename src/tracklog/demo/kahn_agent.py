@@ -27,11 +27,11 @@ _AUDITS = (("audit:licences", 0.0), ("audit:row-level-security", 0.35), ("audit:
 _MODELS = (("claude-sonnet-4-5", 3e-6, 15e-6), ("gpt-5-mini", 0.25e-6, 2e-6))
 WAITING = "release-2-4-1"
 QUESTION = "rollout"
-_CALLS = {True: 5, False: 4}  # what the one that releases has done before it asks, and the others
+_CALLS = {True: 5, False: 4}  # the tools of the release agent before it asks, and of the others
 
 
 class _Agent:
-    """One agent of one run: what it says is numbered by its steps and stamped by its clock."""
+    """One agent of one run: numbers its events by step and stamps them with its clock."""
 
     def __init__(self, run: str, agent: str, at: float, draw: Random) -> None:
         self.run, self.agent, self.at, self.draw = run, agent, at, draw
@@ -77,7 +77,7 @@ class _Agent:
         self.step += 1
 
     def think(self) -> Iterator[Line]:
-        """Back from a tool's result to where one can ask, call or give up."""
+        """Return from a tool's result to a status in which it can ask, call or give up."""
         for status in ("response", "reflect", "thinking"):
             yield self.move(status)
 

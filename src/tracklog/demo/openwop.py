@@ -15,7 +15,7 @@ _ASKED = 14  # the lines that an issue has before a person is asked
 
 
 class _Host:
-    """One run of a host, told in order."""
+    """One run of a host, in order."""
 
     def __init__(self, run: str, at: float, sequence: int = 0) -> None:
         self.run, self.at, self.sequence = run, at, sequence

@@ -1,4 +1,4 @@
-"""Prompt runs over a day: the five outcomes, some flaky, some that say how far they converged."""
+"""Prompt runs over a day: the five outcomes, some flaky, some with a convergence score."""
 
 from collections.abc import Iterator
 from random import Random

@@ -1,4 +1,4 @@
-"""A conversation as an importer would have read it: a picture, a compaction, money, a title."""
+"""A conversation as an importer would have read it: a picture, a compaction, costs, a title."""
 
 import zlib
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _WIDE, _HIGH = 320, 180
 
 
 def _picture() -> bytes:
-    """A small chart as PNG: what the agent in the conversation was shown."""
+    """A small chart as PNG, shown to the agent in the conversation."""
 
     def chunk(kind: bytes, body: bytes) -> bytes:
         return pack(">I", len(body)) + kind + body + pack(">I", zlib.crc32(kind + body))
@@ -33,7 +33,7 @@ BLOBS = (_picture(),)
 
 
 class _Conversation:
-    """One conversation, a line per fact."""
+    """One conversation, one line per fact."""
 
     def __init__(self, run: str, at: float) -> None:
         self.run, self.at, self.count = run, at, 0

@@ -1,9 +1,9 @@
-"""A run told in another dialect, with a report of what became of each field.
+"""Convert a run to another dialect, with a report of what happened to each field.
 
-What a dialect says of a fact is checked by its own door and read back, so the report is not a
-promise but an observation: a field is kept when the reader of the converted line hears it.
-What the dialect has no word for rides along: a converted line carries, in an extension, the
-lines that it was made of, and converting back restores them to the byte.
+Each converted line is checked by the target dialect and read back, so the report is measured: a
+field is kept when the reader of the converted line finds it again. Fields that the dialect cannot
+express are carried: a converted line holds, in an extension, the lines it was made from, and
+converting back restores them byte for byte.
 """
 
 import copy
@@ -27,11 +27,11 @@ from tracklog.reading.record import Dialects, facts_of
 from tracklog.reading.walk import Reading, Records, walk
 
 MAPPING = "1"
-"""The version of what `say` makes of facts; it is part of the ids that are made."""
+"""The version of the mapping from facts to lines; it is part of the ids that are made."""
 CARRIED = 4 * 1024 * 1024
 """How many bytes of lines one converted line may carry."""
 MENDS = 8
-"""How often a sentence is tried again without what the door did not take."""
+"""How often a line is tried again without the fields that the check refused."""
 
 
 def convert(
@@ -42,58 +42,58 @@ def convert(
     *,
     carry: bool = True,
 ) -> Iterator[bytes]:
-    """The records as lines of another dialect, each of which its door takes.
+    """The records as lines of another dialect, each of which passes the check of that dialect.
 
-    A superseded record is carried along and not told: those of the newer mapping are.
-    The records are held in memory unless they can be asked for twice.
+    A superseded record is carried and not converted: the records of the newer mapping are. The
+    records are held in memory unless they can be iterated twice.
 
-    A line that is in that dialect already, or is of a sister dialect and passes the door as it
-    stands, is yielded as it is, byte for byte.
-    The report is filled while the lines are taken; it is complete behind the last one.
+    A line that is in that dialect already, or is of a related dialect and passes the check, is
+    yielded byte for byte. The report is filled while the lines are consumed; it is complete after
+    the last one.
     """
-    telling = _Telling(dialects, to, Report() if report is None else report, carry=carry)
+    converter = _Converter(dialects, to, Report() if report is None else report, carry=carry)
     for reading in walk(records, dialects):
-        yield from telling.hear(reading)
-    telling.end()
+        yield from converter.add(reading)
+    converter.end()
 
 
 @dataclass(slots=True)
 class _Source:
-    """A line that is told in other words, until it is known what became of it."""
+    """A line that is converted, until the fate of its fields is known."""
 
     event: Event
     facts: list[Fact]
-    told: dict[int, Fact] = field(default_factory=dict)
-    """What was read back of each fact, by its place."""
-    unheard: list[Fact] = field(default_factory=list)
-    """What was read back and is no fact of this line."""
+    copies: dict[int, Fact] = field(default_factory=dict)
+    """The fact that was read back for each fact, by its position."""
+    unmatched: list[Fact] = field(default_factory=list)
+    """Facts that were read back and are not in this line."""
     lines: list[Event] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class _Run:
-    """What is remembered of one run between its lines."""
+    """The state of one run between its lines."""
 
     memory: dict[str, Any] = field(default_factory=dict)
-    said: int = 0
-    silent: list[_Source] = field(default_factory=list)
-    """Lines that nothing was said of yet; the next sentence carries them."""
+    written: int = 0
+    pending: list[_Source] = field(default_factory=list)
+    """Lines that produced nothing yet; the next converted line carries them."""
     size: int = 0
     restored: int = 0
-    """The last line whose own source was restored, by its number there."""
+    """The number of the last line whose own source was restored."""
 
 
-class _Telling:
+class _Converter:
     def __init__(
         self, dialects: Mapping[str, Dialect], to: Dialect, report: Report, *, carry: bool
     ) -> None:
         self.dialects, self.to, self.report, self.carry = dialects, to, report, carry
-        self.door = _door(to)
+        self.check = _check_of(to)
         self.untold = {to.name: Untold(to)}
         self.runs: dict[tuple[str, str], _Run] = {}
         self.form = _form(to)
 
-    def hear(self, reading: Reading) -> Iterator[bytes]:
+    def add(self, reading: Reading) -> Iterator[bytes]:
         record, event = reading.record, reading.event
         if event is None:
             if record.line:
@@ -102,7 +102,7 @@ class _Telling:
         run = self.runs.setdefault((event.family, event.run), _Run())
         carried = _carried(self.dialects[record.dialect], event)
         if record.dialect == self.to.name or (carried is None and self._is_theirs(event)):
-            run.said += 1
+            run.written += 1
             yield record.line
             return
         if carried is not None:
@@ -111,101 +111,102 @@ class _Telling:
             if run.restored == carried["of"]:
                 return
         if reading.counts:
-            yield from self._tell(event, record, run, 0)
+            yield from self._convert(event, record, run, 0)
         else:
             self._wait(_Source(event, []), run)
 
     def end(self) -> None:
-        """What nothing was said of by now is lost."""
+        """Report the lines that no converted line carries as dropped."""
         for run in self.runs.values():
-            for source in run.silent:
+            for source in run.pending:
                 self._settle(source, carried=False)
-            run.silent = []
+            run.pending = []
 
     def _restored(self, carried: Body, record: Record, run: _Run) -> Iterator[bytes]:
-        """The lines that a converted line was made of, each told once."""
+        """The lines that a converted line was made from, each once."""
         if carried.get("own") is True:
             run.restored = carried["of"]
         for number, (name, line) in enumerate(carried.get("lines", ())):
             dialect = self.dialects.get(name)
-            heard = None if dialect is None else _door(dialect)(line.encode())
-            if not isinstance(heard, Event):
+            result = None if dialect is None else _check_of(dialect)(line.encode())
+            if not isinstance(result, Event):
                 self.report.add(name, "line", "dropped")
-            elif name == self.to.name or self._is_theirs(heard):
-                run.said += 1
-                yield heard.line
+            elif name == self.to.name or self._is_theirs(result):
+                run.written += 1
+                yield result.line
             else:
-                yield from self._tell(heard, record, run, number + 1)
+                yield from self._convert(result, record, run, number + 1)
 
     def _is_theirs(self, event: Event) -> bool:
-        """Whether a line of a sister dialect is one of the target's, too, as it stands."""
-        return event.family == self.to.family and isinstance(self.door(event.line), Event)
+        """Whether a line of a related dialect is also a valid line of the target dialect."""
+        return event.family == self.to.family and isinstance(self.check(event.line), Event)
 
-    def _tell(self, event: Event, record: Record, run: _Run, number: int) -> Iterator[bytes]:
+    def _convert(self, event: Event, record: Record, run: _Run, number: int) -> Iterator[bytes]:
         dialect = self.dialects[event.dialect]
         source = _Source(event, facts_of(dialect, event)[0])
         unique = dialect.policy.identity == "refuse"
         at = utc(event.at) or record.received
-        # What was spent is told before the end that it was told with: nothing comes after that.
+        # Spends are written before the end of the run that they came with: nothing may follow the
+        # end.
         for place, fact in sorted(enumerate(source.facts), key=lambda each: _is_end(each[1])):
             k = f"0/{number}" if unique else f"{record.seq}/{number}"
             id, timed = _id(event, k, place), event.at is not None
-            scene = Scene(event.run or "unknown", at, run.said + 1, id, run.memory, timed)
+            scene = Scene(event.run or "unknown", at, run.written + 1, id, run.memory, timed)
             line = self._say(fact, scene)
             if line is not None:
-                run.said += 1
+                run.written += 1
                 source.lines.append(line)
-                self._listen(source, place, line, run)
+                self._match(source, place, line, run)
         if source.lines:
-            yield from self._loaded(source, record.seq, run)
+            yield from self._with_load(source, record.seq, run)
         else:
             self._wait(source, run)
 
     def _say(self, fact: Fact, scene: Scene) -> Event | None:
-        """A sentence that the door takes; what it does not take is left out."""
+        """A line that passes the check; fields that it refuses are left out."""
         body = self.to.say(fact, scene)
         for _ in range(MENDS):
             if body is None:
                 return None
             line = _dumps(body)
-            heard = self.door(line)
-            if isinstance(heard, Event):
-                return heard
+            result = self.check(line)
+            if isinstance(result, Event):
+                return result
             body = orjson.loads(line)
-            cuts = [_cut(body, problem.pointer) for problem in heard.problems]
+            cuts = [_cut(body, problem.pointer) for problem in result.problems]
             if not any(cuts):
                 return None
         return None
 
-    def _listen(self, source: _Source, place: int, line: Event, run: _Run) -> None:
-        """Which facts the reader of a converted line hears."""
-        waiting = [(each, at) for each in (*run.silent, source) for at in range(len(each.facts))]
+    def _match(self, source: _Source, place: int, line: Event, run: _Run) -> None:
+        """Match the facts that are read back from a converted line with the facts of the source."""
+        waiting = [(each, at) for each in (*run.pending, source) for at in range(len(each.facts))]
         waiting.sort(key=lambda pair: pair != (source, place))
-        for told in facts_of(self.to, line)[0]:
+        for read_back in facts_of(self.to, line)[0]:
             for each, at in waiting:
-                if at not in each.told and _answers(each.facts[at], told):
-                    each.told[at] = told
+                if at not in each.copies and _answers(each.facts[at], read_back):
+                    each.copies[at] = read_back
                     break
             else:
-                # A sentence tells its fact, even where every name of it had to change.
-                if place not in source.told and type(told) is type(source.facts[place]):
-                    source.told[place] = told
+                # A line stands for its fact, even where every name in it had to change.
+                if place not in source.copies and type(read_back) is type(source.facts[place]):
+                    source.copies[place] = read_back
                 else:
-                    source.unheard.append(told)
+                    source.unmatched.append(read_back)
 
     def _wait(self, source: _Source, run: _Run) -> None:
         size = len(source.event.line)
-        while run.silent and run.size + size > CARRIED:
-            lost = run.silent.pop(0)
+        while run.pending and run.size + size > CARRIED:
+            lost = run.pending.pop(0)
             run.size -= len(lost.event.line)
             self._settle(lost, carried=False)
-        run.silent.append(source)
+        run.pending.append(source)
         run.size += size
 
-    def _loaded(self, source: _Source, seq: int, run: _Run) -> Iterator[bytes]:
-        """The sentences of a line; the first carries what it was made of."""
-        made_of = [*run.silent, source]
-        run.silent, run.size = [], 0
+    def _with_load(self, source: _Source, seq: int, run: _Run) -> Iterator[bytes]:
+        """The converted lines of a source; the first carries the lines they were made from."""
+        made_of = [*run.pending, source]
+        run.pending, run.size = [], 0
         fits = [self.carry and self.to.carries(each.event, each.facts) for each in made_of]
         lines = [
             [each.event.dialect, each.event.line.decode()]
@@ -224,55 +225,59 @@ class _Telling:
             yield (fits[-1] and self._with(line, {"of": seq})) or line.line
 
     def _with(self, line: Event, load: Body) -> bytes | None:
-        """The line with its load, if the door takes it."""
+        """The line with its load, if it still passes the check."""
         body = orjson.loads(line.line)
         _put(body, self.to.extension, load)
-        whole = _dumps(body)
-        return whole if isinstance(self.door(whole), Event) else None
+        loaded = _dumps(body)
+        return loaded if isinstance(self.check(loaded), Event) else None
 
     def _settle(self, source: _Source, *, carried: bool) -> None:
-        """What became of each field, now that nothing more will be said of its line."""
+        """Report the fate of each field, once nothing more will be written for its line."""
         event, kind = source.event, source.event.kind
         lost: Fate = "carried" if carried else "dropped"
         for at, fact in enumerate(source.facts):
-            said, heard = _plain(fact), _plain(source.told.get(at))
+            written, copied = _plain(fact), _plain(source.copies.get(at))
             name = type(fact).__name__
-            for key, value in said.items():
-                same = key in heard and heard[key] == value
+            for key, value in written.items():
+                same = key in copied and copied[key] == value
                 self.report.add(kind, f"{name}.{key}", "kept" if same else lost)
-            for key in heard.keys() - said.keys():
-                if not _is_made(heard[key], source):
+            for key in copied.keys() - written.keys():
+                if not _is_made(copied[key], source):
                     self.report.add(kind, f"{name}.{key}", "synthesised")
         self._settle_envelope(source, lost)
         if event.dialect not in self.untold:
             self.untold[event.dialect] = Untold(self.dialects[event.dialect])
         for pointer in self.untold[event.dialect](event):
             self.report.add(kind, pointer, lost)
-        for told in source.unheard:
-            if not isinstance(told, Noted):  # a kind of its own is no more than noted
-                for key in _plain(told):
-                    self.report.add(kind, f"{type(told).__name__}.{key}", "synthesised")
-        known = set(_scalars([_plain(fact) for fact in source.facts]))
+        for read_back in source.unmatched:
+            if not isinstance(read_back, Noted):  # a kind without a fact of its own is only noted
+                for key in _plain(read_back):
+                    self.report.add(kind, f"{type(read_back).__name__}.{key}", "synthesised")
+        values = set(_scalars([_plain(fact) for fact in source.facts]))
         for line in source.lines:
             for pointer in self.untold[self.to.name](line):
                 value = _at(line.body, pointer)
-                if not self.form(pointer) and _scalar(value) not in known:
+                if not self.form(pointer) and _scalar(value) not in values:
                     self.report.add(kind, f"{line.kind}{pointer}", "synthesised")
 
     def _settle_envelope(self, source: _Source, lost: Fate) -> None:
         event = source.event
-        said = source.lines[0] if source.lines else None
+        written = source.lines[0] if source.lines else None
         pairs = {
-            "run": (event.run, said and said.run),
-            "at": (utc(event.at) or event.at, said and utc(said.at)),
-            "id": (event.id, said and said.id),
-            "cause": (event.cause, said and said.cause),
+            "run": (event.run, written and written.run),
+            "at": (utc(event.at) or event.at, written and utc(written.at)),
+            "id": (event.id, written and written.id),
+            "cause": (event.cause, written and written.cause),
         }
-        for name, (given, told) in pairs.items():
-            if given is not None:
-                fate = "kept" if said is not None and _moment(told) == _moment(given) else lost
+        for name, (original, read_back) in pairs.items():
+            if original is not None:
+                fate = (
+                    "kept"
+                    if written is not None and _trimmed(read_back) == _trimmed(original)
+                    else lost
+                )
                 self.report.add(event.kind, name, fate)
-        if said is not None and event.at is None and said.at is not None:
+        if written is not None and event.at is None and written.at is not None:
             self.report.add(event.kind, "at", "synthesised")
 
 
@@ -280,29 +285,29 @@ def _is_end(fact: Fact) -> bool:
     return isinstance(fact, Ended) and fact.what != "step"
 
 
-def _moment(value: Any) -> Any:
-    """A time without the zeros behind it."""
+def _trimmed(value: Any) -> Any:
+    """A time without trailing zeros."""
     if isinstance(value, str) and value.endswith("Z") and "." in value:
         return value[:-1].rstrip("0").rstrip(".") + "Z"
     return value
 
 
 def _carried(dialect: Dialect, event: Event) -> Body | None:
-    """What a converted line carries, where it is one."""
-    found: Any = event.body
+    """The load of a converted line; None where it has none."""
+    load: Any = event.body
     for key in dialect.extension:
-        found = found.get(key) if isinstance(found, dict) else None
-    if not isinstance(found, dict) or not isinstance(found.get("of"), int):
+        load = load.get(key) if isinstance(load, dict) else None
+    if not isinstance(load, dict) or not isinstance(load.get("of"), int):
         return None
-    lines = found.get("lines", [])
+    lines = load.get("lines", [])
     sound = isinstance(lines, list) and all(
         isinstance(each, list) and [type(part) for part in each] == [str, str] for each in lines
     )
-    return found if sound else None
+    return load if sound else None
 
 
 def _without(body: Body, dialect: Dialect) -> Body:
-    """The body as it would be if it carried nothing."""
+    """The body without its load."""
     bare = copy.deepcopy(body)
     place = bare
     for key in dialect.extension[:-1]:
@@ -318,7 +323,7 @@ def _put(body: Body, path: tuple[str, ...], load: Body) -> None:
 
 
 def _id(event: Event, k: str, n: int) -> str:
-    """The id of the n-th sentence made of a line, the same on every conversion."""
+    """The id of the n-th line made from a source line, the same on every conversion."""
     digest = sha256(event.line).hexdigest()
     parts = ("convert", MAPPING, event.run, digest, k, str(n))
     return sha256("\n".join(parts).encode()).digest()[:16].hex()
@@ -327,12 +332,12 @@ def _id(event: Event, k: str, n: int) -> str:
 def _dumps(body: Body) -> bytes:
     try:
         return orjson.dumps(body)
-    except TypeError:  # deeper, or a greater number, than it writes
+    except TypeError:  # too deep, or a number too large, for orjson
         return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _cut(body: Any, pointer: str) -> bool:
-    """Takes out what a pointer names; whether there was something to take."""
+    """Remove the value at a pointer; returns whether there was one."""
     keys = [key.replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:]]
     for key in keys[:-1]:
         if isinstance(body, list) and key.isdecimal() and int(key) < len(body):
@@ -348,15 +353,15 @@ def _cut(body: Any, pointer: str) -> bool:
 
 
 def _plain(fact: Fact | None) -> dict[str, Any]:
-    """What a fact says, as JSON values."""
+    """The fields of a fact as JSON values."""
     if fact is None:
         return {}
-    said = {}
+    written = {}
     for item in fields(fact):
         value = getattr(fact, item.name)
         if value is not None and (item.default is MISSING or value != item.default):
-            said[item.name.rstrip("_")] = _listed(value)
-    return said
+            written[item.name.rstrip("_")] = _listed(value)
+    return written
 
 
 def _listed(value: Any) -> Any:
@@ -368,20 +373,20 @@ def _listed(value: Any) -> Any:
 
 
 NAMES = ("call_id", "question_id", "tool", "step", "what", "role", "name", "kind", "label", "key")
-"""The fields by which two tellings of one fact are known to be that."""
+"""The fields by which a fact and its copy are matched."""
 
 
 def _answers(fact: Fact, told: Fact) -> bool:
-    """Whether a fact that was read back is the one that was told."""
+    """Whether a fact that was read back is the one that was written."""
     if type(fact) is not type(told):
         return False
-    said, heard = _plain(fact), _plain(told)
-    shared = [name for name in NAMES if name in said and name in heard]
-    return not shared or any(said[name] == heard[name] for name in shared)
+    written, heard = _plain(fact), _plain(told)
+    shared = [name for name in NAMES if name in written and name in heard]
+    return not shared or any(written[name] == heard[name] for name in shared)
 
 
 def _is_made(value: Any, source: _Source) -> bool:
-    """Whether a value is an id that was made for its line; those follow a rule."""
+    """Whether a value is an id that was generated for its line."""
     return any(value == line.id for line in source.lines)
 
 
@@ -390,7 +395,7 @@ def _scalar(value: Any) -> Any:
 
 
 def _scalars(value: Any) -> Iterator[Any]:
-    """The names and numbers within, without those that anything could have."""
+    """The names and numbers within, without values that are too common to compare."""
     if isinstance(value, Mapping):
         for each in value.values():
             yield from _scalars(each)
@@ -402,7 +407,7 @@ def _scalars(value: Any) -> Iterator[Any]:
 
 
 def _form(dialect: Dialect) -> Callable[[str], bool]:
-    """Whether a place belongs to the form of every line, and tells nothing of its own."""
+    """A test for places that every line of the dialect has, and that carry no information."""
     flat, deep = set(), {dialect.extension[0]}
     for name, info in dialect.frame.model_fields.items():
         key = info.alias or name
@@ -429,7 +434,7 @@ def _at(body: Any, pointer: str) -> Any:
 _doors: dict[str, tuple[Dialect, Check]] = {}
 
 
-def _door(dialect: Dialect) -> Check:
+def _check_of(dialect: Dialect) -> Check:
     """The check of a dialect, compiled once."""
     known = _doors.get(dialect.name)
     if known is None or known[0] is not dialect:

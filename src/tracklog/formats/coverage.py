@@ -1,4 +1,4 @@
-"""Which places of a line no fact tells."""
+"""Find the fields of a line that no fact covers."""
 
 import copy
 from collections.abc import Iterator
@@ -13,7 +13,8 @@ KNOWN = 20_000
 
 
 class Untold:
-    """Finds the places of a line that no fact tells: facts do not change when they do.
+    """Finds the fields of a line that no fact covers: the facts stay the same when the field
+    changes.
 
     Each place of each kind is tried once and remembered.
     """
@@ -60,7 +61,7 @@ def _changed(value: Any) -> Any:
 def _places(
     value: Any, pointer: str, keys: tuple[str | int, ...] = ()
 ) -> Iterator[tuple[str, tuple[str | int, ...]]]:
-    """Every leaf of a body, with one place for all that stand in one list."""
+    """Every leaf of a body; all items of one list share one place."""
     if isinstance(value, dict) and value and len(keys) < DEEP:
         for key, each in value.items():
             yield from _places(each, f"{pointer}/{key}", (*keys, key))

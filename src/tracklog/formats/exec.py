@@ -1,7 +1,7 @@
-"""The recording of one command in a home: a transcript as it happens, and the journal behind it.
+"""Record one command in a home: a transcript while it runs, then the journal.
 
-The transcript is `<home>/transcripts/<run-id>.jsonl`. It is admitted to the journal while it
-grows; a recording that was killed is finished by the next one, for which `<run-id>.open` stands.
+The transcript is `<home>/transcripts/<run-id>.jsonl`. It is admitted to the journal while it grows.
+A file `<run-id>.open` marks an open recording; the next one finishes a recording that was killed.
 """
 
 import logging
@@ -27,7 +27,7 @@ log = logging.getLogger("tracklog")
 PAUSE = 0.5
 """Seconds between two admissions while the command runs."""
 LONGEST = 8 << 20
-"""Bytes of an event; of a longer one the longest strings are cut, with a mark."""
+"""The longest event in bytes; of a longer one the longest strings are cut, with a mark."""
 
 
 class Recording:
@@ -86,18 +86,18 @@ class Recording:
         return self.path.with_suffix(".open")
 
     def hear(self, chunk: bytes) -> None:
-        """The next bytes of its output."""
+        """Add the next bytes of its output."""
         self._scribe.hear(chunk)
         with self._patiently():
             self._name()
             self._admit()
 
     def miss(self, size: int) -> None:
-        """So many bytes could not be heard in time."""
+        """Count bytes that could not be read in time."""
         self._scribe.miss(size)
 
     def finish(self, status: ReplyStatus, exit_code: int | None, stderr: bytes) -> None:
-        """The command has ended."""
+        """Record the end of the command."""
         self._scribe.finish(status, exit_code, stderr)
         with self._patiently():
             self._name()
@@ -111,7 +111,7 @@ class Recording:
         recover(self._opened, but=self.run_id)
 
     def _name(self) -> None:
-        """The provider's own name of the conversation, by which an import of it is known."""
+        """The provider's own id of the conversation, so that a later import is recognised."""
         session, provider = self._scribe.session, self._scribe.provider
         if session and provider and session != self._told:
             self._told = session
@@ -122,7 +122,7 @@ class Recording:
             self._opened.tell((awf.dialect.family, self.run_id), fact, writer="exec")
 
     def _admit(self, *, now: bool = False) -> None:
-        """What was written since, into the journal."""
+        """Admit the new lines to the journal."""
         if self._opened is None or not (now or time.monotonic() - self._admitted > PAUSE):
             return
         self._through = admit(self._opened, self.path, self._through)
@@ -130,7 +130,7 @@ class Recording:
 
     @contextmanager
     def _patiently(self) -> Iterator[None]:
-        """The transcript is the record; what the journal misses is admitted later."""
+        """Retry on errors: the transcript is the record, and the journal is updated later."""
         try:
             yield
         except (TracklogError, OSError) as error:
@@ -138,7 +138,7 @@ class Recording:
 
 
 def admit(home: Home, path: Path, after: int = 0) -> int:
-    """Admits the whole lines of a transcript from an offset on; the offset behind them."""
+    """Admit the complete lines of a transcript from an offset on; returns the offset after them."""
     with path.open("rb") as file:
         file.seek(after)
         held = file.read()
@@ -150,7 +150,7 @@ def admit(home: Home, path: Path, after: int = 0) -> int:
 
 
 def recover(home: Home, but: str = "") -> list[str]:
-    """Finishes the recordings that were killed; the runs that they were of."""
+    """Finish recordings that were killed; returns their runs."""
     found: list[str] = []
     for marker in sorted((home.path / "transcripts").glob("*.open")):
         path = marker.with_suffix(".jsonl")

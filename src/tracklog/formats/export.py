@@ -1,6 +1,6 @@
-"""A run written in someone else's format, from its records alone.
+"""Export a run to a foreign format, from its records alone.
 
-The records are read as often as a format needs, so a long run is never held in memory whole.
+The records are read as often as a format needs them, so a long run is never held in memory.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,29 +28,29 @@ from tracklog.reading.revisions import Revisions
 from tracklog.reading.walk import Reading, Walker
 
 RecordsOf = Callable[[Run], Iterable[Record]]
-"""The records of a run from the first on, as often as they are asked for."""
+"""The records of a run from the first one, as often as they are requested."""
 Tree = Mapping[str, tree_fold.State]
-"""What is known of how runs belong together, by run."""
+"""How runs belong together, by run."""
 Elsewhere = Callable[[str], Spends]
-"""What other runs record of the spends of a run, by its key."""
+"""The spends of a run that other runs report, by its key."""
 
 
 def export(
     flight: Flight, format: str, options: Mapping[str, str] | None = None
 ) -> Iterator[bytes]:
-    """The flight in that format, piece by piece; the same bytes whenever it is asked for."""
+    """The flight in that format, piece by piece; the same bytes on each call."""
     exporter = registry.exporter(format)
     return exporter.write(flight, exporter.chosen(options))
 
 
 def losses(flight: Flight, format: str, options: Mapping[str, str] | None = None) -> Report:
-    """What becomes of each field of the flight in that format."""
+    """The fate of each field of the flight in that format."""
     exporter = registry.exporter(format)
     return exporter.losses(flight, exporter.chosen(options))
 
 
 def flight_now(home: Home, run: Run, *, prove: bool = False) -> Flight:
-    """The run as it is now, with its proof if asked; what is appended meanwhile is not in it."""
+    """The run as it is now, with its proof on request; records appended later are not in it."""
     now = home.store.head()
     found = flight_of(home, run, through=now.through)
     if not prove:
@@ -61,13 +61,13 @@ def flight_now(home: Home, run: Run, *, prove: bool = False) -> Flight:
     if faults:
         raise NotProven(
             f"this run cannot be proven: {faults[0]}",
-            "`tracklog verify` says more; `export --no-proof` writes it all the same",
+            "`tracklog verify` shows more; `export --no-proof` exports it without a proof",
         )
     return replace(found, proof=proof)
 
 
 def flight_of(home: Home, run: Run, through: int | None = None) -> Flight:
-    """A run of a home with the runs below it; its index has to have caught up."""
+    """A run of a home with the runs below it; the index must be up to date."""
     states = related_runs(home.index, [":".join(run)])
     return flight(
         run,
@@ -87,7 +87,7 @@ def flight(
 ) -> Flight:
     """A run and the runs below it, as far as the tree knows them.
 
-    What was spent is that of the run which told it first: `others` says what they tell.
+    A spend belongs to the run that reported it first; `others` gives the reports of other runs.
     """
     states = tree or {}
     children, parents = (_sub_runs(links, states) for links in tree_fold.links(states))
@@ -97,7 +97,7 @@ def flight(
 
 
 class _Family(NamedTuple):
-    """What is known of a run and of those around it."""
+    """A run and the runs around it."""
 
     records: RecordsOf
     dialects: Dialects
@@ -108,7 +108,7 @@ class _Family(NamedTuple):
 
 
 def _sub_runs(links: tree_fold.Links, heard: Tree) -> tree_fold.Links:
-    """The links between runs that were heard, one of which is part of the other."""
+    """The links between runs of which one is part of the other."""
     return {
         key: {other: kind for other, kind in ends.items() if kind == "sub-run" and other in heard}
         for key, ends in links.items()
@@ -117,12 +117,14 @@ def _sub_runs(links: tree_fold.Links, heard: Tree) -> tree_fold.Links:
 
 
 def root_of(run: Run, states: Tree) -> Run:
-    """The run at the top of the tree that a run stands in."""
+    """The run at the top of the tree of a run."""
     return _root(":".join(run), _sub_runs(tree_fold.links(states)[1], states))
 
 
 def conversation_of(run: Run, root: Run, states: Tree) -> str | None:
-    """What the run is a part of elsewhere, or the run at the top is, by the strongest name that an importer has for it."""
+    """The conversation that the run, or the run at the top, is part of at its source, under the
+    strongest name that an importer has for it.
+    """
     for key in dict.fromkeys((":".join(run), ":".join(root))):
         known = dict(reversed(states[key].aliases)) if key in states else {}
         for importer in registry.importers() if known else ():
@@ -187,7 +189,7 @@ def _untold(dialects: Dialects) -> Callable[[Event], Iterator[str]]:
 
 
 def _call(states: Tree, parent: str, child: str) -> str | None:
-    """The call with which a run began another, whichever of the two told it."""
+    """The call with which a run began another, whichever of the two reported it."""
     resolve = tree_fold.resolver(states)
     for key, end, other in ((parent, "child", child), (child, "parent", parent)):
         for _, told, named, _, call in states[key].links if key in states else ():
@@ -208,7 +210,7 @@ def hear(
 
 
 def heard_of(reading: Reading, counted: Mapping[str, Spend]) -> Heard:
-    """A record as exporters take it; one that cannot be read is there all the same.
+    """A record in the form that exporters take; a record that cannot be read is included.
 
     A superseded record has its line and event, and no facts: those of the newer mapping count.
     """
@@ -233,7 +235,7 @@ def heard_of(reading: Reading, counted: Mapping[str, Spend]) -> Heard:
 def _spent_here(
     position: Position, facts: Sequence[Fact], counted: Mapping[str, Spend]
 ) -> dict[int, Spend]:
-    """Which of the facts are spends that count, and are heard here for the first time."""
+    """The positions of the facts that are spends, count, and appear here for the first time."""
     found = {}
     for place, fact in enumerate(facts):
         if isinstance(fact, Spent) and fact.copied is not True:
@@ -248,7 +250,7 @@ def _spot(seq: int, name: str) -> str:
 
 
 def surveyed(run: Run, records: Callable[[], Iterable[Record]], dialects: Dialects) -> "Survey":
-    """A survey of all records of a run; they are read again where some turn out not to count."""
+    """A survey of all records of a run; they are read again when some turn out not to count."""
     walker = Walker(dialects)
     survey = Survey(run, walker)
     for record in records():
@@ -262,15 +264,15 @@ def surveyed(run: Run, records: Callable[[], Iterable[Record]], dialects: Dialec
 
 
 class Survey:
-    """What has to be known of a run before its first line is written."""
+    """The values of a run that are needed before its first line is written."""
 
     def __init__(self, run: Run, walker: Walker) -> None:
         self.walker = walker
-        """What has read the records that were added."""
+        """The walk that has read the records that were added."""
         self.state = runs_fold.State(family=run[0], run=run[1])
         self.spends: dict[str, costs_fold.State] = {}
         self.elsewhere = Spends()
-        """What other runs record of the same spends: one belongs to the run that recorded it first."""
+        """The spends that other runs report: a spend belongs to the run that reported it first."""
         self.opening: dict[str, Any] = {}
         self.trace: str | None = None
         self.own: tuple[str, str, str | None] | None = None
@@ -278,7 +280,7 @@ class Survey:
         self.judged: set[str] = set()
 
     def add(self, reading: Reading) -> None:
-        """Takes in the next record of the run."""
+        """Add the next record of the run."""
         position, event = reading.position, reading.event
         if position is None or event is None or reading.superseded:
             return
@@ -314,7 +316,9 @@ class Survey:
                 self.opening.setdefault(name, value)
 
     def counted(self) -> dict[str, Spend]:
-        """The spends by their place; those that others stand for are there, and take nothing."""
+        """The spends by their position; those that another spend replaces are included with no
+        amounts.
+        """
         run = (self.state.family, self.state.run)
         known = costs_fold.counted(*self._all_spends())
         counted = [each for each in known if (each.family, each.run) == run]

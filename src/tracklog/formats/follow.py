@@ -1,4 +1,4 @@
-"""Brings files into a journal as they grow: transcripts, kahn archives, any JSONL of a dialect."""
+"""Read growing files into a journal: transcripts, kahn archives, any JSONL of a dialect."""
 
 import os
 import stat
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from hashlib import _Hash as HASH
 
 STEP = 4 << 20
-"""Bytes of a file that are admitted at a time, at least a line."""
+"""Bytes of a file that are admitted at a time, at least one line."""
 
 FIRST = 1 << 16
-"""Bytes of its first line by which a file is known."""
+"""How many bytes of its first line identify a file."""
 
 LAST = 1 << 12
-"""Bytes before its offset that are compared whenever a file has changed."""
+"""Bytes before the offset that are compared whenever a file has changed."""
 
 
 class Heard(NamedTuple):
-    """What became of some lines of a file."""
+    """The result for some lines of a file."""
 
     path: Path
     lines: list[Line]
@@ -38,26 +38,26 @@ class Heard(NamedTuple):
 
 
 class Unheard(NamedTuple):
-    """A file that cannot be read; it is said once, and tried again."""
+    """A file that cannot be read; reported once, and tried again."""
 
     path: Path
     why: str
 
 
 class Skipped(NamedTuple):
-    """A link that leads out of the folder that is watched; it is reported once."""
+    """A link that leads out of the watched folder; reported once."""
 
     path: Path
 
 
 class _Behind(NamedTuple):
-    """What was read of a file, by which it is known again."""
+    """The part of a file that was read, by which the file is recognised."""
 
     through: int
     made: "HASH"
-    """Of the bytes up to there."""
+    """The hash of the bytes up to the offset."""
     last: bytes
-    """The last of them."""
+    """The last bytes before the offset."""
     inode: int
 
     @property
@@ -66,15 +66,14 @@ class _Behind(NamedTuple):
 
 
 class Follower:
-    """Watches folders and files; each file's place stands in the journal with its records.
+    """Watches folders and files; the offset of each file is stored in the journal with its records.
 
-    A file is known by its path and its first line, and is read on where what was read before still
-    stands: else it is another file, and is read from its start. The whole is compared when a file
-    is first seen or has another inode, its last bytes whenever it has changed. A file that was
-    renamed is read on where it was.
-    What lies in `home` is our own, and is never listened to.
-    A link in a folder that leads out of it is not read, unless `follow_symlinks`: whoever can
-    write to the folder could have any other file read.
+    A file is identified by its path and its first line. Reading resumes at the offset if the bytes
+    before it are unchanged; if not, it is another file and is read from its start. All bytes before
+    the offset are compared when a file is first seen or has another inode, the last bytes whenever
+    it has changed. A renamed file resumes at its offset. Files inside `home` are never read. A link
+    in a folder that leads out of the folder is not read, unless `follow_symlinks`: otherwise
+    anybody who can write to the folder could have any other file read.
     """
 
     def __init__(
@@ -95,15 +94,17 @@ class Follower:
         self._home = home and home.resolve()
         self._behind: dict[str, _Behind] = {}
         self._marked: dict[str, Place | None] = {}
-        """The last mark of each source that is known here; another one is another process's."""
+        """The last offset of each source that is known here; a different one was written by another
+        process.
+        """
         self._alike: defaultdict[str, set[str]] | None = None
-        """The sources that ever left a mark, by what tells first lines apart."""
+        """The sources that ever had an offset, by the beginning of their name."""
         self._seen: dict[Path, tuple[int, ...]] = {}
         self._counted: dict[str, tuple[int, int]] = {}
         self._unheard: set[Path] = set()
 
     def poll(self) -> Iterator[Heard | Unheard | Skipped]:
-        """Whatever is new and whole since the last time; a line without its end is waited for."""
+        """Read the new complete lines; a line without a line end is left until it is complete."""
         for path in self.files():
             try:
                 found = path.stat()
@@ -114,7 +115,7 @@ class Follower:
                 self._seen[path] = seen
                 self._unheard.discard(path)
             except FileNotFoundError:
-                self._seen.pop(path, None)  # gone: what was heard of it stays
+                self._seen.pop(path, None)  # deleted: its records stay
             except OSError as error:
                 if path not in self._unheard:
                     yield Unheard(path, error.strerror or str(error))
@@ -125,7 +126,7 @@ class Follower:
                 yield Skipped(path)
 
     def files(self) -> list[Path]:
-        """The files that it reads: those named, and every `.jsonl` of the folders named."""
+        """The files to read: those named, and every `.jsonl` in the named folders."""
         found: list[Path] = []
         for path in self._paths:
             if not path.is_dir():
@@ -136,14 +137,14 @@ class Follower:
         return found
 
     def _inside(self, folder: Path) -> Iterator[Path]:
-        """The files of a folder and of those in it."""
+        """The files of a folder and its subfolders."""
         root = folder.resolve()
         seen: set[Path] = set()
         for place, folders, files in os.walk(folder, followlinks=self._follow_symlinks):
             where = Path(place)
             if self._follow_symlinks:
                 if (real := where.resolve()) in seen:
-                    folders.clear()  # a link leads back to where we were
+                    folders.clear()  # a link leads back to a parent folder
                     continue
                 seen.add(real)
             for name in (*folders, *files):
@@ -154,11 +155,11 @@ class Follower:
                     yield path
 
     def _leads_out(self, path: Path, root: Path) -> bool:
-        """Whether a link leads out of the folder; one to what is of interest is reported."""
+        """Whether a link leads out of the folder; one to a file that would be read is reported."""
         try:
             real = path.resolve(strict=True)
         except (OSError, RuntimeError):
-            return True  # it leads nowhere
+            return True  # a broken link
         if real == root or root in real.parents:
             return False
         if path.name.endswith(".jsonl") or real.is_dir():
@@ -166,18 +167,18 @@ class Follower:
         return True
 
     def _own(self, path: Path) -> bool:
-        """Whether our home and that file or folder lie in one another."""
+        """Whether our home and that file or folder contain one another."""
         home, path = self._home, path.resolve()
         return home is not None and (path == home or home in path.parents or path in home.parents)
 
     def _read(self, path: Path, found: os.stat_result) -> Iterator[Heard]:
         size = found.st_size
         if not stat.S_ISREG(found.st_mode):
-            raise OSError(0, "it is no regular file")  # a pipe would have us wait for its writer
+            raise OSError(0, "it is no regular file")  # reading a pipe would wait for its writer
         with path.open("rb") as file:
             first = file.readline(FIRST)
             if not first.endswith(b"\n") and len(first) < FIRST:
-                return  # its first line is still being written
+                return  # its first line is not complete yet
             source = _source(path, first)
             behind = self._resume(source, file, found.st_ino)
             while (behind := self._moved(source, file, behind)).through < size:
@@ -201,7 +202,7 @@ class Follower:
                 self._behind[source] = behind = read
 
     def _admit(self, path: Path, source: str, read: _Behind, block: bytes) -> Heard | None:
-        """Admits a piece of a file; None if another process was quicker."""
+        """Admit a piece of a file; None if another process was faster."""
         lines = list(split(BytesIO(block), self._intake.cap))
         mark, known = Mark(source, read.through, read.place.sha256), self._marked[source]
         try:
@@ -214,7 +215,7 @@ class Follower:
         return Heard(path, lines, verdicts)
 
     def _moved(self, source: str, file: BinaryIO, behind: _Behind) -> _Behind:
-        """Where to go on in a file: behind what another process has read of it meanwhile."""
+        """The offset to resume at: after the part that another process has read meanwhile."""
         known, before = self._intake.marks.place(source), self._marked[source]
         self._marked[source] = known
         if known is not None and known != before:
@@ -222,7 +223,7 @@ class Follower:
         return behind
 
     def _lines_before(self, file: BinaryIO, source: str, place: int) -> int:
-        """How many lines of a file end before that place; only a refusal wants to know."""
+        """How many lines of a file end before that offset; needed only for a refusal."""
         at, count = self._counted.get(source, (0, 0))
         if at > place:
             at, count = 0, 0
@@ -233,7 +234,7 @@ class Follower:
         return count
 
     def _resume(self, source: str, file: BinaryIO, inode: int) -> _Behind:
-        """Where to go on in a file: behind what was read of it, if that still stands there."""
+        """The offset to resume at: after the part that was read, if it is unchanged."""
         behind = self._behind.get(source)
         if behind is None:
             known = self._marked[source] = self._intake.marks.place(source)
@@ -247,7 +248,7 @@ class Follower:
         return behind
 
     def _renamed(self, source: str) -> list[Place]:
-        """Where files got to that began alike, and whose names have nothing like it any more."""
+        """The offsets of files with the same beginning whose paths no longer hold such a file."""
         marks = self._intake.marks
         if self._alike is None:
             self._alike = defaultdict(set)
@@ -259,21 +260,22 @@ class Follower:
         return places
 
     def _farthest(self, file: BinaryIO, places: list[Place], inode: int) -> _Behind:
-        """The last of these places before which the file has what was read then."""
+        """The last of these offsets before which the file has the bytes that were read."""
         found, made, at = _nothing_of(inode), sha256(), 0
         for known in sorted(places):
             at += feed(made, file, at, known.through - at)
             if at < known.through:
-                break  # it is shorter than what was read
+                break  # the file is shorter than the part that was read
             stands = known.sha256 == made.hexdigest() if known.sha256 else self._holds(file, known)
             if stands:
                 found = _Behind(at, made.copy(), _last_of(file, at), inode)
         return found
 
     def _holds(self, file: BinaryIO, known: Place) -> bool:
-        """Whether the record that said how far a source got stands in this file, before that place.
+        """Whether the record that stored the offset of a source is in this file, before that
+        offset.
 
-        For marks without a hash, as homes have them from before there was one.
+        For offsets without a hash, as written by earlier versions.
         """
         record = next(iter(self._intake.journal.read(known.seq - 1, 1)), None)
         if record is None or record.seq != known.seq or not record.line:
@@ -301,7 +303,7 @@ def _read_on(behind: _Behind, block: bytes) -> _Behind:
 
 
 BEGUN = 16
-"""Characters of a source's name that tell first lines apart."""
+"""Characters of a source's name that distinguish first lines."""
 
 
 def _source(path: Path, first: bytes) -> str:
@@ -310,7 +312,7 @@ def _source(path: Path, first: bytes) -> str:
 
 
 def _stands(source: str) -> bool:
-    """Whether the file of this name still begins as it did, as far as its name can be read."""
+    """Whether the file with this name still begins the same way, as far as its name can be decoded."""
     name = source.removeprefix("file:")[: -BEGUN - 1]
     path = Path(name)
     if "\\" in name:

@@ -1,7 +1,7 @@
-"""Brings what agents left on disk into a home: only what is new, and honest about the rest.
+"""Import the logs that agents left on disk into a home: only what is new, with a full report.
 
-How far each source was read stands in `<home>/sources`, a cache: without it everything is read
-again, and what is known already falls out by its identity.
+The offset of each source is stored in `<home>/sources`, a cache: without it everything is read
+again, and known events are dropped as duplicates by their identity.
 """
 
 import gc
@@ -33,15 +33,15 @@ from tracklog.model.event import Body, Problem
 from tracklog.model.fact import Noted
 
 FEW = 20
-"""How many refusals are told one by one."""
+"""How many refusals are listed one by one."""
 SAVED = 32 << 20
-"""After so many bytes of a source its place is saved."""
+"""The offset is saved after this many bytes of a source."""
 GROWING = 600
-"""Seconds after its last change in which a file that is followed is being written."""
-_HELD = 8 << 20  # bytes of blobs that are put together
+"""Seconds after its last change in which a followed file counts as being written."""
+_HELD = 8 << 20  # bytes of blobs that are stored together
 
 Progress = Callable[[int, int], None]
-"""Told how many bytes are done, and how many there are."""
+"""Called with the number of bytes done and the total."""
 
 
 class Known(NamedTuple):
@@ -50,16 +50,16 @@ class Known(NamedTuple):
     path: Path
     place: Place
     final: bool
-    """Whether nothing was left waiting when it was read."""
+    """Whether the source was read to its end."""
     seq: int
-    """The journal's end when this was written down."""
+    """The last record of the journal at that time."""
     gone: str | None = None
-    """Since when it was not there."""
+    """The time since which the file is missing."""
 
 
 @dataclass(slots=True)
 class Summary:
-    """What an import did."""
+    """The result of an import."""
 
     files: int = 0
     """Sources that were read."""
@@ -67,24 +67,24 @@ class Summary:
     """Sources that had nothing new."""
     bytes: int = 0
     lines: Counter[str] = field(default_factory=Counter)
-    """Lines by verdict: accepted, duplicate, refused; told, when nothing was kept."""
+    """Lines by verdict: accepted, duplicate, refused; `told` in a dry run."""
     runs: set[str] = field(default_factory=set)
     by_importer: dict[str, Report] = field(default_factory=dict)
     again: Counter[str] = field(default_factory=Counter)
-    """Sources that were read from their start again, by why."""
+    """Sources that were read from their start again, by reason."""
     gone: list[str] = field(default_factory=list)
-    """Sources that are not there any more; what they told is kept."""
+    """Sources that no longer exist; their records stay."""
     unread: list[tuple[str, str]] = field(default_factory=list)
-    """Files that could not be read, and why."""
+    """Files that could not be read, with the reason."""
     unrecognised: list[str] = field(default_factory=list)
-    """Files that no importer knows."""
+    """Files that no importer recognises."""
     refused: list[tuple[str, tuple[Problem, ...]]] = field(default_factory=list)
-    """The first lines that the door refused."""
+    """The first lines that were refused."""
     hints: list[str] = field(default_factory=list)
-    """What is to be said of lines whose dialect is not certain."""
+    """Hints about lines whose dialect is not certain."""
 
     def report(self) -> Report:
-        """What all importers say, together."""
+        """The reports of all importers together."""
         whole = Report()
         for each in self.by_importer.values():
             whole.add(each)
@@ -107,7 +107,7 @@ class Summary:
 
 
 class Importing:
-    """The sources of one home; asked again, it takes what is new since."""
+    """The sources of one home; each call imports what is new."""
 
     def __init__(self, home: Home, importers: Iterable[Importer] | None = None) -> None:
         self._home = home
@@ -119,7 +119,7 @@ class Importing:
         self._lifted: dict[str, bytes] = {}
         self._lifted_size = 0
         self._growing: dict[str, float] = {}
-        """When it was last put on record that a source without times is being written, by run."""
+        """The last note that a source without times is being written, by run."""
         self._load()
 
     def find(self, user: Path, environment: Mapping[str, str]) -> list[Path]:
@@ -132,7 +132,7 @@ class Importing:
         return found
 
     def below(self, paths: Iterable[Path]) -> list[Path]:
-        """The files that are meant: themselves, or all that lie in a folder."""
+        """The files to import: those named, and all files in the named folders."""
         found: list[Path] = []
         for path in paths:
             if path.is_dir():
@@ -143,11 +143,11 @@ class Importing:
         return [path for path in found if own not in path.resolve().parents]
 
     def known(self) -> list[Path]:
-        """Every source that was read before and is still there."""
+        """Every source that was read before and still exists."""
         return [each.path for each in self._known.values() if each.path.exists()]
 
     def importer_of(self, path: Path, only: str | None = None) -> Importer | None:
-        """The importer that knows a file, by where it was found, by its name and its beginning."""
+        """The importer for a file, by where it was found, by its name and its beginning."""
         name = _name(path)
         if only:
             return self.importers[only]
@@ -173,11 +173,12 @@ class Importing:
         progress: Progress = lambda _done, _total: None,
         into: Summary | None = None,
     ) -> Summary:
-        """Reads what is new in these sources and admits what it tells.
+        """Read what is new in these sources and admit it.
 
-        `again` reads them from their start; `dry` keeps nothing. Without `final` what is still
-        being written is waited for. `told` hears of each source that had something new.
-        The summary is `into`, if given: whoever interrupts has what was done until then.
+        `again` reads them from their start; `dry` stores nothing. Without `final`, records that are
+        still being written are left for the next call. `told` is called for each source with
+        something new. The result is added to `into`, if given, so that it is available after an
+        interrupt.
         """
         whole = Summary() if into is None else into
         with _seldom_collected():
@@ -225,36 +226,37 @@ class Importing:
                 for through in self._read(reading, one, final=final, again=again, dry=dry):
                     progress(min(done + through, done + size), total)
             except OSError as error:
-                if error.errno in (ENOSPC, EDQUOT):  # it is our disk, not the source
+                # our own disk is full; the source is not at fault
+                if error.errno in (ENOSPC, EDQUOT):
                     raise
                 one.unread.append((str(path), error.strerror or str(error)))
             finally:
-                _add(whole, one, importer, reading)  # also of a file that is not read to its end
+                _add(whole, one, importer, reading)  # also for a file that was not read to its end
             done += size
             progress(done, total)
             if told and (one.lines or one.unread):
                 told(path, one)
 
     def _is_unknown(self, path: Path) -> bool:
-        """Whether no importer knows a file."""
+        """Whether no importer recognises a file."""
         try:
             known = _name(path) in self._known or not path.is_file()
             return not known and self.importer_of(path) is None
         except OSError:
-            return False  # told when it is read
+            return False  # reported when it is read
 
     def _plain_lines(self, paths: Sequence[Path]) -> list[Path]:
-        """The files that no importer knows and that hold lines of a dialect as they are."""
+        """The files that no importer recognises and that hold lines of a dialect."""
         found = []
         for path in dict.fromkeys(paths):
-            with suppress(OSError):  # told when it is read
+            with suppress(OSError):  # reported when it is read
                 named = path.suffix in LINES and self._is_unknown(path)
                 if named and holds_lines(self._home, path):
                     found.append(path)
         return found
 
     def _keep_blob(self, content: bytes) -> str:
-        """Keeps what was lifted out."""
+        """Store a blob."""
         name = hashed(content)
         self._lifted[name] = content
         self._lifted_size += len(content)
@@ -268,7 +270,7 @@ class Importing:
         self._lifted_size = 0
 
     def look_for_gone(self, *, dry: bool = False) -> list[str]:
-        """Says on the runs of every source that vanished that it did; what it told is kept."""
+        """Note on the runs of every missing source that it is missing; its records stay."""
         alive = {each.place.run for each in self._known.values() if each.path.exists()}
         found: list[str] = []
         for name, each in list(self._known.items()):
@@ -291,7 +293,7 @@ class Importing:
         again: bool,
         whole: Summary,
     ) -> list[tuple[Path, Importer, int]]:
-        """What there is to read: the oldest first, so that a copy comes after its original."""
+        """The sources to read: the oldest first, so that a copy comes after its original."""
         found: list[tuple[int, str, Path, Importer, int]] = []
         for path in dict.fromkeys(paths):
             try:
@@ -357,7 +359,7 @@ class Importing:
             one.bytes += start
 
     def _note(self, reading: Reading, place: Place, one: Summary, *, final: bool) -> None:
-        """Puts on record what is known of a source and no line of it can say."""
+        """Record facts about a source that no line of it can state."""
         spelled = os.fsencode(reading.path.absolute()).decode("utf-8", "backslashreplace")
         if reading.completed is not None and place.run:
             text = "the record at the end of the file is whole now"
@@ -395,7 +397,7 @@ class Importing:
             one.lines["told"] += len(lines)
         if dry or not lines:
             return ()
-        self._put_lifted()  # first: a line must not speak of what is not there
+        self._put_lifted()  # first: a line must not refer to a blob that does not exist
         verdicts = self._home.intake.admit(lines, dialect, bodies=bodies)
         one.lines.update([verdict[0] for verdict in verdicts])
         refused = [verdict.problems for verdict in verdicts if verdict[2]]
@@ -403,7 +405,7 @@ class Importing:
         return verdicts
 
     def _moved(self, reading: Reading) -> Known | None:
-        """What is known of a file that went by another name."""
+        """The known state of a file that was renamed."""
         state = reading.path.stat()
         for each in self._known.values():
             place = each.place
@@ -438,7 +440,7 @@ class Importing:
     def _save(self, name: str, known: Known) -> None:
         self._remember(name, known)
         said = {
-            "path": os.fsencode(known.path).hex(),  # any bytes may be a path
+            "path": os.fsencode(known.path).hex(),  # a path may be any bytes
             "place": known.place.as_json(),
             "final": known.final,
             "seq": known.seq,
@@ -448,7 +450,7 @@ class Importing:
         path = self._folder / f"{_short(name)}.json"
         new = path.with_suffix(f".{os.getpid()}.new")
         content = orjson.dumps(said, default=str)
-        if self._home.redact is not None:  # what waits to be told is what was said
+        if self._home.redact is not None:  # an unfinished report is the state that was reported
             content, _ = self._home.redact(content)
         write_private(new, content)
         new.replace(path)
@@ -465,7 +467,7 @@ class Importing:
                 known = Known(path, place, said["final"], said["seq"], said["gone"])
             except (OSError, ValueError, KeyError, TypeError):
                 continue  # a cache: its source is read again
-            if known.seq <= last:  # else the journal is not the one that it was written beside
+            if known.seq <= last:  # if not, the cache belongs to another journal
                 self._remember(_name(known.path), known)
 
     def keyed(self, importer: str, key: str) -> tuple[Path, str] | None:
@@ -476,7 +478,7 @@ class Importing:
 
 
 class _Others:
-    """The sources of one importer, those of this import and those that were read before."""
+    """The sources of one importer: those of this import and those that were read before."""
 
     def __init__(self, importing: Importing, importer: str, paths: list[Path]) -> None:
         self._importing, self._importer, self._paths = importing, importer, paths
@@ -494,18 +496,18 @@ class _Others:
 def sources(
     importing: Importing, paths: Sequence[Path], user: Path, environment: Mapping[str, str]
 ) -> list[Path]:
-    """The sources that are meant: those given, or everything in the usual places."""
+    """The sources to import: those given, or everything in the usual places."""
     if not paths:
         return importing.find(user, environment)
     missing = [path for path in paths if not path.exists()]
     if missing:
-        raise TracklogError(f"there is no {missing[0]}", "name files or folders that are there")
+        raise TracklogError(f"{missing[0]} does not exist", "name files or folders that exist")
     return importing.below(paths)
 
 
 @contextmanager
 def _seldom_collected() -> Iterator[None]:
-    """Millions of small values come and go here without a cycle among them."""
+    """Collect garbage less often: millions of small values come and go here without a cycle."""
     before = gc.get_threshold()
     gc.set_threshold(1_000_000, 20, 100)
     try:

@@ -1,7 +1,7 @@
-"""Imports files that hold lines of a dialect as they are, and documents that lie beside them.
+"""Import files that hold lines of a dialect, and the documents beside them.
 
-A folder such as `.kahn/archive` comes in with one command, and what came in before does not come
-in again: how far a file was read stands in the journal, with the records that it gave.
+A folder such as `.kahn/archive` is imported with one command, and nothing is imported twice: the
+offset of a file is stored in the journal, with the records that it gave.
 """
 
 import os
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 LINES = {".jsonl", ".ndjson"}
 FIRST = 20
-"""Of so many lines at the beginning of a file, one at least must be good."""
+"""At least one of this many lines at the beginning of a file must be valid."""
 FEW = 20
-"""How many refusals are told one by one."""
+"""How many refusals are listed one by one."""
 
 
 def holds_lines(home: Home, path: Path) -> bool:
-    """Whether a file begins with lines of a dialect, by the check that they would have to pass."""
+    """Whether a file begins with lines of a dialect, by the check of that dialect."""
     with path.open("rb") as file:
         head = file.read(HEAD).removeprefix(BOM)
     check = door_for(home.dialects.values())
@@ -45,7 +45,7 @@ def holds_lines(home: Home, path: Path) -> bool:
 
 
 class Native:
-    """Some files of lines, and what lies beside them."""
+    """Files of lines, and the documents beside them."""
 
     def __init__(self, home: Home, paths: Sequence[Path]) -> None:
         self._home = home
@@ -61,7 +61,7 @@ class Native:
         dry: bool,
         told: "Callable[[Path, Summary], None] | None" = None,
     ) -> None:
-        """Admits what is new in the files of lines."""
+        """Admit what is new in the files of lines."""
         for path in self._paths:
             one = type(whole)()
             try:
@@ -123,11 +123,11 @@ class Native:
             torn.ignored["last line without a line end"] += 1
 
     def holds(self, path: Path) -> bool:
-        """Whether a file lies where documents of these lines lie: beside them, or just above."""
+        """Whether a file lies where documents of these lines lie: beside them, or one folder above."""
         return path.suffix == ".json" and path.parent.resolve() in self._folders | self._above
 
     def take(self, path: Path, whole: "Summary", *, dry: bool) -> None:
-        """Keeps a document that belongs to the lines beside it; another file is counted only."""
+        """Store a document that belongs to the lines beside it; any other file is only counted."""
         try:
             data = path.read_bytes()
         except OSError as error:
@@ -176,7 +176,7 @@ class Native:
             whole.refused.append((str(path), verdict.problems))
 
     def _first_of(self, folder: Path) -> Event | None:
-        """The first good line of the files in a folder."""
+        """The first valid line of the files in a folder."""
         beside = (path for path in self._paths if path.parent.resolve() == folder)
         return next(filter(None, map(self._first_in, beside)), None)
 

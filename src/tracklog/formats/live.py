@@ -1,4 +1,4 @@
-"""A run written in someone else's format while it goes on."""
+"""Export a run to a foreign format while it is running."""
 
 from collections.abc import Callable, Iterator
 
@@ -17,11 +17,11 @@ from tracklog.reading.walk import Walker
 BLOCK = 1000
 """Records that are written together."""
 PATIENCE = 0.5
-"""Seconds after which the journal is looked at again, news or not."""
+"""Seconds after which the journal is read again without a notification."""
 
 
 def live_of(home: Home, run: Run, exporter: Exporter, options: Options) -> "Live":
-    """A run of a home; its index has to have caught up."""
+    """Follow a run of a home; the index must be up to date."""
     key = ":".join(run)
     states = related_runs(home.index, [key])
 
@@ -33,9 +33,9 @@ def live_of(home: Home, run: Run, exporter: Exporter, options: Options) -> "Live
 
 
 class Live:
-    """One who follows a run: it is told what was up to its cursor, then each record behind it.
+    """Follows a run: writes the state up to the cursor, then each record after it.
 
-    Nothing is left out; only what is not kept any more is told as a gap.
+    No record is left out; records that were deleted are written as a gap.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Live:
         if exporter.follow is None:
             known = ", ".join(each.name for each in registry.exporters() if each.follow)
             raise UnknownName(
-                f"{exporter.name} cannot be followed: it is written when all is known",
+                f"{exporter.name} cannot be followed: it can only be written after the run has ended",
                 f"these can be: {known}",
             )
         self.run, self.journal, self.dialects = run, journal, dialects
@@ -62,12 +62,12 @@ class Live:
         self._survey, self._last = Survey(run, Walker(dialects)), 0
         self._writer = exporter.follow(self._flight, options)
         self.cursor = 0
-        """All of the run up to this record was told."""
+        """Every record up to this one was written."""
         self.over = False
-        """The run has ended, and all of it was told."""
+        """The run has ended, and all of it was written."""
 
     def join(self, after: int | None = None) -> bytes:
-        """What has to be known of what was up to a record, or up to now."""
+        """The state of the run up to a record, or up to now."""
         last = self.journal.last
         self.cursor = last if after is None else min(after, last)
         for record in self.journal.records(run=self.run, through=self.cursor):
@@ -77,11 +77,11 @@ class Live:
 
     @property
     def heard_all(self) -> bool:
-        """Whether the run has ended, and nothing of it lies behind the cursor."""
+        """Whether the run has ended, and no record of it follows the cursor."""
         return self._survey.ended and not self.journal.read(self.cursor, 1, self.run)
 
     def read_on(self, limit: int = BLOCK) -> bytes | None:
-        """What the next records say; None where there is nothing new."""
+        """The output for the next records; None where there are none."""
         first, last = self.journal.first, self.journal.last
         if self.cursor + 1 < first:
             after, self.cursor = self.cursor, first - 1
@@ -99,7 +99,7 @@ class Live:
         return self._writer.end(self._last)
 
     def follow(self) -> Iterator[bytes]:
-        """What comes, as it comes, until the run has ended."""
+        """The output for each new record, until the run has ended."""
         while not self.over:
             said = self.read_on()
             if said is None:
@@ -116,7 +116,7 @@ class Live:
         return self._writer.hear(heard_of(reading, {}), ended=ended)
 
     def _settle(self) -> None:
-        """Reads the run again where a record that was counted does not count any more."""
+        """Read the run again when a record that was counted does not count any more."""
         if self._survey.walker.changed:
             self._survey = surveyed(self.run, self._records, self.dialects)
 

@@ -1,4 +1,4 @@
-"""What became of each field when a run was told in other words."""
+"""A report of what happened to each field in a conversion."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -20,18 +20,18 @@ class Report:
 
     @property
     def lossless(self) -> bool:
-        """Nothing was dropped, and nothing is there that the source did not give."""
+        """Whether nothing was dropped, and nothing was added that the source does not have."""
         return not any(fate in ("dropped", "synthesised") for _, _, fate in self.counts)
 
     def totals(self) -> dict[str, int]:
-        """How many fields had each fate."""
+        """The number of fields by fate."""
         sums = Counter[str]()
         for (_, _, fate), times in self.counts.items():
             sums[fate] += times
         return {fate: sums[fate] for fate in FATES}
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row per kind and field: how often each fate befell it."""
+        """One row per kind and field, with the count of each fate."""
         table: dict[tuple[str, str], dict[str, Any]] = {}
         for (kind, name, fate), times in sorted(self.counts.items()):
             empty: dict[str, Any] = {"kind": kind, "field": name}
@@ -40,5 +40,5 @@ class Report:
         return list(table.values())
 
     def told(self) -> dict[str, Any]:
-        """The whole of it as JSON."""
+        """The report as JSON."""
         return {"lossless": self.lossless, "totals": self.totals(), "fields": self.rows()}

@@ -1,12 +1,11 @@
-"""Writes down what an agent prints, while it prints it: calls, results and messages, one by one.
+"""Record the output of an agent while it runs: calls, results and messages, one by one.
 
     scribe = Scribe(recorder, ["claude", "-p", "review this"])
     scribe.begin()
     scribe.hear(chunk)
     scribe.finish("ok", exit_code=0)
 
-The mapping is the providers'; whose output it is follows from the command, else from its
-first line.
+The mapping is that of the provider, which is recognised by the command, else by the first line.
 """
 
 import os
@@ -28,18 +27,18 @@ from tracklog.recording.recorder import Recorder
 from tracklog.recording.recorder.scopes import RunScope, StepScope
 
 KEPT = 256 << 10
-"""Bytes of plain output that are kept at its beginning, and as many at its end."""
+"""Bytes of plain output that are stored from its beginning, and as many from its end."""
 SNIFFED = 64 << 10
-"""So far into an unknown program's output the beginning of a known stream is looked for."""
+"""How many bytes of unknown output are searched for the beginning of a known stream."""
 PLAIN_LINES = 200
-"""After so many lines of which none was understood it is plain text."""
+"""After this many lines that no provider recognises, the output is plain text."""
 
 ENDINGS = {"ok": "ok", "timeout": "timeout", "killed": "cancelled"}
-"""How a step ends, by how its agent ended; anything else has failed."""
+"""The status of the step for each end of the agent; anything else is a failure."""
 
 
 class Scribe:
-    """The recording of one process of an agent."""
+    """The recording of one agent process."""
 
     def __init__(
         self,
@@ -53,9 +52,9 @@ class Scribe:
         self.recorder = recorder
         self.command = list(command)
         self.session: str | None = None
-        """The provider's own name of the conversation, once it was told."""
+        """The provider's own id of the conversation, once it is known."""
         self.dropped = 0
-        """Bytes that were printed and not heard."""
+        """Bytes that were printed and not recorded."""
         self._provider = provider(name) if name else provider_of(self.command[0])
         self._normaliser = Normaliser(self._provider.name) if self._provider else None
         self._by_turn = by_turn
@@ -68,11 +67,11 @@ class Scribe:
 
     @property
     def provider(self) -> Provider | None:
-        """Whose output it is, as far as that is known."""
+        """The provider of the output, as far as it is known."""
         return self._provider
 
     def begin(self) -> None:
-        """Record that the agent starts, and what it is asked."""
+        """Record the start of the agent, and its prompt."""
         program = self.command[0].rpartition("/")[2]
         self._run = self.recorder.run(program)
         self._run.begin()
@@ -84,7 +83,7 @@ class Scribe:
             self._step.user(prompt)
 
     def hear(self, chunk: bytes) -> None:
-        """The next bytes that it printed."""
+        """Add the next bytes of the output."""
         if self._tee is not None:
             os.write(self._tee, chunk)
         self._plain.add(chunk)
@@ -95,15 +94,15 @@ class Scribe:
         self._tell()
 
     def miss(self, size: int) -> None:
-        """So many bytes were printed and could not be heard in time."""
+        """Count bytes that were printed and could not be read in time."""
         self.dropped += size
         if self._normaliser is not None:
-            self._normaliser.feed(b"\n")  # what comes next belongs to another line
+            self._normaliser.feed(b"\n")  # the next bytes belong to another line
 
     def finish(
         self, status: ReplyStatus, exit_code: int | None = None, stderr: bytes = b""
     ) -> None:
-        """Record how it ended; what is still open is told as partial."""
+        """Record the end; calls that are still open are written as partial."""
         if self._normaliser is None:
             self._end_plain(status, exit_code, stderr)
         else:
@@ -121,7 +120,7 @@ class Scribe:
             os.close(self._tee)
 
     def _sniff(self) -> None:
-        """Looks whether an unknown program prints what a known one does."""
+        """Test whether an unknown program prints the stream of a known provider."""
         if self._plain.size > SNIFFED or self._plain.unknown:
             return
         head = bytes(self._plain.head)
@@ -146,7 +145,7 @@ class Scribe:
             self._say(blocks, final=False, **said)
 
     def _tell_tool(self, block: dict[str, Any]) -> None:
-        """AWF-23, AWF-24: calls and results are events of their own, as they are reported."""
+        """AWF-23, AWF-24: calls and results are separate events, written as they are reported."""
         id = block["tool_id"]
         more = {key: block[key] for key in ("tool_server",) if key in block}
         if block["type"] == "tool_use":
@@ -187,7 +186,7 @@ class Scribe:
         self._say(blocks, final=True, **meta)
 
     def _end_plain(self, status: ReplyStatus, exit_code: int | None, stderr: bytes) -> None:
-        """A program that nobody knows here: what it printed is its answer."""
+        """Record the output of an unknown program as its answer."""
         more: dict[str, Any] = {} if exit_code is None else {"exit_code": exit_code}
         if status != "ok":
             tail = stderr[-4096:].decode("utf-8", "replace")
@@ -199,14 +198,14 @@ class Scribe:
 
 
 class _Plain:
-    """The beginning and the end of an output, whatever its size."""
+    """The beginning and the end of an output of any size."""
 
     def __init__(self) -> None:
         self.head = bytearray()
         self.tail = bytearray()
         self.size = 0
         self.unknown = False
-        """Whether it is known to be nobody's stream."""
+        """Whether the output is known to be of no provider."""
 
     def add(self, chunk: bytes) -> None:
         self.size += len(chunk)
@@ -216,7 +215,7 @@ class _Plain:
         del self.tail[:-KEPT]
 
     def block(self) -> dict[str, Any]:
-        """As text, with what was left out."""
+        """The output as text, with a mark for the bytes left out."""
         head = bytes(self.head).decode("utf-8", "replace")
         tail = bytes(self.tail).decode("utf-8", "replace")
         left = self.size - len(self.head) - len(self.tail)
@@ -228,7 +227,7 @@ class _Plain:
 
 
 def _open_tee(folder: Path, recorder: Recorder) -> int:
-    """A file for the very bytes that arrive; masked events beside unmasked bytes are refused."""
+    """Open a file for the raw output; refused when events are masked, because the output is not."""
     if recorder.options.masker is not None:
         raise ValueError("the raw output cannot be kept beside masked events")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""What runs inside or around an agent: the Recorder, transcripts, live subscribers, tapes."""
+"""Recording inside or around an agent: the Recorder, transcripts, live subscribers, tapes."""

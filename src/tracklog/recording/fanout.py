@@ -1,4 +1,4 @@
-"""Live subscribers of one recorder: pushed to through bounded queues that never hold up a write."""
+"""Live subscribers of one recorder, served through bounded queues that never block a write."""
 
 import asyncio
 import logging
@@ -23,17 +23,19 @@ ReadRange = Callable[[int, int], Iterator[Entry]]
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Events that a subscriber was too slow for, told at the place where they are missing."""
+    """Events that a subscriber was too slow for, reported where they are missing."""
 
     first_seq: int
     last_seq: int
     count: int
-    """How many of those that it asked for; `first_seq` and `last_seq` are two of them."""
+    """The number of requested events in the gap; `first_seq` and `last_seq` are two of them."""
     run_id: str = ""
 
     @property
     def body(self) -> Body:
-        """As JSON; it has neither a type nor a number, and never enters a transcript."""
+        """The gap as JSON; it has neither a type nor a number, and is never written to a
+        transcript.
+        """
         first, last = self.range
         run, count = self.run_id, self.count
         return {"gap": {"run_id": run, "first_seq": first, "last_seq": last, "count": count}}
@@ -45,7 +47,7 @@ class Gap:
 
 
 class SubscriberStats(NamedTuple):
-    """What became of the events that one subscriber asked for."""
+    """Counts of the events that one subscriber requested."""
 
     name: str
     enqueued: int
@@ -58,11 +60,11 @@ class SubscriberStats(NamedTuple):
     lag: int
     """Events in its queue now."""
     high_water: int
-    """The most that its queue ever held."""
+    """The greatest length of its queue so far."""
 
 
 class FanOutStats(NamedTuple):
-    """AWF-53: drops are counted, also those of subscribers that have left."""
+    """AWF-53: drops are counted, including those of subscribers that have left."""
 
     published: int
     dropped_total: int
@@ -79,9 +81,9 @@ _END = _Item(None, None)
 
 
 class Subscription:
-    """One subscriber's view of a run: iterate it, or `async for` over it.
+    """The events of a run for one subscriber: iterate it, or `async for` over it.
 
-    Yields entries, and a `Gap` wherever entries were dropped, so that nothing is lost unnoticed.
+    Yields entries, and a `Gap` wherever entries were dropped, so that every loss is visible.
     """
 
     def __init__(
@@ -106,7 +108,7 @@ class Subscription:
         self._ended = False
         self.closed = False
         self.offered: int | None = None
-        """The number of the last event that it was offered."""
+        """The number of the last event that was offered to it."""
         self._enqueued = self._delivered = self._dropped = self._gaps = self._healed = 0
         self._first_dropped: int | None = None
         self._last_dropped: int | None = None
@@ -135,7 +137,7 @@ class Subscription:
         return found
 
     def get(self, timeout: float | None = None) -> Entry | Gap | None:
-        """The next one, or None when none came in time or none will come."""
+        """The next entry, or None on a timeout or at the end."""
         until = None if timeout is None else time.monotonic() + timeout
         while (found := self._take()) is None and not self._ended:
             left = None if until is None else max(0.0, until - time.monotonic())
@@ -146,7 +148,7 @@ class Subscription:
         return found
 
     def heal(self, gap: Gap) -> Iterator[Entry | Gap]:
-        """What a gap left out, from the file; what the file cannot give stays a gap."""
+        """Read the events of a gap from the file; those that the file cannot give stay a gap."""
         first, count = gap.first_seq, gap.count
         try:
             for entry in self._fanout.read(gap.first_seq, gap.last_seq):
@@ -155,12 +157,12 @@ class Subscription:
                     first, count = entry.seq + 1, count - 1
                     yield entry
         except OSError as error:
-            log.warning("subscriber %s cannot heal its gap: %s", self.name, error)
+            log.warning("subscriber %s cannot read its gap from the file: %s", self.name, error)
         if count > 0:
             yield replace(gap, first_seq=min(first, gap.last_seq), count=count)
 
     def close(self) -> None:
-        """Ask for no more; what is queued can still be read. Any number of times."""
+        """Request no more; queued entries can still be read. May be called more than once."""
         self._fanout.leave(self)
 
     def stats(self) -> SubscriberStats:
@@ -184,7 +186,7 @@ class Subscription:
         self.close()
 
     def _take(self) -> Entry | Gap | None:
-        """What can be had without waiting."""
+        """The next entry that is available without waiting."""
         while True:
             if (found := next(self._ready, None)) is not None:
                 return found
@@ -197,7 +199,7 @@ class Subscription:
                 return None
 
     def _take_pending(self) -> bool:
-        """Once the queue is drained, a gap waits no longer for an event to ride on."""
+        """Once the queue is empty, return a pending gap without waiting for the next event."""
         if self._pending is None:
             return False
         with self._fanout.lock:
@@ -229,7 +231,7 @@ class Subscription:
             yield gap
 
     async def _arrival(self) -> None:
-        """Wait until something was published, without holding up the event loop."""
+        """Wait until something is published, without blocking the event loop."""
         loop = asyncio.get_running_loop()
         arrived = asyncio.Event()
         self._wake = lambda: _call_in(loop, arrived.set)
@@ -243,15 +245,16 @@ class Subscription:
         return self._types is None or type_ in self._types
 
     def _offer(self, entry: Entry, seq: int) -> None:
-        """Queue it, or drop it and remember the gap; under the fan-out's lock.
+        """Queue the event, or drop it and remember the gap; under the lock of the fan-out.
 
-        An interrupt can come after any call: what must change together changes without one.
+        An interrupt can come after any call: values that belong together are changed without a call
+        between them.
         """
         if self.offered is not None:
             if seq <= self.offered:
-                return  # the cursor lies ahead
+                return  # before the subscriber's cursor
             while self.offered < seq - 1:
-                self._drop(self.offered + 1)  # one that an interrupt kept from being broadcast
+                self._drop(self.offered + 1)  # an event that an interrupt kept from being published
         if self._types is not None and entry.type not in self._types:
             self.offered = seq
             return
@@ -270,7 +273,7 @@ class Subscription:
             self._wake()
 
     def _drop(self, seq: int) -> None:
-        # AWF-51: the arriving event is the one that is lost; the older ones stay.
+        # AWF-51: the new event is dropped; the older ones stay.
         pending, unwarned = self._merged(self._pending, seq), self._merged(self._unwarned, seq)
         self._pending, self._unwarned = pending, unwarned
         self._first_dropped = seq if self._first_dropped is None else self._first_dropped
@@ -284,7 +287,7 @@ class Subscription:
         return replace(gap, last_seq=seq, count=gap.count + 1)
 
     def _due(self, now: float) -> Gap | None:
-        """AWF-54: what there is to warn of, at most once per second; the first drop at once."""
+        """AWF-54: the warning that is due, at most once per second; for the first drop at once."""
         if self._unwarned is None:
             return None
         if self._warned_at is not None and now - self._warned_at < WARN_EVERY:
@@ -304,7 +307,7 @@ class Subscription:
 
 
 class FanOut:
-    """Hands each written event to every subscriber, and to each only as much as it can take."""
+    """Hands each written event to every subscriber, and to each only as many as its queue can hold."""
 
     def __init__(
         self,
@@ -331,7 +334,7 @@ class FanOut:
         heal: bool = False,
         last_seq: int | None = None,
     ) -> Subscription:
-        """A new subscriber for what comes behind `last_seq`, after a backlog of these numbers."""
+        """A new subscriber for events after `last_seq`, and for a backlog of these numbers."""
         if isinstance(buffer, bool) or not isinstance(buffer, int) or buffer < 1:
             raise ValueError(f"buffer must be a whole number of events, 1 or more, not {buffer!r}")
         wanted = None if types is None else frozenset(types)
@@ -349,7 +352,7 @@ class FanOut:
         return subscription
 
     def publish(self, entry: Entry) -> None:
-        """To every subscriber that wants it and has room; never waits for one, never fails."""
+        """Offer the event to every subscriber that wants it and has room; never waits, never fails."""
         if not entry.type or entry.seq is None:
             log.warning("an event without a type or a number is not published")
             return
@@ -358,7 +361,7 @@ class FanOut:
             self.warn()
 
     def offer(self, entry: Entry) -> None:
-        """`publish`, with the warnings left for `warn`: nothing here leads out of this module."""
+        """`publish` without logging: the warnings are left for `warn`."""
         seq = entry.seq or 0
         with self.lock:
             if self.closed:
@@ -367,8 +370,8 @@ class FanOut:
             self._offer_each(entry, seq)
 
     def _offer_each(self, entry: Entry, seq: int) -> None:
-        # Apart from the lock: Python 3.12 and 3.13 do not release it where an interrupt comes at
-        # the end of a round of a loop whose last statement is an `if`.
+        # Outside of the lock: Python 3.12 and 3.13 do not release it when an interrupt comes at the
+        # end of a round of a loop whose last statement is an `if`.
         for subscription in self._subscribers:
             subscription._offer(entry, seq)
             if subscription._unwarned is not None:
@@ -377,7 +380,7 @@ class FanOut:
                     self._due.append((subscription.name, gap))
 
     def warn(self) -> None:
-        """Log what is due; called where a slow log holds up nobody."""
+        """Log the warnings that are due; called where a slow log blocks nobody."""
         while self._due:
             name, gap = self._due.pop(0)
             log.warning(
@@ -396,12 +399,12 @@ class FanOut:
 
     @property
     def due(self) -> bool:
-        """Whether there is something to warn of."""
+        """Whether a warning is due."""
         return bool(self._due)
 
     @property
     def empty(self) -> bool:
-        """Whether nobody listens."""
+        """Whether there is no subscriber."""
         return not self._subscribers
 
     def read(self, first: int, last: int) -> Iterator[Entry]:
@@ -409,7 +412,7 @@ class FanOut:
         return iter(()) if self._read is None else self._read(first, last)
 
     def leave(self, subscription: Subscription) -> None:
-        """Take one subscriber off the list."""
+        """Remove one subscriber."""
         with self.lock:
             if not subscription.closed:
                 kept = tuple(each for each in self._subscribers if each is not subscription)
@@ -418,7 +421,7 @@ class FanOut:
             subscription._end()
 
     def close(self) -> None:
-        """End every subscription after what it has queued. Any number of times."""
+        """End every subscription after its queued events. May be called more than once."""
         with self.lock:
             if self.closed:
                 return

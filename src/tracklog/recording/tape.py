@@ -1,12 +1,12 @@
-"""A recorded run as a tape: what models and tools answered then, served again without them.
+"""A recorded run as a tape: replays the answers of models and tools without calling them.
 
     tape = tape_of(home, home.run("nightly-41"), by="match")
     played = tape.play("model", {"prompt": "what is x?"}, lane="reviewer")
     answer = played.answer if played else ask_the_model()
     tape.unconsumed
 
-A host asks the tape before it makes a call. What the tape does not have is a `TapeMiss`, or, where
-misses may go live, None: the host then makes the call itself. `tape_report` says how it came out.
+A host asks the tape before it makes a call. A missing answer is a `TapeMiss`, or, where
+misses may go live, None: the host then makes the call itself. `tape_report` returns the result.
 """
 
 import threading
@@ -24,7 +24,7 @@ from tracklog.model.fact import Called, Fact, Returned, Said
 from tracklog.reading.walk import walk
 
 TAPE_LABEL = "tape"
-"""Under this a host notes beside a run how its tape came out."""
+"""The label of the note about its tape that a host writes beside a run."""
 ServeBy = Literal["order", "match"]
 """How a tape finds an answer: the next in order, or the one to the same question."""
 OnMiss = Literal["error", "live"]
@@ -33,28 +33,30 @@ OnMiss = Literal["error", "live"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedAnswer:
-    """One answer that was recorded."""
+    """One recorded answer."""
 
     kind: str
-    """`model`, `tool`, or another sort of call that a host makes."""
+    """`model`, `tool`, or another kind of call of a host."""
     lane: str | None
-    """Who asked: an agent, a step, a tool; None answers anybody. Lanes are served apart."""
+    """The caller: an agent, a step, a tool; None answers any caller. Each lane is served
+    separately.
+    """
     asked: Any
-    """What it was the answer to; None where that is not known."""
+    """The request; None where it is not known."""
     answer: Any
     seq: int
-    """The record that the answer was read from."""
+    """The record that holds the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divergence:
-    """A call that was not made so when the tape was recorded."""
+    """A call that differs from the recorded run."""
 
     kind: str
     lane: str | None
     asked: Any
     recorded: RecordedAnswer | None
-    """What was served all the same; None when nothing was."""
+    """The answer that was served all the same; None when there was none."""
 
     def __str__(self) -> str:
         who = f" of {self.lane}" if self.lane else ""
@@ -66,11 +68,11 @@ class Divergence:
 
 
 class Tape:
-    """Serves each recorded answer once; it may be asked from any thread.
+    """Serves each recorded answer once; thread-safe.
 
-    By `order`, a lane gets its answers one after the other, whatever it asks, and what it asks
-    differently is noted. By `match`, it gets the first that was the answer to the same question;
-    ids and times that a machine made need not be the same.
+    By `order`, a lane gets its answers one after the other, whatever it asks, and a different
+    request is noted. By `match`, it gets the first answer to the same request; generated ids and
+    times are ignored in the comparison.
     """
 
     def __init__(
@@ -83,7 +85,8 @@ class Tape:
             lanes.setdefault(each.lane, deque()).append(each)
         self._mutex = threading.Lock()
         self.divergences: list[Divergence] = []
-        """Every call that the recorded run did not make so, in order; the first tells most."""
+        """Every call that differs from the recorded run, in order; the first is the most important.
+        """
         self.served = 0
 
     def play(self, kind: str, asked: Any, lane: str | None = None) -> RecordedAnswer | None:
@@ -102,17 +105,17 @@ class Tape:
             return None
         raise TapeMiss(
             str(self.divergences[-1]),
-            "record the run anew, serve by match, or let what is missing be called live",
+            "record the run again, serve by match, or allow live calls for missing answers",
         )
 
     def next(self, kind: str, lane: str | None = None) -> RecordedAnswer | None:
-        """What would be served next in order; nothing is consumed."""
+        """The next answer in order; it is not consumed."""
         with self._mutex:
             return self._first(kind, lane)
 
     @property
     def unconsumed(self) -> list[RecordedAnswer]:
-        """What was recorded and has not been asked for, in the order of the record."""
+        """The recorded answers that were not requested, in the order of the records."""
         with self._mutex:
             lanes = (lane for kind in self._waiting.values() for lane in kind.values())
             return sorted((each for lane in lanes for each in lane), key=_place)
@@ -141,7 +144,7 @@ class Tape:
 
 
 def tape_report(tapes: Iterable[Tape]) -> dict[str, Any]:
-    """How a run that was played came out: its first divergence, and what nobody asked for."""
+    """The result of a replayed run: its first divergence, and the answers that were not requested."""
     tapes = list(tapes)
     left = [str(each) for tape in tapes for each in tape.divergences]
     rest = [
@@ -155,7 +158,9 @@ def tape_report(tapes: Iterable[Tape]) -> dict[str, Any]:
 
 
 def for_any_lane(recorded: Iterable[RecordedAnswer]) -> Iterator[RecordedAnswer]:
-    """The answers of a run whose lanes another host named: those of its models serve any lane."""
+    """The answers of a run whose lanes are unknown to the host: those of its models answer any
+    caller.
+    """
     for each in recorded:
         yield each if each.kind == "tool" else replace(each, lane=None, asked=None)
 
@@ -165,22 +170,23 @@ def _place(recorded: RecordedAnswer) -> int:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two questions are the same, ids and times that a machine made apart."""
+    """Whether two requests are equal, apart from generated ids and times."""
     return text_of(without_names(one)) == text_of(without_names(other))
 
 
 def tape_of(home: Home, run: Run, *, by: ServeBy = "order", miss: OnMiss = "error") -> Tape:
-    """Any recorded run of a home, in whichever dialect, as a tape.
+    """Any recorded run of a home, in any dialect, as a tape.
 
-    A `model` answer is {"text", "blocks", "calls"}: what an agent said and wanted called until somebody
-    else spoke; it was asked {"prompt"}. A `tool` answer is {"output"} or {"error"}; it was asked
-    {"tool", "input"}. The lane of a model is its agent or step, the lane of a tool its name.
+    A `model` answer is {"text", "blocks", "calls"}: the messages and calls of an agent until the
+    next message of somebody else; its request is {"prompt"}. A `tool` answer is {"output"} or
+    {"error"}; its request is {"tool", "input"}. The lane of a model is its agent or step, the lane
+    of a tool its name.
     """
     return Tape(recorded_in(home, run), by=by, miss=miss)
 
 
 def recorded_in(home: Home, run: Run) -> Iterator[RecordedAnswer]:
-    """What models and tools answered in a run, each answer once, in the order of the record."""
+    """The answers of models and tools in a run, each once, in the order of the records."""
     listener = _Listener()
     for reading in walk(lambda: home.journal.records(run=run), home.dialects):
         for fact in reading.own_facts if reading.stands else ():
@@ -189,7 +195,7 @@ def recorded_in(home: Home, run: Run) -> Iterator[RecordedAnswer]:
 
 
 class _Listener:
-    """Puts what was said and called together again."""
+    """Collects messages and calls into answers."""
 
     def __init__(self) -> None:
         self._prompts: dict[str | None, list[str]] = {}
@@ -226,7 +232,7 @@ class _Listener:
     def _call(self, seq: int, lane: str | None, fact: Called) -> None:
         names = {fact.call_id, fact.provider_call_id or fact.call_id}
         if names & self._known:
-            return  # told at the other seam before
+            return  # reported before, by the agent or the router
         self._known |= names
         self._calls[fact.call_id] = seq, fact
         if fact.fidelity != "observed" and lane in self._replies:
@@ -246,7 +252,7 @@ class _Listener:
         self._found.append(
             RecordedAnswer(kind="tool", lane=found[1].tool, asked=asked, answer=answer, seq=seq)
         )
-        self._flush(lane)  # what is said next answers the tool
+        self._flush(lane)  # the next message answers the tool
 
     def _flush(self, lane: str | None) -> None:
         reply = self._replies.pop(lane, None)

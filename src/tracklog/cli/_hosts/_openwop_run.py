@@ -1,4 +1,4 @@
-"""One run, carried out here and told as it happens, without a server."""
+"""Run one workflow in this process and print its events, without a server."""
 
 import asyncio
 import getpass
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from tracklog.hosts.openwop.runlog import RunLog
 
 LOOK = 1.0
-"""Seconds after which it is looked whether anybody still works on the run."""
+"""Seconds after which the run is checked for activity."""
 WORDS = ("reasoning", "delta", "decision", "result", "error", "arguments", "outputs", "data")
-"""Of a payload, what is told to a person."""
+"""The keys of a payload that are printed for a person."""
 
 
 def carry_out(app: "App", wanted: Wanted, *, as_json: bool) -> tuple[str, dict[str, Any] | None]:
-    """The status in which the run ended, and how its tape came out, if it had one."""
+    """Returns the final status of the run, and the report of its tape, if it had one."""
     return asyncio.run(_carried_out(app, wanted, as_json=as_json))
 
 
@@ -64,7 +64,7 @@ async def _told(engine: "Engine", log: "RunLog", *, as_json: bool) -> None:
             else:
                 click.echo(terminal.plain(_line(event)))
             at += 1
-        sys.stdout.flush()  # who reads a pipe hears of it now, not at the end
+        sys.stdout.flush()  # flushed at once for the reader of a pipe
         if log.ended and at >= len(log.events):
             return
         waits = (log.snapshot.interrupt or {}).get("interruptId")
@@ -73,12 +73,12 @@ async def _told(engine: "Engine", log: "RunLog", *, as_json: bool) -> None:
             told = f"it waits: tracklog answer {asked} {_answer(log)} --run {log.name}"
             click.secho(terminal.plain(told), fg="yellow", err=True)
         if engine.is_left(log):
-            raise TracklogError(f"{log.name} cannot be carried out here", "the lines above say why")
+            raise TracklogError(f"{log.name} cannot be run here", "the lines above show why")
         await log.wait(LOOK)
 
 
 def _answer(log: "RunLog") -> str:
-    """An answer that would fit what a run waits for."""
+    """An example answer for the question of a run."""
     asked = next(e for e in reversed(log.events) if e["type"] == "interrupt.requested")
     about: dict[str, Any] = asked["payload"]["data"]
     if "questions" in about and about.get("contextType") != "low-confidence":

@@ -16,7 +16,7 @@ import click
 from tracklog.cli import _home
 from tracklog.cli import _terminal as terminal
 from tracklog.cli._tapes import say_report, tape_options
-from tracklog.cli._verbs import Verbs
+from tracklog.cli._verbs import VerbGroup
 from tracklog.model.event import Body
 
 if TYPE_CHECKING:
@@ -27,15 +27,15 @@ WIDEST = 100
 
 
 @click.group(
-    cls=Verbs,
+    cls=VerbGroup,
     usual="play",
     subcommand_metavar="SCENARIO | play | inject | stop | check [ARGS]...",
     epilog="""\b
 Examples:
   tracklog host fishbowl examples/fishbowl/biscuit.yaml
   tracklog host fishbowl examples/fishbowl/biscuit.yaml --fast --seed rain
-  tracklog host fishbowl play heist.yaml --run heist-1     goes on where heist-1 was left
-  tracklog host fishbowl heist.yaml --tape heist-1         again, with what was said then
+  tracklog host fishbowl play heist.yaml --run heist-1     resumes heist-1
+  tracklog host fishbowl heist.yaml --tape heist-1         again, with the recorded answers
   tracklog host fishbowl inject heist-1 'The lights go out.'
   tracklog host fishbowl stop heist-1
   tracklog host fishbowl check heist.yaml""",
@@ -43,28 +43,28 @@ Examples:
 def command() -> None:
     """Play a scenario: a cast of agents, a judge who may rule, a visitor who may interfere.
 
-    Offline by default: the same seed is the same show. A player whose model_endpoint is
-    https://HOST/v1#MODEL runs on that model server.
+    Offline by default: the same seed gives the same show. A player whose model_endpoint is
+    https://HOST/v1#MODEL uses that model server.
     """
 
 
 @command.command(
     epilog="""\b
-Exit code: 0 it was played to its end, 1 it left the tape, 2 it cannot be played, 130 Ctrl-C, or
+Exit code: 0 it was played to its end, 1 it differs from the tape, 2 it cannot be played, 130 Ctrl-C, or
 somebody stopped it.""",
 )
 @click.argument("scenario", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @_home.home_option
-@click.option("--seed", metavar="TEXT", help="Another seed than the scenario's.")
-@click.option("--run", metavar="RUN", help="The run's name; one that was left is gone on with.")
+@click.option("--seed", metavar="TEXT", help="Replaces the seed of the scenario.")
+@click.option("--run", metavar="RUN", help="The run's name; an unfinished run is resumed.")
 @click.option(
     "--speed",
     type=click.FloatRange(min=0, min_open=True),
     default=1.0,
     show_default=True,
-    help="How fast it is told.",
+    help="The speed of the output.",
 )
-@click.option("--fast", is_flag=True, help="Do not wait for anybody to read.")
+@click.option("--fast", is_flag=True, help="Print without pauses for reading.")
 @click.option("--json", "as_json", is_flag=True, help="The events, one JSON object each.")
 @tape_options
 def play(
@@ -79,7 +79,7 @@ def play(
     by: Any,
     on_miss: Any,
 ) -> None:
-    """Play SCENARIO; Ctrl-C ends the run, and says so on record."""
+    """Play SCENARIO; Ctrl-C ends the run, and that is recorded."""
     from tracklog import Log
     from tracklog.dialects.fishbowl import dialect
     from tracklog.hosts._notes import put
@@ -93,7 +93,7 @@ def play(
     piece = load(scenario)
     _say_unheeded(piece)
     hues = {player.name: player.hue for player in piece.cast}
-    watch = terminal.put_json if as_json else Teller(hues).tell
+    watch = terminal.put_json if as_json else StagePrinter(hues).tell
 
     def pause(body: Body) -> float:
         return 0.0 if fast else seconds_for(body) / speed
@@ -121,7 +121,7 @@ def play(
         except BudgetExceeded as bound:
             click.secho(terminal.plain(f"{bound.message}; {bound.hint}"), fg="yellow", err=True)
         except TapeMiss:
-            pass  # the report says it
+            pass  # the report shows it
         if recorded is not None:
             report = tapes.tape_report([recorded.tape])
             run_key = (dialect.family, conductor.run)
@@ -136,7 +136,7 @@ def play(
 @click.argument("run")
 @click.argument("text")
 @_home.home_option
-@click.option("--label", metavar="NAME", help="What kind of interference it is.")
+@click.option("--label", metavar="NAME", help="The kind of the interference.")
 def inject(run: str, text: str, home: Path, label: str | None) -> None:
     """Say TEXT on the stage of RUN, as a visitor."""
     from tracklog import Log
@@ -168,7 +168,7 @@ def stop(run: str, home: Path) -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
 )
 def check(scenarios: tuple[Path, ...]) -> None:
-    """Say what is wrong with each scenario, every fault with its place."""
+    """Check each scenario, and print every fault with its place."""
     from tracklog.hosts.fishbowl.scenario import BadScenario, load
 
     bad = False
@@ -194,7 +194,7 @@ def _say_unheeded(piece: "Scenario") -> None:
 
 
 def seconds_for(body: Body) -> float:
-    """How long somebody takes to read what was said."""
+    """The time that a person takes to read a text."""
     words = body.get("payload", {}).get("text")
     return 0.6 + 0.03 * min(len(words), 400) if isinstance(words, str) else 0.2
 
@@ -209,7 +209,7 @@ def _flushing(watch: Callable[[Body], None]) -> Callable[[Body], None]:
 
 @contextmanager
 def _interrupted(end: Callable[[], object]) -> Iterator[None]:
-    """The first Ctrl-C asks for the end, the second one does not wait for it."""
+    """The first Ctrl-C requests the end, the second one does not wait for it."""
 
     def asked(_number: int, _frame: Any) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -222,8 +222,8 @@ def _interrupted(end: Callable[[], object]) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-class Teller:
-    """Tells a person what happens on the stage."""
+class StagePrinter:
+    """Prints the events on the stage for a person."""
 
     def __init__(self, hues: dict[str, int | None]) -> None:
         names = list(hues)

@@ -12,14 +12,14 @@ import click
 
 from tracklog.cli import _home
 from tracklog.cli._tapes import say_report, tape_options
-from tracklog.cli._verbs import Verbs, given
+from tracklog.cli._verbs import VerbGroup, given
 
 F = TypeVar("F", bound=Callable[..., Any])
-"""Names the settings file of a host inside a collector."""
+"""The settings file of a host inside a collector."""
 
 
 def _offers(verb: F) -> F:
-    """The options that say what a host can run."""
+    """The options for the files of a host."""
     path = click.Path(path_type=Path, exists=True)
     for option in (
         click.option("--agents", multiple=True, type=path, metavar="PATH",
@@ -33,7 +33,7 @@ def _offers(verb: F) -> F:
 
 
 @click.group(
-    cls=Verbs,
+    cls=VerbGroup,
     usual="serve",
     alone=True,
     subcommand_metavar="[serve] | run | stop [ARGS]...",
@@ -51,8 +51,8 @@ Examples:
 def command() -> None:
     """Run OpenWOP workflows: serve them to clients, or run one here.
 
-    Offline by default: models are a stub that always answers the same, unless the settings name a
-    model server. `tracklog host openwop serve --help` has all options of the server.
+    Offline by default: models are a stub that always gives the same answer, unless the settings
+    name a model server. `tracklog host openwop serve --help` shows all options of the server.
     """
 
 
@@ -60,7 +60,7 @@ def command() -> None:
 @click.argument("run")
 @_home.home_option
 def stop(run: str, home: Path) -> None:
-    """End RUN; the host that carries it out hears it."""
+    """End RUN; the host that runs it is notified."""
     from tracklog import Log
     from tracklog.hosts.openwop.runlog import ask_to_end
 
@@ -73,14 +73,14 @@ def stop(run: str, home: Path) -> None:
 @command.command(
     name="run",
     epilog="""\b
-What it asks is answered with `tracklog answer`.
-Exit code: 0 it completed, 1 it failed or left the tape, 130 it was cancelled.""",
+Answer its questions with `tracklog answer`.
+Exit code: 0 it completed, 1 it failed or differs from the tape, 130 it was cancelled.""",
 )
 @click.argument("workflow")
 @_home.home_option
 @_offers
 @click.option("--input", "inputs", multiple=True, metavar="KEY=VALUE",
-              help="What the run is given; JSON, or else text.")  # fmt: skip
+              help="An input of the run; JSON, or else text.")  # fmt: skip
 @tape_options
 @click.option("--json", "as_json", is_flag=True, help="The events, one JSON object each.")
 def run_here(
@@ -95,7 +95,7 @@ def run_here(
     on_miss: Any,
     as_json: bool,
 ) -> None:
-    """Run WORKFLOW here, and tell what happens until it has ended; Ctrl-C cancels it."""
+    """Run WORKFLOW here, and print its events until it has ended; Ctrl-C cancels it."""
     from tracklog import Log
     from tracklog.cli._hosts._openwop_run import carry_out
     from tracklog.hosts import TapeOptions, Wanted
@@ -114,15 +114,15 @@ def run_here(
 @command.command(
     epilog="""\b
 The key is read from TRACKLOG_TOKEN, or from the file that TRACKLOG_TOKEN_FILE names; where there
-is none, one is made and said. The collector's own routes and the console are there too.""",
+is none, one is generated and printed. The collector's own routes and the console are there too.""",
 )
 @_home.home_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=4319, show_default=True,
-              help="0 takes any that is free.")  # fmt: skip
+              help="0 for any free port.")  # fmt: skip
 @_offers
 @click.option("--durability", type=click.Choice(_home.DURABILITIES), default="sync",
-              show_default=True, help="What an answer promises: see docs/promises.md.")  # fmt: skip
+              show_default=True, help="What a response guarantees: see docs/promises.md.")  # fmt: skip
 @click.option("--test-seams", is_flag=True, help="Offer the routes that only tests need.")
 def serve(
     home: Path,
@@ -134,7 +134,7 @@ def serve(
     durability: Any,
     test_seams: bool,
 ) -> None:
-    """Serve workflows to OpenWOP clients, and keep all that their runs do, until Ctrl-C."""
+    """Serve workflows to OpenWOP clients, and record everything their runs do, until Ctrl-C."""
     from tracklog import Log
     from tracklog.cli.serve import long_enough, token_of
     from tracklog.collector import server

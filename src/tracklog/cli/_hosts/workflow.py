@@ -1,4 +1,4 @@
-"""`tracklog host workflow`: runs a flow, in the foreground, to its end."""
+"""`tracklog host workflow`: run a flow in the foreground, to its end."""
 
 import asyncio
 import getpass
@@ -13,7 +13,7 @@ import click
 
 from tracklog.cli import _home
 from tracklog.cli._tapes import say_report, tape_options
-from tracklog.cli._verbs import Verbs, given
+from tracklog.cli._verbs import VerbGroup, given
 from tracklog.model.errors import TracklogError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ CODES = {"ok": 0, "failed": 1, "timeout": 124, "cancelled": 130}
 
 
 @click.group(
-    cls=Verbs,
+    cls=VerbGroup,
     usual="run",
     subcommand_metavar="FLOW | run | stop [ARGS]...",
     epilog="""\b
@@ -39,8 +39,8 @@ Examples:
 def command() -> None:
     """Run the steps of a YAML file: agents, commands, tools, loops and other workflows.
 
-    Every step, message and tool call is on record. A run that was killed is ended by the next one
-    that starts, or goes on with --run.
+    Every step, message and tool call is recorded. A run that was killed is ended by the next one
+    that starts, or resumed with --run.
     """
 
 
@@ -48,7 +48,7 @@ def command() -> None:
 @click.argument("run")
 @_home.home_option
 def stop(run: str, home: Path) -> None:
-    """End RUN: what it does is ended, and what was said is kept."""
+    """End RUN: its current step is ended, and its records stay."""
     from tracklog import Log
     from tracklog.hosts.workflow.keeping import ask_to_end
 
@@ -61,15 +61,15 @@ def stop(run: str, home: Path) -> None:
 @command.command(
     name="run",
     epilog="""\b
-Exit code: 0 it succeeded, 1 it failed or left the tape, 2 it cannot be run, 124 a step timed out,
+Exit code: 0 it succeeded, 1 it failed or differs from the tape, 2 it cannot be run, 124 a step timed out,
 130 Ctrl-C, or somebody stopped it.""",
 )
 @click.argument("flow", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @_home.home_option
 @click.option("--input", "inputs", multiple=True, metavar="KEY=VALUE",
-              help="What the flow is given; JSON, or else text.")  # fmt: skip
+              help="An input of the flow; JSON, or else text.")  # fmt: skip
 @click.option("--run", "run_id", metavar="UUID",
-              help="The id of the run; one that was killed goes on, one that ended stays as it is.")  # fmt: skip
+              help="The id of the run; a killed run is resumed, a finished one stays unchanged.")  # fmt: skip
 @tape_options
 @click.option("--record/--no-record", default=True, help="Whether a transcript is written.")
 def run_flow(
@@ -97,7 +97,7 @@ def run_flow(
 
 
 class _Host:
-    """One run in this process, with what it stands on."""
+    """One run in this process, with its home and its recorder."""
 
     def __init__(self, home: Path, loaded: "Loaded", run_id: str | None, *, record: bool) -> None:
         from tracklog import Leases
@@ -131,7 +131,7 @@ class _Host:
         return found
 
     def report(self, source: str) -> dict[str, Any]:
-        """How the tape came out; it is noted beside the run, too."""
+        """The report of the tape; it is also noted beside the run."""
         from tracklog import Log
         from tracklog.dialects import awf
         from tracklog.hosts._notes import put
@@ -145,7 +145,7 @@ class _Host:
         return told
 
     def run(self, inputs: dict[str, Any], tape: "Tape | None") -> "Outcome":
-        """Runs it; Ctrl-C and a request to end stop what is under way, and put that on record."""
+        """Run it; Ctrl-C and a request to end stop the current step, and that is recorded."""
         from tracklog.hosts.workflow.ground import Outcome
         from tracklog.hosts.workflow.past import Past
         from tracklog.hosts.workflow.processes import end_leftovers, guarded
@@ -171,14 +171,15 @@ class _Host:
             return asyncio.run(self._perform(recorder, inputs, past, tape))
 
     def _check_same(self, past: "Past", inputs: dict[str, Any]) -> None:
-        """A run goes on with what it was given."""
+        """Refuse to resume a run with other inputs."""
         from tracklog.hosts.workflow import flow
         from tracklog.hosts.workflow.ground import fingerprint
 
         was = (past.start or {}).get("inputs_sha256")
         if was not in (None, fingerprint(flow.given(self._loaded.flow, inputs))):
             raise TracklogError(
-                f"{self._run_id} was given other inputs", "repeat those that it was begun with"
+                f"{self._run_id} was given other inputs",
+                "repeat the inputs that it was started with",
             )
 
     async def _perform(

@@ -1,11 +1,11 @@
 """One foreign format per file, written from a run.
 
-To write another: a file here that ends with `exporter = Exporter(...)`.
-Its `write` is a pure function of a flight: exporting twice gives the same bytes.
-Its `fates` say what becomes of each field of each fact; a test holds them to it.
-What it has no words for rides along, as `carried` tells a fact, for its importer to tell again.
-The folder is the registry; an outside package offers its `Exporter` under `tracklog.exporters`.
-What several formats need to agree on stands here, and in the files that begin with an underscore.
+To add one: a file here that ends with `exporter = Exporter(...)`. Its `write` is a pure function of
+a flight: exporting twice gives the same bytes. Its `fates` declare what happens to each field of
+each fact; a test checks them. Facts that the format cannot express are carried in the form of
+`carried`, so that its importer can restore them. The folder is the registry; an outside package
+offers its `Exporter` under `tracklog.exporters`. Definitions that several formats share stand here,
+and in the files that begin with an underscore.
 """
 
 import json
@@ -36,36 +36,37 @@ from tracklog.model.fact import (
 )
 
 MAPPING = "1"
-"""The version of our mappings, stamped into what is written."""
+"""The version of our mappings, written into the output."""
 
 
 class Spend(NamedTuple):
-    """A spend at the place where it was heard first; it takes nothing where others stand for it."""
+    """A spend at its first position; it has no amounts where other spends replace it."""
 
     agent: str | None
     provider: str | None
     model: str | None
     calls: int | None
     amounts: Mapping[str, int]
-    """Tokens by kind; what is not known is absent."""
+    """Tokens by kind; unknown ones are absent."""
     cost_usd: float | None
     counts: bool = True
 
 
 class Heard(NamedTuple):
-    """A record, understood."""
+    """A record with its event and facts."""
 
     record: Record
     event: Event | None
-    """None when it was erased or damaged, or its dialect is not here."""
+    """None when it was erased or damaged, or its dialect is not installed."""
     facts: tuple[Fact, ...] = ()
     findings: tuple[Finding, ...] = ()
     identity: str = ""
-    """The event's own identity where its dialect keeps one unique, else the journal's number."""
+    """The event's own identity where its dialect makes it unique, else the number in the journal.
+    """
     names: tuple[str, ...] = ()
-    """What other events may call it; among them its key at a foreign source."""
+    """The names that other events may use for it; one of them is its key at a foreign source."""
     spends: Mapping[int, Spend] = {}
-    """The spends that are heard here first, by the place of their fact."""
+    """The spends that appear here first, by the position of their fact."""
     superseded: bool = False
     """A newer mapping of its source counts instead: it has no facts, only its line."""
 
@@ -75,7 +76,7 @@ class Heard(NamedTuple):
 
     @property
     def at(self) -> str:
-        """When it happened, in UTC: by the emitter's clock, else when it was received."""
+        """The time in UTC: by the emitter's clock, else the time of receipt."""
         return utc(self.event.at if self.event else None) or self.record.received
 
     @property
@@ -85,42 +86,42 @@ class Heard(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flight:
-    """A run that is to be written, with the runs below it."""
+    """A run to export, with the runs below it."""
 
     family: str
     run: str
     root: Run
-    """The run at the top of its tree; itself where no parent is known."""
+    """The run at the top of its tree; the run itself where no parent is known."""
     conversation: str | None = None
-    """What the run, or the one at the top, is a part of elsewhere, as its source names that."""
+    """The conversation at the source that the run, or the run at the top, is part of."""
     heard: Callable[[], Iterator[Heard]]
-    """Its records from the first on; may be asked for more than once."""
+    """Its records from the first one; may be called more than once."""
     summary: Mapping[str, Any]
-    """What the fold over its records says: status, outcome, agents, tokens, cost, seconds."""
+    """The fold over its records: status, outcome, agents, tokens, cost, seconds."""
     opening: Mapping[str, Any] = field(default_factory=dict)
-    """What its beginning told: agent, task, model, software, host."""
+    """The fields of its beginning: agent, task, model, software, host."""
     spends: tuple[Spend, ...] = ()
-    """What it spent itself, sub-runs not included."""
+    """Its own spends, without those of sub-runs."""
     findings: tuple[Finding, ...] = ()
-    """What is still amiss at its end."""
+    """The findings that remain at its end."""
     stepped: bool = False
-    """Whether it is made of steps that begin and end."""
+    """Whether it has steps that begin and end."""
     judged: frozenset[str] = frozenset()
-    """What decisions in it are about, by the names they have for it."""
+    """The subjects of its decisions, by the names used for them."""
     asks: bool = False
     """Whether a person is asked in it."""
     untold: Callable[[Event], Iterable[str]] = lambda _event: ()
-    """The places of an event that none of its facts tells."""
+    """The places of an event that no fact covers."""
     trace: str | None = None
-    """Its trace id where it came in with one."""
+    """Its trace id, where it was imported with one."""
     own: tuple[str, str, str | None] | None = None
-    """The trace, the span and the span above, where its beginning came in with them."""
+    """The trace, the span and the parent span, where its beginning was imported with them."""
     call: str | None = None
-    """The call of its parent that began it."""
+    """The call of its parent that started it."""
     parent: Run | None = None
     below: tuple["Flight", ...] = ()
     proof: Mapping[str, Any] | None = None
-    """The head of the chain that its records were proven against, where they were."""
+    """The head of the chain that its records were verified against, if they were."""
 
     def __iter__(self) -> Iterator["Flight"]:
         """The flight and all below it, parents first."""
@@ -131,11 +132,11 @@ class Flight:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """Something that a user may choose about a format."""
+    """An option of a format."""
 
     about: str
     choices: tuple[str, ...] = ()
-    """What it may be; anything where nothing is listed."""
+    """The allowed values; any value where nothing is listed."""
     usual: str = ""
 
 
@@ -143,48 +144,51 @@ Options = Mapping[str, str]
 
 
 class Follower(Protocol):
-    """Writes a run that goes on, as server-sent events."""
+    """Writes a running run as server-sent events."""
 
     def hear(self, heard: Heard, *, ended: bool) -> bytes:
-        """What a record says; `ended` where the run seems to have ended with it."""
+        """The output for a record; `ended` when the run seems to have ended with it."""
 
     def join(self, cursor: int) -> bytes:
-        """What one who comes late has to know of what was heard up to here."""
+        """The state that a late subscriber needs before the next record."""
 
     def gap(self, after: int, next: int) -> bytes:
-        """That what lies between is not kept any more."""
+        """The output for records that were deleted."""
 
     def end(self, cursor: int) -> bytes:
-        """What is left to be said once the run has ended."""
+        """The remaining output once the run has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exporter:
-    """The shape of an exporter."""
+    """An exporter."""
 
     name: str
     about: str
     media_type: str
     suffix: str
-    """What the name of a file in this format ends with."""
+    """The suffix of file names in this format."""
     write: Callable[[Flight, Options], Iterator[bytes]]
     fates: Callable[[Options], Mapping[str, Fate]]
-    """What becomes of each field, as `Fact.field`, of the `at`, `id`, `cause` and `family` of an
-    event, and of the `rest` that no fact tells; what is not listed is dropped."""
+    """The fate of each field, as `Fact.field`, of the `at`, `id`, `cause` and `family` of an event,
+    and of the `rest` that no fact covers; fields that are not listed are dropped.
+    """
     cut: Callable[[Heard, Options], bool] = lambda _heard, _options: False
-    """Whether a record does not fit, so that only its place is told."""
+    """Whether a record does not fit, so that only its position is written."""
     synthesised: Callable[[Flight, Options], Iterable[str]] = lambda _flight, _options: ()
-    """What the format asks for and the flight does not say, so that something stands in for it."""
+    """Fields that the format requires and the flight does not have, so that a placeholder is
+    written.
+    """
     proof: Literal["none", "beside", "inside"] = "none"
-    """Whether the run is proven first: for a proof beside what is written, or to say so in it."""
+    """Whether the run is verified first: for a proof beside the output, or to state it inside."""
     follow: Callable[[Callable[[], Flight], Options], Follower] | None = None
-    """How it is written while it goes on, from what is known of the flight at each moment."""
+    """The writer for a running run, from the state of the flight at each time."""
     options: Mapping[str, Option] = field(default_factory=dict)
     media_types: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """Other media types, by the option and the choice that ask for them."""
+    """Other media types, by the option and the choice that select them."""
 
     def chosen(self, given: Mapping[str, str] | None = None) -> Options:
-        """The options with what was not given filled in; refuses what cannot be chosen."""
+        """The options with defaults filled in; refuses invalid ones."""
         for name, value in (given or {}).items():
             if name not in self.options:
                 known = ", ".join(self.options) or "none"
@@ -197,12 +201,12 @@ class Exporter:
         return {name: option.usual for name, option in self.options.items()} | dict(given or {})
 
     def type_of(self, options: Options) -> str:
-        """The media type of what is written with these options."""
+        """The media type of the output with these options."""
         chosen = (self.media_types.get(choice) for choice in options.items())
         return next(filter(None, chosen), self.media_type)
 
     def losses(self, flight: Flight, options: Options) -> Report:
-        """What becomes of each field of the flight in this format."""
+        """The fate of each field of the flight in this format."""
         report, fates = Report(), self.fates(options)
         for each in flight if fates.get("sub-run") == "kept" else (flight,):
             for heard in each.heard():
@@ -219,7 +223,7 @@ class Exporter:
 
 
 def _fates(flight: Flight, heard: Heard, fates: Mapping[str, Fate]) -> Iterator[tuple[str, Fate]]:
-    """What becomes of each field of an event, by what becomes of its kind."""
+    """The fate of each field of an event, by the fate of its kind."""
     for fact in heard.facts:
         kind, said = type(fact).__name__, plain(fact)
         told = carried(heard, fact) if fates.get(f"{kind}.copied") == "carried" else {}
@@ -249,7 +253,7 @@ def every(fate: Fate, facts: tuple[type[Fact], ...]) -> dict[str, Fate]:
 
 
 def whole_lines(fate: Fate) -> dict[str, Fate]:
-    """One fate for all that the lines of a run say, and for those that nobody can read."""
+    """One fate for all fields of the lines of a run, and for lines that cannot be read."""
     names = ("at", "id", "cause", "family", "rest", "unreadable")
     return every(fate, FACTS) | dict.fromkeys(names, fate)
 
@@ -260,7 +264,7 @@ def some(fate: Fate, fact: type[Fact], names: str) -> dict[str, Fate]:
 
 
 def plain(fact: Fact) -> dict[str, Any]:
-    """What a fact says, and nothing that it does not, under the names that its line has."""
+    """The fields of a fact that have a value, under the names of its line."""
     said = {}
     for item in fields(fact):
         value = getattr(fact, item.name)
@@ -270,10 +274,10 @@ def plain(fact: Fact) -> dict[str, Any]:
 
 
 def carried(heard: Heard, fact: Fact) -> dict[str, Any]:
-    """A fact as it rides through a format: all that it says and when, as on a native line."""
+    """A fact in the form in which formats carry it: all fields and the time, as on a native line."""
     at = utc(heard.event.at) if heard.event else None
     told = {"fact": type(fact).__name__} | ({"at": at} if at else {}) | plain(fact)
-    # What a line must have, and a fact may lack.
+    # Keys that a line must have, and a fact may lack.
     match fact:
         case Called(synthetic_id=True) | Returned(synthetic_id=True):
             told["call_id"] = call_name(heard, fact)
@@ -290,12 +294,12 @@ def carried(heard: Heard, fact: Fact) -> dict[str, Any]:
 
 
 def call_name(heard: Heard, fact: Called | Returned) -> str:
-    """The call's own id; one that was made up means something in its record only."""
+    """The call's own id; a generated one is valid only in its record."""
     return f"{fact.call_id}#{heard.seq}" if fact.synthetic_id is True else str(fact.call_id)
 
 
 def dumps(value: Any) -> bytes:
-    """Any JSON value as bytes, however deep it is and however great its numbers."""
+    """Any JSON value as bytes, however deep it is and however large its numbers."""
     try:
         return orjson.dumps(value)
     except TypeError:
@@ -303,12 +307,12 @@ def dumps(value: Any) -> bytes:
 
 
 def text_of(value: Any) -> str:
-    """A string as it is, anything else as JSON."""
+    """A string unchanged, anything else as JSON."""
     return value if isinstance(value, str) else dumps(value).decode()
 
 
 def words_of(block: Block) -> str:
-    """What a block says in words; where they were lifted out, what is left of them."""
+    """The text of a block; where it is stored as a blob, what is known of it."""
     for key in ("text", "thinking", "command", "chunk"):
         if key in block:
             value = block[key]
@@ -318,7 +322,7 @@ def words_of(block: Block) -> str:
 
 
 def blob_path(blob: Mapping[str, Any]) -> str:
-    """Where a blob stands below a home; a hash that is none leads nowhere."""
+    """The path of a blob below a home; an invalid hash has none."""
     name = str(blob["sha256"])
     kept = name if re.fullmatch("[0-9a-f]{64}", name) else "unknown"
     return f"blobs/sha256/{kept[:2]}/{kept}"
@@ -332,7 +336,7 @@ _MOMENT = re.compile(
 
 @lru_cache(maxsize=4096)
 def utc(at: str | None) -> str | None:
-    """A time in UTC, as fine as it was given to nine digits; None where there is none."""
+    """A time in UTC, with up to nine digits of the source's precision; None where there is none."""
     found = _MOMENT.fullmatch(at or "")
     if found is None:
         return None
@@ -352,7 +356,7 @@ def nanoseconds(at: str) -> int:
     """A time of `utc` in nanoseconds since 1970; 0 before that."""
     whole, _, fraction = at.removesuffix("Z").partition(".")
     try:
-        # The seconds are added by hand: the last minute of a day may have 61.
+        # The seconds are added separately: the last minute of a day may have 61.
         minute = datetime.fromisoformat(f"{whole[:16]}:00+00:00")
     except ValueError:
         return 0
@@ -364,7 +368,7 @@ _SPAN = re.compile(r"(?!0{32})[0-9a-f]{32}/(?!0{16})[0-9a-f]{16}")
 
 
 def span_of(names: tuple[str, ...]) -> tuple[str, str] | None:
-    """The trace and the span that a record came in with, where it did."""
+    """The trace and the span of a record, where it was imported with them."""
     for name in names:
         if _SPAN.fullmatch(name):
             return name[:32], name[33:]

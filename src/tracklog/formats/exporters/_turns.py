@@ -1,4 +1,4 @@
-"""What belongs together in a run: the copies of a call, and what a model did in one go."""
+"""Group the facts of a run: the copies of a call, and the turns of a model."""
 
 from dataclasses import dataclass, field
 
@@ -7,9 +7,9 @@ from tracklog.model.fact import Called, Fact, Returned, Said, Spent
 
 
 class Calls:
-    """Knows the copies of a call: the first telling of it, and of its return, is written.
+    """Recognises the copies of a call: the first report of a call, and of its return, is written.
 
-    Which calls are one is decided as `join_call` of the folds decides it.
+    Two calls are the same when `join_call` of the folds says so.
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class Calls:
         self._returned: set[str] = set()
 
     def called(self, heard: Heard, fact: Called) -> str | None:
-        """The name of a call that is heard for the first time; None for a copy."""
+        """The name of a call that appears for the first time; None for a copy."""
         name = call_name(heard, fact)
         original, copy = self._original(name), fact.provider_call_id
         known = self._written.get(original)
@@ -48,7 +48,7 @@ class Calls:
 
 @dataclass(slots=True)
 class Turn:
-    """What a model did in one go: what it thought and said, the calls it made, what it took."""
+    """One turn of a model: its thoughts, messages, calls and usage."""
 
     first: Heard
     last: Heard
@@ -59,29 +59,29 @@ class Turn:
     calls: list[str] = field(default_factory=list)
     spends: list[Spend] = field(default_factory=list)
     over: bool = False
-    """Something came back to the model, so what follows is another turn."""
+    """A result came back to the model, so the next fact begins another turn."""
 
     @property
     def spoke(self) -> bool:
-        """A model was heard, not only its calls."""
+        """Whether the turn has messages of the model, not only calls."""
         return bool(self.said or self.spends)
 
 
 VOICES = ("assistant", "thought", "belief")
-"""The roles in which a model speaks."""
+"""The roles of a model's messages."""
 OPEN_TURNS = 256
 """How many turns may be open at once, one per agent and step."""
 
 
 class Turns:
-    """Gathers the turns of a run's models from its facts."""
+    """Collects the turns of a run's models from its facts."""
 
     def __init__(self) -> None:
         self._open: dict[tuple[str | None, str | None], Turn] = {}
         self._over: list[Turn] = []
 
     def said(self, heard: Heard, fact: Said) -> Turn:
-        """The turn in which a model said this."""
+        """The turn of this message."""
         now = self._now(fact)
         if now is None or not self._joins(now, heard, fact.message_id):
             now = self._begin(heard, fact)
@@ -91,7 +91,7 @@ class Turns:
         return now
 
     def called(self, heard: Heard, fact: Called, name: str) -> Turn:
-        """The turn in which a model made this call."""
+        """The turn of this call."""
         now = self._now(fact)
         if now is None or (now.over and not self._together(now, heard)):
             now = self._begin(heard, fact)
@@ -100,7 +100,7 @@ class Turns:
         return now
 
     def spent(self, heard: Heard, fact: Spent, spend: Spend) -> Turn:
-        """The turn that took this."""
+        """The turn of this spend."""
         now = self._now(fact)
         if now is None or not self._takes(now, heard, fact):
             now = self._begin(heard, fact)
@@ -109,13 +109,13 @@ class Turns:
         return now
 
     def interrupted(self, fact: Fact) -> None:
-        """Something came back, or somebody else spoke."""
+        """End the turn: a result came back, or somebody else spoke."""
         now = self._now(fact)
         if now is not None:
             now.over = True
 
     def finished(self, *, all: bool = False) -> list[Turn]:
-        """The turns to which nothing can be added any more, each told once."""
+        """The turns to which nothing can be added any more, each once."""
         done, self._over = self._over, []
         if all:
             done += self._open.values()
@@ -133,7 +133,7 @@ class Turns:
         return self._open[key]
 
     def _together(self, now: Turn, heard: Heard) -> bool:
-        """One record tells of one turn, and so do the spans that bear one name."""
+        """Whether two facts belong to one turn: the same record, or spans with the same name."""
         return now.last.seq == heard.seq or bool(_foreign(now.first) & _foreign(heard))
 
     def _joins(self, now: Turn, heard: Heard, message: str | None) -> bool:
@@ -141,7 +141,7 @@ class Turns:
             return True
         if message is not None and now.message_id is not None:
             return message == now.message_id
-        # A thought goes with what is said next.
+        # A thought belongs to the message that follows it.
         return not now.over and not now.spends and all(s.role == "thought" for s in now.said)
 
     def _takes(self, now: Turn, heard: Heard, fact: Spent) -> bool:

@@ -40,7 +40,8 @@ Step = dict[str, Any]
 
 
 def write(flight: Flight, _options: Options) -> Iterator[bytes]:
-    # A result stands in the step of its call, however late it came: the document is made whole.
+    # A result belongs to the step of its call, however late it came: the document is built in
+    # memory.
     yield dumps(_trajectory(flight)) + b"\n"
 
 
@@ -80,7 +81,7 @@ def _outcome(flight: Flight) -> dict[str, Any]:
 
 
 def _totals(own: dict[str, Any], below: list[dict[str, Any]], steps: int) -> dict[str, Any]:
-    """What the run and all below it took; the split stands beside it."""
+    """The totals of the run and all runs below it; the split is written beside them."""
     names = {
         "prompt_tokens": "total_prompt_tokens",
         "completion_tokens": "total_completion_tokens",
@@ -127,11 +128,11 @@ class _Steps:
         self.calls, self.turns = Calls(), Turns()
         self.turned: dict[int, tuple[Turn, Step]] = {}
         self.owner: dict[str, Step] = {}
-        """The step that made a call."""
+        """The step of each call."""
         self.children = {child.call: child for child in flight.below if child.call}
 
     def tell(self, heard: Heard, place: int, fact: Fact) -> Step:
-        """Makes of a fact what it is there; the step that bears it."""
+        """Add a fact; returns the step that holds it."""
         match fact:
             case Said(role=role) if role in VOICES:
                 return self._say(heard, fact)
@@ -145,7 +146,7 @@ class _Steps:
             case Spent() if place in heard.spends:
                 return self._spend(heard, fact, heard.spends[place])
             case Spent():
-                return self._beside(heard)  # told before, or counted elsewhere
+                return self._beside(heard)  # written before, or counted elsewhere
         return self._system(heard, fact)
 
     def numbered(self) -> list[Step]:
@@ -162,7 +163,7 @@ class _Steps:
         return step
 
     def _beside(self, heard: Heard) -> Step:
-        """The step that bears what is told again, and is not shown again."""
+        """The step that holds a copy, which is not shown again."""
         return self.steps[-1] if self.steps else self._new(heard, "system")
 
     def _of(self, heard: Heard, turn: Turn) -> Step:
@@ -255,7 +256,7 @@ class _Steps:
         return step
 
     def _system(self, heard: Heard, fact: Fact) -> Step:
-        """What is neither said nor called, as a step of its own."""
+        """A step for a fact that is neither a message nor a call."""
         step = self._new(heard, "system")
         step["message"] = _sentence(fact)
         if isinstance(fact, Noted) and fact.label == "compaction":
@@ -269,7 +270,7 @@ class _Steps:
         return step
 
     def _refer(self, step: Step, fact: Linked) -> None:
-        """A sub-run that no call began is referred to where it was linked."""
+        """Refer to a sub-run that no call started, at its link."""
         named = fact.child.get("run") if isinstance(fact.child, Mapping) else fact.child
         for child in self.flight.below:
             if child.run == named and not child.call:
@@ -279,7 +280,7 @@ class _Steps:
 
 
 def _sentence(fact: Fact) -> str:
-    """What happened, in a few words of the source where it has any."""
+    """A short text for a fact, in the words of the source where it has any."""
     told = plain(fact)
     subject = told.get("step") or told.get("agent") or told.get("what")
     keys = ("task", "text", "to", "outcome", "verdict", "answer", "reason", "label", "kind")
@@ -296,7 +297,7 @@ def _joined(before: str, words: str) -> str:
 
 
 def _image(block: Block) -> dict[str, Any] | None:
-    """An image that was lifted out, as a part that names its file; never its bytes."""
+    """An image that is stored as a blob, as a part with its file name; never its bytes."""
     lifted = blob_of(block.get("chunk"))
     if lifted is None or lifted.get("media_type") not in IMAGES:
         return None
@@ -305,7 +306,7 @@ def _image(block: Block) -> dict[str, Any] | None:
 
 
 def fates(_options: Options) -> dict[str, Fate]:
-    """Each step carries the facts that it was made of; what the format has words for is kept."""
+    """Each step carries the facts it was made from; fields that the format can express are kept."""
     told = every("carried", FACTS) | (
         some("kept", Called, "tool call_id input")
         | some("kept", Returned, "call_id output")

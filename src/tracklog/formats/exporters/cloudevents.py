@@ -1,4 +1,4 @@
-"""cloudevents: one CloudEvent 1.0 per record, with the line itself as its data."""
+"""cloudevents: one CloudEvent 1.0 per record, with the line as its data."""
 
 import re
 from collections.abc import Iterator
@@ -22,10 +22,10 @@ from tracklog.formats.exporters import (
 from tracklog.formats.loss import Fate
 
 FORWARDED = 65536
-"""The bytes of an event that every intermediary forwards for sure."""
+"""The size in bytes that every intermediary must forward."""
 PREFIX = "dev.tracklog"
 SCHEMAS = "tag:tracklog.dev,2026:schemas"
-"""Where the schema of a dialect is named; a name, not a place."""
+"""The prefix of schema names; an identifier, not an address."""
 
 
 def write(flight: Flight, options: Options) -> Iterator[bytes]:
@@ -43,7 +43,7 @@ def write(flight: Flight, options: Options) -> Iterator[bytes]:
 def _event(heard: Heard, options: Options) -> bytes:
     event, line = _attributes(heard, options), heard.record.line
     if not line:
-        return dumps(event)  # erased: null would be another thing than nothing
+        return dumps(event)  # erased: null would mean something else than no data
     if heard.event is None:
         return dumps({**event, "datacontenttype": "application/octet-stream"} | _opaque(line))
     if not cut(heard, options):
@@ -53,7 +53,7 @@ def _event(heard: Heard, options: Options) -> bytes:
 
 
 def cut(heard: Heard, options: Options) -> bool:
-    """Whether a line is too big to be forwarded, so that the event only says where it stands."""
+    """Whether a line is too large to be forwarded, so that the event only names its address."""
     line = heard.record.line
     if options["whole"] == "yes" or len(line) < FORWARDED // 2:
         return False
@@ -84,7 +84,7 @@ def _attributes(heard: Heard, options: Options) -> dict[str, Any]:
     event |= {
         "datacontenttype": "application/json",
         "dataschema": f"{SCHEMAS}/{quote(record.dialect, safe='')}",
-        # An Integer has 32 bits there, and these must sort as text.
+        # An Integer has 32 bits in CloudEvents, and these must sort as text.
         "sequence": f"{record.seq:020d}",
         "recordedtime": record.received,
         "tracklogmapping": MAPPING,
@@ -105,7 +105,7 @@ def _attributes(heard: Heard, options: Options) -> dict[str, Any]:
 
 
 def _text(value: str) -> str:
-    """A String there has no control characters and no surrogates."""
+    """A String in CloudEvents has no control characters and no surrogates."""
     return re.sub("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]", " ", value).strip()
 
 

@@ -1,4 +1,4 @@
-"""jsonl: the run's own lines, byte for byte; beside a proof, anyone can check them."""
+"""jsonl: the run's own lines, byte for byte; with a proof file, anyone can verify them."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ def write(flight: Flight, options: Options) -> Iterator[bytes]:
     for heard in flight.heard():
         record = heard.record
         if record.erased is not None:
-            continue  # its tombstone stands in the proof
+            continue  # its tombstone is in the proof
         if frames:
             start = b'{"seq":%d,"received":"%b"' % (record.seq, record.received.encode())
             names = (record.dialect, record.family, record.run)

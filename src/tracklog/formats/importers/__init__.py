@@ -1,15 +1,13 @@
-"""One foreign format in, per file: what agents and applications leave on disk, as native lines.
+"""One foreign format per file: logs that agents and applications leave on disk, as native lines.
 
-To write another: a file here named after the format, with a `Reader` (subclass it: `identify` says
-which conversation a file holds, `record` tells what one record means, `finish` what still waited)
-and at its end `importer = Importer(...)`.
-A reader is a pure function of the bytes: the same prefix of a source gives the same lines.
-All it remembers between records stands in `self.state`, a dict of JSON values, so that it can go on
-tomorrow where it stopped.
-Nothing raises: a field of a wrong type costs that field, an unknown record is kept as `Noted`.
-A call id that has to be made up is one that no other call of its run has, and is flagged.
-The folder is the registry; an outside package offers its `Importer` under `tracklog.importers`.
-What several formats share stands in the files that begin with an underscore.
+To add one: a file here named after the format, with a `Reader` (subclass it: `identify` returns the
+conversation of a file, `record` maps one record, `finish` writes what is still pending) and at its
+end `importer = Importer(...)`. A reader is a pure function of the bytes: the same prefix of a
+source gives the same lines. Everything it remembers between records is in `self.state`, a dict of
+JSON values, so that it can resume later. Nothing raises: a field of a wrong type is ignored, an
+unknown record is stored as `Noted`. A generated call id is unique in its run and is flagged. The
+folder is the registry; an outside package offers its `Importer` under `tracklog.importers`. Code
+that several formats share is in the files that begin with an underscore.
 """
 
 import uuid
@@ -62,8 +60,9 @@ __all__ = [
 ]
 
 Form = Literal["lines", "document", "sse", "text"]
-"""How a file is cut into records: at LF, not at all, as a stream of server-sent events, or as one
-text that is no JSON."""
+"""How a file is split into records: at LF, not at all, as server-sent events, or as one text that
+is no JSON.
+"""
 
 
 def run_id(tool: str, native: str, agent: str = "") -> str:
@@ -83,17 +82,17 @@ def _is_uuid4(text: str) -> bool:
 
 
 class Others(Protocol):
-    """The other sources of the same importer that are at hand."""
+    """The other sources of the same importer."""
 
     def named(self, part: str) -> Path | None:
-        """One that is there and has this in its name."""
+        """An existing source with this in its name."""
 
     def keyed(self, key: str) -> tuple[Path, str] | None:
-        """The one that was read first of those that told this key, and its run."""
+        """The source with this key that was read first, and its run."""
 
 
 class NoOthers:
-    """Nothing else is at hand."""
+    """No other sources."""
 
     def named(self, part: str) -> Path | None:  # noqa: ARG002  # the shape
         return None
@@ -104,7 +103,7 @@ class NoOthers:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file to be read."""
+    """A file to read."""
 
     path: Path
     head: bytes = b""
@@ -113,56 +112,56 @@ class Source:
 
 
 class Reader(ABC):
-    """Reads one source, record by record; subclass it and say what a record tells."""
+    """Reads one source, record by record; subclass it and map the records."""
 
     def __init__(self, source: Source, tell: Teller, state: dict[str, Any]) -> None:
         self.source = source
         self.tell = tell
         self.state = state
-        """All that it remembers: JSON values."""
+        """Everything it remembers: JSON values."""
 
     @abstractmethod
     def identify(self, raw: Raw) -> str | None:
-        """The run that this source holds, as far as this record tells; None: ask the next one.
+        """The run of this source, as far as this record names it; None: try the next record.
 
-        Records are held until one tells, and then read in order.
+        Records are held until one names the run, and then read in order.
         """
 
     def unidentified(self) -> str:
-        """The run of a source in which no record told."""
+        """The run of a source in which no record names it."""
         return run_id(self.tell.writer, self.source.path.stem)
 
     @abstractmethod
     def record(self, raw: Raw) -> None:
-        """Tells what one record means, and counts it in `self.tell.report`."""
+        """Map one record, and count it in `self.tell.report`."""
 
     def finish(self) -> None:  # noqa: B027  # most have nothing waiting
-        """Tells what was waiting for records that did not come; nothing is read after it."""
+        """Write what waited for records that did not come; nothing is read after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Importer:
-    """The shape of an importer."""
+    """An importer."""
 
     name: str
     about: str
     mapping: str
-    """The version of its mapping: another one tells every record anew."""
+    """The version of its mapping: another version maps every record again."""
     reader: Callable[[Source, Teller, dict[str, Any]], Reader]
     recognise: Callable[[Path, bytes], float]
-    """How sure it is, from 0 to 1, that a file with that name and beginning is one of its own."""
+    """The confidence, from 0 to 1, that a file with that name and beginning has this format."""
     find: Callable[[Path, Mapping[str, str]], Iterable[Path]] = lambda _home, _environment: ()
-    """The files in the usual places of a user: their home folder, and their environment."""
+    """The files in the usual places of a user, from the home folder and the environment."""
     form: Callable[[Path, bytes], Form] = lambda _path, _head: "lines"
     fits: Callable[[Body], bool] = lambda body: "type" in body
-    """Whether an object is a record of its own; asked of what stands behind something torn."""
+    """Whether an object is a record; used after an incomplete record."""
     conversations: tuple[str, ...] = ()
-    """The systems of aliases that name what a run is a part of, the strongest first."""
+    """The systems of aliases that name the conversation of a run, the strongest first."""
 
     def read(
         self, path: Path, after: Place | None = None, *, others: Others | None = None
     ) -> Iterator[bytes]:
-        """The lines that a file tells from a place on, and nothing kept anywhere."""
+        """The lines of a file from an offset on; nothing is stored."""
         for batch in Reading(self, path, others=others).lines(after):
             yield from batch.lines
 

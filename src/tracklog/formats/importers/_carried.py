@@ -1,4 +1,4 @@
-"""What one of our own exports carried: a fact, to be told again as it was."""
+"""Facts carried by our own exports, to be restored."""
 
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ from tracklog.model.fact import Fidelity
 
 
 class Carried(NamedTuple):
-    """A fact as its line has it, when it was, and how it was known."""
+    """A fact as its line has it, its time, and its fidelity."""
 
     body: Body
     at: str | None
@@ -22,9 +22,9 @@ class Carried(NamedTuple):
 
 
 def carried(told: Any) -> Carried | None:
-    """The fact that this is; None for what is none, or would make no line.
+    """The fact in a carried object; None for an object that is invalid or would make no line.
 
-    A file may say anything, and claim to be ours.
+    A file may contain anything, and claim to be one of our exports.
     """
     name = told.get("fact") if isinstance(told, dict) else None
     if not isinstance(name, str) or name not in native.FIELDS:

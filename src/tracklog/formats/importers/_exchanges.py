@@ -1,7 +1,7 @@
 """Bodies of an API: requests, responses, both together, and the events of streamed responses.
 
-A request repeats the whole conversation: only what is new in it is told.
-The run is the conversation that the API names, else the first response of the chain.
+A request repeats the complete conversation: only its new messages are mapped. The run is the
+conversation that the API names, else the first response of the chain.
 """
 
 from abc import abstractmethod
@@ -21,13 +21,13 @@ Body = dict[str, Any]
 CHAINS = 64
 """How many conversations of one file are remembered."""
 HEARD = 1 << 12
-"""How many messages of a conversation are remembered, of which each response names the one before."""
+"""How many messages of a conversation are remembered, where each response names the one before."""
 UNFINISHED = 1_000_000
-"""Places of what is told of a stream that may still go on; told whole, it has others."""
+"""The first position for facts of an incomplete stream; the complete stream uses others."""
 
 
 class Chain:
-    """One conversation, as it is remembered: the hashes of the messages that were told."""
+    """One conversation: the hashes of the messages that were mapped."""
 
     def __init__(self, kept: Body) -> None:
         self.kept = kept
@@ -46,12 +46,12 @@ def items(value: Any) -> list[Any]:
 
 
 def fingerprint(*parts: Any) -> str:
-    """A short hash of what a message says."""
+    """A short hash of the content of a message."""
     return sha256(orjson.dumps(parts, default=str)).hexdigest()[:16]
 
 
 def reply_of(name: str, bodies: Iterable[Body]) -> Reply:
-    """What a provider's own reading makes of some objects."""
+    """The reply that a provider's reader makes from some objects."""
     found = provider(name)
     assert found is not None
     reply = Reply()
@@ -64,7 +64,7 @@ def reply_of(name: str, bodies: Iterable[Body]) -> Reply:
 
 
 def response_facts(reply: Reply, id: str | None, **common: Any) -> list[Fact]:
-    """What a response tells: words, calls and results, failures, what it cost."""
+    """The facts of a response: messages, calls, results, failures, cost."""
     facts: list[Fact] = list(
         spoken(
             reply.blocks,
@@ -79,7 +79,7 @@ def response_facts(reply: Reply, id: str | None, **common: Any) -> list[Fact]:
 
 
 def spent_fact(reply: Reply, key: str, name: str) -> Spent | None:
-    """What a response cost; None where it does not say."""
+    """The cost of a response; None where it has none."""
     usage = reply.meta.get("usage")
     if not usage:
         return None
@@ -87,15 +87,15 @@ def spent_fact(reply: Reply, key: str, name: str) -> Spent | None:
 
 
 class Chains:
-    """The conversations of one source, kept as JSON."""
+    """The conversations of one source, stored as JSON."""
 
     def __init__(self, state: Body) -> None:
         self.kept: list[Body] = state.setdefault("chains", [])
         self.runs: Body = state.setdefault("responses", {})
-        """By response id: the run it belongs to."""
+        """The run of each response, by response id."""
 
     def of_prefix(self, prints: list[str]) -> Chain | None:
-        """The conversation that a request goes on with: the longest that it repeats."""
+        """The conversation that a request continues: the longest that it repeats."""
         best = max(
             (each for each in self.kept if each["heard"] == prints[: len(each["heard"])]),
             key=lambda each: len(each["heard"]),
@@ -104,7 +104,7 @@ class Chains:
         return Chain(best) if best is not None and best["heard"] else None
 
     def of_run(self, run: str) -> Chain:
-        """The conversation of a run, begun if need be."""
+        """The conversation of a run, created if needed."""
         for each in self.kept:
             if each["run"] == run:
                 return Chain(each)
@@ -114,28 +114,28 @@ class Chains:
         return Chain(kept)
 
     def answered(self, id: str, run: str) -> None:
-        """A response belongs to a run."""
+        """Note the run of a response."""
         remember(self.runs, id, run, 100 * CHAINS)
 
 
 class ExchangeReader(Reader):
     """Reads exchanges, and streams of events, of any number of conversations.
 
-    An API's own file says what its requests and responses look like.
+    A subclass for each API describes its requests and responses.
     """
 
     name: str
-    """Of the importer."""
+    """The name of the importer."""
     speaks: str
-    """The provider whose reading knows the API."""
+    """The provider whose reader knows the API."""
 
     @abstractmethod
     def run_of(self, response: Body) -> str | None:
-        """The run that a response belongs to; None where it does not tell."""
+        """The run of a response; None where it does not name one."""
 
     @abstractmethod
     def bodies(self, body: Body) -> tuple[Body, Body]:
-        """The request and the response that an object is, or holds; empty where there is none."""
+        """The request and the response in an object; empty where there is none."""
 
     @abstractmethod
     def messages(self, request: Body) -> list[Any]:
@@ -143,15 +143,15 @@ class ExchangeReader(Reader):
 
     @abstractmethod
     def print_of(self, message: Any) -> str:
-        """What makes two tellings of a message the same."""
+        """The key by which two copies of a message are equal."""
 
     @abstractmethod
     def said(self, message: Any) -> list[Fact]:
-        """What a message of a request tells."""
+        """The facts of a message of a request."""
 
     @abstractmethod
     def echo(self, bodies: list[Body], reply: Reply) -> list[Any]:
-        """A response, as a later request repeats it."""
+        """A response in the form in which a later request repeats it."""
 
     def names(self, response: Body) -> list[str | None]:
         """The API's own names of a conversation that begins with a response."""
@@ -173,10 +173,10 @@ class ExchangeReader(Reader):
         return Chains(self.state)
 
     def take(self, raw: Raw, body: Body) -> None:
-        """Tells of a request, a response, or both."""
+        """Map a request, a response, or both."""
         self.flush()
         request, response = self.bodies(body)
-        failed = body.get("type") == "error"  # an event of a stream whose beginning is not here
+        failed = body.get("type") == "error"  # an event of a stream whose beginning is missing
         error = body.get("error") or response.get("error") or (body if failed else None)
         if not request and not response and not error:
             bare = not (body.get("id") or body.get("created_at") or body.get("timestamp"))
@@ -208,7 +208,7 @@ class ExchangeReader(Reader):
     def gather(
         self, raw: Raw, kind: str, id: str | None, *, fresh: bool = False, last: bool = False
     ) -> None:
-        """One event of a stream: held until its response is whole."""
+        """Add one event of a stream: held until its response is complete."""
         group = self.state.get("group")
         if group and (fresh or (id and group["id"] and group["id"] != id)):
             self.flush()
@@ -223,7 +223,7 @@ class ExchangeReader(Reader):
             self.flush()
 
     def flush(self, *, whole: bool = True) -> None:
-        """Tells of the response whose events were held."""
+        """Map the response whose events were held."""
         group = self.state.pop("group", None)
         if not group:
             return
@@ -233,7 +233,7 @@ class ExchangeReader(Reader):
         response = {**next((each for each in reversed(inner) if each), events[-1]), "id": id}
         at = time_of(response.get("created_at"), events[0].get("created"))
         chain = self.chains.of_run(self.run_of(response) or self.tell.run)
-        # A stream that may go on is told under places of its own.
+        # A stream that may continue is written under positions of its own.
         n = None if whole else UNFINISHED + 1000 * len(events)
         opening = self._opening(chain, word(response.get("model")), response)
         if word(response.get("instructions")):
@@ -252,7 +252,7 @@ class ExchangeReader(Reader):
         return [Began(what="run", model=model), *links]
 
     def _asked(self, chain: Chain, request: Body) -> list[Fact]:
-        """What a request says that its conversation did not say before."""
+        """The messages of a request that its conversation does not have yet."""
         told = self.messages(request)
         prints = [self.print_of(each) for each in told]
         same = 0
@@ -292,24 +292,24 @@ class ExchangeReader(Reader):
             self.tell.tell(fact, run=chain.run, at=at, cause=cause, n=n)
             n = None
         chain.heard += [self.print_of(each) for each in self.echo(bodies, reply)]
-        if cause:  # no request repeats what was said before it
+        if cause:  # no request repeats the messages before it
             del chain.heard[:-HEARD]
         if id:
             self.chains.answered(id, chain.run)
 
 
 def previous(body: Body) -> str | None:
-    """The response that a request or a response goes on from."""
+    """The previous response that a request or a response names."""
     return word(body.get("previous_response_id"))
 
 
 def named(response: Body) -> bool:
-    """Whether a response says itself where it belongs."""
+    """Whether a response names its own conversation."""
     return bool(response.get("conversation") or previous(response))
 
 
 def form_of(path: Path, head: bytes) -> Any:
-    """How a file of bodies is cut: as SSE, at line ends, or not at all."""
+    """How a file of bodies is split: as SSE, at line ends, or not at all."""
     text = head.lstrip()
     if text.startswith((b"data:", b"event:", b": ", b":\n", b"id:", b"retry:")):
         return "sse"
@@ -329,5 +329,5 @@ def part_of(raw: Raw, value: Any) -> Raw:
 
 
 def time_of(*values: Any) -> str | None:
-    """The first that is a time; 0 was scrubbed."""
+    """The first value that is a time; 0 means that it was removed."""
     return next((at for value in values if value and (at := moment(value))), None)

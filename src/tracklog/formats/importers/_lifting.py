@@ -1,4 +1,4 @@
-"""Lifts large values out of JSON: a blob in their place, with type, size and a preview."""
+"""Move large values out of JSON into blobs; a reference with type, size and preview replaces them."""
 
 import binascii
 import re
@@ -29,21 +29,21 @@ _MAGIC = {
     "UEsDB": "application/zip",
 }
 OPAQUE = {"signature", "encrypted_content", "encryptedContent", "reasoningOpaque", "opaque"}
-"""Keys whose text nobody can read: it is never decoded, and lifted only for its length."""
+"""Keys with encrypted text: it is never decoded, and moved to a blob only for its length."""
 
 Put = Callable[[bytes], str]
-"""Keeps a content; the SHA-256 it is found by."""
+"""Stores a content; returns its SHA-256."""
 Redact = Callable[[bytes], tuple[bytes, Sequence[str]]]
-"""From a content to what may be kept of it, and the names of what was taken out."""
+"""From a content to the redacted content, and the names of the redactions."""
 
 
 def hashed(content: bytes) -> str:
-    """The name of a content that is kept nowhere."""
+    """The SHA-256 of a content that is not stored."""
     return sha256(content).hexdigest()
 
 
 class Lift:
-    """Lifts what is too long out of values; what was lifted is counted by its media type."""
+    """Moves long values into blobs, and counts them by media type."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Lift:
         self._redact = redact
 
     def blob(self, content: bytes, media_type: str, preview: str | None = None) -> dict[str, Any]:
-        """What stands in the place of a content; what was taken out of it is on record there."""
+        """The reference that replaces a content; it lists the redactions."""
         taken: Sequence[str] = ()
         if self._redact is not None:
             content, taken = self._redact(content)
@@ -76,13 +76,13 @@ class Lift:
         return {"$blob": about}
 
     def text(self, text: str) -> Any:
-        """A text as it is, or lifted out for its length."""
+        """A text unchanged, or moved to a blob for its length."""
         if len(text) <= LONG:
             return text
         return self.blob(_bytes(text), "text/plain", text[:PREVIEW])
 
     def value(self, value: Any, key: str = "") -> Any:
-        """A value with everything long in it lifted out; it is not changed itself."""
+        """A copy of a value with every long part moved to a blob."""
         if isinstance(value, str):
             return value if len(value) <= MEDIA else self._string(value, key)
         if isinstance(value, dict):
@@ -96,7 +96,7 @@ class Lift:
         return value
 
     def whole(self, value: Any) -> Any:
-        """Any value, lifted out as JSON."""
+        """Any value, moved to a blob as JSON."""
         content = orjson.dumps(value, default=str)
         return self.blob(content, "application/json", content[:PREVIEW].decode("utf-8", "replace"))
 
@@ -108,7 +108,7 @@ class Lift:
         for magic, media in _MAGIC.items():
             if text.startswith(magic) and _BASE64.fullmatch(text):
                 return self._decoded(text, media)
-        if _is_base64(text):  # of what, nobody says: the very text is kept
+        if _is_base64(text):  # the media type is not stated: the text is stored unchanged
             return self.blob(_bytes(text), "text/plain", text[:PREVIEW])
         return self.text(text)
 
@@ -116,13 +116,13 @@ class Lift:
         try:
             content = b64decode(text, validate=True)
         except (binascii.Error, ValueError):
-            # No base64, though it looks so: the very text is kept.
+            # It looks like base64 and is not: the text is stored unchanged.
             return self.blob(_bytes(whole or text), "text/plain", (whole or text)[:PREVIEW])
         return self.blob(content, media_type)
 
 
 def _is_base64(text: str) -> bool:
-    """Whether a long word is base64 and no other: it has letters of both kinds, and digits."""
+    """Whether a long word is base64: it has upper-case and lower-case letters and digits."""
     begin = text[:PREVIEW]
     mixed = any(map(str.isdigit, begin)) and not (begin.islower() or begin.isupper())
     return mixed and _BASE64.fullmatch(text) is not None

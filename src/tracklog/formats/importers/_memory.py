@@ -1,15 +1,15 @@
-"""What is remembered of a source while it is read: the newest, never more than there is room for."""
+"""A bounded memory for readers: the newest entries are kept."""
 
 from typing import Any
 
 ROOM = 512
-"""How much is remembered of what is soon over: open calls, parts of one response."""
+"""How many short-lived entries are remembered: open calls, parts of one response."""
 LONG = 1 << 15
-"""How much is remembered of what may come back late: messages told again, calls begun twice."""
+"""How many entries are remembered that may be needed late: repeated messages, calls begun twice."""
 
 
 def remember(kept: dict[str, Any], key: str, value: Any, room: int = ROOM) -> None:
-    """Keeps it as the newest; of too many the older half is forgotten at once."""
+    """Add an entry as the newest; when there are too many, the older half is dropped."""
     kept.pop(key, None)
     kept[key] = value
     if len(kept) > room:

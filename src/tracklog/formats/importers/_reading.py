@@ -1,4 +1,4 @@
-"""Reads one source from a place on: the lines it tells, and the place it got to."""
+"""Read one source from an offset on: its lines, and the new offset."""
 
 import os
 import tempfile
@@ -21,16 +21,18 @@ if TYPE_CHECKING:
 HEAD = 64 << 10
 """Bytes of a file that importers see to recognise it."""
 COMPARED = 64 << 10
-"""Bytes at the start of a file, and before its offset, by which it is known again."""
+"""Bytes at the start of a file, and before its offset, that identify it."""
 STEP = 1 << 20
 """Bytes of lines that are handed over at a time."""
 HELD = 256
-"""How many records are held until one tells which conversation it is."""
+"""How many records are held until one names the conversation."""
 
 
 @dataclass(slots=True)
 class Place:
-    """How far a source was read; a cache: without it the source is read again, to no effect."""
+    """How far a source was read; a cache: without it the source is read again, with the same
+    result.
+    """
 
     importer: str = ""
     mapping: str = ""
@@ -38,44 +40,44 @@ class Place:
     inode: int = 0
     size: int = 0
     modified: int = 0
-    """In nanoseconds."""
+    """The time of the last change, in nanoseconds."""
     offset: int = 0
     head: str = ""
-    """The SHA-256 of the first KiB, or of what there was of it."""
+    """The SHA-256 of the first KiB, or of a shorter file."""
     head_size: int = 0
     tail: str = ""
     """The SHA-256 of the last KiB before the offset."""
     run: str = ""
     state: dict[str, Any] = field(default_factory=dict)
-    """What the reader remembers."""
+    """The state of the reader."""
     kept: dict[str, Any] = field(default_factory=dict)
-    """What the teller remembers."""
+    """The state of the line writer."""
 
     def as_json(self) -> dict[str, Any]:
-        """Its parts as they are: what the reader and the teller remember is not copied."""
+        """Its parts without copying: the states of the reader and the writer are shared."""
         return {each: getattr(self, each) for each in self.__slots__}
 
     def copy(self) -> "Place":
-        """One that stays as it is while the reading goes on."""
+        """A copy that does not change while reading continues."""
         return Place(**orjson.loads(orjson.dumps(self.as_json())))
 
 
 class Batch(NamedTuple):
-    """Some lines of a source, and its place behind them."""
+    """Some lines of a source, and the place after them."""
 
     lines: list[bytes]
     place: Place
-    """That of the reading itself, which goes on: to keep it, copy it."""
+    """The place of the reading itself, which continues: copy it to store it."""
     through: int
     """Bytes of the source that were read so far."""
     bodies: Sequence[dict[str, Any] | None] = ()
-    """For each line what it was written from, where that can be judged in its place."""
+    """The body of each line, where it can be checked instead of the line."""
     quoted: Sequence[tuple[str, bytes]] = ()
-    """Lines that the source carries in a dialect of their own, each with its name."""
+    """Lines that the source carries in another dialect, each with the dialect's name."""
 
 
 class Reading:
-    """One source being read; `lines` may be asked again when it has grown."""
+    """One source being read; call `lines` again when it has grown."""
 
     def __init__(
         self,
@@ -91,22 +93,24 @@ class Reading:
         self.path = path
         self.report = Report()
         self.again = ""
-        """Why it is read from its start, though it was read before."""
+        """The reason why it is read from its start, although it was read before."""
         self.runs: Mapping[str, int] = {}
-        """The runs that were told of, and how many lines."""
+        """The runs of the source, with their number of lines."""
         self.timeless: Collection[str] = ()
-        """The runs of which nothing was told with a time."""
+        """The runs of which no line has a time."""
         self.completed: int | None = None
-        """Where a record stands that was torn before and is whole now, if no line is from there."""
+        """The position of a record that was incomplete before and is complete now, if no line is
+        from there.
+        """
         self._others = others
         self._put, self._redact = put, redact
         self._told_path = told_path or _spelled(path)
 
     def lines(self, after: Place | None = None, *, final: bool = True) -> Iterator[Batch]:
-        """What the source tells from a place on.
+        """The lines of the source from a place on.
 
-        With `final` nothing more is expected: what was waiting is told, yet the place stays where
-        reading can go on if more comes after all.
+        With `final` nothing more is expected: pending records are written, yet the place stays
+        where reading can resume if more comes.
         """
         found = self.path.stat()
         with opened(self.path) as file:
@@ -118,7 +122,7 @@ class Reading:
     def _place(
         self, file: BinaryIO, after: Place | None, found: os.stat_result, form: str
     ) -> Place:
-        """Where to go on, or the start when it is another file, a shorter one or another mapping."""
+        """The place to resume at; the start for another file, a shorter file or another mapping."""
         fresh = Place(
             importer=self.importer.name,
             mapping=self.importer.mapping,
@@ -175,7 +179,7 @@ class Reading:
                 record(raw)
             if torn is not None and raw.offset >= torn and raw.value is not DAMAGED:
                 if not any(_is_behind(line, torn) for line in tell.lines[lines:]):
-                    self.completed = raw.offset  # no line says so
+                    self.completed = raw.offset  # no line states it
                 torn = None
             place.offset, place.run = raw.through, tell.run
             if tell.size >= STEP:
@@ -185,7 +189,7 @@ class Reading:
         if torn is not None:
             place.kept.setdefault("torn", torn)
         self._settled(file, place, found)
-        # What is told from here on is told again, under the same ids, if more comes.
+        # Lines from here on are written again, with the same ids, if more comes.
         kept = place.copy()
         if final:
             if held and not tell.run:
@@ -199,7 +203,7 @@ class Reading:
         yield Batch(tell.take(), kept, seen, bodies, tell.take_quoted())
 
     def _identified(self, reader: "Reader", held: list[Raw]) -> bool:
-        """Whether the last record that is held tells the run, or there were enough to give up."""
+        """Whether the last held record names the run, or enough were held to give up."""
         run = None if held[-1].value is DAMAGED else reader.identify(held[-1])
         if run is None and len(held) >= HELD:
             run = reader.unidentified()
@@ -216,7 +220,7 @@ class Reading:
         return records(file, offset, self.importer.fits, final=final)
 
     def _settled(self, file: BinaryIO, place: Place, found: os.stat_result) -> Place:
-        """The place with all that is needed to know the file again."""
+        """The place with everything that is needed to recognise the file."""
         place.size, place.modified = found.st_size, found.st_mtime_ns
         there = file.tell()
         place.head_size = min(COMPARED, place.offset)
@@ -227,7 +231,7 @@ class Reading:
 
 
 def _is_behind(line: bytes, offset: int) -> bool:
-    """Whether a line was read from that place or behind it; parts of a stream stand at its start."""
+    """Whether a line was read from that position or after it; parts of a stream stand at its start."""
     there = orjson.loads(line)["origin"].get("offset")
     return isinstance(there, int) and there >= offset
 
@@ -262,13 +266,13 @@ def _spelled(path: Path) -> str:
 
 
 def head_of(path: Path) -> bytes:
-    """The beginning of a file, unpacked where it is packed."""
+    """The beginning of a file, decompressed where needed."""
     with path.open("rb") as file:
         return next(_unpacked(file, path.suffix), b"") if path.suffix in PACKED else file.read(HEAD)
 
 
 def opened(path: Path) -> BinaryIO:
-    """A file to be read, unpacked where it is packed."""
+    """Open a file, decompressed where needed."""
     file = path.open("rb")
     if path.suffix not in PACKED:
         return file
@@ -283,12 +287,14 @@ PACKED = (".zst", ".gz")
 
 
 def plain(path: Path) -> Path:
-    """What a file is called when it is not packed."""
+    """The name of a file without the suffix of its compression."""
     return path.with_suffix("") if path.suffix in PACKED else path
 
 
 def _unpacked(file: BinaryIO, suffix: str) -> Iterator[bytes]:
-    """What could be unpacked of a file; the last record of a damaged one is torn."""
+    """The decompressed content, as far as possible; the last record of a damaged file is
+    incomplete.
+    """
     import zlib  # noqa: PLC0415  # seldom needed
 
     import zstandard  # noqa: PLC0415
@@ -304,7 +310,7 @@ def _unpacked(file: BinaryIO, suffix: str) -> Iterator[bytes]:
 
 
 def _inflated(file: BinaryIO) -> Iterator[bytes]:
-    """What gzip holds, to the last byte before the file ends or is damaged."""
+    """The content of a gzip file, up to its end or the damage."""
     import zlib  # noqa: PLC0415
 
     member = zlib.decompressobj(wbits=31)

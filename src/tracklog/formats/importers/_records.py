@@ -1,7 +1,7 @@
-"""Cuts a foreign file into records, whatever happened to it: nothing raises, nothing is lost.
+"""Split a foreign file into records, whatever its damage: nothing raises, nothing is lost.
 
-The classes of damage: a torn tail, NUL bytes, bad UTF-8, lone surrogates, a whole record behind a
-torn one, a record over several lines, a line too long to hold, what is no JSON at all.
+The classes of damage: an incomplete end, NUL bytes, bad UTF-8, lone surrogates, a complete record
+after an incomplete one, a record over several lines, a line too long to hold, text that is no JSON.
 """
 
 import json
@@ -21,7 +21,7 @@ CAP = 64 << 20
 DOCUMENT = 512 << 20
 """The longest document that is held, in bytes."""
 JOINED = 100
-"""How many lines may be one record whose strings have line ends in them."""
+"""How many lines may be one record whose strings contain line ends."""
 JOINED_BYTES = 1 << 20
 
 
@@ -31,24 +31,24 @@ class _Damaged:
 
 
 DAMAGED: Final = _Damaged()
-"""The value of a record that cannot be read; its bytes are kept aside."""
+"""The value of a record that cannot be read; its bytes are stored separately."""
 
 
 class Raw(NamedTuple):
     """One record of a source, as it was read."""
 
     offset: int
-    """Of its first byte in the file."""
+    """The position of its first byte in the file."""
     data: bytes
-    """Its bytes, without the line end; of a record too long to hold, only the beginning."""
+    """Its bytes, without the line end; of a record that is too long, only the beginning."""
     value: Any
     """Any JSON value, or DAMAGED."""
     flaws: tuple[tuple[str, str], ...] = ()
-    """What was amiss: class and words."""
+    """The problems: class and message."""
     exact: bool = True
-    """Whether the value is what the bytes say, with nothing mended."""
+    """Whether the value was read without any repair."""
     through: int = 0
-    """Where the file goes on behind it."""
+    """The position after it in the file."""
 
 
 Fits = Callable[[Body], bool]
@@ -57,10 +57,11 @@ Fits = Callable[[Body], bool]
 def records(
     file: BinaryIO, offset: int, fits: Fits, *, final: bool, cap: int = CAP
 ) -> Iterator[Raw]:
-    """The records from an offset on, one per line; a last line without its end is waited for.
+    """The records from an offset on, one per line; a last line without a line end is left for
+    later.
 
-    With `final` there is nothing to wait for: a whole object is taken, anything else is torn, and
-    its place in the file stays before it.
+    With `final`, a complete object at the end is read, and anything else is incomplete; its
+    position in the file stays before it.
     """
     file.seek(offset)
     ahead: deque[Line] = deque()
@@ -114,7 +115,7 @@ def _torn(place: int, data: bytes) -> Raw:
 
 
 def _mended(place: int, through: int, line: Line, fits: Fits, *, final: bool) -> Iterator[Raw]:
-    """What can be read of a damaged line, at least the bytes themselves."""
+    """The readable part of a damaged line, at least its bytes."""
     from tracklog.recording.transcript.healing import Habit, parse  # noqa: PLC0415  # seldom needed
 
     text = line.data
@@ -139,16 +140,17 @@ def _mended(place: int, through: int, line: Line, fits: Fits, *, final: bool) ->
         return
     flaws += named or [("surrogate", "half a character, read as U+FFFD")]
     if not line.whole and _is_cut(text, parsed.parts[-1].healed or text):
-        # A whole record with a torn one behind it: the torn one may still be written on.
+        # A complete record followed by an incomplete one, which may still be written.
         flaws.append(("torn-tail", "the last record has no end"))
     last = len(parsed.parts) - 1
     if any(name == "glued" for name, _ in flaws):
-        # What was torn off in front is kept with the whole line.
+        # The incomplete part before it is stored with the complete line.
         yield Raw(place, line.data, DAMAGED, tuple(flaws), exact=False, through=place)
         flaws = []
     for n, part in enumerate(parsed.parts):
         data = line.data if flaws else part.healed or line.data
-        # A place between two records of one line, or behind a line that may grow, is before it.
+        # A position between two records of one line, or after a line that may grow, is before the
+        # line.
         behind = through if n == last and line.whole else place
         yield Raw(place, data, plain(part.body), tuple(flaws), exact=False, through=behind)
 
@@ -163,7 +165,7 @@ def _is_cut(text: bytes, last: bytes) -> bool:
 
 
 def _scalar(text: bytes) -> Any:
-    """A value that is no object and only the slow way can read."""
+    """A value that is no object and that only the slow parser can read."""
     try:
         value = json.loads(text.replace(b"\0", rb"\u0000").decode("utf-8", "replace"))
     except (ValueError, RecursionError):
@@ -172,7 +174,7 @@ def _scalar(text: bytes) -> Any:
 
 
 def _joined(line: Line, peek: Callable[[int], Line | None]) -> tuple[Any, bytes, int] | None:
-    """A record whose strings have raw line ends in them, and how many more lines it took."""
+    """A record whose strings contain raw line ends, and how many more lines it took."""
     if not _is_open(line.data):
         return None
     data, more = line.data, 0
@@ -210,7 +212,7 @@ def _is_json(data: bytes) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """A value that can be written: half characters and integers beyond 64 bits are replaced."""
+    """A value that can be encoded: lone surrogates and integers beyond 64 bits are replaced."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):
@@ -223,7 +225,7 @@ def plain(value: Any) -> Any:
 
 
 def document(file: BinaryIO, *, final: bool, cap: int = DOCUMENT) -> Iterator[Raw]:
-    """A file that is one JSON value; one that is still being written is waited for."""
+    """A file that is one JSON value; one that is still being written is left for later."""
     file.seek(0)
     data = file.read(cap + 1)
     if len(data) > cap:
@@ -248,7 +250,7 @@ def document(file: BinaryIO, *, final: bool, cap: int = DOCUMENT) -> Iterator[Ra
 
 
 def text(file: BinaryIO, *, cap: int = CAP) -> Iterator[Raw]:
-    """A file that is one text; nothing of an empty one."""
+    """A file that is one text; nothing for an empty one."""
     file.seek(0)
     data = file.read(cap + 1)
     if len(data) > cap:
@@ -259,7 +261,7 @@ def text(file: BinaryIO, *, cap: int = CAP) -> Iterator[Raw]:
 
 
 def _beginning_of(text: bytes) -> Any:
-    """A document as far as it can be read: whole elements only, then all that is open is closed."""
+    """A document as far as it can be read: complete elements only, then everything open is closed."""
     said = text.replace(b"\0", rb"\u0000").decode("utf-8", "replace")
     try:
         json.loads(said, strict=False)
@@ -271,7 +273,7 @@ def _beginning_of(text: bytes) -> Any:
         return DAMAGED
     stack: list[str] = []
     ends: list[int] = []
-    """Where the last whole element of each open array or object ended."""
+    """The end of the last complete element of each open array or object."""
     for token in _TOKEN.finditer(said, 0, wrong):
         mark = token[0]
         if mark in "[{":
@@ -283,7 +285,7 @@ def _beginning_of(text: bytes) -> Any:
             ends[-1:] = [token.end()] if ends else []
         elif mark == "," and ends:
             ends[-1] = token.start()
-    # Of the outermost list only whole elements count: half a record is none.
+    # Of the outermost list only complete elements count.
     depth = stack.index("[") + 1 if "[" in stack else len(stack)
     if not depth:
         return DAMAGED
@@ -306,7 +308,7 @@ def _slowly(text: bytes) -> Any:
 
 
 def events(file: BinaryIO, offset: int, fits: Fits, *, final: bool) -> Iterator[Raw]:
-    """The `data:` of a stream of server-sent events; `[DONE]`, names and comments tell nothing."""
+    """The `data:` fields of server-sent events; `[DONE]`, names and comments are ignored."""
     file.seek(offset)
     for line in (line for group in groups(file, CAP) for line in group):
         if not line.whole and not final:
@@ -331,7 +333,7 @@ def _sole(offset: int, line: Line, data: bytes, fits: Fits) -> Iterator[Raw]:
 
 
 def opening(head: bytes, most: int = 50) -> list[Any]:
-    """The values of the first whole lines of a file, by which it can be recognised."""
+    """The values of the first complete lines of a file, to recognise it."""
     found = []
     for line in head.split(b"\n")[:most]:
         try:
@@ -342,7 +344,7 @@ def opening(head: bytes, most: int = 50) -> list[Any]:
 
 
 def unquoted(head: bytes) -> bytes:
-    """The beginning of a file without the JSON that its texts quote, which is not what it is."""
+    """The beginning of a file without JSON quoted in its texts, which is no sign of its format."""
     return _ESCAPED.sub(b"", head)
 
 

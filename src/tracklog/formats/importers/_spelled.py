@@ -1,7 +1,7 @@
-"""The facts that a log tells by the million, spelled as on their lines at once.
+"""Fast constructors for the most common facts, as the keys of their lines.
 
-They say what `Said(...)`, `Called(...)`, `Returned(...)` and `Spent(...)` would say, in a third of
-the time; what is None or False is not said.
+They give the same result as `Said(...)`, `Called(...)`, `Returned(...)` and `Spent(...)`, in a
+third of the time; None and False are left out.
 """
 
 from collections.abc import Sequence

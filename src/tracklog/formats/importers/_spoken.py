@@ -1,4 +1,4 @@
-"""The blocks of a reply as facts: what was said, what was called, what came back, in order."""
+"""The blocks of a reply as facts: messages, calls and results, in order."""
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -7,7 +7,7 @@ from typing import Any
 from tracklog.model.fact import Called, Fact, Returned, Role, Said
 
 PLACES = ("fidelity", "turn", "message_id")
-"""What a block says about its place; a line has fields of its own for it."""
+"""Keys of a block about its position, which have fields of their own on a line."""
 
 
 def spoken(
@@ -19,7 +19,7 @@ def spoken(
     stop_reason: str | None = None,
     **common: Any,
 ) -> Iterator[Fact]:
-    """Facts of the blocks of one message; `common` is what each of them has: agent, step."""
+    """The facts of the blocks of one message; `common` holds the fields they share: agent, step."""
 
     def kind(block: dict[str, Any]) -> str:
         return block["type"] if block["type"] in ("tool_use", "tool_result") else "said"
@@ -58,7 +58,7 @@ def called(block: dict[str, Any], **common: Any) -> Called:
 
 
 def returned(block: dict[str, Any], **common: Any) -> Returned:
-    """A tool_result block as a return; without a word about failure it went well."""
+    """A tool_result block as a return; without a failure mark it is a success."""
     wrong = block.get("is_error")
     return Returned(
         call_id=block["tool_id"],

@@ -1,4 +1,4 @@
-"""Writes what a source tells as native lines, each with its origin and an id that stays."""
+"""Write the facts of a source as native lines, each with its origin and a stable id."""
 
 import re
 from collections.abc import Mapping
@@ -18,17 +18,17 @@ from tracklog.model.event import Body
 from tracklog.model.fact import Fact, Fidelity, Noted
 
 ROOM = 1 << 20
-"""Bytes of a line, from which on its largest part is lifted out."""
+"""Bytes of a line from which its largest part is moved to a blob."""
 EQUALS = 1 << 16
 """How many different records without time and key are remembered."""
 
 SORTED = orjson.OPT_SORT_KEYS
 _BIG = ("data", "output", "input", "extra", "error", "context", "evidence", "answer", "usage")
-"""Fields that may be any JSON, and so may be lifted out whole."""
+"""Fields with any JSON, which may be moved to a blob completely."""
 
 
 class Teller:
-    """Tells facts of one source; the lines wait in `lines` until they are taken."""
+    """Writes the facts of one source; the lines wait in `lines` until they are taken."""
 
     def __init__(
         self,
@@ -48,34 +48,34 @@ class Teller:
         self.lift = Lift(put, self._count_lifted, redact)
         self.lines: list[bytes] = []
         self.bodies: list[Body | None] = []
-        """What those lines were written from, where it is nothing but what JSON has."""
+        """The bodies of those lines, where they hold only JSON types."""
         self.quoted: list[tuple[str, bytes]] = []
-        """Lines that the source carries in a dialect of their own, each with its name."""
+        """Lines that the source carries in another dialect, each with the dialect's name."""
         self.size = 0
-        """Bytes of the lines that wait."""
+        """Bytes of the waiting lines."""
         self.run = ""
-        """The run that is told of."""
+        """The current run."""
         self.agent: str | None = None
-        """Whoever is told of, where a fact does not say."""
+        """The agent of facts that name none."""
         self.timeless: set[str] = set()
-        """The runs of which something was told without a time, and with one."""
+        """The runs with a line without a time, and with one."""
         self.timed: set[str] = set()
         self.copied = False
-        """Whether what is told is another run's history, told again."""
+        """Whether the current records are a copy of another run's history."""
         kept = self.kept = kept if kept is not None else {}
         self.equals: dict[str, int] = kept.setdefault("equals", {})
         """How many records without time and key were equal, by the beginning of their hash.
 
-        An equal one is known again if fewer than half of `EQUALS` different ones stood between.
+        An equal record is recognised if fewer than half of `EQUALS` different ones came between.
         """
         self.keys: dict[str, str] = kept.setdefault("keys", {})
-        """What others may find this source by, and the run it stands for."""
+        """Keys by which other sources find this source, and its run."""
         self.runs: dict[str, int] = kept.setdefault("runs", {})
-        """The runs that were told of, and how many lines."""
+        """The runs of the source, with their number of lines."""
         self._raw: Raw | None = None
         self._n = 0
         self._hashed = b""
-        """The hash of the record and how many equal ones stood before it, as ids have them."""
+        """The hash of the record and the number of equal ones before it, as used in ids."""
         self._data, self._data_hash = b"", sha256().hexdigest()
         self._named, self._head = "", b""
         self._common: dict[str, Any] = {
@@ -90,12 +90,12 @@ class Teller:
         self.report.lifted[media_type] += 1
 
     def about(self, raw: Raw, *, key: Any = None, bare: bool = False, lift: bool = True) -> Any:
-        """Begins to tell of a record; its value, with everything long in it lifted out.
+        """Start a record; returns its value, with every long part moved to a blob.
 
-        `key` is the record's own at its source. A `bare` record has neither time nor key, so equal
-        ones are told apart by how many stood before.
+        `key` is the record's key at its source. A `bare` record has neither time nor key, so equal
+        ones are numbered.
         """
-        if raw is self._raw:  # what was amiss with it is told already
+        if raw is self._raw:  # its problems were written already
             self._origin |= {"record": key} if key else {}
             return raw.value if not lift or len(raw.data) <= MEDIA else self.lift.value(raw.value)
         self._raw, self._n, before = raw, 0, 0
@@ -108,7 +108,7 @@ class Teller:
         self._hashed = b"%b\n%d\n" % (found.encode(), before)
         self._origin = origin = self._common.copy()
         origin["offset"] = raw.offset
-        if data is not self._data:  # pieces of one record have its bytes
+        if data is not self._data:  # pieces of one record share its bytes
             self._data, self._data_hash = data, sha256(data).hexdigest()
         origin["raw"] = self._data_hash
         if key is not None and key != "":
@@ -118,18 +118,18 @@ class Teller:
         return self.lift.value(raw.value)
 
     def mark(self) -> dict[str, Any]:
-        """The record that is told of, as JSON, to tell more of it later."""
+        """The current record, as JSON, to add to it later."""
         hash, k, _ = self._hashed.decode().split("\n")
         return {"hash": hash, "k": k, "n": self._n, "origin": self._origin}
 
     def again(self, mark: Mapping[str, Any]) -> None:
-        """Goes on telling of a record that was marked."""
+        """Resume a marked record."""
         self._raw, self._n = None, mark["n"]
         self._hashed = f"{mark['hash']}\n{mark['k']}\n".encode()
         self._origin = dict(mark["origin"])
 
     def about_hash(self, found: str, origin: Mapping[str, Any], before: int = 0) -> None:
-        """Begins to tell of a record by its hash alone; `before`: how many equal ones there were."""
+        """Start a record by its hash alone; `before` is the number of equal ones before it."""
         self._raw, self._hashed, self._n = None, f"{found}\n{before}\n".encode(), 0
         self._origin = dict(origin)
 
@@ -145,10 +145,11 @@ class Teller:
         clock: str | None = None,
         n: int | None = None,
     ) -> str:
-        """Tells one fact of the record; its line's id. `n` is its place, if not the next one.
+        """Write one fact of the record; returns the id of its line. `n` is its position, if not the
+        next one.
 
-        `clock` says whose time it is, where the record has none of its own.
-        A fact that was spelled already, as on its line, is told as it is.
+        `clock` names the clock of the time, where the record has none of its own. A fact that is
+        already a body is written unchanged.
         """
         run = run or self.run
         place = self._n if n is None else n
@@ -188,7 +189,7 @@ class Teller:
         return id
 
     def flaws(self, raw: Raw) -> None:
-        """Tells what was amiss with a record, and keeps the bytes of one that cannot be read."""
+        """Write the problems of a record, and store the bytes of one that cannot be read."""
         for name, words in raw.flaws:
             self.report.repaired[name] += 1
             if name == "torn-tail":
@@ -204,27 +205,27 @@ class Teller:
             self.tell(Noted(label="finding", kind=name, text=words, data=found))
 
     def unknown(self, kind: str, value: Any, **more: Any) -> None:
-        """Keeps a record of a type that the mapping does not know, whole."""
+        """Store a complete record of a type that the mapping does not know."""
         self.report.unknown[kind] += 1
         self.tell(Noted(label=kind or "record", kind=kind, data=value), **more)
 
     def quote(self, dialect: str, line: bytes) -> None:
-        """A line that the source carries in a dialect of its own, to be kept as it is."""
+        """Add a line that the source carries in another dialect, unchanged."""
         self.quoted.append((dialect, line))
         self.size += len(line)
 
     def take_quoted(self) -> list[tuple[str, bytes]]:
-        """The lines that were quoted; they wait no longer."""
+        """Take the quoted lines."""
         quoted, self.quoted = self.quoted, []
         return quoted
 
     def take(self) -> list[bytes]:
-        """The lines that wait; they wait no longer."""
+        """Take the waiting lines."""
         lines, self.lines, self.size, self.bodies = self.lines, [], 0, []
         return lines
 
     def _lighter(self, body: Body) -> Body:
-        """A line whose largest parts are lifted out, until the rest has room."""
+        """A line whose largest parts are moved to blobs, until it is short enough."""
         body = dict(body)
         for size, key in sorted(
             ((len(_dumped(body[k])), k) for k in _BIG if k in body), reverse=True
@@ -250,7 +251,7 @@ def _dumped(value: Any) -> bytes:
 
 
 def seconds(value: Any, per: float = 1) -> float | None:
-    """A duration in seconds, given in units of which `per` make one; None for anything else."""
+    """A duration in seconds, from a number of units of which `per` make one second; None otherwise."""
     if isinstance(value, str):
         try:
             value = float(value)
@@ -268,9 +269,9 @@ _UTC = re.compile(
 
 
 def moment(value: Any) -> str | None:
-    """A time as lines have it: UTC, as fine as it was given; None for what is no time.
+    """A time as lines have it: UTC, with the precision of the source; None for anything else.
 
-    Numbers are seconds since 1970, or milliseconds where they would be far in the future.
+    Numbers are seconds since 1970, or milliseconds where seconds would be far in the future.
     """
     if isinstance(value, str):
         found = _UTC.fullmatch(value)

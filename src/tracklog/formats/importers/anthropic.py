@@ -40,7 +40,7 @@ class AnthropicReader(ExchangeReader):
         body = obj(value)
         kind = word(body.get("type")) or ""
         if kind in CONVENIENCES and "id" not in body and "role" not in body:
-            # An SDK's own events beside those of the wire: copies of what those tell.
+            # Events that an SDK adds to those of the API repeat them.
             self.tell.report.ignored[f"{kind}: a copy, by the SDK"] += 1
         elif kind in EVENTS and not (kind == "error" and "group" not in self.state):
             id = word(obj(body.get("message")).get("id"))

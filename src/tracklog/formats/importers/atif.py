@@ -40,11 +40,11 @@ TOTALS = {
 
 
 class _Sum(NamedTuple):
-    """What the steps of a trajectory spent."""
+    """The totals of the steps of a trajectory."""
 
     own: dict[str, int]
     whole: dict[str, int]
-    """With its sub-agents."""
+    """The totals with its sub-agents."""
 
 
 class AtifReader(Reader):
@@ -86,14 +86,14 @@ class AtifReader(Reader):
                 child = _native(each)
                 below = self._trajectory(raw, each, run_id(NAME, child) if child else run, run)
                 whole = {k: whole.get(k, 0) + below.whole.get(k, 0) for k in whole | below.whole}
-        if not ours:  # what its steps carry says what it took, and more exactly
+        if not ours:  # the facts carried by its steps are more exact
             self._totals(raw, value.get("final_metrics"), run, _Sum(spent, whole), at)
         return _Sum(spent, whole)
 
     def _open(
         self, told: dict[str, Any], run: str, parent: str, at: str | None, *, ours: bool
     ) -> None:
-        """Tells how it began, and what it is called; one of ours tells its beginning in a step."""
+        """Write its beginning and its names; one of our exports has its beginning in a step."""
         agent = told.get("agent")
         agent = agent if isinstance(agent, dict) else {}
         name, version = word(agent.get("name")), word(agent.get("version"))
@@ -113,7 +113,7 @@ class AtifReader(Reader):
         if not ours:
             tell(began, extra or None)
         for key in ("trajectory_id", "session_id"):
-            # A session's name is that of its root, though its sub-agents repeat it.
+            # The session's id belongs to its root, although sub-agents repeat it.
             if (alias := word(told.get(key))) and not (parent and key == "session_id"):
                 tell(Linked(kind="alias", system=NAME, alias=alias))
         if parent and not ours:
@@ -153,7 +153,7 @@ class AtifReader(Reader):
         return own
 
     def _totals(self, raw: Raw, final: Any, run: str, summed: _Sum, at: str | None) -> None:
-        """What the whole says it cost is checked against its steps, and never added."""
+        """Compare the stated totals with the sum of the steps; they are never added."""
         if not isinstance(final, dict):
             return
         self.tell.about(_part(raw, {"run": run, "final_metrics": final}), key=f"{run}/totals")
@@ -184,18 +184,18 @@ def _listed(value: Any) -> list[Any]:
 
 
 Told = tuple[Fact, dict[str, Any] | None]
-"""A fact, and what is kept beside it under the format's own names."""
+"""A fact, and further data under the format's own names."""
 
 
 def _rest(holder: Any, known: tuple[str, ...]) -> dict[str, Any] | None:
-    """What the format says, or somebody added, and no field of a line has."""
+    """The keys that no field of a line covers."""
     if not isinstance(holder, dict):
         return None
     return {key: each for key, each in holder.items() if key not in known} or None
 
 
 def _facts(step: dict[str, Any], native: str, step_id: Any, run: str) -> Iterator[Told]:
-    """All that a step tells: words, calls, results, what it cost."""
+    """The facts of a step: messages, calls, results, cost."""
     name, copied = str(step_id), step.get("is_copied_context") is True
     common: dict[str, Any] = {"step": name, "copied": copied}
     model = word(step.get("model_name"))
@@ -235,7 +235,7 @@ def _facts(step: dict[str, Any], native: str, step_id: Any, run: str) -> Iterato
 
 
 def _carried(step: dict[str, Any]) -> list[Carried] | None:
-    """The facts that a step of one of our exports was made of; None for the steps of others."""
+    """The facts that a step of one of our exports carries; None for other steps."""
     facts = _ours(step).get("facts")
     if not isinstance(facts, list):
         return None
@@ -244,7 +244,7 @@ def _carried(step: dict[str, Any]) -> list[Carried] | None:
 
 
 def _ours(holder: Any) -> dict[str, Any]:
-    """What one of our exports put beside what the format has words for."""
+    """The keys that our exports add."""
     extra = holder.get("extra") if isinstance(holder, dict) else None
     told = extra.get("tracklog") if isinstance(extra, dict) else None
     return told if isinstance(told, dict) else {}

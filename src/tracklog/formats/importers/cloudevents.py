@@ -23,12 +23,12 @@ from tracklog.model.fact import Linked, Noted
 
 NAME = "cloudevents"
 OURS = "dev.tracklog."
-"""What the types of events begin with that carry a line of ours."""
+"""The prefix of the types of events that carry one of our lines."""
 KNOWN = ("specversion", "id", "source", "type", "time", "data", "data_base64")
 
 
 class CloudeventsReader(Reader):
-    """Reads events: lines of ours are unwrapped, the events of others are noted."""
+    """Reads events: our lines are unwrapped, the events of others are noted."""
 
     def identify(self, raw: Raw) -> str | None:
         for value in raw.value if isinstance(raw.value, list) else [raw.value]:
@@ -54,9 +54,9 @@ class CloudeventsReader(Reader):
             self.tell.quote(kind.removeprefix(OURS).partition(".")[0], line)
             return
         if kind.startswith(OURS) and not {"data", "data_base64"} & event.keys():
-            self.tell.report.ignored[_absent(kind)] += 1  # a note would make a run of its own
+            self.tell.report.ignored[_absent(kind)] += 1  # a note would create a run of its own
             return
-        # Source and id stand for the record, whatever else an intermediary added to it.
+        # Source and id identify the record, whatever else an intermediary added.
         source, id = word(event.get("source")), word(event.get("id"))
         named = raw
         if source and id:
@@ -92,12 +92,12 @@ class CloudeventsReader(Reader):
 
 
 def _absent(kind: str) -> str:
-    """Why an event of ours carries no line."""
+    """The reason why one of our events carries no line."""
     return "line: erased" if kind.endswith(".erased") else "line: too big, not forwarded"
 
 
 def _native(event: dict[str, Any]) -> str:
-    """What an event's run is known by: the correlation, the subject, else the source."""
+    """The name of an event's run: the correlation, the subject, else the source."""
     keys = ("correlationid", "subject", "source")
     return next((name for key in keys if (name := word(event.get(key)))), "unknown")
 
@@ -107,7 +107,7 @@ def _run(event: dict[str, Any]) -> str:
 
 
 def _line(raw: Raw, event: dict[str, Any]) -> bytes | None:
-    """The line of ours that an event carries, in its very bytes where they can be found."""
+    """The line of ours that an event carries, with its original bytes where they can be found."""
     if isinstance(line := event.get("data"), dict):
         dumped = orjson.dumps(line)
         return dumped if dumped in raw.data or not raw.exact else _exact(raw.data, line) or dumped
@@ -115,7 +115,7 @@ def _line(raw: Raw, event: dict[str, Any]) -> bytes | None:
 
 
 def _exact(data: bytes, line: dict[str, Any]) -> bytes | None:
-    """The bytes of the object behind `"data":`, if they are what was read."""
+    """The bytes of the object after `"data":`, if they match the parsed value."""
     start = data.find(b'"data":')
     if start < 0:
         return None

@@ -54,7 +54,7 @@ NOTED = {
     "tool.user_requested": "tool.user_requested",
     "system.notification": "system.notification",
 }
-"""Events of which the label is all that is to be said."""
+"""Events that are mapped to their label only."""
 PIECES = ("assistant.message_delta", "assistant.reasoning_delta", "assistant.streaming_delta")
 MESSAGE = (
     "messageId", "content", "toolRequests", "reasoningText", "reasoningOpaque", "encryptedContent",
@@ -104,17 +104,17 @@ class CopilotReader(Reader):
             self.tell.unknown(kind, told, at=self._at, run=self._run, cause=self._cause)
 
     def finish(self) -> None:
-        """Chunks whose message never came whole are told as far as they came."""
+        """Write the chunks of messages that never came complete."""
         for id, chunk in self.state.get("chunks", {}).items():
             self.tell.again(chunk["mark"])
             self._at, self._run = chunk["at"], chunk["run"]
             self._cause = self._agent = None
-            # Another place than that of the whole message, which may still come.
+            # Another position than that of the complete message, which may still come.
             place = 1000 * (1 + len(chunk["parts"]))
             self._say(chunk["told"], id, "".join(chunk["parts"]), place)
 
     def _run_of(self, told: dict[str, Any]) -> str | None:
-        """The run of a sub-agent, for what its calls and messages tell; None: the session's own."""
+        """The run of a sub-agent, for its calls and messages; None: the run of the session."""
         parent = word(told.get("parentToolCallId"))
         subs: dict[str, str] = self.state.get("subs", {})
         return subs.get(parent or "")
@@ -201,7 +201,7 @@ class CopilotReader(Reader):
             self._say(told, id, text)
 
     def _chunk(self, told: dict[str, Any], id: str, text: str, chunks: int) -> None:
-        """The chunks of one message are one message, told of its first record."""
+        """The chunks of one message are one message, written for its first record."""
         waiting = self.state.setdefault("chunks", {})
         mark = {"mark": self.tell.mark(), "at": self._at, "run": self._run, "told": told}
         known = waiting.setdefault(id, {**mark, "parts": []})
@@ -248,7 +248,8 @@ class CopilotReader(Reader):
                 bound="lower",
                 agent=self._agent,
             )
-            # The segment's totals include those of its sub-agents, so all are told of one run.
+            # The totals of the segment include those of its sub-agents, so all are counted for one
+            # run.
             self._tell(spent, run=None, n=n + 1 + len(requests))
 
     @property
@@ -270,7 +271,7 @@ class CopilotReader(Reader):
         fallback: str,
         n: int,
     ) -> None:
-        """A call is told by its request or by its start, whichever comes first."""
+        """A call is written for its request or for its start, whichever comes first."""
         id = word(told.get("toolCallId"))
         known = self.state.setdefault("called", {})
         server = word(told.get("mcpServerName"))
@@ -400,7 +401,7 @@ class CopilotReader(Reader):
         self._tell(Noted(label=label, kind=kind, text=text, data=data))
 
     def _shut_down(self, told: dict[str, Any]) -> None:
-        """Cumulative for its segment; the messages of the segment are not added to it."""
+        """The totals of a segment; the messages of the segment are not added to them."""
         outcome = word(told.get("shutdownType"))
         passed = False if outcome == "error" else None
         aside = ("modelMetrics", "shutdownType")
@@ -460,7 +461,7 @@ def _data(value: Any) -> dict[str, Any]:
 
 
 def _folder(path: Path) -> str | None:
-    """The session that a file belongs to by its place; its events need not tell it again."""
+    """The session of a file by its path; its events need not name it."""
     if path.name == "events.jsonl":
         return path.parent.name or None
     return path.stem if path.parent.name in FOLDERS else None
@@ -507,7 +508,7 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
     base = Path(environment.get("COPILOT_HOME") or home / ".copilot")
     for folder in FOLDERS:
         for path in inside(base / folder, "*/events.jsonl", "*.jsonl"):
-            # Of both layouts the folder wins.
+            # If both layouts exist, the folder is used.
             doubled = path.name != "events.jsonl" and (path.with_suffix("") / "events.jsonl")
             if not (doubled and doubled.is_file()):
                 yield path

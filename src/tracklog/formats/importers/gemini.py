@@ -41,7 +41,7 @@ class _Told(NamedTuple):
 
 
 class GeminiReader(Reader):
-    """Reads one conversation; a message that is written again tells only what is new in it."""
+    """Reads one conversation; a message that is written again gives only what is new in it."""
 
     def identify(self, raw: Raw) -> str | None:
         value = raw.value
@@ -127,9 +127,10 @@ class GeminiReader(Reader):
             self.tell.tell(Noted(label="metadata", kind="$set", data=self.tell.lift.value(rest)))
 
     def _rebuild(self, raw: Raw, messages: list[Any]) -> None:
-        """A checkpoint: all that there is. What it leaves out is taken back, and all behind that.
+        """A checkpoint holds the complete conversation. Messages that it lacks are withdrawn, with
+        all after them.
 
-        Of what is behind that and still there, the checkpoint itself tells once more.
+        Of the messages after those that still exist, the checkpoint writes new facts.
         """
         ids = set(map(_id, messages))
         gone = next((id for id in self._live if id not in ids), None)
@@ -157,7 +158,7 @@ class GeminiReader(Reader):
             self._withdraw(id if known else next(iter(self._live)), "$rewindTo")
 
     def _withdraw(self, id: str, kind: str) -> list[str]:
-        """Takes back a message and all behind it: these."""
+        """Withdraw a message and all after it."""
         self.tell.tell(Noted(label="withdrawn", kind=kind, data={"from": id}))
         live = list(self._live)
         gone = live[live.index(id) :]
@@ -167,12 +168,12 @@ class GeminiReader(Reader):
 
     @property
     def _live(self) -> dict[str, int]:
-        """The messages that were not taken back, in their order."""
+        """The messages that were not withdrawn, in order."""
         live: dict[str, int] = self.state.setdefault("alive", {})
         return live
 
     def _message(self, raw: Raw) -> None:
-        """Tells of a message; a copy of it under the same id tells what the earlier one did not."""
+        """Write the facts of a message; a copy with the same id gives only the new ones."""
         message = raw.value
         id = _id(message)
         if not isinstance(message, dict) or not id:
@@ -198,7 +199,7 @@ class GeminiReader(Reader):
 
 
 def _all_of(value: dict[str, Any], id: str) -> list[_Told]:
-    """All that a message tells, of whatever type it is."""
+    """All facts of a message, of whatever type."""
     kind = word(value.get("type")) or "message"
     if kind in KINDS:
         return _facts(value, id, kind)
@@ -218,7 +219,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _facts(value: dict[str, Any], id: str, kind: str) -> list[_Told]:
-    """All that a message tells, in its order, whatever was told before."""
+    """All facts of a message, in order, including those written before."""
     at = moment(value.get("timestamp"))
     extra = {key: each for key, each in value.items() if key not in OWN} or None
     blocks, returns = _parts(value.get("content"))
@@ -247,7 +248,7 @@ def _facts(value: dict[str, Any], id: str, kind: str) -> list[_Told]:
 
 
 def _parts(content: Any) -> tuple[list[dict[str, Any]], list[Fact]]:
-    """The blocks of a content, and the results of tools among its parts."""
+    """The blocks of a content, and the tool results among its parts."""
     blocks: list[dict[str, Any]] = []
     returns: list[Fact] = []
     for part in content if isinstance(content, list) else [content]:
@@ -293,7 +294,7 @@ def _call(call: dict[str, Any], synthetic: str, at: str | None) -> list[_Told]:
         facts.append(_Told(Linked(kind="sub-run", child=child, call_id=id or synthetic), at))
     results = _listed(call.get("result"))
     if not results:
-        return facts  # it dangles
+        return facts  # it refers to nothing
     answers = [each for each in results if isinstance(each, dict)]
     answer: dict[str, Any]
     answer = next((each["functionResponse"] for each in answers if _has_response(each)), {})
@@ -324,7 +325,7 @@ def _has_response(part: dict[str, Any]) -> bool:
 
 
 def form(path: Path, head: bytes) -> Form:
-    """Lines where the first line is a whole object, else one document."""
+    """Lines where the first line is a complete object, else one document."""
     if ".jsonl" in path.name:
         return "lines"
     first = head.partition(b"\n")[0].strip()

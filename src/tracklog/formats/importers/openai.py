@@ -109,7 +109,7 @@ ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "us
 
 
 def _print(message: Any) -> str:
-    """What makes two tellings of a message the same: role, words and calls."""
+    """The key by which two copies of a message are equal: role, text and calls."""
     told = obj(message)
     calls = [word(obj(each).get("id")) for each in items(told.get("tool_calls"))]
     text = told.get("content")

@@ -1,8 +1,8 @@
-"""What agents print, one provider per file: lines of a stream in, content blocks out.
+"""The output of agents, one provider per file: from the lines of a stream to content blocks.
 
     normalise("codex", stdout).blocks
 
-This is the one layer that knows a provider's quirks; importers and `exec` share it.
+Only this package knows the details of a provider; importers and `exec` share it.
 It is total: whatever the bytes are, it raises nothing and loses no line that can be read.
 
 To write another: a file here that ends with `provider = Provider(...)`, whose `Reading` hears
@@ -81,22 +81,22 @@ LINE_CAP = 64 << 20
 
 
 class Normalised(NamedTuple):
-    """An agent's whole reply."""
+    """The complete reply of an agent."""
 
     blocks: list[Body]
     meta: Body
-    """What a message says besides its blocks: provider, model, status, usage."""
+    """The fields of a message besides its blocks: provider, model, status, usage."""
     report: Report
 
 
 class Reading(Protocol):
-    """Hears the objects of one stream, in order."""
+    """Reads the objects of one stream, in order."""
 
     def hear(self, body: Body) -> bool:
-        """Whether the object was understood."""
+        """Add an object; returns whether it was understood."""
 
     def end(self) -> None:
-        """The stream is over: tell what is still open, as partial."""
+        """End the stream: what is still open is written as partial."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,17 +110,17 @@ class Provider:
     """The original's mapping of one object, for comparisons; None where it drops the line."""
     aliases: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
-    """The names of the commands that speak like this."""
+    """The names of the commands with this output."""
     opens: Callable[[Body], bool] = lambda _body: False
-    """Whether an object is one with which such a stream begins."""
+    """Whether an object is the first of such a stream."""
     prompt: Callable[[Sequence[str]], str | None] = lambda _arguments: None
-    """What the agent is asked, by the arguments of its command."""
+    """The prompt, from the arguments of the command."""
     template: tuple[str, ...] = ()
-    """The command that asks it one thing and prints a stream; `{{prompt}}` stands for that."""
+    """The command for one prompt with stream output; `{{prompt}}` is replaced by the prompt."""
     template_system: tuple[str, ...] = ()
-    """What is added for a system prompt, `{{system}}`; else that stands before the prompt."""
+    """The arguments for a system prompt, `{{system}}`; without them it is put before the prompt."""
     template_again: tuple[str, ...] = ()
-    """What is added to go on with the conversation `{{session}}`."""
+    """The arguments to continue the conversation `{{session}}`."""
     nul: bool = False
     """Whether the original's mapping reads lines with raw NUL bytes."""
     whole: bool = False
@@ -128,7 +128,7 @@ class Provider:
 
 
 class Normaliser:
-    """One agent's output, as it comes; any cutting into chunks gives the same blocks."""
+    """The output of one agent, as it comes; any division into chunks gives the same blocks."""
 
     def __init__(
         self, name: str, profile: Profile = "full", *, keep_partials: bool = False
@@ -148,7 +148,7 @@ class Normaliser:
         self._body: list[bytes] | None = [] if self.provider and self.provider.whole else None
 
     def feed(self, chunk: bytes) -> None:
-        """The next bytes of its standard output."""
+        """Add the next bytes of its standard output."""
         *whole, rest = chunk.split(b"\n")
         for piece in whole:
             if self._skipping:
@@ -166,7 +166,7 @@ class Normaliser:
     def finish(
         self, status: ReplyStatus = "ok", exit_code: int | None = None, stderr: bytes = b""
     ) -> Normalised:
-        """The whole reply; what is still open is told as partial."""
+        """The complete reply; blocks that are still open are marked as partial."""
         if self._rest:
             self._hear(bytes(self._rest))
             self._rest.clear()
@@ -216,7 +216,7 @@ class Normaliser:
             self._hear_object(line)
 
     def _hear_event(self, line: bytes) -> None:
-        """A line of server-sent events, of JSON lines, or of one body that goes over many."""
+        """A line of server-sent events, of JSON lines, or of one body over many lines."""
         if line.startswith((b"event:", b"id:", b"retry:", b":")):
             return
         if line.startswith(b"data:"):
@@ -252,7 +252,7 @@ class Normaliser:
             report.nul += 1
             if self._compat and self.provider and not self.provider.nul:
                 return
-            # AWF-40: the raw byte becomes the escape that it should have been.
+            # AWF-40: a raw NUL byte is replaced by its escape.
             line = line.strip(b"\0").replace(b"\0", b"\\u0000")
         body = parse(line)
         if self._compat:
@@ -287,7 +287,7 @@ def normalise(
     exit_code: int | None = None,
     keep_partials: bool = False,
 ) -> Normalised:
-    """An agent's whole output as content blocks."""
+    """The complete output of an agent as content blocks."""
     normaliser = Normaliser(name, profile, keep_partials=keep_partials)
     normaliser.feed(raw)
     return normaliser.finish(status, exit_code, stderr)
@@ -307,7 +307,7 @@ def provider(name: str) -> Provider | None:
 
 
 def provider_of(program: str) -> Provider | None:
-    """The provider whose command this is, by the last part of its path."""
+    """The provider of a command, by the last part of its path."""
     name = program.rpartition("/")[2]
     return next((each for each in providers() if name in each.programs), None)
 

@@ -1,4 +1,4 @@
-"""An agent's reply while it is heard, and what became of its lines."""
+"""The reply of an agent while it is read, and a report about its lines."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -12,22 +12,22 @@ ReplyStatus = Literal["ok", "error", "timeout", "killed", "format_error"]
 
 @dataclass(slots=True)
 class Report:
-    """What became of the lines."""
+    """Counts of the lines by result."""
 
     lines: int = 0
     recognised: int = 0
     unrecognised: Counter[str] = field(default_factory=Counter)
-    """Lines and elements that nobody knows here, by their type; each is kept as a stream block."""
+    """Lines and elements of unknown types, by type; each is stored as a stream block."""
     malformed: int = 0
     oversized: int = 0
     nul: int = 0
     """Lines with raw NUL bytes."""
     partial: int = 0
-    """Blocks whose stream ended before they did."""
+    """Blocks that were not complete when the stream ended."""
     unknown_provider: str | None = None
 
     def told(self) -> Body:
-        """What is not zero, as it stands in a message."""
+        """The counts that are not zero, as they stand in a message."""
         counts = {
             "lines": self.lines,
             "recognised": self.recognised,
@@ -42,7 +42,7 @@ class Report:
 
 
 class Reply:
-    """An agent's reply while it is heard: blocks in the order of the stream, each told once."""
+    """The reply of an agent while it is read: blocks in the order of the stream, each once."""
 
     def __init__(self, report: Report | None = None) -> None:
         self.blocks: list[Body] = []
@@ -52,7 +52,7 @@ class Reply:
         self.errors: list[str] = []
         self.status: ReplyStatus = "ok"
         self.answer: str | None = None
-        """What the provider calls its answer, for a stream without any block."""
+        """The provider's final answer, for a stream without any block."""
         self.keep_partials = False
         self._uses: dict[str, Body] = {}
         self._results: dict[str, Body] = {}
@@ -62,7 +62,7 @@ class Reply:
         self._news: list[Body] = []
 
     def add(self, type: str, own: Body, **extras: Any) -> Body:
-        """One more block; extras that are None are left out."""
+        """Add a block; extras that are None are left out."""
         block = {"type": type, "fidelity": "agent_emitted", **own, "turn": self.turn}
         block |= {key: value for key, value in extras.items() if value is not None}
         self.blocks.append(block)
@@ -71,16 +71,16 @@ class Reply:
         return block
 
     def text(self, said: Any, **extras: Any) -> Body | None:
-        """Empty text is no block."""
+        """Add text; empty text is no block."""
         return self.add("text", {"text": said}, **extras) if word(said) else None
 
     def thinking(self, thought: str | None, *, opaque: Any = None, **extras: Any) -> Body:
-        """Reasoning; what only its provider can read stays opaque."""
+        """Add reasoning; encrypted reasoning stays opaque."""
         own = {} if thought is None and opaque is not None else {"thinking": thought or ""}
         return self.add("thinking", own, opaque=opaque, **extras)
 
     def call(self, id: str | None, name: str | None, input: Any, **extras: Any) -> Body:
-        """A tool call; a second report of one call completes the first."""
+        """Add a tool call; a second report of the same call completes the first."""
         known = self._uses.get(id) if id else None
         if known is not None:
             _complete(known, name, input, extras)
@@ -96,7 +96,7 @@ class Reply:
         return block
 
     def result(self, id: str | None, content: Any, **extras: Any) -> Body:
-        """A tool's result; a second report of one call is merged into the first."""
+        """Add a tool's result; a second report for the same call is merged into the first."""
         known = self._results.get(id) if id else None
         if known is not None:
             if content is not None and not known["tool_content"]:
@@ -113,54 +113,54 @@ class Reply:
         return block
 
     def has_called(self, id: str) -> bool:
-        """Whether that call was told before."""
+        """Whether that call was reported before."""
         return id in self._names
 
     def holds(self, block: Body) -> bool:
-        """Whether a block may still grow: it was not given away."""
+        """Whether a block may still grow: it was not taken yet."""
         return any(block is each for each in self.blocks)
 
     def stream(self, raw: bytes, provider_type: str, **extras: Any) -> None:
-        """What was not understood, kept as it is."""
+        """Add an object that was not understood, unchanged."""
         self.add("stream", raw_chunk(raw), provider_type=provider_type, **extras)
 
     def unknown(self, element: Any, **extras: Any) -> None:
-        """An element of a line that nobody knows here."""
+        """Count an element of an unknown type."""
         name = type_of(element)
         self.report.unrecognised[name] += 1
         self.stream(dumped(element), name, **extras)
 
     def partial(self, element: Any, provider_type: str) -> None:
-        """A piece of something that will be told whole; kept only if that was asked for."""
+        """Add a piece of something that will come complete later; stored only on request."""
         if self.keep_partials:
             self.stream(dumped(element), provider_type, partial=True)
 
     def fail(self, message: Any, status: ReplyStatus | None = "error") -> None:
-        """Something went wrong, in the provider's words."""
+        """Add an error, in the provider's words."""
         self.errors.append(message if isinstance(message, str) else dumped(message).decode())
         if status and self.status == "ok":
             self.status = status
 
     def note(self, **said: Any) -> None:
-        """What is known of the whole reply; None says nothing."""
+        """Set a field of the complete reply; None is ignored."""
         self.meta |= {key: value for key, value in said.items() if value is not None}
 
     def settle(self) -> None:
-        """What was told so far will not change any more."""
+        """Mark the blocks so far as final."""
         self._settled = len(self.blocks)
 
     def take(self) -> list[Body]:
-        """The settled blocks, given away; they are not kept here any longer."""
+        """Take the final blocks; they are not held here any longer."""
         taken, self.blocks = self.blocks[: self._settled], self.blocks[self._settled :]
         self._settled = 0
         gone = set(map(id, taken))
         for known in (self._uses, self._results):
             for key in [key for key, block in known.items() if id(block) in gone]:
-                del known[key]  # a late report of it is a block of its own
+                del known[key]  # a later report becomes a block of its own
         return taken
 
     def news(self) -> list[Body]:
-        """The calls and results that were told since the last time."""
+        """The calls and results since the last call."""
         news, self._news = self._news, []
         return news
 

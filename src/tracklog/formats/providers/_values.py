@@ -1,4 +1,4 @@
-"""The values of a provider's JSON, as blocks have them: a wrong type costs the field."""
+"""Read values of a provider's JSON: a field of a wrong type is ignored."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,19 +9,21 @@ import orjson
 
 Body = dict[str, Any]
 CHUNK = 64 << 10
-"""So much of a line that was not understood is kept."""
+"""How many bytes of a line that was not understood are stored."""
 DIGITS = bytes(48 if chr(byte) in "0123456789" else 32 for byte in range(256))
 LONG_NUMBER = b"0" * 19
-"""Where orjson might round an integer, and the standard library does not; digits read as 0."""
+"""A pattern for integers that orjson might round and the standard library does not; digits read as
+0.
+"""
 
 
 def text(value: Any) -> str | None:
-    """A string; anything else costs the field."""
+    """A string; None for anything else."""
     return value if isinstance(value, str) else None
 
 
 def word(value: Any) -> str | None:
-    """A string that says something."""
+    """A string that is not empty."""
     return value if isinstance(value, str) and value else None
 
 
@@ -36,7 +38,9 @@ def items(value: Any) -> list[Any]:
 
 
 def count(value: Any) -> int | None:
-    """A whole number that is not negative, as large as JSON readers agree on; one in a string, too."""
+    """An integer that is not negative and within the range JSON readers agree on; also from a
+    string.
+    """
     if type(value) is int:
         return value if 0 <= value < 2**53 else None
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
@@ -45,12 +49,12 @@ def count(value: Any) -> int | None:
 
 
 def is_text(value: Any) -> bool:
-    """Whether a value is text, in its place or lifted out into a blob."""
+    """Whether a value is text, inline or stored as a blob."""
     return isinstance(value, str) or (isinstance(value, dict) and "$blob" in value)
 
 
 def foreign(kind: str, value: Any) -> Body:
-    """An element of a type that blocks do not have: whole, under the source's own word."""
+    """An element of an unknown type as a block: complete, under the source's own word."""
     return {"type": "stream", "provider_type": kind, "chunk": value}
 
 
@@ -63,7 +67,7 @@ def input_of(value: Any) -> Any:
 
 
 def usage(raw: Any, **counts: int | None) -> Body:
-    """The common keys of a usage, without what is not known; the provider's own under `raw`."""
+    """The common keys of a usage, without unknown ones; the provider's own under `raw`."""
     known: Body = {key: value for key, value in counts.items() if value is not None}
     if "total_tokens" not in known and known.keys() & {"input_tokens", "output_tokens"}:
         known["total_tokens"] = known.get("input_tokens", 0) + known.get("output_tokens", 0)
@@ -71,7 +75,7 @@ def usage(raw: Any, **counts: int | None) -> Body:
 
 
 def added(one: Body, other: Body) -> Body:
-    """Two usages together."""
+    """The sum of two usages."""
     both = {**one, **other}
     for key in one.keys() & other.keys() - {"raw"}:
         both[key] = one[key] + other[key]
@@ -84,7 +88,7 @@ def parse(line: bytes) -> Any:
         if LONG_NUMBER not in line.translate(DIGITS):
             return orjson.loads(line)
     except orjson.JSONDecodeError:
-        pass  # a lone surrogate is none of its concern; the standard library reads it
+        pass  # orjson refuses a lone surrogate; the standard library reads it
     try:
         return json.loads(line.decode("utf-8", "strict"), parse_constant=str)
     except (ValueError, RecursionError):
@@ -95,7 +99,7 @@ BROKEN = object()
 
 
 def raw_chunk(line: bytes) -> Body:
-    """The beginning of what was not understood, and what was cut off."""
+    """The beginning of a line that was not understood, and the size of the rest."""
     if len(line) <= CHUNK:
         return {"chunk": line.decode("utf-8", "replace")}
     mark = {"key": "chunk", "bytes": len(line), "sha256": sha256(line).hexdigest()}
@@ -103,7 +107,7 @@ def raw_chunk(line: bytes) -> Body:
 
 
 def dumped(value: Any) -> bytes:
-    """A value as JSON again, whatever it holds."""
+    """A value as JSON, whatever it holds."""
     try:
         return orjson.dumps(value)
     except TypeError:
@@ -111,12 +115,12 @@ def dumped(value: Any) -> bytes:
 
 
 def type_of(element: Any) -> str:
-    """What an object calls itself."""
+    """The type of an object."""
     return (word(element.get("type")) if isinstance(element, dict) else None) or "untyped"
 
 
 class WrongType(Exception):
-    """A known field has another type than the original reads."""
+    """A known field does not have the type that the original reads."""
 
 
 def only(body: Mapping[str, Any], key: str, kind: type, default: Any = None) -> Any:
@@ -135,7 +139,7 @@ def plain(type: str, **own: Any) -> Body:
 
 
 def option(arguments: Sequence[str], *names: str) -> str | None:
-    """The value that stands behind one of some options."""
+    """The value after one of some options."""
     for place, word in enumerate(arguments):
         name, equals, value = word.partition("=")
         if name in names and equals:

@@ -1,4 +1,4 @@
-"""Claude: what `claude -p --output-format stream-json` prints, and the Messages API under it."""
+"""Claude: the output of `claude -p --output-format stream-json`, and the Messages API under it."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -26,11 +26,11 @@ USES = ("tool_use", "server_tool_use", "mcp_tool_use")
 EVENTS = ("message_start", "message_delta", "message_stop", "ping", "error")
 BLOCK_EVENTS = ("content_block_start", "content_block_delta", "content_block_stop")
 CONVENIENCES = ("text", "thinking", "signature", "input_json", "citation")
-"""What an SDK logs besides the events of the wire, each with a `snapshot` of what is known."""
+"""Events that an SDK adds to those of the API, each with a `snapshot` of the state."""
 
 
 def tokens(raw: Any) -> Body:
-    """A usage in the common keys: input with both cache counts, which the provider tells apart."""
+    """A usage in the common keys: input with both cache counts, which the provider separates."""
     told = obj(raw)
     read, write = count(told.get("cache_read_input_tokens")), _written(told)
     given, output = count(told.get("input_tokens")), count(told.get("output_tokens"))
@@ -41,7 +41,7 @@ def tokens(raw: Any) -> Body:
         known["cached_tokens"] = read
     if write is not None:
         known["cache_write_tokens"] = write
-        # Of what was written, this is kept for an hour, which has another price.
+        # The part of the cache write that is stored for an hour, which has another price.
         if kept := count(obj(told.get("cache_creation")).get(HOUR)):
             known["cache_write_1h_tokens"] = kept
     if output is not None:
@@ -75,7 +75,7 @@ class Draft:
         self.done = False
 
     def hear(self, event: Body) -> None:
-        """One event of the stream."""
+        """Add one event of the stream."""
         index = event.get("index")
         index = index if isinstance(index, int) else len(self.parts) - 1
         match event.get("type"):
@@ -86,13 +86,13 @@ class Draft:
                 self._grow(index, obj(event.get("delta")))
             case "content_block_stop":
                 self.open.discard(index)
-                if isinstance(event.get("content_block"), dict):  # an SDK fills it in
+                if isinstance(event.get("content_block"), dict):  # an SDK sets it
                     self.parts[index] = event["content_block"]
                     self.joined.pop(index, None)
             case "message_delta":
                 delta = obj(event.get("delta"))
                 self.stop_reason = word(delta.get("stop_reason")) or self.stop_reason
-                # Cumulative: it replaces what `message_start` said, and is never added to it.
+                # Cumulative: it replaces the value of `message_start`, and is never added to it.
                 told = {k: v for k, v in obj(event.get("usage")).items() if v is not None}
                 self.usage |= told
             case "message_stop":
@@ -121,7 +121,7 @@ class Draft:
                 part.setdefault("deltas", []).append({"type": other, "delta": delta})
 
     def elements(self) -> list[tuple[Body, bool]]:
-        """The elements in their order, each with whether its stream ended before it did."""
+        """The elements in order, each with whether the stream ended before it was complete."""
         found = []
         for index, part in sorted(self.parts.items(), key=lambda item: str(item[0]).zfill(9)):
             whole, partial = dict(part), index in self.open
@@ -154,7 +154,7 @@ class Result(NamedTuple):
     id: str | None
     content: Any
     wrong: bool | None
-    """Whether it says that it failed, or that it did not."""
+    """Whether it is marked as failed or as successful."""
 
 
 Part = Use | Result | Body
@@ -162,9 +162,9 @@ Part = Use | Result | Body
 
 
 def part_of(element: Any) -> Part | None:
-    """One element of a message's content, as files and streams have it; None: it says nothing.
+    """One element of a message's content, as files and streams have it; None where it is empty.
 
-    A block is the element itself, with all that it says beside the keys that its type has.
+    A block is the element itself, with all keys beside those of its type.
     """
     if type(element) is not dict:
         if isinstance(element, str):
@@ -215,7 +215,7 @@ def tell(reply: Reply, element: Any, **extras: Any) -> Body | None:
 
 
 class _Message:
-    """What was heard of one message, over all its lines."""
+    """The state of one message, over all its lines."""
 
     def __init__(self) -> None:
         self.blocks: list[Body] = []
@@ -223,7 +223,7 @@ class _Message:
 
 
 class Reading:
-    """Hears the stream of one agent and of its sub-agents."""
+    """Reads the stream of one agent and of its sub-agents."""
 
     def __init__(self, reply: Reply) -> None:
         self.reply = reply
@@ -288,7 +288,7 @@ class Reading:
     def _answer(self, message: Body, parent: str | None) -> None:
         for element in items(message.get("content")):
             kind = text(obj(element).get("type")) or ""
-            if kind != "text":  # the prompt, echoed, stands in its own message
+            if kind != "text":  # the echoed prompt is in a message of its own
                 tell(self.reply, element, parent_tool_id=parent)
 
     def _conclude(self, body: Body) -> None:
@@ -320,7 +320,7 @@ class Reading:
             draft.hear(event)
 
     def _cover(self, id: str | None, parent: str | None, element: Any) -> None:
-        """A whole line came for what was streamed before: the draft of it is not needed."""
+        """Drop the draft of a message whose complete line came."""
         draft = self._drafts.get(parent)
         if draft is None or draft.id != id:
             return
@@ -331,7 +331,7 @@ class Reading:
                 break
 
     def _flush(self, parent: str | None) -> None:
-        """A message whose whole line never came is told from its pieces."""
+        """Write a message whose complete line never came, from its pieces."""
         draft = self._drafts.pop(parent, None)
         if draft is None:
             return
@@ -367,7 +367,7 @@ def _elements(content: Any) -> list[Any]:
 
 
 def _again(element: Any, earlier: list[Body], used: set[int]) -> bool:
-    """Whether an earlier line of the message told this element; a longer copy replaces it."""
+    """Whether an earlier line of the message has this element; a longer copy replaces it."""
     part = obj(element)
     kind = part.get("type")
     if kind not in ("text", "thinking"):

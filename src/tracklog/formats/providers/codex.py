@@ -1,4 +1,4 @@
-"""Codex: what `codex exec --json` prints, in both generations."""
+"""Codex: the output of `codex exec --json`, in both generations."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -30,13 +30,13 @@ INPUTS: dict[str, tuple[str, ...]] = {
     "web_search": ("query", "action"),
 }
 NAMED = ("mcp_tool_call", "dynamic_tool_call", "collab_tool_call", "collab_agent_tool_call")
-"""Items that name their tool; the others are one."""
+"""Items that name their tool; the others are a tool themselves."""
 TOOLS = {*INPUTS, *NAMED}
 FAILED = ("failed", "declined")
 
 
 class Call(NamedTuple):
-    """What an item asks of a tool."""
+    """The tool call of an item."""
 
     tool: str
     server: str | None
@@ -45,12 +45,12 @@ class Call(NamedTuple):
 
 
 class Return(NamedTuple):
-    """What a tool gave back."""
+    """The result of a tool."""
 
     output: Any
     error: Any
     wrong: bool | None
-    """Whether it failed, where anything says so."""
+    """Whether it failed, where that is stated."""
     exit_code: int | None
     status: str | None
 
@@ -69,17 +69,17 @@ def tokens(raw: Any) -> Body:
 
 
 def snake(item: Body) -> Body:
-    """The item with its keys in the usual spelling; some builds write them in camelCase."""
+    """The item with its keys in snake_case; some builds write camelCase."""
     return {HUMP.sub("_", key).lower() if HUMP.search(key) else key: v for key, v in item.items()}
 
 
 def kind_of(item: Body) -> str:
-    """What an item is, in either generation's key and spelling."""
+    """The type of an item, in either generation's key and spelling."""
     return HUMP.sub("_", word(item.get("item_type")) or word(item.get("type")) or "").lower()
 
 
 def call_of(kind: str, item: Body) -> Call:
-    """The call that an item is, its keys in the usual spelling."""
+    """The call of an item with snake_case keys."""
     tool = kind
     if kind in NAMED:
         tool = word(item.get("tool")) or kind
@@ -92,7 +92,7 @@ def call_of(kind: str, item: Body) -> Call:
 
 
 def return_of(item: Body) -> Return:
-    """What came back, by whichever key the kind of item has for it."""
+    """The result of an item, under whichever key its type has for it."""
     code, status = item.get("exit_code"), word(item.get("status"))
     code = code if isinstance(code, int) and not isinstance(code, bool) else None
     error = item.get("error")
@@ -104,14 +104,14 @@ def return_of(item: Body) -> Return:
 
 
 class Reading:
-    """Hears the stream of one thread."""
+    """Reads the stream of one thread."""
 
     def __init__(self, reply: Reply) -> None:
         self.reply = reply
         self._turns = 0
         self._usage: Body = {}
         self._waiting: dict[str, tuple[str, Body]] = {}
-        """Items that are not complete, by id: the last that was heard of each."""
+        """Incomplete items, by id: the last state of each."""
 
     def hear(self, body: Body) -> bool:
         reply = self.reply
@@ -239,11 +239,11 @@ def compat(body: Body) -> Iterable[Body] | None:
 
 
 FLAGS = {"exec", "e", "--json", "--full-auto", "--skip-git-repo-check", "--oss", "--ephemeral"}
-"""Words of the command behind which the prompt may stand; any other option has a value."""
+"""Options of the command that have no value; any other option has one."""
 
 
 def prompt(arguments: Sequence[str]) -> str | None:
-    """The last word of `codex exec`, where it can be nothing else."""
+    """The prompt: the last argument of `codex exec`, where it can be nothing else."""
     if len(arguments) < 2 or arguments[0] not in ("exec", "e"):
         return None
     *_, before, last = arguments

@@ -1,4 +1,4 @@
-"""Copilot CLI: what `copilot -p --output-format=json` prints; its files have the same events."""
+"""Copilot CLI: the output of `copilot -p --output-format=json`; its files have the same events."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from tracklog.formats.providers import (
 )
 
 COUNTED = ("session.", "hook.", "permission.", "model.", "assistant.turn_", "user.message")
-"""Events that say nothing a transcript has a place for, or say it elsewhere: counted, not kept."""
+"""Events that have no place in a transcript, or repeat others: counted, not stored."""
 
 
 def tokens(raw: Any) -> Body:
@@ -37,16 +37,16 @@ def tokens(raw: Any) -> Body:
 
 
 class Return(NamedTuple):
-    """What a tool gave back; a failure may still bring a result."""
+    """The result of a tool; a failure may still have an output."""
 
     output: Any
     error: Any
     wrong: bool | None
-    """Whether it failed, where it says so."""
+    """Whether it failed, where that is stated."""
 
 
 def return_of(told: Body) -> Return:
-    """What came back of a call, as streams and files have it."""
+    """The result of a call, as streams and files have it."""
     result, error, success = told.get("result"), told.get("error"), told.get("success")
     output = result.get("content") if isinstance(result, dict) else result
     error = error.get("message", error) if isinstance(error, dict) else error
@@ -54,7 +54,7 @@ def return_of(told: Body) -> Return:
 
 
 def thought_of(told: Body) -> Body | None:
-    """What a message says of its reasoning, as a block; None where it says nothing of it."""
+    """The reasoning of a message, as a block; None where there is none."""
     thought = told.get("reasoningText")
     opaque, content = told.get("reasoningOpaque"), told.get("encryptedContent")
     block: Body = {"type": "thinking"}
@@ -70,12 +70,12 @@ def thought_of(told: Body) -> Body | None:
 
 
 class Reading:
-    """Hears the events of one session."""
+    """Reads the events of one session."""
 
     def __init__(self, reply: Reply) -> None:
         self.reply = reply
         self._drafts: dict[str, tuple[str, str]] = {}
-        """Messages and thoughts that are not complete, by id: their type and text so far."""
+        """Incomplete messages and thoughts, by id: their type and text so far."""
         self._thoughts: dict[str, Body] = {}
         self._texts: dict[str, Body] = {}
         self._output: dict[str, int] = {}
@@ -165,7 +165,7 @@ class Reading:
         thought = word(block.get("thinking"))
         sealed = {key: block[key] for key in ("opaque", "encryptedContent") if key in block}
         known = self._thoughts.get(thought) if thought else None
-        if known is not None:  # the event of its own told it
+        if known is not None:  # reported by an event of its own
             for key, value in sealed.items():
                 known.setdefault(key, value)
         elif block:
@@ -194,7 +194,7 @@ class Reading:
         self.reply.call(id, name, told.get("arguments"), tool_server=server, **extras)
 
     def _shut_down(self, told: Body) -> None:
-        """Cumulative for its segment: segments are added, messages are not."""
+        """Add the totals of a segment: segments are added up, messages are not."""
         for model in obj(told.get("modelMetrics")).values():
             known = tokens(obj(model).get("usage"))
             known.pop("raw", None)

@@ -1,4 +1,4 @@
-"""Gemini CLI: what `gemini -p --output-format stream-json` prints, and the messages of its files."""
+"""Gemini CLI: the output of `gemini -p --output-format stream-json`, and the messages of its files."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -52,7 +52,7 @@ def message_tokens(raw: Any) -> Body:
 
 
 def block_of(part: Any) -> Body | None:
-    """One part of a message's content, as a block; None where it says nothing."""
+    """One part of a message's content, as a block; None where it is empty."""
     if isinstance(part, str):
         part = {"text": part}
     if not isinstance(part, dict):
@@ -75,12 +75,12 @@ def thought_of(thought: Any) -> Body:
 
 
 class Reading:
-    """Hears the stream of one conversation."""
+    """Reads the stream of one conversation."""
 
     def __init__(self, reply: Reply) -> None:
         self.reply = reply
         self._growing: Body | None = None
-        """The text that goes on with the next delta."""
+        """The text that the next delta continues."""
         self._answered = False
 
     def hear(self, body: Body) -> bool:

@@ -43,7 +43,7 @@ def _either(told: Body, one: str, other: str) -> int | None:
 
 
 def parts_of(content: Any) -> list[tuple[str, Any]]:
-    """A message's content as (kind, value): text, refusal, or anything else whole."""
+    """A message's content as (kind, value): text, refusal, or the complete part."""
     if isinstance(content, str):
         return [("text", content)]
     found: list[tuple[str, Any]] = []
@@ -62,7 +62,7 @@ def parts_of(content: Any) -> list[tuple[str, Any]]:
 
 
 def thought_of(item: Body) -> str | None:
-    """What can be read of a reasoning item: its content, else its summary."""
+    """The readable text of a reasoning item: its content, else its summary."""
     for key in ("content", "summary"):
         said = [value for kind, value in parts_of(item.get(key)) if kind == "text" and word(value)]
         if said:
@@ -144,7 +144,7 @@ def _function(call: Any) -> Body:
 
 
 class Reading:
-    """Hears the events, the chunks or the one body of a response."""
+    """Reads the events, the chunks or the one body of a response."""
 
     def __init__(self, reply: Reply) -> None:
         self.reply = reply
@@ -154,7 +154,7 @@ class Reading:
         self._calls: dict[Any, Body] = {}
         """Fragments of calls by their index: id, name, and the arguments so far."""
         self._items: dict[Any, Body] = {}
-        """Output items that are not done, by their index."""
+        """Incomplete output items, by their index."""
         self._done: set[Any] = set()
         self._finished = False
 
@@ -292,13 +292,13 @@ class Reading:
             known["of"] = name
             known["text"] += text(body.get("delta")) or ""
         elif name.endswith((".done", ".added")) or "_call." in name or "annotation" in name:
-            pass  # told again, whole, when its item is done
+            pass  # comes again, complete, when its item is done
         else:
             return False
         return True
 
     def _flush_item(self, index: Any) -> None:
-        """An item that was never done, from its pieces."""
+        """Write an item that was never completed, from its pieces."""
         known = self._items.pop(index)
         item, said = known["item"], known["text"]
         kind, of = text(item.get("type")) or "", known.get("of", "")
@@ -344,7 +344,7 @@ def _compat_call(call: Any) -> Body:
 
 provider = Provider(
     name="openai",
-    about="OpenAI and whoever speaks like it, over HTTP.",
+    about="OpenAI and compatible APIs, over HTTP.",
     read=Reading,
     compat=compat,
     aliases=("openai_compatible",),

@@ -1,4 +1,4 @@
-"""The recorder: one transcript per run, in the agent's own process, with no server anywhere.
+"""The recorder: one transcript per run, in the agent's own process, without a server.
 
     with Recorder.open(run_id, "storage") as recorder, recorder.run("review") as run:
         with run.step("build", "command") as step:

@@ -1,4 +1,4 @@
-"""One file that only grows: opened safely, locked, one write per line, cut back when that fails."""
+"""An append-only file: opened safely, locked, one write per line, truncated when a write fails."""
 
 import errno
 import fcntl
@@ -24,7 +24,7 @@ DISK = Disk()
 
 
 class AppendFile:
-    """A file that this object alone appends to, until it is closed."""
+    """A file that only this object appends to, until it is closed."""
 
     __slots__ = ("_write", "cut_to", "disk", "fd", "inode", "locked", "path", "size", "unsettled")
 
@@ -33,11 +33,11 @@ class AppendFile:
         self.path, self.fd, self.locked = path, fd, locked
         self.inode, self.size = status.st_ino, status.st_size
         self.disk = disk
-        self._write = os.write if type(disk) is Disk else disk.write  # one call less per line
+        self._write = os.write if type(disk) is Disk else disk.write  # saves one call per line
         self.cut_to: int | None = None
-        """Where the file must still be cut back to, when cutting failed."""
+        """The size to which the file must still be truncated, when truncating failed."""
         self.unsettled = False
-        """Whether a failed write may have left a part of a line at the end."""
+        """Whether a failed write may have left part of a line at the end."""
 
     @classmethod
     def open(
@@ -48,7 +48,7 @@ class AppendFile:
         strict_perms: bool = False,
         disk: Disk = DISK,
     ) -> "AppendFile":
-        """The file at `path`, created if need be, 0600 in a 0700 folder, and ours alone."""
+        """Open the file at `path` and lock it; created if needed, 0600 in a 0700 folder."""
         _prepare_folder(path.parent, disk, strict_perms=strict_perms)
         for _ in range(LOCK_TRIES):
             fd, created = _open(path, disk)
@@ -71,20 +71,20 @@ class AppendFile:
 
     @property
     def broken(self) -> bool:
-        """Whether half a line may stand at the end and could not be cut off."""
+        """Whether part of a line may stand at the end and could not be removed."""
         return self.cut_to is not None
 
     def append(self, line: bytes) -> None:
-        """One write of the whole line; OSError if the disk took less than all of it."""
+        """Write the line in one call; OSError if the disk took less than all of it."""
         if self.unsettled:
             line = self._settle(line)
         if self._write(self.fd, line) != len(line):
-            # AWF-60: a line is one write; the rest of a short one is never sent after it.
+            # AWF-60: a line is one write; the rest of a short write is never sent after it.
             raise OSError(errno.EIO, f"short write of {len(line)} bytes")
         self.size += len(line)
 
     def _settle(self, line: bytes) -> bytes:
-        """Undo what a failed write has left, or keep clear of it."""
+        """Undo what a failed write left, or move past it."""
         if self.cut_to is not None:
             self.cut(self.cut_to)
         else:
@@ -93,9 +93,10 @@ class AppendFile:
         return line
 
     def cut(self, size: int) -> None:
-        """Back to `size` bytes, after a write that failed; where that fails too, it stays due."""
+        """Truncate to `size` bytes after a failed write; where that fails too, it stays pending."""
         if not self.locked:
-            # Another writer's lines may stand behind ours: nothing is cut, the next line moves on.
+            # Lines of another writer may follow: nothing is truncated, and the next line goes
+            # behind them.
             self.unsettled = True
             return
         self.cut_to, self.unsettled = size, True
@@ -103,15 +104,16 @@ class AppendFile:
         self.size, self.cut_to, self.unsettled = size, None, False
 
     def sync(self) -> None:
-        """Everything written so far is on disk when this returns."""
+        """Flush to disk; everything written so far is durable when this returns."""
         self.disk.sync(self.fd)
 
     def close(self) -> None:
-        """Let go of the file and its lock; a second time does nothing."""
+        """Close the file and release its lock; a second call does nothing."""
         fd, self.fd = self.fd, -1
         if fd >= 0:
             if self.locked:
-                # A forked process may still hold the descriptor; the lock ends here all the same.
+                # A forked process may still hold the descriptor; the lock is released here all the
+                # same.
                 fcntl.flock(fd, fcntl.LOCK_UN)
             os.close(fd)
 
@@ -123,7 +125,7 @@ class AppendFile:
 
 
 def create(path: Path, content: bytes, disk: Disk = DISK) -> None:
-    """A new file, 0600, with its content and its name on disk; FileExistsError if it is there."""
+    """Create a file, 0600, with its content and its name on disk; FileExistsError if it exists."""
     fd = disk.open(path, FLAGS | os.O_EXCL)
     try:
         os.fchmod(fd, 0o600)
@@ -141,7 +143,7 @@ def _prepare_folder(folder: Path, disk: Disk, *, strict_perms: bool) -> None:
         try:
             disk.make_folder(each)
         except FileExistsError:
-            continue  # another writer was faster
+            continue  # another writer created it first
         each.chmod(0o700)  # whatever the umask
         disk.sync_folder(each.parent)
     mode = stat.S_IMODE(folder.stat().st_mode)
@@ -160,7 +162,8 @@ def _open(path: Path, disk: Disk) -> tuple[int, bool]:
     except FileNotFoundError:
         before = None
     if before is not None and not stat.S_ISREG(before.st_mode):
-        raise _unsafe(path, "is not a regular file")  # a pipe would block, a link would lead away
+        # opening a pipe would block, a link would lead elsewhere
+        raise _unsafe(path, "is not a regular file")
     try:
         fd = disk.open(path, FLAGS)
     except OSError as error:
@@ -182,7 +185,7 @@ def _secure(fd: int, path: Path) -> None:
     if status.st_uid != os.geteuid():
         raise _unsafe(path, "belongs to somebody else")
     if stat.S_IMODE(status.st_mode) != 0o600:
-        os.fchmod(fd, 0o600)  # AWF-58, AWF-73: whatever the umask, whoever loosened it
+        os.fchmod(fd, 0o600)  # AWF-58, AWF-73: whatever the umask, whoever changed the mode
 
 
 def _unsafe(path: Path, fault: str) -> UnsafeTranscript:
@@ -199,9 +202,7 @@ def _lock(fd: int, path: Path) -> None:
                     f"another writer has {path}",
                     "close that recorder first; one transcript has one writer",
                 ) from error
-            time.sleep(
-                LOCK_PAUSE
-            )  # a reader that asks whether it is locked holds it for an instant
+            time.sleep(LOCK_PAUSE)  # a reader that tests the lock holds it for an instant
         except OSError as error:
             if error.errno in NO_LOCKS:
                 raise UnsafeTranscript(

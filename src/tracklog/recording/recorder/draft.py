@@ -1,4 +1,4 @@
-"""An event on its way to a transcript: checked, in bytes, and not yet numbered."""
+"""A draft: an event that is checked and encoded, and has no number yet."""
 
 import re
 from collections.abc import Callable
@@ -30,18 +30,19 @@ PRODUCER = f"{MARK}{__version__}"
 SCHEMA_VERSION = 1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 RESERVED = ("elapsed_ms", "seam", "lost", "chain")
-"""Extra keys that only the recorder itself can know."""
+"""Extra keys that only the recorder may set."""
 
 
 Draft = tuple[str, bytes, bytes, int | None, bytes, int | None]
 """An event without its number: its type; its head, from the comma after the number through the
-quote before the time; its payload; the number of its step; its other extra keys, each with a
-comma in front; and its time in nanoseconds since 1970, None for the moment of writing.
-A plain tuple, for the price of it."""
+quote before the time; its payload; the number of its step; its other extra keys, each with a comma
+in front; and its time in nanoseconds since 1970, None for the time of writing. A plain tuple,
+because it is cheap.
+"""
 
 
 class Drafts:
-    """Makes the drafts of one run: refuses what may not be written, and spells out the rest."""
+    """Makes the drafts of one run: refuses invalid events and encodes the others."""
 
     def __init__(
         self,
@@ -67,18 +68,18 @@ class Drafts:
         step_seq: int | None,
         extras: dict[str, Any],
     ) -> Draft:
-        """InvalidEvent if it may not be written."""
+        """The draft of an event; InvalidEvent if it must not be written."""
         try:
             head, form = self._heads[kind, path, iteration, child_run_id]
         except (KeyError, TypeError):
             head, form = self._head(kind, path, iteration, child_run_id)
-        spelled = form.spell(payload if kind != "run.started" else self._marked(payload))
+        encoded = form.spell(payload if kind != "run.started" else self._marked(payload))
         if step_seq is not None and (step_seq.__class__ is not int or step_seq < 1):
             raise InvalidEvent(f"step_seq is {step_seq!r}", "give the number of the step's start")
         if not extras:
-            return kind, head, spelled, step_seq, b"", None
+            return kind, head, encoded, step_seq, b"", None
         at = nanoseconds(extras.pop("timestamp")) if "timestamp" in extras else None
-        return kind, head, spelled, step_seq, self._spell_extras(extras), at
+        return kind, head, encoded, step_seq, self._spell_extras(extras), at
 
     def _head(
         self, kind: str, path: str, iteration: int, child_run_id: str | None
@@ -123,7 +124,7 @@ class Drafts:
 
     def _marked(self, payload: Any) -> Any:
         if not isinstance(payload, dict):
-            return payload  # the form says what is wrong with it
+            return payload  # the check of the payload reports the problem
         marks = {"schema_version": SCHEMA_VERSION, "producer": PRODUCER}
         resumed = {"resumed": True} if self._resumes() else {}
         return {**payload, **marks, **resumed}
@@ -150,7 +151,7 @@ class Drafts:
 
 
 def check(event: dict[str, Any]) -> None:
-    """InvalidEvent if the payload or an extra key of a whole event may not be written."""
+    """InvalidEvent if the payload or an extra key of an event must not be written."""
     FORMS[event["type"]].spell(event.get("payload"))
     extras = {key: value for key, value in event.items() if key not in ENVELOPE}
     if not _extras_check().is_valid(extras):
@@ -169,14 +170,14 @@ def id_fault(run_id: Any, *, any_id: bool = False) -> tuple[str, str] | None:
 
 
 def check_id(run_id: Any, *, any_id: bool = False) -> None:
-    """Refuse to open a transcript for what is no run id."""
+    """Refuse to open a transcript for an invalid run id."""
     fault = id_fault(run_id, any_id=any_id)
     if fault:
         raise UnsafeTranscript(*fault)
 
 
 def nanoseconds(at: Any) -> int:
-    """A time of the caller's, as nanoseconds since 1970."""
+    """The time in nanoseconds since 1970."""
     if not isinstance(at, datetime) or at.utcoffset() is None:
         raise InvalidEvent(f"the timestamp {at!r} has no zone", "give an aware datetime")
     return (at - EPOCH) // timedelta(microseconds=1) * 1000

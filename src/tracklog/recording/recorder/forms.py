@@ -1,4 +1,4 @@
-"""What may be written as the payload of each type of event, and how it is spelled."""
+"""The check and the encoding of the payload of each type of event."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,16 +14,16 @@ from tracklog.model.errors import InvalidEvent
 from tracklog.model.fact import BLOCK_KEYS
 
 REMEMBERED = 1024
-"""How many spellings of heads and of keys are remembered, so that each is judged once."""
+"""How many checked key orders and encoded heads are remembered."""
 OWNERS = {"role": "message", "call_id": "tool", "kind": "step"}
-"""The keys by which a reader tells the classes of payload apart; no other class may use them."""
+"""The keys that distinguish the payload classes; no other class may use them."""
 PLAIN = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 SPLITTERS = (
     ("\x85".encode(), rb"\u0085"),
     ("\u2028".encode(), rb"\u2028"),
     ("\u2029".encode(), rb"\u2029"),
 )
-"""Characters at which a naive reader would split a line, and what is written instead."""
+"""Characters at which a simple reader would split a line, and their replacement."""
 CONSTRAINTS = {"type", "$ref", "enum", "const", "anyOf", "oneOf", "allOf", "not"}
 JSON_HINT = "give a dict of strings, numbers, booleans, None, lists and dicts with string keys"
 JSON: dict[str, Any] = {
@@ -31,20 +31,20 @@ JSON: dict[str, Any] = {
     "items": {"$ref": "#/$defs/Json"},
     "additionalProperties": {"$ref": "#/$defs/Json"},
 }
-"""Anything that JSON has: not NaN, no bytes, no key that is not a string."""
+"""Any JSON value: not NaN, no bytes, no key that is not a string."""
 
 
 def encode(value: Any) -> bytes:
-    """Compact JSON: exact integers, escaped surrogates, nothing that splits a line."""
+    """Compact JSON: exact integers, escaped surrogates, no character that splits a line."""
     try:
         text = orjson.dumps(value, option=PLAIN)
-    except TypeError:  # an integer of 65 bits, a lone surrogate, a deep nest
+    except TypeError:  # an integer of 65 bits, a lone surrogate, or a deep nesting
         return canonical(value)
     return text if text.isascii() else _unsplittable(text)
 
 
 class _Orders(set[tuple[str, ...]]):
-    """Orders of keys that were found fine, and the one that came last."""
+    """Orders of keys that were checked, and the last one."""
 
     usual: list[str] | None = None
 
@@ -56,7 +56,7 @@ class _Orders(set[tuple[str, ...]]):
 
 
 class Form:
-    """The form of one type of event; orders of keys that were found fine are remembered."""
+    """The check of one type of event; orders of keys that passed are remembered."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -66,11 +66,11 @@ class Form:
         self.is_valid, self.fine = self.validator.is_valid, _Orders()
 
     def spell(self, payload: Any) -> bytes:
-        """The payload in bytes, or InvalidEvent with everything that is wrong."""
+        """The payload as bytes, or InvalidEvent with every problem."""
         try:
             if not self.is_valid(payload):
                 raise self._refusal(payload)
-        except ValueError as error:  # a key that is no string, or a value that JSON has not
+        except ValueError as error:  # a key that is no string, or a value that JSON does not have
             raise InvalidEvent(f"{self.kind}: the payload is no JSON: {error}", JSON_HINT) from None
         if [*payload] != self.fine.usual and tuple(payload) not in self.fine:
             return self._arranged(payload)
@@ -89,13 +89,13 @@ class Form:
         try:
             canonical({"payload": payload})
         except InvalidEvent as error:
-            return error  # NaN, which the schema takes for null
+            return error  # NaN, which the schema accepts as null
         found = problems.of(self.validator.iter_errors(payload), self.schema, payload)
         faults = "; ".join(f"payload{each.pointer}: {each.message}" for each in found)
         return InvalidEvent(f"{self.kind}: {faults}", found[0].hint if found else JSON_HINT)
 
     def _arranged(self, payload: dict[str, Any]) -> bytes:
-        """Refuse keys that are missing or misleading, then put all in their order."""
+        """Refuse missing and misleading keys, then put all keys in order."""
         owner = "step" if self.word == "run" else self.word
         for key, other in OWNERS.items():
             if other != owner and key in payload:
@@ -126,7 +126,7 @@ class Form:
 
 
 class _Forms(dict[str, Form]):
-    """One form per type of event, made when it is first needed."""
+    """One form per type of event, made on first use."""
 
     def __missing__(self, kind: str) -> Form:
         form = self[kind] = Form(kind)
@@ -138,7 +138,7 @@ _FINE_BLOCKS = {name: _Orders() for name in BLOCK_KEYS}
 
 
 def check_keys(keys: Iterable[Any], known: Iterable[str], whose: str) -> None:
-    """A reader that ignores letter case must not take an extra key for a known one."""
+    """Refuse extra keys that a reader that ignores letter case would mistake for a known one."""
     names = {key.lower() for key in known}
     for key in keys:
         if key.lower() in names:
@@ -156,9 +156,9 @@ def _unsplittable(text: bytes) -> bytes:
 
 
 def _writers(schema: dict[str, Any], kind: str) -> dict[str, Any]:
-    """What the dialect takes as a payload, narrowed to what may be written.
+    """The payload schema of the dialect, narrowed to what may be written.
 
-    AWF-26: no foreign type of block; and no free place for what JSON has not, NaN above all.
+    AWF-26: no foreign type of block; and no values that JSON does not have, such as NaN.
     """
     shapes = {name: _narrowed(shape) for name, shape in schema["$defs"].items()}
     payload = shapes[schema["properties"]["payload"]["$ref"].rpartition("/")[2]]
@@ -181,9 +181,9 @@ def _narrowed(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merged(blocks: list[dict[str, Any]]) -> dict[str, Any]:
-    """One shape for the blocks of all types, quicker than a choice between them.
+    """One schema for the blocks of all types, faster than a union.
 
-    Which keys each type needs is judged once for each order of keys.
+    The required keys of each type are checked once for each order of keys.
     """
     parts = {key: part for block in blocks for key, part in block["properties"].items()}
     return {

@@ -1,4 +1,4 @@
-"""What may be done to an event before it is written: hide what is secret, shorten what is long."""
+"""Changes to an event before it is written: mask secrets, shorten long values."""
 
 from collections.abc import Callable, Iterator
 from hashlib import sha256
@@ -14,7 +14,7 @@ Masker = Callable[[Body], Body]
 OnMaskError = Literal["refuse", "placeholder"]
 
 FIXED = ("seq", "run_id", "parent_run_id", "child_run_id", "type")
-"""What a masker may not touch."""
+"""Keys that a masker must not change."""
 PLACEHOLDER = "[masked:error]"
 WORDS = frozenset(
     [
@@ -37,13 +37,13 @@ WORDS = frozenset(
         "stop_reason",
     ]
 )
-"""Keys of payloads and blocks whose strings are words of the vocabulary, names or ids."""
+"""Keys of payloads and blocks whose strings are fixed words, names or ids."""
 SHORTEST = 64
-"""Strings up to this many bytes are never cut: their mark would be longer."""
+"""Strings up to this many bytes are never cut: the mark would be longer."""
 
 
 def mask(line: bytes, masker: Masker, on_error: OnMaskError) -> tuple[bytes, bool]:
-    """The line as the masker leaves it, and whether a placeholder had to stand in for it."""
+    """The line after masking, and whether a placeholder replaced it."""
     event = loads(line)
     try:
         masked = masker(loads(line))
@@ -55,7 +55,7 @@ def mask(line: bytes, masker: Masker, on_error: OnMaskError) -> tuple[bytes, boo
             raise
         raise MaskFailed(
             f"the masker failed on {event['type']}: {type(error).__name__}: {error}",
-            'mend the masker, or open the recorder with on_mask_error="placeholder"',
+            'fix the masker, or open the recorder with on_mask_error="placeholder"',
         ) from error
 
 
@@ -75,7 +75,7 @@ def _checked(masked: Any, event: Body) -> bytes:
 
 
 def _hidden(event: Body) -> Body:
-    """The event with every free text replaced: fail closed, and keep the place."""
+    """The event with every free text replaced: the content is hidden, the event stays."""
     shown = {key: value for key, value in event.items() if key in ENVELOPE}
     shown["payload"] = _hide(event["payload"], words=True)
     ours = ("step_seq", "attempt", "elapsed_ms", "seam", "lost", "span_id", "parent_span_id")
@@ -92,7 +92,7 @@ def _hide(value: Any, *, words: bool) -> Any:
         return [_hide(each, words=words) for each in value]
     if not isinstance(value, dict):
         return value
-    # Only payloads and their blocks have words; below them everything is free.
+    # Only payloads and their blocks have fixed words; everything below them is free text.
     return {
         key: part if words and key in WORDS else _hide(part, words=words and key == "blocks")
         for key, part in value.items()
@@ -102,18 +102,19 @@ def _hide(value: Any, *, words: bool) -> Any:
 class _Text(NamedTuple):
     size: int
     owner: dict[str, Any]
-    """The nearest object around it."""
+    """The nearest object around the string."""
     key: str
-    """Where it is in its owner: a key, and the places in lists below it."""
+    """Its place in the owner: a key, and the positions in lists below it."""
     holder: Any
     place: Any
     value: Any
 
 
 def shorten(line: bytes, limit: int) -> bytes:
-    """The line in at most `limit` bytes if cutting strings can do it; its structure stays whole.
+    """The line in at most `limit` bytes, if cutting strings is enough; its structure stays the
+    same.
 
-    The longest strings are cut first; the object around each says what it was.
+    The longest strings are cut first; the object around each gets a mark with the original size.
     """
     event = loads(line)
     while len(line) > limit:
@@ -126,7 +127,7 @@ def shorten(line: bytes, limit: int) -> bytes:
 
 
 def _texts(payload: dict[str, Any]) -> Iterator[_Text]:
-    """Every string that may still be cut; words and ids stay whole."""
+    """Every string that may still be cut; fixed words and ids are not."""
     waiting: list[tuple[bool, _Text]] = _parts(payload, words=True)
     while waiting:
         words, text = waiting.pop()

@@ -1,4 +1,4 @@
-"""How a recorder writes: every choice, with its default."""
+"""The options of a recorder, with their defaults."""
 
 import time
 from collections.abc import Callable
@@ -14,19 +14,23 @@ Durability = Literal["os", "interval", "lifecycle", "sync"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a recorder writes; every one has a default."""
+    """The options of a recorder; each has a default."""
 
     durability: Durability = "lifecycle"
-    """When lines are put on disk: `os` at close, `interval` every `fsync_interval` seconds,
-    `lifecycle` after messages and the ends of steps and runs, `sync` after each line."""
+    """When lines are flushed to disk: `os` at close, `interval` every `fsync_interval` seconds,
+    `lifecycle` after messages and the ends of steps and runs, `sync` after each line.
+    """
     fsync_interval: float = 1.0
     on_error: Literal["degrade", "ignore", "fail"] = "degrade"
-    """What `emit` does with an event that cannot be written: keep it for a while, give it up,
-    or raise."""
+    """What `emit` does with an event that cannot be written: `degrade` holds it in memory and tries
+    again, `ignore` drops it, `fail` raises.
+    """
     resume: bool = False
-    """Whether a run that has ended may go on in its transcript."""
+    """Whether a run that has ended may continue in its transcript."""
     masker: Masker | None = None
-    """From an event to an event, before it reaches the disk or anyone else. None ships."""
+    """A function from an event to an event, applied before the disk or a subscriber sees it. There
+    is none by default.
+    """
     on_mask_error: OnMaskError = "refuse"
     max_event_bytes: int | None = None
     """Lines longer than this have their longest strings cut, with a mark."""
@@ -34,9 +38,9 @@ class Options:
     """`chain`: each line carries a hash over itself and the line before."""
     lock: Literal["exclusive", "off"] = "exclusive"
     strict_perms: bool = False
-    """Whether a folder that others can look into is refused, not only warned of."""
+    """Whether a folder that other users can read is refused; else there is a warning."""
     allow_any_id: bool = False
-    """For converters: ids that are no UUID v4. Such a transcript is not conformant."""
+    """For converters: allow ids that are no UUID v4. Such a transcript does not conform."""
     clock: Callable[[], int] = time.time_ns
     monotonic: Callable[[], int] = time.monotonic_ns
     disk: Disk = DISK

@@ -1,4 +1,4 @@
-"""The recorder: one transcript per run, the disk first, then whoever listens."""
+"""The recorder: one transcript per run; the disk first, then the subscribers."""
 
 import asyncio
 import logging
@@ -33,26 +33,26 @@ from tracklog.recording.transcript.entry import Entry
 log = logging.getLogger("tracklog")
 
 PATIENCE = 2.0
-"""Seconds for which a closing recorder tries to write what waits."""
+"""Seconds for which a closing recorder tries to write pending events."""
 PAUSE = 0.05
 
 Health = Literal["ok", "degraded", "broken", "closed"]
 
 
 class Stats(NamedTuple):
-    """What a recorder has done so far."""
+    """The counters of a recorder."""
 
     last_seq: int
     durable_seq: int
     """Every event up to this number survives a power loss."""
     written: int
-    """By this recorder; what stood in the file before is not counted."""
+    """Events written by this recorder; earlier events of the file are not counted."""
     failed: int
-    """Writes that the disk did not take."""
+    """Writes that failed."""
     spilled: int
     """Events that wait for the disk now."""
     lost: int
-    """Events given up by the error policy."""
+    """Events dropped by the error policy."""
     masked: int
     mask_errors: int
     truncated: int
@@ -80,12 +80,13 @@ class Recorder:
         self._draft, self._write = drafts.draft, self._writer.write
         self._fanout = FanOut(run_id, self._writer.read)
         self._spill = Spill()
-        self._mutex: Any = threading.RLock()  # one that knows its owner; it is never taken twice
+        # a lock that knows its owner and is never acquired twice
+        self._mutex: Any = threading.RLock()
         self._gone: type[NotRecorded] | None = None
         self._ticker: _Ticker | None = None
         self._ticks = options.durability == "interval"
         self._plain = False
-        """Whether an event needs nothing but to be written: open, nobody listens, nothing waits."""
+        """Whether an event only has to be written: open, no subscriber, nothing pending."""
         self._tees: list[Tee] = []
         _alive.add(self)
 
@@ -97,7 +98,7 @@ class Recorder:
         parent_run_id: str | None = None,
         **options: Any,
     ) -> "Recorder":
-        """The recorder of a run, with its transcript locked, mended and ready; see `Options`.
+        """Open the recorder of a run, with its transcript locked and repaired; see `Options`.
 
         NotOpened where it is not safe to write. A disk that fails is tried again at each event,
         unless `on_error` is `fail`.
@@ -119,7 +120,7 @@ class Recorder:
         parent_run_id: str | None = None,
         **options: Any,
     ) -> "Recorder":
-        """`open`, or a NullRecorder and a warning: no run stops for want of a transcript."""
+        """`open`, or a NullRecorder and a warning: a missing transcript stops no run."""
         try:
             return cls.open(run_id, storage, parent_run_id, **options)
         except (NotOpened, WriteFailed) as error:
@@ -137,7 +138,8 @@ class Recorder:
         step_seq: int | None = None,
         **extras: Any,
     ) -> Entry | None:
-        """Write one event and return it as it stands in the file; NotRecorded if it does not.
+        """Write one event and return it as it stands in the file; NotRecorded if it was not
+        written.
 
         Only a NullRecorder returns None.
         """
@@ -148,7 +150,8 @@ class Recorder:
         if self._plain and not mutex._is_owned():
             with mutex:
                 if self._plain:
-                    return self._write(draft)  # `_commit` in short: nothing else is to be done
+                    # the short form of `_commit`: there is nothing else to do
+                    return self._write(draft)
         return self._commit(draft)
 
     def emit(
@@ -163,7 +166,7 @@ class Recorder:
         timeout: float = -1,
         **extras: Any,
     ) -> Entry | None:
-        """`record` under the error policy: None where the event is not in the file now."""
+        """`record` under the error policy: None where the event is not in the file yet."""
         try:
             if self._gone is not None:
                 raise self._refusal()
@@ -174,7 +177,7 @@ class Recorder:
             return self._commit(draft, timeout)
         except WriteFailed as error:
             if self.options.on_error == "degrade":
-                log.warning("%s of %s is kept for later: %s", type, self.run_id, error.message)
+                log.warning("%s of %s is held in memory: %s", type, self.run_id, error.message)
                 self._spill.failed(time.monotonic())
                 self._keep(draft)
             else:
@@ -184,11 +187,11 @@ class Recorder:
         return None
 
     def run(self, name: str, **extras: Any) -> RunScope:
-        """The whole run as a context: its start, its steps, and its end however it ends."""
+        """The run as a context: writes its start and its end, however it ends."""
         return RunScope(self, name, extras)
 
     def child(self, run_id: str, **options: Any) -> "Recorder":
-        """The recorder of a sub-run: its own file in the same folder, linked to this run."""
+        """The recorder of a sub-run: a file of its own in the same folder, linked to this run."""
         return Recorder.open(run_id, self.storage, self.run_id, **self._inherited(options))
 
     def try_child(self, run_id: str, **options: Any) -> "Recorder":
@@ -204,14 +207,14 @@ class Recorder:
         *,
         heal: bool = False,
     ) -> Subscription:
-        """What is written from now on, or from behind `after_seq` on, as it is written."""
+        """The events written from now on, or after `after_seq`, as they are written."""
         if self._gone is ForkedRecorder:
             raise self._refusal()
         if self._mutex._is_owned():
             raise self._reentrant("a subscription")
         with self._mutex:
             self._plain = False
-            # Inside the critical section: the file has all up to `last`, the queue all behind it.
+            # Inside the critical section: the file has all up to `last`, the queue all after it.
             last = self._writer.last
             backlog = None if after_seq is None else (after_seq + 1, last)
             last = max(last, after_seq or 0)
@@ -224,7 +227,7 @@ class Recorder:
         return tee
 
     def stats(self) -> Stats:
-        """Counters; `fanout` has those of the subscribers."""
+        """The counters; `fanout` has those of the subscribers."""
         writer = self._writer
         return Stats(
             last_seq=writer.last,
@@ -242,7 +245,7 @@ class Recorder:
         )
 
     def health(self) -> Health:
-        """`broken`: nothing can be written now; `degraded`: less is safe than was asked for."""
+        """`broken`: nothing can be written now; `degraded`: less is durable than was requested."""
         file = self._writer.file
         if self._gone is not None:
             return "closed"
@@ -256,7 +259,7 @@ class Recorder:
         return self._writer.durable
 
     def close(self) -> None:
-        """Put everything on disk, end the subscriptions, let go of the file; any number of times."""
+        """Flush to disk, end the subscriptions, close the file; may be called more than once."""
         if self._gone is not None:  # AWF-56
             return
         if self._mutex._is_owned():
@@ -298,11 +301,11 @@ class Recorder:
         else:
             raise WriteFailed(f"{self.path} has been busy for {timeout:g} s", DISK_HINT)
         if self._fanout.due:
-            self._fanout.warn()  # outside: a slow log holds up no write
+            self._fanout.warn()  # outside of the lock: a slow log blocks no write
         return entry
 
     def _commit_with_care(self, draft: Draft) -> Entry:
-        """What is spilled goes first, in order; losses are told; subscribers come last."""
+        """Write pending events first, in order; report losses; serve the subscribers last."""
         if self._gone is not None:
             raise self._refusal()
         self._drain()
@@ -311,7 +314,7 @@ class Recorder:
         self._spill.told(lost)
         self._hear(entry)
         self._plain = self._fanout.empty and not self._ticks
-        if self._spill.used:  # looked at last: another thread adds to it, then unsets `_plain`
+        if self._spill.used:  # read last: another thread adds to it, then unsets `_plain`
             self._plain = False
         return entry
 
@@ -321,7 +324,7 @@ class Recorder:
         self._fanout.offer(entry)
 
     def _drain(self) -> None:
-        """What was spilled goes first, in order."""
+        """Write the pending events, in order."""
         if not self._spill:
             return
         while (waiting := self._spill.first()) is not None:
@@ -333,7 +336,7 @@ class Recorder:
         self._spill.worked()
 
     def _drain_patiently(self) -> WriteFailed | None:
-        """The last chance of what waits: the disk is tried again for a while."""
+        """The last attempt for pending events: the disk is tried again for a while."""
         until = time.monotonic() + PATIENCE
         while True:
             try:
@@ -349,7 +352,7 @@ class Recorder:
 
     def _keep(self, draft: Draft) -> None:
         if not self._spill.add(*self._writer.stamped(draft)):
-            log.warning("%s of %s is given up: too many wait", draft[0], self.run_id)
+            log.warning("%s of %s is dropped: too many events are pending", draft[0], self.run_id)
         self._plain = False
 
     def _give_up(self, type: str, error: NotRecorded) -> None:
@@ -357,10 +360,10 @@ class Recorder:
             raise error
         self._spill.give_up()
         self._plain = False
-        log.warning("%s of %s is given up: %s", type, self.run_id, error.message)
+        log.warning("%s of %s is dropped: %s", type, self.run_id, error.message)
 
     def _finish(self) -> WriteFailed | None:
-        """The last acts under the lock: what waits, the disk, the subscribers, the file."""
+        """The last steps under the lock: pending events, the disk, the subscribers, the file."""
         failure = self._drain_patiently()
         self._gone, self._plain = RecorderClosed, False
         self._writer.close()
@@ -398,7 +401,7 @@ class Recorder:
 
 
 class NullRecorder(Recorder):
-    """Accepts everything and keeps nothing: no file, no thread, subscriptions that end at once."""
+    """Accepts everything and stores nothing: no file, no thread, subscriptions that end at once."""
 
     def __init__(self) -> None:
         self.run_id, self.parent_run_id = "", None
@@ -407,17 +410,17 @@ class NullRecorder(Recorder):
         self._fanout.close()
 
     def record(self, *_: Any, **__: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def emit(self, *_: Any, **__: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def child(self, *_: Any, **__: Any) -> "NullRecorder":
-        """Nothing again."""
+        """Another NullRecorder."""
         return NullRecorder()
 
     def try_child(self, *_: Any, **__: Any) -> "NullRecorder":
-        """Nothing again."""
+        """Another NullRecorder."""
         return NullRecorder()
 
     def subscribe(self, *_: Any, **__: Any) -> Subscription:
@@ -433,20 +436,20 @@ class NullRecorder(Recorder):
         return Stats(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "closed", self._fanout.stats())
 
     def health(self) -> Health:
-        """There is nothing that could be well."""
+        """Always the same: there is nothing to monitor."""
         return "closed"
 
     @property
     def durable_seq(self) -> int:
-        """Nothing is kept."""
+        """Always 0: nothing is stored."""
         return 0
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class _Ticker:
-    """Puts lines on disk every so often, in a thread of its own."""
+    """Flushes lines to disk at an interval, in a thread of its own."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer

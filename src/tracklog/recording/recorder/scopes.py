@@ -1,7 +1,7 @@
-"""Runs, steps, tools and sub-workflows as contexts: what begins is ended, however its body ends.
+"""Runs, steps, tools and sub-workflows as contexts: each start gets its end, however the body ends.
 
-Events go through `Recorder.emit`: what the disk does never disturbs the work, unless the
-recorder was opened with `on_error="fail"`.
+Events go through `Recorder.emit`: a failing disk never disturbs the work, unless the recorder was
+opened with `on_error="fail"`.
 """
 
 import asyncio
@@ -23,16 +23,16 @@ Block = Mapping[str, Any]
 Body = dict[str, Any]
 
 DEADLINE = 2.0
-"""Seconds that the end of something may wait for a busy transcript."""
+"""Seconds that the end of a scope may wait for a busy transcript."""
 
 
 def path_name(name: str) -> str:
-    """A step's name as it stands in a path, where dots and slashes have a meaning."""
+    """The name of a step in a path, where dots and slashes have a meaning."""
     return name.replace("%", "%25").replace(".", "%2E").replace("/", "%2F")
 
 
 def status_of(error: BaseException | None) -> StepStatus:
-    """How something ended, from what its body raised."""
+    """The status at the end, from the exception that the body raised."""
     match error:
         case None:
             return "ok"
@@ -47,12 +47,12 @@ def status_of(error: BaseException | None) -> StepStatus:
 
 
 def reason_of(error: BaseException) -> str:
-    """What a person would want to read first."""
+    """The error text of an exception, for a person."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 class Scope:
-    """Something of a run that begins and ends; also a place where the agent speaks."""
+    """A part of a run that begins and ends; messages and tool calls are recorded in it."""
 
     kind: str
     starts: str
@@ -66,12 +66,12 @@ class Scope:
         self.frames: tuple[Body, ...] = ()
         self.attempt = 1
         self.step_seq: int | None = None
-        """The number of its start, by which everything inside it is addressed."""
+        """The number of its start; events inside refer to it."""
         self.result: Any = None
         self.error: str | None = None
         """Set it where the body fails without raising."""
         self.status: StepStatus | None = None
-        """Set it where the body knows better; else it follows from how the body ends."""
+        """Set it to override the status that follows from how the body ends."""
         self.ended = False
         self._extras = dict(extras)
         self._began = 0
@@ -104,7 +104,7 @@ class Scope:
         workflow: str | None = None,
         **options: Any,
     ) -> "CallScope":
-        """A sub-workflow, whose id the caller allocated; `options` are those of its recorder."""
+        """A sub-workflow with an id that the caller chose; `options` are those of its recorder."""
         call = CallScope(self, name, child_run_id, workflow or name, options)
         call._place(self, index, branch, attempt)
         return call
@@ -112,11 +112,11 @@ class Scope:
     def tool(
         self, name: str, input: Any = None, *, call_id: str | None = None, **extras: Any
     ) -> "ToolUse":
-        """A tool invocation at the router: its call, and its result however it ends."""
+        """A tool call at the router: its call, and its result however it ends."""
         return ToolUse(self, name, input, call_id or str(uuid.uuid4()), extras)
 
     def user(self, prompt: str, system_prompt: str | None = None, **extras: Any) -> Entry | None:
-        """What the agent is asked; the composed system prompt stands in every such message."""
+        """The prompt of the agent; the composed system prompt is part of every such message."""
         parts = {"prompt": prompt, "system_prompt": system_prompt}
         blocks = [
             {"type": "text", "fidelity": "router", "text": text, "part": part}
@@ -128,7 +128,7 @@ class Scope:
     def assistant(
         self, blocks: Sequence[Block] = (), *, status: str = "ok", **extras: Any
     ) -> Entry | None:
-        """What the agent answered, also when it failed, was killed, or said nothing."""
+        """The answer of the agent, also when it failed, was killed, or is empty."""
         said = {"role": "assistant", "blocks": list(blocks), "status": status, **extras}
         return self._emit("message.assistant", said)
 
@@ -136,7 +136,7 @@ class Scope:
         self, name: str, call_id: str, input: Any = None, *,
         fidelity: Fidelity = "agent_emitted", **extras: Any,
     ) -> Entry | None:  # fmt: skip
-        """A tool call that somebody reports; `tool` is for those that the router makes itself."""
+        """A tool call that was reported; use `tool` for calls that the router makes itself."""
         use = {"tool_name": name, "tool_id": call_id, "tool_input": input}
         payload = {"name": name, "call_id": call_id, "input": input, "output": None}
         block = {"type": "tool_use", "fidelity": fidelity, **use}
@@ -149,7 +149,7 @@ class Scope:
         error: str | None = None, is_error: bool = False,
         fidelity: Fidelity = "agent_emitted", **extras: Any,
     ) -> Entry | None:  # fmt: skip
-        """The end of a tool call: its output, or the error that kept it from having one."""
+        """The end of a tool call: its output or its error."""
         payload: Body = {"name": name, "call_id": call_id, "input": input}
         payload["output"] = None if error else output
         result = {"tool_id": call_id, "tool_content": error or output, "tool_name": name}
@@ -164,13 +164,13 @@ class Scope:
         return self._emit("tool.result", payload, timeout=DEADLINE)
 
     def begin(self) -> None:
-        """Record the start; `with` does it."""
+        """Record the start; `with` calls it."""
         self._began = time.monotonic_ns()
         entry = self._emit(self.starts, self._opening(), inside=False)
         self.step_seq = entry.seq if entry is not None else None
 
     def end(self, error: BaseException | None = None) -> None:
-        """Record the end, once; `with` does it, whatever its body raised."""
+        """Record the end, once; `with` calls it, whatever the body raised."""
         if self.ended:
             return
         self.ended = True
@@ -248,7 +248,7 @@ class Scope:
 
 
 class RunScope(Scope):
-    """A whole run."""
+    """A complete run."""
 
     kind, starts, ends = "workflow", "run.started", "run.completed"
 
@@ -301,7 +301,7 @@ class StepScope(Scope):
 
 
 class CallScope(Scope):
-    """The invocation of a sub-workflow, with the recorder of its run."""
+    """The call of a sub-workflow, with the recorder of its run."""
 
     kind = "call_workflow"
     starts, ends = "step.call_workflow.started", "step.call_workflow.completed"
@@ -316,7 +316,9 @@ class CallScope(Scope):
         """The recorder of the sub-run; open inside the context."""
 
     def begin(self) -> None:
-        """Record the call, then open the child's transcript, which exists even if it never starts."""
+        """Record the call, then open the child's transcript; it exists even if the child never
+        starts.
+        """
         super().begin()
         self.child = self.recorder.try_child(self.child_run_id, **self._options)
 
@@ -324,7 +326,7 @@ class CallScope(Scope):
         """Record the child's end as the parent sees it, and close the child's transcript."""
         try:
             if error is not None and not self.child.stats().last_seq:
-                # AWF-17: a child that could not start has its two lines all the same.
+                # AWF-17: a child that could not start has its first and last line all the same.
                 never = RunScope(self.child, self.workflow, {})
                 never.begin()
                 never.end(error)
@@ -339,7 +341,7 @@ class CallScope(Scope):
 
 
 class ToolUse:
-    """One tool invocation at the router."""
+    """One tool call at the router."""
 
     def __init__(
         self, scope: Scope, name: str, input: Any, call_id: str, extras: Mapping[str, Any]
@@ -347,9 +349,9 @@ class ToolUse:
         self.name, self.input, self.call_id = name, input, call_id
         self.output: Any = None
         self.is_error = False
-        """The tool answered, and its answer is a failure."""
+        """Whether the tool answered with a failure."""
         self.error: str | None = None
-        """The tool could not answer."""
+        """The reason why the tool could not answer."""
         self._scope, self._extras = scope, dict(extras)
         self._began = 0
 

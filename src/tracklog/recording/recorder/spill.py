@@ -1,4 +1,4 @@
-"""Events that the disk did not take: kept for a while, in order, within bounds."""
+"""Events that could not be written: held in memory, in order, up to a limit."""
 
 import threading
 from collections import deque
@@ -16,11 +16,11 @@ class Waiting(NamedTuple):
     """An event that waits for the disk."""
 
     draft: Draft
-    """With the time at which it happened."""
+    """The draft, with the time at which the event happened."""
     elapsed: int
     """In nanoseconds since the recorder opened."""
     lost: int
-    """How many events before it were given up."""
+    """How many events before it were dropped."""
 
     @property
     def size(self) -> int:
@@ -39,19 +39,19 @@ class Spill:
         self._pause = 0.0
         self._again_at = 0.0
         self.lost = 0
-        """Given up, and not yet told by an event."""
+        """Dropped events that no written event has reported yet."""
         self.lost_total = 0
 
     @property
     def used(self) -> bool:
-        """Whether anything waits, or was lost and is not told yet."""
+        """Whether anything is pending, or was dropped and not reported yet."""
         return bool(self._waiting) or self.lost > 0
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def add(self, draft: Draft, elapsed: int) -> bool:
-        """Keep it for later, or give it up when there is no room."""
+        """Queue it, or drop it when there is no room."""
         with self._lock:
             waiting = Waiting(draft, elapsed, self.lost)
             if len(self._waiting) >= self._limit or self._bytes + waiting.size > self._limit_bytes:
@@ -70,16 +70,16 @@ class Spill:
             self.lost_total += 1
 
     def told(self, count: int) -> None:
-        """An event has told of these losses."""
+        """Note that an event has reported these losses."""
         with self._lock:
             self.lost -= count
 
     def first(self) -> Waiting | None:
-        """The one that is to be written next."""
+        """The next event to write."""
         return self._waiting[0] if self._waiting else None
 
     def drop_first(self) -> None:
-        """The first one was written."""
+        """Remove the first event after it was written."""
         with self._lock:
             self._bytes -= self._waiting.popleft().size
 
@@ -88,10 +88,10 @@ class Spill:
         return bool(self._waiting) and now < self._again_at
 
     def failed(self, now: float) -> None:
-        """The disk failed again: wait twice as long as before."""
+        """Note that the disk failed again: wait twice as long as before."""
         self._pause = min(LONGEST_PAUSE, self._pause * 2 or FIRST_PAUSE)
         self._again_at = now + self._pause
 
     def worked(self) -> None:
-        """The disk took a line."""
+        """Note that the disk took a line."""
         self._pause = 0.0

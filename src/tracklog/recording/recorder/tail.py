@@ -1,4 +1,4 @@
-"""How a transcript ends, and how its end is made whole before more is written."""
+"""Read the end of a transcript, and repair it before more is written."""
 
 import os
 from pathlib import Path
@@ -14,22 +14,22 @@ Reason = Literal["reopen", "missing_lf", "torn_tail"]
 
 
 class Tail(NamedTuple):
-    """What there is to know of a transcript before the next line."""
+    """The state of a transcript before the next line."""
 
     last_seq: int = 0
     """The highest number in the file; 0 when there is none."""
     finished: bool = False
     """Whether its last event is the end of the run."""
     chain: str = ""
-    """The hash chain's value at its end; empty where it has none."""
+    """The value of the hash chain at its end; empty where there is none."""
     whole: int = 0
     """Bytes up to the last line end."""
     rest: bytes = b""
-    """What stands behind the last line end."""
+    """The bytes after the last line end."""
 
 
 class Seam(NamedTuple):
-    """Where a transcript was opened again, and what had to be done to it."""
+    """The mark where a transcript was opened again, with the repairs made."""
 
     after_seq: int
     reason: Reason
@@ -41,7 +41,7 @@ class Seam(NamedTuple):
 
 
 def read(path: Path, ours: str) -> Tail:
-    """The tail of the file; `ours` is how the producer mark of our own first lines begins."""
+    """Read the tail of the file; `ours` is the beginning of the producer mark in our first lines."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         whole = _line_start(file, size)
@@ -54,9 +54,9 @@ def read(path: Path, ours: str) -> Tail:
 
 
 def mend(file: AppendFile, tail: Tail) -> Seam | None:
-    """Make the file end with a line end, and say how; None for an empty file.
+    """Make the file end with a line end, and return what was done; None for an empty file.
 
-    Terminated lines are never touched; what is torn is kept beside the file first.
+    Complete lines are never changed; an incomplete line is first copied to a file beside it.
     """
     if not tail.rest:
         return Seam(tail.last_seq, "reopen") if tail.whole else None
@@ -70,7 +70,7 @@ def mend(file: AppendFile, tail: Tail) -> Seam | None:
 
 
 def quarantine(file: AppendFile, offset: int, torn: bytes) -> Path:
-    """Keep torn bytes beside their file, on disk before this returns."""
+    """Copy incomplete bytes to a file beside the original, on disk before this returns."""
     path = file.path
     kept = path.with_name(f"{path.stem}.torn-{offset}")
     attempt = 1
@@ -79,7 +79,7 @@ def quarantine(file: AppendFile, offset: int, torn: bytes) -> Path:
             appendfile.create(kept, torn, file.disk)
         except FileExistsError:
             if kept.read_bytes() == torn:
-                return kept  # an earlier attempt came this far
+                return kept  # an earlier attempt got this far
             attempt += 1
             kept = path.with_name(f"{path.stem}.torn-{offset}-{attempt}")
         else:
@@ -87,7 +87,7 @@ def quarantine(file: AppendFile, offset: int, torn: bytes) -> Path:
 
 
 def _line_start(file: BinaryIO, end: int) -> int:
-    """The byte after the last line end before `end`."""
+    """The position after the last line end before `end`."""
     while end > 0:
         start = max(0, end - CHUNK)
         file.seek(start)
@@ -107,7 +107,7 @@ def _last_line(file: BinaryIO, end: int) -> bytes:
 
 
 def _scan(file: BinaryIO, tail: Tail) -> Tail:
-    """The tail by reading every whole line: a foreign file need not be in order."""
+    """The tail, found by reading every complete line: a foreign file need not be in order."""
     file.seek(0)
     while file.tell() < tail.whole:
         tail = _after(tail, _object(file.readline()))
@@ -115,7 +115,7 @@ def _scan(file: BinaryIO, tail: Tail) -> Tail:
 
 
 def _after(tail: Tail, body: Body | None) -> Tail:
-    """The tail when one more line has been read."""
+    """The tail after one more line."""
     if body is None:
         return tail
     chain = body.get("chain")

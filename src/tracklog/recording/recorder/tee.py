@@ -1,4 +1,4 @@
-"""Copies what a subscription yields to a second file, in a thread of its own."""
+"""Copy the events of a subscription to a second file, in a thread of its own."""
 
 import logging
 import os
@@ -12,23 +12,23 @@ from tracklog.recording.recorder.appendfile import DISK, FLAGS
 log = logging.getLogger("tracklog")
 
 PATIENCE = 2.0
-"""Seconds that a closing recorder waits for a copy to be finished."""
+"""Seconds that a closing recorder waits for a copy to finish."""
 
 
 class Tee:
-    """A second copy of a transcript; whatever happens to it, the first is not disturbed."""
+    """A second copy of a transcript; its failures never affect the first."""
 
     def __init__(self, path: Path, subscription: Subscription, *, idle: bool = False) -> None:
         self.path = path
         self.error: OSError | None = None
-        """Why the copy ended early."""
+        """The reason why the copy ended early."""
         self._subscription = subscription
         self._thread = threading.Thread(target=self._copy, name=f"tracklog-tee {path}", daemon=True)
         if not idle:
             self._thread.start()
 
     def join(self, timeout: float = PATIENCE) -> bool:
-        """Wait until everything is copied; False when that takes too long."""
+        """Wait until everything is copied; False on a timeout."""
         if self._thread.ident is None:
             return True  # it was never started
         self._thread.join(timeout)

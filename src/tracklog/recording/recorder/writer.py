@@ -1,4 +1,4 @@
-"""Puts drafts into the file of one run, one after the other; knows the number, the time, the seam."""
+"""Write drafts to the file of one run; assigns the number, the time and the seam."""
 
 import logging
 import os
@@ -21,7 +21,7 @@ from tracklog.recording.transcript.entry import Entry, loads
 log = logging.getLogger("tracklog")
 
 INDEX_EVERY = 256
-"""Lines between two entries of the index from numbers to places in the file."""
+"""Lines between two entries of the index from numbers to file positions."""
 MILESTONES = frozenset(
     {
         "run.started",
@@ -33,22 +33,22 @@ MILESTONES = frozenset(
         "message.assistant",
     }
 )
-"""What durability `lifecycle` puts on disk at once."""
+"""The types that durability `lifecycle` flushes to disk at once."""
 LINE = b'{"seq":%d%b%b.%06dZ","payload":%b,"elapsed_ms":%d%b}\n'
 LINE_IN_STEP = b'{"seq":%d%b%b.%06dZ","payload":%b,"elapsed_ms":%d,"step_seq":%d%b}\n'
 _entry = tuple.__new__
-"""Half the price of calling the class, once per event."""
-DISK_HINT = "free some space or mend the disk; the file holds only whole lines"
+"""Half the cost of calling the class, once per event."""
+DISK_HINT = "free some space or repair the disk; the file holds only complete lines"
 
 
 class Writer:
-    """The one that writes a transcript; whoever calls it makes sure that calls do not overlap."""
+    """Writes a transcript; the caller makes sure that calls do not overlap."""
 
     def __init__(self, run_id: str, path: Path, options: Options) -> None:
         self.run_id, self.path, self.options = run_id, path, options
         self.file: AppendFile | None = None
         self.last = self.first = 0
-        """The numbers of the last event in the file, and of the last one before it was opened."""
+        """The number of the last event in the file, and of the last one before it was opened."""
         self.durable = 0
         """Every event up to this number survives a power loss."""
         self.resumes = False
@@ -63,15 +63,15 @@ class Writer:
         self._clock, self._monotonic = options.clock, options.monotonic
         self._began = self._monotonic()
         self._second, self._second_text = 0, b"1970-01-01T00:00:00"
-        """The second of the last event, in nanoseconds since 1970, and how it is written."""
+        """The second of the last event, in nanoseconds since 1970, and its text."""
         self._alters = options.masker is not None or options.max_event_bytes is not None
         self._follows = True
-        """Whether there is more to do after a line than to write it."""
+        """Whether more has to be done after a line than to write it."""
         self._syncs_all = options.durability == "sync"
         self._syncs_some = options.durability == "lifecycle"
 
     def open(self) -> None:
-        """Lock the file, make its end whole, and find the last number in it."""
+        """Lock the file, repair its end, and find the last number in it."""
         options = self.options
         file = AppendFile.open(
             self.path, options.lock, strict_perms=options.strict_perms, disk=options.disk
@@ -95,9 +95,10 @@ class Writer:
         self.file = file
 
     def write(self, draft: Draft, lost: int = 0, elapsed: int | None = None) -> Entry:
-        """Number the draft, write it, and put it on disk if that was chosen.
+        """Number the draft, write it, and flush it to disk if the options say so.
 
-        Either it is in the file afterwards, as one line, or nothing is and no number is spent.
+        Afterwards either the file has the event as one line, or nothing was written and no number
+        was used.
         """
         file = self.file or self._open_late()
         kind, head, payload, step_seq, extras, at = draft
@@ -133,29 +134,29 @@ class Writer:
         return _entry(Entry, (seq, kind, line))
 
     def stamped(self, draft: Draft) -> tuple[Draft, int]:
-        """The draft with the time of now, and how long it is since the opening; for later."""
+        """The draft with the current time, and the time since opening; for writing it later."""
         kind, head, payload, step_seq, extras, at = draft
         now = self._clock() if at is None else at
         return (kind, head, payload, step_seq, extras, now), self._monotonic() - self._began
 
     def sync(self) -> None:
-        """Put on disk what was written; after a failure nothing more is promised."""
+        """Flush to disk; after a failure no durability is promised any more."""
         file, reached = self.file, self.last
         if file is None or reached == self.durable:
             return
         try:
             file.sync()
         except OSError as error:
-            # A later success says nothing about the pages that this failure has dropped.
+            # A later success does not cover the pages that this failure dropped.
             self.sync_failed = True
-            log.warning("%s cannot be put on disk: %s", self.path, error)
+            log.warning("%s cannot be flushed to disk: %s", self.path, error)
             return
         self.syncs += 1
         if not self.sync_failed:
             self.durable = reached
 
     def close(self) -> None:
-        """Put everything on disk and let go of the file and its lock."""
+        """Flush to disk, close the file and release its lock."""
         if self.file is not None:
             self.sync()
             self.file.close()
@@ -183,7 +184,7 @@ class Writer:
             )
 
     def _open_late(self) -> AppendFile:
-        """A disk that failed while opening is tried again, at the next event."""
+        """Open the file at the next event, after the disk failed while opening."""
         try:
             self.open()
         except (OSError, NotOpened) as error:
@@ -193,14 +194,14 @@ class Writer:
         return self.file
 
     def _turn_second(self, rest: int) -> int:
-        """Another second than that of the last event: write it out; what is left of the time."""
+        """Encode a new second and return the rest of the time."""
         seconds, rest = divmod(self._second + rest, 1_000_000_000)
         self._second = seconds * 1_000_000_000
         self._second_text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).encode()
         return rest
 
     def _follow(self, kind: str) -> None:
-        """What a written line brings with it: the next link, the end of the seam, the disk."""
+        """The work after a written line: the next link, the end of the seam, the flush."""
         self._seam = None
         if self._chain is not None:
             self._chain = self._next
@@ -236,17 +237,17 @@ class Writer:
         return line + b"\n"
 
     def _undo(self, file: AppendFile, size: int, seq: int) -> None:
-        """The file as it was before, unless the line was whole and only an interrupt came late."""
+        """Restore the file, unless the line is complete and only an interrupt came late."""
         if self.last == seq or file.broken:
             return  # nothing to undo, or it was tried just now
         try:
             file.cut(size)
         except OSError as error:
-            log.warning("%s cannot be cut back; it is tried again: %s", self.path, error)
+            log.warning("%s cannot be truncated; it is tried again: %s", self.path, error)
 
 
 def chained(line: bytes, before: str) -> tuple[bytes, str]:
-    """The line with its link to the one before as its last member, and that link."""
+    """The line with the link to the line before as its last key, and that link."""
     link = sha256(before.encode() + line).hexdigest()
     return b'%b,"chain":"%b"}' % (line[:-1], link.encode()), link
 
@@ -256,4 +257,4 @@ def _read(line: bytes) -> Entry | None:
         body = loads(line)
         return Entry(body["seq"], body["type"], line + b"\n")
     except (ValueError, KeyError, TypeError):
-        return None  # a foreign or damaged line: it has no number to be asked for
+        return None  # a foreign or damaged line: it has no number

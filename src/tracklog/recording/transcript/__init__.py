@@ -1,7 +1,7 @@
-"""Transcripts, read: tolerant of everything, silent about nothing.
+"""Read transcripts: tolerant of damage, and every problem is reported.
 
-`Reader` gives events and flaws, `Follow` does so while the file grows, `load` and `tree` answer
-questions about runs, `repair` mends a damaged file, `verify_chain` proves an unchanged one.
+`Reader` yields events and flaws, `Follow` does so while the file grows, `load` and `tree` give the
+runs, `repair` repairs a damaged file, `verify_chain` verifies the hash chain.
 """
 
 from tracklog.recording.transcript.chain import Proof, verify_chain

@@ -1,4 +1,4 @@
-"""Checks the hash chain of a transcript, and names the first line that does not fit."""
+"""Verify the hash chain of a transcript, and report the first line that does not match."""
 
 import re
 import sys
@@ -13,29 +13,30 @@ LINK = re.compile(rb',"chain":"([0-9a-f]{64})"\}\Z')
 
 
 class Proof(NamedTuple):
-    """What a chain proves."""
+    """The result of verifying a chain."""
 
     lines: int
-    """Lines whose link fits, from the first one with a link on."""
+    """Lines whose link matches, from the first line with a link."""
     unchained: int
-    """Lines in front of the first link: nothing is known of them."""
+    """Lines before the first link: nothing is proven about them."""
     head: str
-    """The link of the last line that fits; note it elsewhere to find a cut tail later."""
+    """The link of the last matching line; keep a copy elsewhere to detect a truncated file later.
+    """
     bad: Flaw | None
-    """The first line that does not fit."""
+    """The first line that does not match."""
     anchored: bool | None
-    """Whether the anchor was met on the way; None where none was given."""
+    """Whether the anchor was found in the chain; None where none was given."""
 
     @property
     def sound(self) -> bool:
-        """Whether there is a chain and everything in it fits."""
+        """Whether there is a chain and every link matches."""
         return self.bad is None and self.lines > 0 and self.anchored is not False
 
 
 def verify_chain(path: str | Path, anchor: str | None = None) -> Proof:
-    """Follow the chain from its beginning; `anchor` is a head that was noted before.
+    """Verify the chain from its beginning; `anchor` is a head that was noted before.
 
-    A chain cannot show that its own tail was cut: only an anchor can.
+    A chain cannot show that its own end was cut off: only an anchor can.
     """
     head, count, unchained = "", 0, 0
     last: Line | None = None
@@ -48,7 +49,7 @@ def verify_chain(path: str | Path, anchor: str | None = None) -> Proof:
                 continue
             bare = line.data[: found.start()] + b"}" if found else b""
             if found is None or sha256(head.encode() + bare).hexdigest() != found[1].decode():
-                # The first link may hang in the air because the line before has lost its own.
+                # The first link may not match because the line before has lost its own link.
                 at = line if count or last is None else last
                 return Proof(count, unchained, head, _flaw(at, whole=found is not None), met)
             head, count = found[1].decode(), count + 1
@@ -57,7 +58,7 @@ def verify_chain(path: str | Path, anchor: str | None = None) -> Proof:
 
 
 def _flaw(line: Line, *, whole: bool) -> Flaw:
-    message = "its link does not fit what it stands behind" if whole else "it has lost its link"
+    message = "its link does not match the line before" if whole else "it has lost its link"
     if not line.whole:
-        message = "it is torn"
+        message = "it is incomplete"
     return Flaw("chain", line.number, line.offset, message, "error")

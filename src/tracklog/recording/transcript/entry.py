@@ -1,4 +1,4 @@
-"""One event of a transcript: the bytes of its line, and its body, read exactly when asked for."""
+"""One event of a transcript: the bytes of its line, and its body, parsed on request."""
 
 import json
 import re
@@ -12,12 +12,12 @@ _LONG_NUMBER = re.compile(rb"[0-9]{19}")
 
 
 class Entry(NamedTuple):
-    """An event as it stands in a transcript; nothing in it can be changed."""
+    """An event of a transcript; immutable."""
 
     seq: int | None
-    """Its own number; None where a foreign writer gave none."""
+    """Its number; None where a foreign writer gave none."""
     type: str
-    """As written, known or not; empty where there is none."""
+    """The type as written, known or not; empty where there is none."""
     raw: bytes
     """The bytes on disk, with the line end."""
 
@@ -28,26 +28,26 @@ class Entry(NamedTuple):
 
     @property
     def body(self) -> Body:
-        """The object, parsed anew: what is asked for is the asker's own and may be changed."""
+        """The object, parsed on each call, so the caller may change it."""
         body: Body = loads(self.raw)
         return body
 
 
 def loads(text: bytes) -> Any:
-    """JSON with integers exact at any size and lone surrogates as they were escaped."""
+    """JSON with exact integers of any size, and lone surrogates as they were escaped."""
     if is_plain(text):
         try:
             return orjson.loads(text)
         except orjson.JSONDecodeError:
-            pass  # a lone surrogate or a deep nest, which the standard library can read
+            pass  # a lone surrogate or a deep nesting, which the standard library can read
     return json.loads(text.decode(), parse_constant=refuse_constant)
 
 
 def is_plain(text: bytes) -> bool:
-    """Whether the quick parser reads every number in it exactly."""
+    """Whether the fast parser reads every number in it exactly."""
     return _LONG_NUMBER.search(text) is None
 
 
 def refuse_constant(word: str) -> NoReturn:
-    """NaN and the infinities, which the standard library would let in."""
+    """Refuse NaN and the infinities, which the standard library accepts."""
     raise ValueError(f"{word} is not JSON")

@@ -1,4 +1,4 @@
-"""Follows a transcript as it grows, also when it is cut or replaced."""
+"""Follow a growing transcript, also when it is truncated or replaced."""
 
 import asyncio
 import os
@@ -11,14 +11,15 @@ from tracklog.recording.transcript.reader import Flaw, Reading, read_line
 
 POLL = 0.1
 LAST = 1 << 12
-"""Bytes before its offset by which a file is known again."""
+"""How many bytes before the offset are compared to see that the file is the same."""
 
 
 class Follow:
-    """The events of a growing file: iterate it, or `async for` over it, until `stop` says so.
+    """The events of a growing file: iterate it, or `async for` over it, until `stop` returns true.
 
-    A last line without its end is pending, not a problem. A file that shrank, or in
-    which other bytes stand before the offset, is told as `rotated`; what was told of its run before is not told again.
+    A last line without a line end is pending, not a problem. A file that shrank, or has other bytes
+    before the offset, is reported as `rotated`; events of its run that were yielded before are not
+    yielded again.
     """
 
     def __init__(
@@ -57,11 +58,11 @@ class Follow:
 
     @property
     def pending(self) -> bytes:
-        """What stands behind the last line end."""
+        """The bytes after the last line end."""
         return b"".join(self._held)
 
     def poll(self) -> Iterator[Reading | Flaw]:
-        """What has come since the last time, without waiting."""
+        """The new events since the last call, without waiting."""
         try:
             file = self.path.open("rb")
         except FileNotFoundError:
@@ -81,7 +82,9 @@ class Follow:
     def _rotated(self, size: int) -> Flaw:
         self._held, self._number, self._offset, self._last = [], 1, 0, b""
         self._catching_up = self._cursor is not None
-        return Flaw("rotated", 1, 0, f"the file was cut or replaced, it has {size} bytes", "info")
+        return Flaw(
+            "rotated", 1, 0, f"the file was truncated or replaced, it has {size} bytes", "info"
+        )
 
     def _cut(self, chunk: bytes) -> Iterator[Reading | Flaw]:
         if b"\n" not in chunk:
@@ -101,7 +104,7 @@ class Follow:
         self._held = [rest] if rest else []
 
     def _new(self, found: Iterator[Reading | Flaw]) -> Iterator[Reading | Flaw]:
-        """What was not told before: after a rotation, only what lies behind the cursor."""
+        """The events not yielded before: after a rotation, only those after the cursor."""
         for each in found:
             if isinstance(each, Reading):
                 run, seq = each.body.get("run_id"), each.seq or 0

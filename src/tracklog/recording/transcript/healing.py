@@ -1,4 +1,4 @@
-"""Reads what can be read of one damaged line: NUL bytes, bad UTF-8, objects glued together."""
+"""Read the objects of one damaged line: NUL bytes, bad UTF-8, objects joined on one line."""
 
 import json
 import re
@@ -12,15 +12,15 @@ from tracklog.model.event import Body
 from tracklog.recording.transcript.entry import loads, refuse_constant
 
 TRIES = 1000
-"""Places in one damaged line at which an object is looked for."""
+"""Positions in one damaged line at which an object is looked for."""
 
 
 class Habit(NamedTuple):
-    """How the lines of a file begin, by which one is found behind something torn."""
+    """The beginning that lines of a file share, to find a line after an incomplete one."""
 
     starts: re.Pattern[str]
     fits: Callable[[Body], bool]
-    """Whether an object that begins so is a line of its own, and not a part of another."""
+    """Whether an object with that beginning is a line, and not a part of another."""
 
 
 class Part(NamedTuple):
@@ -28,11 +28,11 @@ class Part(NamedTuple):
 
     body: Body
     healed: bytes | None = None
-    """The text that was read, where it is not the line itself."""
+    """The text that was parsed, where it is not the line itself."""
 
 
 class Parsed(NamedTuple):
-    """What a line gave, and what was wrong with it: (name, message) each."""
+    """The objects of a line, and its problems: (name, message) each."""
 
     parts: list[Part]
     flaws: list[tuple[str, str]]
@@ -50,17 +50,17 @@ EVENTS = Habit(
     ),
     _is_event,
 )
-"""The habit of transcripts."""
+"""The beginning of lines in transcripts."""
 
 
 def habit_of(line: bytes) -> Habit:
-    """The habit of a foreign file, from one of its whole lines: objects that begin alike."""
+    """The beginning of lines in a foreign file, from one of its complete lines."""
     key = next(iter(loads(line)), "")
     return Habit(re.compile(r"\{\s*" + re.escape(json.dumps(key)) + r"\s*:"), lambda _: True)
 
 
 def parse(raw: bytes, habit: Habit = EVENTS) -> Parsed:
-    """Every object on a line, also behind something torn."""
+    """Every object on a line, also after something incomplete."""
     try:
         value = loads(raw)
     except (ValueError, RecursionError):
@@ -120,7 +120,7 @@ def _readable(raw: bytes) -> tuple[bytes, list[tuple[str, str]]]:
 
 
 def _glued(text: str, habit: Habit) -> Iterator[tuple[Body, bytes]]:
-    """Whole objects on a line: those from its start on, and those behind something torn."""
+    """The complete objects of a line: those from its start, and those after something incomplete."""
     decode = json.JSONDecoder(parse_constant=refuse_constant).raw_decode
     place, adjacent = 0, True
     for _ in range(TRIES):
@@ -141,12 +141,12 @@ def _glued(text: str, habit: Habit) -> Iterator[tuple[Body, bytes]]:
 
 
 def _repeated_keys(raw: bytes, body: Body) -> list[str]:
-    """Keys that stand twice in one object; an object that is spelled as it was has none."""
+    """Keys that occur twice in one object; an object that encodes to its original text has none."""
     try:
         if orjson.dumps(body) == raw:
             return []
     except TypeError:
-        pass  # an integer or a string that only the slow way can spell
+        pass  # an integer or a string that only the slow encoder supports
     twice: list[str] = []
 
     def notice(pairs: list[tuple[str, Any]]) -> Body:

@@ -1,4 +1,4 @@
-"""What is surprising in a transcript as a whole: its lines, its run, its name, its links."""
+"""Findings about a transcript file: its lines, its run, its name, its links."""
 
 from pathlib import Path
 
@@ -9,14 +9,14 @@ from tracklog.recording.transcript.reader import Flaw, Reader, Reading
 
 
 class File:
-    """What is surprising in a transcript as one file among others."""
+    """Findings about a transcript as one file among others."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._runs: set[str] = set()
 
-    def hear(self, event: Event) -> list[Finding]:
-        """What is found at an event."""
+    def add(self, event: Event) -> list[Finding]:
+        """The findings at an event."""
         if event.dialect != dialect.name:
             return []
         self._runs.add(event.run)
@@ -28,7 +28,7 @@ class File:
         return [Finding("link-child", f"the transcript of {child} is missing")]
 
     def rest(self) -> list[Finding]:
-        """What is found at its end."""
+        """The findings at the end of the file."""
         found = []
         if len(self._runs) > 1:
             found.append(Finding("run-id-mixed", f"{len(self._runs)} runs in one file"))
@@ -38,7 +38,9 @@ class File:
 
 
 def kept(path: Path) -> File | None:
-    """A transcript that stands where a recorder keeps them, each named after its run."""
+    """Whether a transcript stands in the folder of a recorder, where files are named after their
+    run.
+    """
     path = path.absolute()
     return File(path) if (path.parent.name, path.suffix) == ("transcripts", ".jsonl") else None
 
@@ -50,8 +52,8 @@ def lint(path: str | Path) -> list[Flaw]:
         if isinstance(each, Flaw):
             found.append(each)
         elif isinstance(each.event, Event):
-            told = [*lint.add(each.event), *file.hear(each.event)]
-            found += [_flaw(finding, each) for finding in told]
+            findings = [*lint.add(each.event), *file.add(each.event)]
+            found += [_flaw(finding, each) for finding in findings]
     rest = [*(finding for _, _, finding in lint.rest()), *file.rest()]
     return found + [Flaw(each.name, 0, 0, each.message, each.level) for each in rest]
 

@@ -1,4 +1,4 @@
-"""Reads transcripts: tolerant of everything, silent about nothing, to the end of the file."""
+"""Read transcripts to the end of the file: tolerant of damage, and every problem is reported."""
 
 import io
 import json
@@ -30,44 +30,46 @@ Source = str | Path | bytes | BinaryIO
 
 
 class Flaw(NamedTuple):
-    """Something wrong with a line, at its place; the reading goes on behind it."""
+    """A problem with a line and its position; reading continues after it."""
 
     name: str
     number: int
-    """Of the physical line, from 1."""
+    """The number of the physical line, from 1."""
     offset: int
-    """Of the line's first byte."""
+    """The position of the line's first byte."""
     message: str
     level: Literal["error", "warning", "info"] = "warning"
 
 
 class Reading(NamedTuple):
-    """An event as it was read from a transcript; nothing in it can be changed."""
+    """An event read from a transcript; immutable."""
 
     seq: int | None
-    """Its own number; None where its writer gave none."""
+    """Its number; None where its writer gave none."""
     type: str
-    """As written, known or not; empty where there is none."""
+    """The type as written, known or not; empty where there is none."""
     line: bytes
-    """The very bytes of the physical line, without the line end."""
+    """The bytes of the physical line, without the line end."""
     number: int
-    """Of the physical line, from 1."""
+    """The number of the physical line, from 1."""
     offset: int
-    """Of the line's first byte."""
+    """The position of the line's first byte."""
     known: bool
     """Whether `type` is one of the ten."""
     healed: bytes | None = None
-    """The text that was read instead of `line`, where `line` is not one JSON object."""
+    """The text that was parsed instead of `line`, where `line` is not one JSON object."""
 
     @property
     def body(self) -> Body:
-        """The object, parsed anew: what is asked for is the asker's own and may be changed."""
+        """The object, parsed on each call, so the caller may change it."""
         body: Body = loads(self.line if self.healed is None else self.healed)
         return body
 
     @property
     def event(self) -> Event | Refusal:
-        """As the door reads it, tolerances applied, or why the door would refuse it."""
+        """The event as the intake reads it, with tolerances, or the reasons why it would be
+        refused.
+        """
         text = self.line if self.healed is None else self.healed
         result = _door()(text)
         exact = isinstance(result, Event) and HALVES not in result.odd and is_plain(text)
@@ -78,7 +80,7 @@ class Reader:
     """The events and the flaws of one transcript, in the order of the file.
 
     `strict` adds an error for each unknown type of event or block, and raises InvalidEvent on a
-    known key with a value that it cannot have; nothing raises on what is merely unknown.
+    known key with an invalid value; unknown keys never raise.
     """
 
     def __init__(self, source: Source, *, strict: bool = False, multiline: bool = False) -> None:
@@ -95,7 +97,7 @@ class Reader:
                 yield from read_line(line, strict=self.strict)
 
     def read_all(self) -> tuple[list[Reading], list[Flaw]]:
-        """Everything: the events, and what was wrong."""
+        """All events and all flaws."""
         events: list[Reading] = []
         flaws: list[Flaw] = []
         for found in self:
@@ -104,7 +106,7 @@ class Reader:
 
 
 def read_line(line: Line, *, strict: bool = False) -> Iterator[Reading | Flaw]:
-    """What one physical line gives: its flaws first, then its events."""
+    """The content of one physical line: its flaws first, then its events."""
     number, offset = line.number, line.offset
     if line.bom:
         yield Flaw("bom", number, offset, "a byte order mark was dropped", "info")
@@ -112,7 +114,7 @@ def read_line(line: Line, *, strict: bool = False) -> Iterator[Reading | Flaw]:
     if not line.whole and parts:
         yield Flaw("unterminated", number, offset, "the last line has no line end")
     elif not line.whole and [name for name, _ in flaws] != ["nul_fill"]:
-        yield Flaw("torn", number, offset, "the last line has no line end and is not whole")
+        yield Flaw("torn", number, offset, "the last line has no line end and is incomplete")
         return
     for name, message in flaws:
         yield Flaw(name, number, offset, message)
@@ -121,7 +123,7 @@ def read_line(line: Line, *, strict: bool = False) -> Iterator[Reading | Flaw]:
 
 
 def payload_class(payload: Any) -> PayloadClass:
-    """The class of a payload by its shape, for a type that does not fix it."""
+    """The class of a payload by its keys, for a type that does not determine it."""
     if payload is None:
         return "none"
     if isinstance(payload, list):
@@ -152,7 +154,7 @@ def _judged(
     for finding in _faults(reading, body):
         if strict and finding.name == "bad_field":
             raise InvalidEvent(
-                f"line {number}: {finding.message}", "read it without strict to have it as it is"
+                f"line {number}: {finding.message}", "read it without strict to get it unchecked"
             )
         yield Flaw(finding.name, number, offset, finding.message, finding.level)
     if strict:
@@ -188,7 +190,9 @@ def _unknown(kind: str, body: Body, number: int, offset: int) -> Iterator[Flaw]:
 
 
 def _exactly(text: bytes, result: Event | Refusal) -> Event | Refusal:
-    """What the door cannot hold exactly: integers of 65 bits, lone surrogates, deep nests."""
+    """The event with values that the checker cannot hold: large integers, lone surrogates, deep
+    nesting.
+    """
     body = loads(text)
     if isinstance(result, Refusal):
         try:
@@ -229,7 +233,7 @@ _OBJECT_AT_LINE_START = re.compile(r"^\{", re.MULTILINE)
 
 
 def _read_pretty(data: bytes, strict: bool) -> Iterator[Reading | Flaw]:
-    """Objects that span lines, one after the other."""
+    """Objects that span several lines, one after the other."""
     text = data.decode("utf-8", "replace")
     decode = json.JSONDecoder().raw_decode
     place = 0

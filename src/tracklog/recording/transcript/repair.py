@@ -1,4 +1,4 @@
-"""Mends a JSONL file line by line: heals what can be healed, sets the rest aside, says what it did."""
+"""Repair a JSONL file line by line: restore lines, set the others aside, and report both."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -17,48 +17,48 @@ from tracklog.recording.transcript.state import is_locked
 DISK = Disk()
 NO_CAP = 1 << 62
 SPLITTERS = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-"""Characters that JSON allows raw in a string and at which a naive reader splits a line."""
+"""Characters that JSON allows raw in a string and at which a simple reader splits a line."""
 SAID = {
     "bom": "a byte order mark was dropped",
     "crlf": "its line end was CRLF",
     "unterminated": "its line end was missing",
     "splitter": "characters at which some readers split a line were escaped",
 }
-"""What is said of a flaw that has no message of its own."""
+"""The message of a flaw that has none of its own."""
 JOINED = 100
-"""Physical lines that one line with raw line breaks in its strings may span."""
+"""How many physical lines a line with raw line breaks in its strings may span."""
 JOINED_BYTES = 1 << 22
 
 
 class Mended(NamedTuple):
-    """What became of one physical line, or of several that belong together."""
+    """The result for one physical line, or for several that belong together."""
 
     number: int
-    """Of the first physical line, from 1."""
+    """The number of the first physical line, from 1."""
     offset: int
-    """Of its first byte."""
+    """The position of its first byte."""
     action: Literal["kept", "healed", "set aside"]
     flaws: tuple[str, ...]
     """Names: bom, crlf, splitter, nul, nul_fill, utf8, glued, newline, unterminated, torn, syntax."""
     message: str
     lines: tuple[bytes, ...]
-    """What stands in its place, without line ends; none where it was set aside."""
+    """The lines that replace it, without line ends; none where it was set aside."""
 
 
 class Report(NamedTuple):
-    """What a repair did to a file, or would do."""
+    """The result of a repair, or of a dry run."""
 
     path: Path
     lines: int
-    """Lines in the mended file."""
+    """Lines in the repaired file."""
     changes: tuple[Mended, ...]
-    """Every line that was not kept as it was."""
+    """Every line that was changed or set aside."""
     original: Path | None = None
-    """Where the untouched original is kept; None where nothing was written."""
+    """The path of the untouched original; None where nothing was written."""
 
 
 def mend(lines: Iterable[Line], habit: Habit = EVENTS) -> Iterator[Mended]:
-    """What becomes of each line; nothing is read or written here."""
+    """The result for each line; pure."""
     waiting: list[Line] = []
     source = iter(lines)
     while True:
@@ -77,12 +77,12 @@ def mend(lines: Iterable[Line], habit: Habit = EVENTS) -> Iterator[Mended]:
 
 
 def examine(path: str | Path) -> Report:
-    """What `repair` would do; the file is only read."""
+    """The report of a repair; the file is only read."""
     path = Path(path)
     with path.open("rb") as file:
         if is_utf16(file.readline(1 << 16)):
             raise TracklogError(
-                f"{path} is UTF-16, which is not ours to mend line by line",
+                f"{path} is UTF-16, which cannot be repaired line by line",
                 f"convert it first: iconv -f UTF-16 -t UTF-8 {path}",
             )
         file.seek(0)
@@ -95,9 +95,9 @@ def examine(path: str | Path) -> Report:
 
 
 def repair(path: str | Path, disk: Disk = DISK) -> Report:
-    """Mend the file in place, and keep the original beside it; a sound file is not touched.
+    """Repair the file in place, and keep the original beside it; a sound file is not touched.
 
-    The mended file is whole before it takes the place of the other.
+    The repaired file is complete before it replaces the original.
     """
     report = examine(path)
     path = report.path
@@ -117,7 +117,7 @@ def repair(path: str | Path, disk: Disk = DISK) -> Report:
         disk.sync(fd)
     finally:
         disk.close(fd)
-    os.link(path, original)  # both names, until the new file has the old one
+    os.link(path, original)  # both names exist until the new file has replaced the old one
     disk.rename(temporary, path)
     disk.sync_folder(path.parent)
     return report._replace(original=original)
@@ -132,7 +132,7 @@ def _mend_one(line: Line, habit: Habit) -> Mended:
         return Mended(line.number, line.offset, "set aside", tuple(names), messages[-1], ())
     texts = [part.healed or line.data for part in parts]
     if not parts and not names:
-        texts = [line.data]  # JSON that is no object: not ours to judge
+        texts = [line.data]  # JSON that is no object: not repaired here
     names += _transport(line)
     split_free = [_unsplittable(text) for text in texts]
     if split_free != texts:
@@ -187,7 +187,9 @@ def _join(line: Line, following: list[Line]) -> tuple[Mended | None, int]:
 
 
 def _learned(line: bytes) -> Habit:
-    """The habit of a file by its first whole line; a transcript keeps its own."""
+    """The beginning of the lines of a file, from its first complete line; transcripts have a fixed
+    one.
+    """
     try:
         body = loads(line)
         if isinstance(body, dict) and body and not EVENTS.fits(body):

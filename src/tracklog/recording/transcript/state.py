@@ -1,4 +1,4 @@
-"""How a run stands: what its transcript says, and whether somebody still writes to it."""
+"""The state of a run: from its transcript, and from the lock of its writer."""
 
 import fcntl
 import os
@@ -13,7 +13,7 @@ MARK = "tracklog/"
 
 
 def state_of(bodies: Iterable[Body], *, locked: bool = False) -> State:
-    """The state of a run by its events; `locked` says whether a writer has the file."""
+    """The state of a run from its events; `locked` says whether a writer holds the file."""
     ours, start, end = False, False, None
     for body in bodies:
         payload = body.get("payload")
@@ -37,7 +37,7 @@ def is_ours(body: Body) -> bool:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether some writer has the file at this moment."""
+    """Whether a writer holds the file now."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Tool calls, counted once each, whoever reported them and however often."""
+"""Tool calls, each once, whoever reported them and however often."""
 
 import json
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from tracklog.model.event import Body
 
 @dataclass(slots=True)
 class ToolCall:
-    """One tool call, counted once, whoever reported it."""
+    """One tool call, once, whoever reported it."""
 
     name: str
     call_id: str | None
-    """None where nobody gave it an id."""
+    """None where it has no id."""
     fidelity: str
     input: Any
     provider_call_id: str | None = None
@@ -24,9 +24,9 @@ class ToolCall:
     returned: bool = False
     """Whether a result was reported; a call without one is legal."""
     path: str | None = None
-    """Of the step that called it."""
+    """The path of the step that made the call."""
     place: int = 0
-    """Among the events of its run."""
+    """Its position among the events of its run."""
 
     @property
     def arguments(self) -> Any:
@@ -41,14 +41,14 @@ class ToolCall:
 
     @property
     def result(self) -> Any:
-        """The output with keys in lower case, whatever its writer did."""
+        """The output with keys in lower case, as its writer may have capitalised them."""
         return lowered(self.output)
 
 
 class Tools:
-    """Collects what is said of tool calls, in any order, and joins it by id.
+    """Collects the reports of tool calls, in any order, and joins them by id.
 
-    AWF-37: the router's report wins over the agent's; an event wins over a block.
+    AWF-37: the router's report takes precedence over the agent's; an event over a block.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Tools:
         self._block_results: list[Body] = []
 
     def call(self, place: int, payload: Body, path: str | None) -> None:
-        """A `tool.call` event."""
+        """Add a `tool.call` event."""
         self._events.append(
             ToolCall(
                 name=str(payload.get("name", "")),
@@ -72,11 +72,11 @@ class Tools:
         )
 
     def result(self, payload: Body) -> None:
-        """A `tool.result` event."""
+        """Add a `tool.result` event."""
         self._results.append(payload)
 
     def blocks(self, place: int, blocks: list[Body], path: str | None) -> None:
-        """The blocks of a message."""
+        """Add the blocks of a message."""
         for block in blocks:
             if block.get("type") == "tool_use":
                 self._blocks.append(
@@ -93,7 +93,7 @@ class Tools:
                 self._block_results.append(block)
 
     def once(self) -> list[ToolCall]:
-        """Every call once, in the order in which they were made."""
+        """Every call once, in the order of the calls."""
         calls: list[ToolCall] = []
         known: dict[str, ToolCall] = {}
         router_first = sorted(self._events, key=lambda call: call.fidelity != "router")
@@ -131,7 +131,7 @@ def _text(value: Any) -> str | None:
 
 
 def lowered(value: Any) -> Any:
-    """A tool's output with the keys that its writer capitalised in lower case."""
+    """A tool's output with its capitalised keys in lower case."""
     if isinstance(value, list):
         return [lowered(each) for each in value]
     if isinstance(value, dict):

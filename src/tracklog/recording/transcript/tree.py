@@ -1,4 +1,4 @@
-"""Runs that called each other, as one tree; what does not fit is said, and never loops."""
+"""Runs that called each other, as one tree; inconsistencies are reported, and cycles are cut."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class Node:
 
 
 def tree(runs: Mapping[str, TranscriptRun]) -> tuple[list[Node], list[Finding]]:
-    """The roots, and what is amiss: missing files, wrong parents, two parents, cycles."""
+    """The roots, and the inconsistencies: missing files, wrong parents, two parents, cycles."""
     found: list[Finding] = []
     parents = _parents(runs, found)
     nodes = {run_id: Node(run_id, runs.get(run_id)) for run_id in {**runs, **parents}}
@@ -38,7 +38,7 @@ def tree(runs: Mapping[str, TranscriptRun]) -> tuple[list[Node], list[Finding]]:
 
 
 def _parents(runs: Mapping[str, TranscriptRun], found: list[Finding]) -> dict[str, str | None]:
-    """Who called whom, by `child_run_id`, checked against `parent_run_id`."""
+    """The caller of each run, by `child_run_id`, checked against `parent_run_id`."""
     parents: dict[str, str | None] = {}
     for run in runs.values():
         for step in run.steps:

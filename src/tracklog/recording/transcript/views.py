@@ -1,4 +1,4 @@
-"""What a run's events say, asked for: its steps, its messages, its text, its tool calls."""
+"""The contents of a run: its steps, its messages, its text, its tool calls."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -16,12 +16,12 @@ from tracklog.recording.transcript.tools import ToolCall, Tools
 
 @dataclass(slots=True)
 class Told:
-    """One event of a run, understood: tolerances applied, the original beside it."""
+    """One event of a run: with tolerances applied, and the original beside it."""
 
     reading: Reading
     body: Body
     segment: int
-    """Counted from 0; a new one wherever the numbering starts again."""
+    """The segment, from 0; a new one begins wherever the numbering starts again."""
 
     @property
     def seq(self) -> int | None:
@@ -33,13 +33,13 @@ class Told:
 
     @property
     def at(self) -> str | None:
-        """UTC, as fine as the source; None where it is unknown."""
+        """UTC, as precise as the source; None where it is unknown."""
         at = self.body.get("timestamp")
         return at if isinstance(at, str) and at != ZERO_TIME else None
 
     @property
     def payload(self) -> Body:
-        """The payload where it is an object, else what stands in for one."""
+        """The payload where it is an object, else a stand-in."""
         payload = self.body.get("payload")
         if isinstance(payload, list):
             return {"blocks": payload}
@@ -55,7 +55,7 @@ class Told:
 
 @dataclass(slots=True)
 class TranscriptStep:
-    """One step: its start and its end where they are there, and what happened inside."""
+    """One step: its start and its end where they exist, and the events inside."""
 
     name: str
     kind: str
@@ -75,7 +75,7 @@ class TranscriptStep:
 
     @property
     def status(self) -> str | None:
-        """As written, or what follows from the error; None while it runs."""
+        """The status as written, or as the error implies; None while the step runs."""
         if self.completed is None:
             return None
         status = self.completed.payload.get("status")
@@ -83,7 +83,7 @@ class TranscriptStep:
 
 
 class Message(NamedTuple):
-    """One message, with its text parts told apart."""
+    """One message, with its text parts."""
 
     role: str
     blocks: list[Body]
@@ -97,7 +97,7 @@ class Message(NamedTuple):
 
     @property
     def prompt(self) -> str | None:
-        """What a user message asks."""
+        """The prompt of a user message."""
         return self._part("prompt", 0)
 
     @property
@@ -130,18 +130,18 @@ class TranscriptRun:
 
     @cached_property
     def parent_run_id(self) -> str | None:
-        """Of any of its events: a foreign writer leaves it out on some."""
+        """The parent run, from any of its events: a foreign writer leaves it out on some."""
         parents = (told.body.get("parent_run_id") for told in self.events)
         return next((parent for parent in parents if isinstance(parent, str) and parent), None)
 
     @cached_property
     def ours(self) -> bool:
-        """Whether we wrote it."""
+        """Whether our recorder wrote it."""
         return any(is_ours(told.body) for told in self.events if told.type == "run.started")
 
     @property
     def state(self) -> State:
-        """How the run stands, with its files' locks looked at now."""
+        """The state of the run; the locks of its files are tested on each call."""
         locked = any(is_locked(path) for path in self.files)
         return state_of((told.reading.body for told in self.events), locked=locked)
 
@@ -159,7 +159,7 @@ class TranscriptRun:
 
     @cached_property
     def steps(self) -> list[TranscriptStep]:
-        """Every step, in the order of the starts, each with what happened inside."""
+        """Every step, in the order of the starts, each with the events inside."""
         return _steps(self.events)
 
     @cached_property
@@ -174,16 +174,18 @@ class TranscriptRun:
 
     @property
     def text(self) -> str:
-        """Everything that the assistant said."""
+        """All text of the assistant."""
         return "".join(message.text for message in self.messages if message.role == "assistant")
 
     def message(self, back: int = 1) -> Message | None:
-        """The last message, or the one so many from the end."""
+        """The last message, or the n-th from the end."""
         return self.messages[-back] if 0 < back <= len(self.messages) else None
 
     @cached_property
     def tools(self) -> list[ToolCall]:
-        """Every tool call once, in the order of the calls; AWF-37: the router's report wins."""
+        """Every tool call once, in the order of the calls; AWF-37: the router's report takes
+        precedence.
+        """
         tools = Tools()
         homes = {id(told): step.path for step in self.steps for told in step.inside}
         for place, told in enumerate(self.events):
@@ -197,7 +199,7 @@ class TranscriptRun:
         return tools.once()
 
     def result_of(self, step: TranscriptStep) -> tuple[Any, bool | None]:
-        """A step's result, and whether it had output: a foreign boolean says only the latter."""
+        """The result of a step, and whether it had output: a foreign boolean says only the latter."""
         payload = step.completed.payload if step.completed else {}
         result, had = payload.get("result"), payload.get("had_output")
         if isinstance(result, bool) and not self.ours:
@@ -229,8 +231,8 @@ class TranscriptRun:
 def load(*paths: str | Path) -> tuple[dict[str, TranscriptRun], dict[Path, list[Flaw]]]:
     """The runs in some files, by run id, and the flaws of each file.
 
-    Several runs in one file are told apart; one run in several files is joined, ordered by the
-    first time in each file. What the content says counts, not the name of the file.
+    Several runs in one file are separated; one run in several files is joined, ordered by the first
+    time in each file. The run id in the content counts, not the name of the file.
     """
     parts: dict[str, list[tuple[str, Path, list[Reading]]]] = {}
     flaws: dict[Path, list[Flaw]] = {}
@@ -298,7 +300,7 @@ def _class_of(told: Told) -> str:
 
 
 def _steps(events: list[Told]) -> list[TranscriptStep]:
-    """Starts paired with ends: by the number of the start, else the nearest open one there."""
+    """Starts paired with ends: by the number of the start, else the nearest open step."""
     steps: list[TranscriptStep] = []
     by_seq: dict[tuple[int, Any], TranscriptStep] = {}
     for told in events:
@@ -344,7 +346,7 @@ def _nearest(steps: list[TranscriptStep], told: Told) -> TranscriptStep | None:
 
 
 def _only_agent(steps: list[TranscriptStep]) -> TranscriptStep | None:
-    """The home of an event without an address, if there is no doubt."""
+    """The only agent step, for an event without an address; None if there are several."""
     agents = [step for step in steps if step.completed is None and step.kind == "agent"]
     return agents[0] if len(agents) == 1 else None
 

@@ -1,4 +1,4 @@
-"""agui: the run as an AG-UI event stream (SSE), in the order that its clients insist on."""
+"""agui: the run as an AG-UI event stream (SSE), in the order that its clients require."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -29,26 +29,26 @@ def write(flight: Flight, options: Options) -> Iterator[bytes]:
 
 
 class Followed:
-    """A run that goes on, as server-sent events; an id says that all up to it was told."""
+    """A running run as server-sent events; an id says that everything up to it was sent."""
 
     def __init__(self, now: Callable[[], Flight], options: Options) -> None:
         self._stream = _stream(now, options, keeps=True)
 
     def hear(self, heard: Heard, *, ended: bool) -> bytes:
-        """What a record says; the number of one that may be the last comes with the end."""
+        """The events of a record; the number of a record that may be the last is sent with the end."""
         events = list(self._stream.hear(heard))
         return _frames(events, None if ended and self._stream.open else heard.seq)
 
     def join(self, cursor: int) -> bytes:
-        """What was up to here, for one who comes late."""
+        """The state up to here, for a late subscriber."""
         return _frames(self._stream.join(), cursor)
 
     def gap(self, after: int, next: int) -> bytes:
-        """That what lies between is not kept any more."""
+        """The event for records that were deleted."""
         return _frames(self._stream.miss({"after": after, "next": next}), next - 1)
 
     def end(self, cursor: int) -> bytes:
-        """What is left to be said once the run has ended."""
+        """The remaining events once the run has ended."""
         return _frames(self._stream.end(), cursor)
 
 
@@ -57,7 +57,9 @@ def _stream(now: Callable[[], Flight], options: Options, *, keeps: bool) -> Stre
 
 
 def _frames(events: Iterable[Event], number: int | None) -> bytes:
-    """The number stands at the last: who is cut off before it hears all of them again."""
+    """The number comes with the last event: a client that is cut off before it gets all of them
+    again.
+    """
     frames = [b"data: %b\n\n" % dumps(event) for event in events]
     if frames and number is not None:
         frames[-1] = b"id: %d\n%b" % (number, frames[-1])
@@ -65,7 +67,7 @@ def _frames(events: Iterable[Event], number: int | None) -> bytes:
 
 
 def fates(options: Options) -> dict[str, Fate]:
-    """An event carries the fact that it was made of; what the format has words for is kept."""
+    """An event carries the fact it was made from; fields that the format can express are kept."""
     raw: Fate = "carried" if options["raw"] == "yes" else "dropped"
     told = every("carried", FACTS) | (
         some("kept", Began, "what step")

@@ -1,4 +1,4 @@
-"""The messages of a run, as a client has them that heard its events."""
+"""The messages of a run, as a client that received its events has them."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ Message = dict[str, Any]
 
 
 class Messages:
-    """Kept where a snapshot may have to say them; else forgotten, so that a long run takes no room."""
+    """The messages, kept only where a snapshot may need them, so that a long run takes no memory."""
 
     def __init__(self, *, keeps: bool) -> None:
         self._keeps = keeps
@@ -20,12 +20,12 @@ class Messages:
             self._said[id] = {"id": id, "role": role, "content": words, **named}
 
     def sealed(self, id: str, opaque: str) -> None:
-        """What only the model can read of a message that was said."""
+        """Add the encrypted part of a message."""
         if id in self._said:
             self._said[id]["encryptedValue"] = opaque
 
     def called(self, id: str, call: str, tool: str, arguments: str) -> None:
-        """A call, as part of the message in which it was made."""
+        """Add a call to the message in which it was made."""
         if self._keeps:
             message = self._said.setdefault(id, {"id": id, "role": "assistant"})
             function = {"name": tool, "arguments": arguments}
@@ -34,7 +34,7 @@ class Messages:
             self._callers[call] = id
 
     def returned(self, id: str, call: str, content: str) -> None:
-        """A result, behind the call however late it came: models insist on that."""
+        """Add a result directly after its call, however late it came: models require that order."""
         if self._keeps:
             result = {"id": id, "role": "tool", "toolCallId": call, "content": content}
             if call in self._callers:

@@ -1,4 +1,4 @@
-"""The events of a run, one after the other, with what is open and what was said so far."""
+"""The events of a run, one after the other, with the open messages, calls and steps."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -21,11 +21,12 @@ from tracklog.model.fact import Answered, Asked, Began, Called, Ended, Fact, Mov
 
 Event = dict[str, Any]
 SPEAKERS = {"user": "user", "system": "system", "world": "developer", "note": "developer"}
-"""The roles of a message that no model speaks."""
+"""The roles of messages that are not of a model."""
 MORE = {"tracklog": "more"}
-"""Beside an event that tells nothing new: it is part of something told before, or made way for it."""
+"""The mark on an event with no new information: it is part of an earlier one, or prepares for one.
+"""
 WITHIN = ("_CONTENT", "_ARGS", "_END")
-"""Events that belong to the one that began something."""
+"""Events that continue an earlier event."""
 TOKENS = {
     "input_tokens": "inputTokens",
     "output_tokens": "outputTokens",
@@ -34,28 +35,28 @@ TOKENS = {
     "cached_tokens": "cachedInputTokens",
 }
 EXACT = 2**53 - 1
-"""The greatest number that a client in JavaScript takes for a whole one."""
+"""The greatest integer that JavaScript represents exactly."""
 
 
 class Stream:
-    """What is open, so that nothing is closed twice or left open behind the end."""
+    """The open parts of a run, so that nothing is closed twice or left open at the end."""
 
     def __init__(self, now: Callable[[], Flight], *, raw: bool, keeps: bool) -> None:
-        """`now` tells the flight as far as it was heard; messages are kept for snapshots of them."""
+        """`now` returns the flight so far; messages are kept for snapshots."""
         flight = now()
         self.now, self.raw = now, raw
         self.names = {"threadId": flight.conversation or flight.root[1], "runId": flight.run}
         self.begun = self.open = self.ended = False
         self.closed: Event | None = None
-        """With what the run was closed last."""
+        """The event that closed the run last."""
         self.steps: list[str] = []
         self.asked: dict[str, Event] = {}
-        """The questions that nobody answered yet, as they were told."""
+        """The open questions, as they were sent."""
         self.calls = Calls()
         self.messages = Messages(keeps=keeps)
         self.state: dict[str, Any] = {}
         self.speaking: str | None = None
-        """The model's message in the record at hand, which its calls are part of."""
+        """The model's message in the current record, which its calls are part of."""
         self.stamp = 0
 
     def hear(self, heard: Heard) -> Iterator[Event]:
@@ -70,7 +71,7 @@ class Stream:
             yield from _marked(self._tell(heard, fact, name), carried(heard, fact))
 
     def join(self) -> Iterator[Event]:
-        """What one who comes late has to know before it hears what comes."""
+        """The state that a late subscriber needs."""
         if not self.begun:
             return
         yield self._started()
@@ -82,12 +83,12 @@ class Stream:
             yield self.closed
 
     def miss(self, gap: Mapping[str, int]) -> Iterator[Event]:
-        """Tells of what is not kept any more."""
+        """The event for records that were deleted."""
         yield from self._begin()
         yield self._event("CUSTOM", name="tracklog.gap", value=dict(gap))
 
     def end(self) -> Iterator[Event]:
-        """A run whose agents have all ended has ended, too; one of which more came, once more."""
+        """End a run whose agents have all ended; once more if records follow."""
         if self.open:
             yield from _marked(self._finish(self.now().summary))
 
@@ -105,12 +106,12 @@ class Stream:
             yield from self._go_on()
 
     def _go_on(self) -> Iterator[Event]:
-        """The steps that are open, told again where a run begins in the midst of them."""
+        """The open steps, started again where a run begins in the middle of them."""
         for step in self.steps:
             yield self._event("STEP_STARTED", stepName=step)
 
     def _pause(self) -> Iterator[Event]:
-        """What is open cannot stay so while the run is closed."""
+        """Close what is open before the run is closed."""
         for step in reversed(self.steps):
             yield self._event("STEP_FINISHED", stepName=step)
 
@@ -119,7 +120,7 @@ class Stream:
         return event
 
     def _tell(self, heard: Heard, fact: Fact, name: str) -> Iterator[Event]:
-        # What is told again of another run's history neither begins nor ends this one.
+        # A copy of another run's history neither begins nor ends this run.
         own = fact.copied is not True
         if isinstance(fact, Answered) and own and self._awaits(fact):
             yield from self._resume(fact)
@@ -149,7 +150,7 @@ class Stream:
                 yield from self._custom(fact)
 
     def _custom(self, fact: Fact) -> Iterator[Event]:
-        """What has no event of its own."""
+        """A custom event for a fact that has no event of its own."""
         name = f"tracklog.{type(fact).__name__.lower()}"
         yield self._event("CUSTOM", name=name, value=plain(fact))
         if isinstance(fact, Moved):
@@ -183,7 +184,7 @@ class Stream:
                 encryptedValue=sealed,
             )
             self.messages.sealed(entity, sealed)
-        if not (thoughts or spoken or opaque):  # it says nothing that there are words for
+        if not (thoughts or spoken or opaque):  # it has no text
             yield from self._custom(fact)
 
     def _reason(self, name: str, thoughts: str) -> Iterator[Event]:
@@ -226,7 +227,7 @@ class Stream:
         self.messages.returned(name, call, content)
 
     def _ask(self, fact: Asked) -> Iterator[Event]:
-        """A question ends the run for now: its client sends the answer with the next one."""
+        """A question ends the run for now: the client sends the answer with the next one."""
         interrupt = {
             "id": fact.question_id,
             "reason": fact.what or "question",
@@ -246,7 +247,7 @@ class Stream:
         return fact.question_id in self.asked or (self.begun and not self.open)
 
     def _resume(self, fact: Answered) -> Iterator[Event]:
-        """An answer begins the next run, though others may have gone on while it was waited for."""
+        """An answer begins the next run, although others may have continued in the meantime."""
         self.asked.pop(fact.question_id, None)
         if self.open:
             yield from self._pause()
@@ -294,7 +295,7 @@ class Stream:
         )
 
     def _usage(self) -> Iterator[Event]:
-        """What the run took, by provider and model."""
+        """The usage of the run, by provider and model."""
         sums: dict[tuple[str | None, str | None], dict[str, int]] = {}
         for spend in self.now().spends:
             known = sums.setdefault((spend.provider, spend.model), {})
@@ -311,12 +312,12 @@ class Stream:
 
 
 def _known(said: Event) -> Event:
-    """What is not known is left out: a client takes no null for it."""
+    """Leave unknown values out: clients do not accept null."""
     return {key: value for key, value in said.items() if value is not None}
 
 
 def _marked(events: Iterator[Event], fact: Mapping[str, Any] | None = None) -> Iterator[Event]:
-    """The events of a fact: the first of them carries it whole, the others say they are more of it."""
+    """The events of a fact: the first carries the fact, the others are marked as a part of it."""
     for event in events:
         if not event["type"].endswith(WITHIN):
             mapping = event.get("metadata", MORE)["tracklog"]

@@ -1,4 +1,4 @@
-"""html: the run as one page that needs nothing else, to be read, printed, sent and kept."""
+"""html: the run as one self-contained page."""
 
 from base64 import b64encode
 from collections.abc import Iterator
@@ -104,7 +104,7 @@ def _stats(flight: Flight) -> Iterator[tuple[str, str]]:
 
 
 def _contents(flight: Flight) -> str:
-    """The runs below, each with a link to it."""
+    """The runs below, with links."""
     rows = [
         f'<li><a href="#r{number}">{text(_title(each))}</a> '
         f'<span class="soft">{text(each.summary.get("status") or "")}</span></li>\n'

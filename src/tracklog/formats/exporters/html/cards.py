@@ -1,4 +1,4 @@
-"""One fact as a piece of the page."""
+"""One fact as HTML."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -73,7 +73,7 @@ def rest_of(fact: Fact) -> Mapping[str, Any]:
 
 
 def listed(values: Mapping[str, Any]) -> str:
-    """Names and values in a row: those of an object without its brackets."""
+    """Names and values in a row; an object without its brackets."""
     return " · ".join(
         f"{key} {listed(value) if isinstance(value, Mapping) else text_of(value)}"
         for key, value in values.items()
@@ -138,7 +138,7 @@ def decided(fact: Decided) -> str:
 
 
 def asked(fact: Asked) -> str:
-    """A question with all that a person needs to answer it."""
+    """A question with everything a person needs to answer it."""
     options = fact.options if isinstance(fact.options, list | tuple) else ()
     more = {
         "one of": "\n".join(map(pretty, options)) or fact.options,

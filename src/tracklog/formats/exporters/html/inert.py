@@ -1,4 +1,4 @@
-"""What stands on a page in small: any text made inert, a pill, a fold, a duration."""
+"""Small pieces of HTML: escaped text, a label, a collapsible section, a duration."""
 
 import html
 import json
@@ -7,11 +7,11 @@ from typing import Any
 from tracklog.formats.exporters import dumps
 
 LONG = 1200
-"""Characters from which on a text is folded away until it is wanted."""
+"""The length from which a text is collapsed."""
 
 
 def text(value: Any) -> str:
-    """Any text, made inert; what cannot be seen is shown by its picture."""
+    """Any text, escaped; control characters are shown as pictures."""
     said = html.escape(str(value))
     return said.translate(_PICTURES)
 
@@ -28,7 +28,7 @@ def duration(seconds: float) -> str:
 
 
 def class_of(name: str) -> str:
-    """A name that may stand as a class."""
+    """A name that is valid as a CSS class."""
     return name if name.isascii() and name.isalpha() else "soft"
 
 
@@ -37,7 +37,7 @@ def pill_of(word: str, look: str) -> str:
 
 
 def look_of(passed: Any) -> str:
-    """How something that went well looks, and how something that did not."""
+    """The CSS class of success and of failure."""
     return "ok" if passed is True else "bad" if passed is False else "soft"
 
 
@@ -48,7 +48,7 @@ def folded(title: str, said: str, *, closed: bool, block: bool = False) -> str:
 
 
 def pretty(value: Any) -> str:
-    """A value to be read: text as it is, JSON with room."""
+    """A value for reading: text unchanged, JSON indented."""
     if isinstance(value, str):
         return value
     try:

@@ -1,4 +1,4 @@
-"""How the page looks; it is written into it, so that nothing else is needed."""
+"""The style sheet, which is part of the page."""
 
 CSS = """
 :root{color-scheme:light dark;--bg:#f6f6f3;--card:#fff;--ink:#1b1d21;--soft:#5b616b;--line:#e1e1dc;

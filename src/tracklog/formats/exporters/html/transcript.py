@@ -36,7 +36,7 @@ from tracklog.model.fact import (
 )
 
 AHEAD = 500
-"""How many records further a call's result is looked for, to be shown beside it."""
+"""How many records ahead a call's result is looked for, to be shown beside it."""
 
 
 class Transcript:
@@ -46,14 +46,14 @@ class Transcript:
         self.title, self.called = title, Calls()
         self.results: dict[str, tuple[Heard, Returned]] = {}
         self.names: dict[tuple[int, int], str | None] = {}
-        """The name of the call that a fact tells of, by its record and place; None for a copy."""
+        """The name of the call of a fact, by its record and position; None for a copy."""
         self.begun: dict[str, int] = {}
-        """Where each call was made."""
+        """The record of each call."""
         self.shown: set[str] = set()
         self.start: int | None = None
 
     def ahead(self, heards: Iterator[Heard]) -> Iterator[Heard]:
-        """The records in order, each when those that follow it closely are known."""
+        """The records in order, each with those that follow it closely."""
         waiting: deque[Heard] = deque()
         for heard in heards:
             self._look(heard)
@@ -84,7 +84,7 @@ class Transcript:
         if heard.event is None:
             parts.append(self._unread(heard))
         if heard.superseded:
-            parts.append('<p class="small">superseded: a later record says the same anew</p>')
+            parts.append('<p class="small">superseded: a later record replaces it</p>')
         for place, fact in enumerate(heard.facts):
             parts.append(self._fact(heard, place, fact))
         for name, message, level in heard.findings:
@@ -134,7 +134,7 @@ class Transcript:
     def _call(self, heard: Heard, place: int, fact: Called) -> str:
         name = self.names.pop((heard.seq, place), None)
         if name is None:
-            return aside(fact, f"the same call of <b>{text(fact.tool)}</b>, told again", None)
+            return aside(fact, f"the same call of <b>{text(fact.tool)}</b>, repeated", None)
         self.begun[name] = heard.seq
         result = self.results.pop(name, None)
         state, told = pill_of("open", "waiting"), ""
@@ -152,7 +152,7 @@ class Transcript:
     def _return(self, heard: Heard, place: int, fact: Returned) -> str:
         name = self.names.pop((heard.seq, place), None)
         if name is None:
-            return aside(fact, "the same result, told again", None)
+            return aside(fact, "the same result, repeated", None)
         call = self.begun.pop(name, None)
         if name in self.shown:
             self.shown.discard(name)

@@ -1,6 +1,6 @@
 """otel: the run as OpenTelemetry spans with the GenAI conventions, as an OTLP request.
 
-Ids are derived from the run, so exporting twice overwrites; what came in by OTLP keeps its own.
+Ids are derived from the run, so exporting twice overwrites; a run imported from OTLP keeps its ids.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def write(flight: Flight, options: Options) -> Iterator[bytes]:
 
 
 def _above(flight: Flight) -> str | None:
-    """The span that a run hangs below when its parent is known and not written here."""
+    """The parent span of a run whose parent is known and not exported here."""
     if flight.parent is None:
         return None
     role = "run" if flight.call is None else "tool"
@@ -68,7 +68,9 @@ def _resource(flight: Flight) -> Values:
 
 
 def fates(options: Options) -> dict[str, Fate]:
-    """Each span carries the facts that it was made of; what the conventions have words for is kept."""
+    """Each span carries the facts it was made from; fields that the conventions can express are
+    kept.
+    """
     told = every("carried", FACTS) | (
         some("kept", Began, "what agent step")
         | some("kept", Ended, "what agent step passed")
@@ -104,7 +106,9 @@ exporter = Exporter(
     synthesised=synthesised,
     options={
         "generation": Option("The version of the GenAI conventions.", ("1.41", "1.42"), "1.41"),
-        "content": Option("What was said, and what tools got and gave.", ("no", "yes"), "no"),
+        "content": Option(
+            "The text of messages, and the inputs and outputs of tools.", ("no", "yes"), "no"
+        ),
         "encoding": Option("How the request is encoded.", ("json", "protobuf"), "json"),
     },
 )

@@ -10,7 +10,7 @@ from tracklog.formats.exporters.otel.spans import Span, Values
 
 
 class Encoding(ABC):
-    """How spans become bytes."""
+    """An encoding of spans."""
 
     def __init__(self, schema_url: str) -> None:
         self.schema_url = schema_url
@@ -108,7 +108,7 @@ def _value(value: Any) -> dict[str, Any]:
 
 
 class Protobuf(Encoding):
-    """OTLP as protobuf: what is repeated may come in pieces, so each piece is whole."""
+    """OTLP as protobuf: repeated fields may come in pieces, so each piece is complete."""
 
     def spans(self, spans: list[Span]) -> Iterator[bytes]:
         if not spans:

@@ -1,4 +1,4 @@
-"""A span, until it is written, and the ids that it is known by."""
+"""A span that is not written yet, and the ids of spans."""
 
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -14,7 +14,7 @@ Facts = list[dict[str, Any]]
 
 @dataclass(slots=True)
 class Span:
-    """A span, until it is written."""
+    """A span that is not written yet."""
 
     id: str
     name: str
@@ -25,7 +25,7 @@ class Span:
     last: Heard
     values: Values = field(default_factory=dict)
     facts: Facts = field(default_factory=list)
-    """What it was made of, to be told again by whoever reads it back."""
+    """The facts it was made from, for the importer."""
     events: list[tuple[int, str, Values]] = field(default_factory=list)
     links: list[tuple[str, str]] = field(default_factory=list)
     code: int = 0
@@ -38,18 +38,18 @@ def trace_id(family: str, root: str) -> str:
 
 
 def span_id(family: str, run: str, role: str, key: str = "") -> str:
-    """The span of a run, a step, a model's turn or a tool's call."""
+    """The span of a run, a step, a model's turn or a tool call."""
     return _id(8, family, run, role, key)
 
 
 def _id(size: int, *parts: str) -> str:
     digest = sha256("\n".join(parts).encode("utf-8", "surrogatepass")).digest()[:size]
-    # All zero would be invalid there.
+    # All zero is invalid in OpenTelemetry.
     return (digest if any(digest) else digest[:-1] + b"\1").hex()
 
 
 def parent_of(heard: Heard) -> str | None:
-    """The span that a record's cause names."""
+    """The span that the cause of a record names."""
     cause = heard.event.cause if heard.event else None
     found = span_of((cause,)) if cause else None
     return found[1] if found else None

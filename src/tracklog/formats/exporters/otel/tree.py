@@ -1,4 +1,4 @@
-"""The tree of a run's spans: itself, its agents and steps, its tools' calls; its turns hang in it."""
+"""The tree of a run's spans: the run, its agents and steps, its tool calls and its turns."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -32,20 +32,20 @@ from tracklog.model.fact import Began, Called, Decided, Ended, Fact, Returned, S
 UNSET_OUTCOMES = ("partial", "escaped")
 """Outcomes that are neither a success nor a failure."""
 CONTENT = {"data", "answer", "evidence", "context", "input", "output", "blocks", "task"}
-"""Fields that hold what was said or done, not that it was."""
+"""Fields that hold content."""
 EMPTIED: dict[str, Any] = {"blocks": [], "answer": None}
-"""What stands for those of them that a fact must have."""
+"""The values that replace required content fields."""
 _CALL, _RESPONSE = "gen_ai.tool.call.id", "gen_ai.response.id"
 
 
 class Bearer(Protocol):
-    """A span, or what will be one: it bears the facts that it is made of."""
+    """A span, or a future span, with the facts it is made from."""
 
     facts: Facts
 
 
 class SpansOf:
-    """The spans of one run, each given away as soon as it has ended."""
+    """The spans of one run, each returned as soon as it has ended."""
 
     def __init__(self, flight: Flight, trace: str, above: str | None, options: Options) -> None:
         self.flight, self.trace, self.above = flight, trace, above
@@ -55,7 +55,7 @@ class SpansOf:
         self.agents = tuple(flight.summary.get("agents") or ())
         self.wanted = {child.call for child in flight.below if child.call}
         self.tools: dict[str, str] = {}
-        """The spans of the calls that began a sub-run."""
+        """The spans of the calls that started a sub-run."""
         self.root: Span | None = None
         self.ended = False
         self.steps: dict[tuple[str | None, str], Span] = {}
@@ -65,16 +65,16 @@ class SpansOf:
         self.taken = {self.id}
         self.chats = Chats(flight, options, self.taken)
         self.judged: dict[str, Span] = {}
-        """Spans that a decision is about, by what it calls them."""
+        """Spans that a decision is about, by the names it uses for them."""
         self.held: list[Span] = []
-        """Those spans, held back until the end, to bear what was decided."""
+        """Those spans, held back until the end, to get their verdicts."""
         self.verdicts: list[tuple[str, tuple[int, str, Values]]] = []
-        """What was decided about what."""
+        """The verdicts and their subjects."""
         self.done: list[Span] = []
 
     @property
     def made_up(self) -> set[str]:
-        """What the conventions ask for and nobody said."""
+        """Required values that no fact gives."""
         return self.chats.made_up
 
     def spans(self) -> Iterator[Span]:
@@ -98,7 +98,7 @@ class SpansOf:
             yield self._sealed(self.root)
 
     def _begin(self, heard: Heard) -> None:
-        """The run's own span; where it came in by OTLP, its beginning knows the id."""
+        """The run's own span; where the run was imported from OTLP, its beginning has the id."""
         flight, agent = self.flight, self.flight.opening.get("agent")
         if agent is None and len(self.agents) == 1:
             agent = self.agents[0]
@@ -130,10 +130,10 @@ class SpansOf:
             self.root.links.append((self.trace, self.above))
 
     def _tell(self, heard: Heard, place: int, fact: Fact) -> Bearer:
-        """Makes of a fact what it is there; what bears it."""
+        """Add a fact; returns the span that holds it."""
         match fact:
             case Began() if self._is_whole(fact):
-                return self._whole()  # it is there since the first record
+                return self._whole()  # it exists since the first record
             case Began():
                 return self._begin_step(heard, fact)
             case Ended() if self._is_whole(fact):
@@ -158,7 +158,7 @@ class SpansOf:
         told = carried(heard, fact)
         if self.content:
             return told
-        # That something was said or answered is told, too; what it was is not.
+        # Without content, the message or answer is still written, with its content left out.
         emptied = {key: empty for key, empty in EMPTIED.items() if key in told}
         return {key: value for key, value in told.items() if key not in CONTENT} | emptied
 
@@ -167,11 +167,13 @@ class SpansOf:
         return self.root
 
     def _is_whole(self, fact: Began | Ended) -> bool:
-        """Whether it is the run itself that began or ended: a lone agent's life is the run's."""
+        """Whether the run itself began or ended: the lifecycle of a single agent is that of the
+        run.
+        """
         return fact.what == "run" or (fact.what == "agent" and len(self.agents) < 2)
 
     def _own(self, heard: Heard) -> tuple[str, str] | None:
-        """The ids that a record came in with, unless another span has them already."""
+        """The ids that a record was imported with, unless another span has them already."""
         own = span_of(heard.names)
         if own is None or own[1] in self.taken:
             return None
@@ -179,12 +181,12 @@ class SpansOf:
         return own
 
     def _above(self, fact: Fact) -> str:
-        """The id of the innermost open span that something belongs to."""
+        """The id of the innermost open span that a fact belongs to."""
         return self._enclosing(fact).id
 
     def _enclosing(self, fact: Fact) -> Span:
         inner, step = None, fact.step
-        while step and inner is None:  # a path names what it is in
+        while step and inner is None:  # a path names the steps around it
             inner = self.steps.get((None, step))
             step = step[: max(step.rfind("."), step.rfind("/"), 0)]
         outer = self.steps.get((fact.agent, "")) if fact.agent is not None else None
@@ -234,7 +236,7 @@ class SpansOf:
         return span
 
     def _values(self, fact: Fact, told: str = "") -> Values:
-        """What a fact says, in our own namespace; content only where it is wanted."""
+        """The fields of a fact in our own namespace; content only on request."""
         hidden = set(told.split()) | (set() if self.content else CONTENT)
         said = plain(fact).items()
         return {f"tracklog.{name}": value for name, value in said if name not in hidden}
@@ -272,12 +274,12 @@ class SpansOf:
         return span
 
     def _in_a_turn(self, heard: Heard) -> bool:
-        """Whether a model's message tells of a call, which then has a span of its own elsewhere."""
+        """Whether a model's message contains the call, which then has a span of its own elsewhere."""
         own = span_of(heard.names)
         return own is not None and own[1] in self.taken
 
     def _adopt_call(self, heard: Heard, fact: Called) -> Span:
-        """A copy of a call; it may know the ids of its span."""
+        """A copy of a call; it may have the ids of its span."""
         span = self.open.get(call_name(heard, fact))
         if span is None:
             return self._enclosing(fact)
@@ -302,7 +304,7 @@ class SpansOf:
         return span
 
     def _note(self, heard: Heard, fact: Fact) -> Span:
-        """What has no span of its own is an event on the one that it happened in."""
+        """An event on the span in which a fact happened, for a fact without a span of its own."""
         span = self._enclosing(fact)
         moment = nanoseconds(heard.at)
         if not isinstance(fact, Decided) or fact.confidence is not None:
@@ -330,7 +332,7 @@ class SpansOf:
         self.done.append(span)
 
     def _taken(self) -> Iterator[Span]:
-        """The spans that have ended, but for those that are judged."""
+        """The spans that have ended, except those that wait for a verdict."""
         done, self.done = self.done, []
         for span in done:
             names = {*span.first.names, *map(span.values.get, (_CALL, _RESPONSE))}
@@ -342,7 +344,7 @@ class SpansOf:
                 yield self._sealed(span)
 
     def _sealed(self, span: Span) -> Span:
-        """The span with what every span has."""
+        """The span with the attributes that every span has."""
         first, last = span.first, span.last
         span.values |= {
             "tracklog.run.id": self.flight.run,
@@ -361,7 +363,7 @@ class SpansOf:
         root = self._whole()
         last = root.last
         self.done += self.chats.over(root.trace, all=True)
-        # What nobody answered was said to the run all the same.
+        # A message that nobody answered was still sent to the run.
         root.values |= self.chats.given(self.chats.heard)
         for span in [*self.open.values(), *self.steps.values()]:
             if span.name.startswith("execute_tool"):
@@ -377,7 +379,7 @@ class SpansOf:
 
 
 def _texts(values: Values) -> Values:
-    """On a span what is no mere word is JSON in a text; on an event it is as it is."""
+    """Values for a span: anything but a scalar is JSON text; on an event it is unchanged."""
     return {
         name: text_of(value) if isinstance(value, Mapping | list | tuple) else value
         for name, value in values.items()

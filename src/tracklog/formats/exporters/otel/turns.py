@@ -1,4 +1,4 @@
-"""The turns of a run's models, each a `chat` span: what it was given, what it said, what it took."""
+"""The turns of a run's models, each a `chat` span: its input, its output, its usage."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,13 +25,13 @@ TOKENS = {
     "total_tokens": "tracklog.usage.total_tokens",
 }
 NEWER = {"cache_write_tokens": "gen_ai.usage.cache_write.input_tokens"}
-"""What the newer generation calls otherwise."""
+"""The attributes that the newer generation has renamed."""
 Message = dict[str, Any]
 
 
 @dataclass(slots=True)
 class Open:
-    """What is known of a turn beside what its model did."""
+    """The context of an open turn."""
 
     above: str
     inputs: list[Message] = field(default_factory=list)
@@ -40,28 +40,28 @@ class Open:
 
 
 class Chats:
-    """Gathers the turns, and makes a span of each that is over."""
+    """Collects the turns, and makes a span of each that has ended."""
 
     def __init__(self, flight: Flight, options: Options, taken: set[str]) -> None:
         self.flight = flight
         self.content = options["content"] == "yes"
         self.newer = options["generation"] == "1.42"
         self.taken = taken
-        """The ids of the spans that came in with some."""
+        """The ids of spans that were imported with their ids."""
         self.turns = Turns()
         self.open: dict[int, Open] = {}
         self.heard: list[Message] = []
-        """What a model heard since its last turn."""
+        """The messages to a model since its last turn."""
         self.made_up: set[str] = set()
-        """What the conventions ask for and nobody said."""
+        """Required values that no fact gives."""
 
     def hear(self, fact: Said) -> None:
-        """Somebody said something to a model."""
+        """Add a message to a model."""
         self.turns.interrupted(fact)
         self._hear(fact.role, [_part(block) for block in fact.blocks])
 
     def returned(self, fact: Returned, name: str | None) -> None:
-        """A call came back to the model, for the first time if it has a name."""
+        """Add the return of a call to the model, for the first time if it has a name."""
         self.turns.interrupted(fact)
         if name is not None and fact.output is not None:
             answer = {"type": "tool_call_response", "id": name, "response": fact.output}
@@ -90,13 +90,13 @@ class Chats:
                 self.heard[:0] = now.inputs
 
     def known(self, name: str, said: list[str]) -> str:
-        """The first that was said, or a word that says that nobody did."""
+        """The first value that is known, or a word for "unknown"."""
         if not said:
             self.made_up.add(name)
         return said[0] if said else "unknown"
 
     def given(self, messages: list[Message]) -> Values:
-        """What a model was given, in the words of the conventions."""
+        """The input of a model, in the words of the conventions."""
         system = [part for each in messages if each["role"] == "system" for part in each["parts"]]
         others = [each for each in messages if each["role"] != "system"]
         values: Values = {}
@@ -111,7 +111,7 @@ class Chats:
             self.heard.append({"role": role, "parts": parts})
 
     def _now(self, turn: Turn, above: str) -> Open:
-        """What a model heard belongs to the turn that follows."""
+        """The messages to a model belong to the turn that follows."""
         now = self.open.setdefault(id(turn), Open(above))
         now.inputs += self.heard
         self.heard = []
@@ -173,7 +173,7 @@ class Chats:
         return values
 
     def _answer(self, turn: Turn, now: Open, reasons: list[str]) -> Values:
-        """What a model said and called is one message: several would be several choices."""
+        """The messages and calls of a model as one message: several would be several choices."""
         parts = [_part(block, said.role) for said in turn.said for block in said.blocks]
         parts += now.calls
         if not parts:
@@ -193,7 +193,7 @@ def is_priced(heard: Heard, place: int, fact: Fact) -> bool:
 
 
 def _part(block: Block, role: str = "") -> Message:
-    """A content block as a part of a message; what was lifted out is named, never inlined."""
+    """A content block as a part of a message; a blob is referenced, never inlined."""
     for key in ("text", "thinking", "chunk", "command"):
         lifted = blob_of(block.get(key))
         if lifted is not None:
@@ -214,6 +214,6 @@ def _part(block: Block, role: str = "") -> Message:
 
 
 def _words(kind: str, key: str, block: Block) -> Message:
-    """A part with the words, and whatever else the block has: a signature stays as it is."""
+    """A part with the text, and the other keys of the block, such as a signature."""
     rest = {name: each for name, each in block.items() if name not in ("type", key)}
     return {"type": kind, "content": text_of(block.get(key, "")), **rest}

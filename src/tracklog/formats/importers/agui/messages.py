@@ -1,4 +1,4 @@
-"""Whole messages, as a snapshot or a run's input has them."""
+"""Complete messages, as a snapshot or a run's input has them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +8,7 @@ from tracklog.formats.providers import input_of
 from tracklog.model.fact import Called, Fact, Noted, Returned, Role, Said
 
 ROLES: dict[str, Role] = {"developer": "system", "system": "system", "user": "user"}
-"""Whoever else speaks is a model."""
+"""The roles; any other role is a model's."""
 ACTIVITY = "ACTIVITY_SNAPSHOT"
 KNOWN = (
     "id", "role", "content", "name", "toolCalls", "toolCallId", "error", "encryptedValue",
@@ -16,7 +16,7 @@ KNOWN = (
 
 
 def facts_of(message: dict[str, Any], place: int) -> Iterator[Fact]:
-    """What a message says, and the calls in it; its place names a call that has no name."""
+    """The text of a message, and its calls; the position names a call without an id."""
     id, role, content = word(message.get("id")), word(message.get("role")), message.get("content")
     if role == "tool":
         call = word(message.get("toolCallId"))
@@ -47,7 +47,7 @@ def facts_of(message: dict[str, Any], place: int) -> Iterator[Fact]:
 
 
 def rest_of(message: dict[str, Any]) -> dict[str, Any]:
-    """What a message says that no fact has a field for."""
+    """The keys of a message that no fact covers."""
     if message.get("role") == "activity":
         return {}
     return {key: value for key, value in message.items() if key not in KNOWN}

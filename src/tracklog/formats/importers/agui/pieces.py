@@ -1,4 +1,4 @@
-"""Messages, thoughts and calls that come in pieces, kept until they are whole."""
+"""Messages, thoughts and calls that come in pieces, held until they are complete."""
 
 from typing import Any
 
@@ -9,18 +9,18 @@ from tracklog.model.fact import Called, Fact, Said
 
 Piece = dict[str, Any]
 CHUNKS = {"text": "TEXT_MESSAGE", "call": "TOOL_CALL", "thought": "REASONING_MESSAGE"}
-"""What the events of each kind of piece begin with."""
+"""The prefix of the events of each kind of piece."""
 IDS = {"text": "messageId", "call": "toolCallId", "thought": "messageId"}
 
 
 class Pieces:
-    """What is open, by kind and id; plain JSON, so that reading can go on another day."""
+    """The open pieces, by kind and id; plain JSON, so that reading can resume later."""
 
     def __init__(self, open: dict[str, Piece]) -> None:
         self.open = open
 
     def begin(self, kind: str, id: str, value: dict[str, Any], **about: Any) -> Piece:
-        """The piece of that name; what an event says of it first counts."""
+        """The piece with that name; the first value of each key counts."""
         key = f"{kind} {id}"
         if key not in self.open:
             named = value.get(IDS[kind]) is not None
@@ -42,11 +42,11 @@ class Pieces:
         return self.open.pop(f"{kind} {id}", None)
 
     def chunked(self, kind: str) -> str | None:
-        """The piece that a chunk without a name goes on with."""
+        """The piece that a chunk without an id continues."""
         return next((each["id"] for each in self.open.values() if each["kind"] == kind), None)
 
     def ended_by(self, type: str, value: dict[str, Any]) -> list[Piece]:
-        """The pieces that an event ends: those of chunks have no end but whatever comes next."""
+        """The pieces that an event ends: chunks have no end event; the next other event ends them."""
         found = []
         for known in self.open.values():
             same = type.endswith("_CHUNK") and type.startswith(CHUNKS[known["kind"]])

@@ -1,4 +1,6 @@
-"""Reads the events of AG-UI runs: of many that make a message, one fact; of our own, the facts."""
+"""Read the events of AG-UI runs: one fact for the many events of a message; our own exports as
+facts.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +25,7 @@ from tracklog.model.fact import (
 
 NAME = "agui"
 THREAD = "threadId"
-"""Under this name a run is known by the conversation that it is a part of."""
+"""The system name of the conversation that a run is part of."""
 BASE = ("type", "timestamp")
 KNOWN = {
     "RUN_STARTED": ("threadId", "runId", "parentRunId", "input"),
@@ -55,15 +57,15 @@ KNOWN = {
     "THINKING_TEXT_MESSAGE_END": (),
 }
 HEARD = {"text": "known", "call": "calls", "thought": "known"}
-"""Where what was heard of is remembered, so that a snapshot tells only what is new."""
+"""Where known ids are remembered, so that a snapshot gives only what is new."""
 MORE = "more"
-"""What an export of ours says of an event that tells nothing new."""
+"""The mark in our exports on an event with no new information."""
 OPENING = ("TEXT_MESSAGE_START", "REASONING_MESSAGE_START", "TOOL_CALL_START")
 NOTED = ("STATE_SNAPSHOT", "STATE_DELTA", ACTIVITY, "ACTIVITY_DELTA", "RAW", "CUSTOM")
 
 
 class AguiReader(Reader):
-    """Reads events; messages and calls are told whole, of the event that began them."""
+    """Reads events; messages and calls are written complete, for the event that began them."""
 
     def identify(self, raw: Raw) -> str | None:
         for value in raw.value if isinstance(raw.value, list) else [raw.value]:
@@ -78,7 +80,7 @@ class AguiReader(Reader):
             return
         event = raw.value
         kind = word(event.get("type")) if isinstance(event, dict) else None
-        # Events have no ids of their own: equal ones without a time are told apart by their count.
+        # Events have no ids: equal ones without a time are distinguished by their count.
         bare = not isinstance(event, dict) or event.get("timestamp") is None
         value = self.tell.about(raw, key=_key(event) if kind else None, bare=bare)
         if kind is None:
@@ -125,9 +127,9 @@ class AguiReader(Reader):
         self.tell.tell(fact, at=self._at, extra=extra or None, **more)
 
     def _is_ours(self, kind: str, ours: Any) -> bool:
-        """Whether an event without a fact is one that an export of ours needs to keep its order.
+        """Whether an event without a fact is one that our export needs for the order of events.
 
-        What is more of a fact that is broken is read in the format's own words, as that is.
+        A part of a fact that cannot be read is mapped like any other event of the format.
         """
         if ours is None:
             return False
@@ -139,7 +141,7 @@ class AguiReader(Reader):
     def _again(
         self, kind: str, value: dict[str, Any], fact: Carried | None, *, is_more: bool
     ) -> None:
-        """An event of one of our exports: it carries a fact, or is more of one that was told."""
+        """An event of one of our exports: it carries a fact, or is a part of an earlier one."""
         if kind == "RUN_STARTED":
             self._enter(value)
         if fact is not None:
@@ -148,7 +150,7 @@ class AguiReader(Reader):
         if kind == "RUN_STARTED" and not is_more and self.state.get("named") != self._run:
             self.state["named"] = self._run
             self._name(value)
-        elif kind in OPENING:  # what it begins is told already
+        elif kind in OPENING:  # it was written already
             MEANINGS[kind](self, value)
 
     def _enter(self, value: dict[str, Any]) -> None:
@@ -198,7 +200,7 @@ class AguiReader(Reader):
         id = word(interrupt.get("id")) or "interrupt"
         pending = self.state.setdefault("asked", {})
         if pending.get(id) == self._run:
-            return  # it still waits, and is told again beside another
+            return  # it is still pending, and repeated beside another
         pending[id] = self._run
         asked = Asked(
             question_id=id,
@@ -252,7 +254,7 @@ class AguiReader(Reader):
         self._tell(Ended(what="step", step=word(value.get("stepName"))), self._rest)
 
     def _begin(self, kind: str, id: str, value: dict[str, Any], *, chunk: bool = False) -> None:
-        """Begins something, or goes on with it; it is told when its end comes."""
+        """Begin or continue a piece; it is written at its end."""
         known = self._pieces.begin(
             kind,
             id,
@@ -270,10 +272,10 @@ class AguiReader(Reader):
         if known is None or known["told"]:
             return
         here, at = self.tell.mark(), self._at if hasattr(self, "_at") else None
-        raw = self.tell._raw  # what is told next is again of the record at hand
+        raw = self.tell._raw  # the next facts belong to the current record again
         self.tell.again(known["mark"])
         self._at = known["at"]
-        # What may still go on is told under a place of its own, by how far it came.
+        # A piece that may continue is written under a position of its own, by its length so far.
         place = 0 if whole else 1000 * known["parts"]
         fact = fact_of(known, partial=not whole)
         self._tell(fact, known["extra"], run=known["run"], n=place)
@@ -290,7 +292,7 @@ class AguiReader(Reader):
         self._hear(id, HEARD[kind])
 
     def _bracket(self, value: dict[str, Any]) -> None:
-        """What stands around thoughts; there may be a word on them."""
+        """The begin and end of thoughts; they may have a title."""
         title = word(value.get("title"))
         if title or self._rest:
             kind = value["type"]
@@ -306,7 +308,7 @@ class AguiReader(Reader):
         self._tell(Returned(call_id=call, ok=None, output=output, synthetic_id=id is None), extra)
 
     def _hear(self, id: str | None, known: str = "known") -> bool:
-        """Whether a message, or a call, is heard for the first time."""
+        """Whether a message or a call appears for the first time."""
         heard = self.state.setdefault(known, {})
         if not id or id in heard:
             return not id
@@ -314,7 +316,7 @@ class AguiReader(Reader):
         return True
 
     def _snapshot(self, value: dict[str, Any]) -> None:
-        """Of the messages that are repeated, what was not heard before."""
+        """Of the repeated messages, those that are new."""
         for place, each in enumerate(listed(value.get("messages"))):
             message = each if isinstance(each, dict) else {"content": each}
             if not self._hear(word(message.get("id"))):
@@ -336,7 +338,7 @@ class AguiReader(Reader):
 
 
 def _of(kind: str, act: str) -> Callable[[AguiReader, dict[str, Any]], None]:
-    """What an event does to the message, the thought or the call that it names."""
+    """Apply an event to the message, the thought or the call that it names."""
 
     def meaning(reader: AguiReader, value: dict[str, Any]) -> None:
         id = word(value.get(IDS[kind])) or kind
@@ -389,7 +391,7 @@ def _key(event: dict[str, Any]) -> str | None:
 
 
 def _parted(value: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """What one of our exports put beside an event, and the event without it."""
+    """The object that one of our exports added to an event, and the event without it."""
     metadata = value.get("metadata")
     if not isinstance(metadata, dict) or "tracklog" not in metadata:
         return None, value

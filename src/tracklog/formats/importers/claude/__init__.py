@@ -1,4 +1,4 @@
-"""claude: the conversations that Claude Code keeps under ~/.claude/projects."""
+"""claude: the conversations that Claude Code stores under ~/.claude/projects."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ from tracklog.formats.importers.claude.record import KINDS
 from tracklog.model.event import Body
 
 EMPTY = 2
-"""Bytes of a list with nothing in it; there are thousands of them."""
+"""The size in bytes of an empty list file; there are thousands of them."""
 
 
 def find(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
@@ -53,7 +53,7 @@ def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
 
 
 def reader(source: Source, tell: Teller, state: dict[str, Any]) -> Reader:
-    """Who reads a file: by its place, for what lies beside the conversations."""
+    """The reader for a file, by its path."""
     if aside.is_output(source.path):
         return aside.OutputReader(source, tell, state)
     if aside.is_list(source.path):
@@ -69,7 +69,7 @@ def fits(body: Body) -> bool:
 
 importer = Importer(
     name=NAME,
-    about="The conversations of Claude Code, with their sub-agents and what lies beside them.",
+    about="The conversations of Claude Code, with their sub-agents, outputs and lists.",
     mapping="1",
     reader=reader,
     recognise=recognise,

@@ -1,7 +1,7 @@
-"""What Claude Code keeps beside its conversations: outputs too big for them, lists, typed prompts.
+"""Files that Claude Code stores beside its conversations: large outputs, lists, typed prompts.
 
-An output is that of the call whose id is its name. None of it is told as a fact of its own that
-could be counted: the conversation tells the call, the result and the prompt.
+An output belongs to the call whose id is its name. They are all noted and never counted: the
+conversation has the call, the result and the prompt.
 """
 
 import re
@@ -19,17 +19,17 @@ _TODO = re.compile(r"(.{36})-agent-(.+)")
 
 
 def is_output(path: Path) -> bool:
-    """Whether a file is an output that was too big for its conversation."""
+    """Whether a file is an output that was too large for its conversation."""
     return path.parent.name == RESULTS
 
 
 def is_list(path: Path) -> bool:
-    """Whether a file is an agent's list of what there is to do."""
+    """Whether a file is an agent's list of tasks."""
     return path.parent.name == TODOS and _TODO.fullmatch(path.stem) is not None
 
 
 class OutputReader(Reader):
-    """Reads one output: a note on the run of its conversation, its words in a blob."""
+    """Reads one output: a note on the run of its conversation, its text in a blob."""
 
     def identify(self, raw: Raw) -> str | None:  # noqa: ARG002  # the path tells
         places = self.source.path.absolute().parts
@@ -47,7 +47,7 @@ class OutputReader(Reader):
 
 
 class ListReader(Reader):
-    """Reads one list of what there is to do: a note on the run of its agent."""
+    """Reads one list of tasks: a note on the run of its agent."""
 
     def identify(self, raw: Raw) -> str | None:  # noqa: ARG002  # the path tells
         found = _TODO.fullmatch(self.source.path.stem)
@@ -64,7 +64,7 @@ class ListReader(Reader):
 
 
 class HistoryReader(Reader):
-    """Reads the prompts that were typed: a note each, on the run of its conversation."""
+    """Reads the typed prompts: a note for each, on the run of its conversation."""
 
     def identify(self, raw: Raw) -> str | None:  # noqa: ARG002  # each says whose it is
         return run_id(NAME, "history")

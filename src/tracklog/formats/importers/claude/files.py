@@ -1,4 +1,4 @@
-"""What lies around a file of Claude Code: its parent's, its meta data, the records of another."""
+"""Files related to a file of Claude Code: its parent's, its meta data, the records of another."""
 
 from collections.abc import Iterator
 from hashlib import sha256
@@ -19,7 +19,7 @@ def digest(text: str) -> str:
 
 
 def sub_agent(path: Path) -> tuple[str | None, str | None]:
-    """The sub-agent whose file this is, and the conversation it belongs to, as the path says."""
+    """The sub-agent of a file, and the conversation it belongs to, from the path."""
     stem = path.name.partition(".")[0]
     if not stem.startswith("agent-"):
         return None, None
@@ -37,7 +37,7 @@ def parent_file(path: Path, session: str) -> Path:
 
 
 def meta_of(path: Path) -> dict[str, Any]:
-    """What stands beside a sub-agent's file."""
+    """The meta data beside a sub-agent's file."""
     try:
         found = orjson.loads(path.with_suffix(".meta.json").read_bytes())
     except (OSError, ValueError):
@@ -65,7 +65,7 @@ def call_with(path: Path, prompt: str) -> str | None:
                     if given.get("prompt") == prompt and use.id:
                         return use.id
     except OSError:
-        pass  # the parent is not there, and that is told
+        pass  # the parent is missing, and that is noted
     return None
 
 
@@ -92,4 +92,4 @@ def uuids_in(path: Path) -> Iterator[str]:
                 if isinstance(value, dict) and isinstance(value.get("uuid"), str):
                     yield value["uuid"]
     except OSError:
-        return  # gone since: what is told once more has the same keys
+        return  # deleted since: repeated records have the same keys

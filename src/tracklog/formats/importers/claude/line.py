@@ -1,4 +1,4 @@
-"""One record of Claude Code, being told: its place, its frame, and what it is part of."""
+"""One record of Claude Code while it is mapped: its position, its frame, and its context."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +15,16 @@ FRAME = {
     "isSidechain", "userType", "cwd", "version", "gitBranch", "message", "agentId", "toolUseResult",
     "requestId",
 }  # fmt: skip  # names, in rows
-"""The keys that have a place of their own on a line."""
+"""The keys that have a field of their own on a line."""
 SETTING = ("cwd", "gitBranch", "version")
-"""What a conversation begins with, and is told again where it changed."""
+"""Settings at the beginning of a conversation, written again when they change."""
 NOTHING: Body = {}
 QUIET = {"isMeta": False, "isApiErrorMessage": False, "error": None, "isSnapshotUpdate": False}
-"""Keys that say nothing with these values."""
+"""Keys that carry no information with these values."""
 
 
 class Line:
-    """One record, being told."""
+    """One record while it is mapped."""
 
     __slots__ = ("at", "cause", "extra", "key", "kind", "reader", "said", "state", "teller")
 
@@ -36,7 +36,9 @@ class Line:
         self.extra: Body | None = None
 
     def begin(self) -> None:
-        """Tells what the conversation is, as soon as that is known, and keeps what has no field."""
+        """Write the beginning of the conversation as soon as it is known, and store keys without a
+        field.
+        """
         if "named" not in self.state:
             self._name()
         if "began" not in self.state and isinstance(self.said.get("cwd"), str):
@@ -49,7 +51,7 @@ class Line:
         extra: Body | None = None,
         cause: str | None = None,
     ) -> None:
-        """Tells a fact; the first of a record carries what has no field of its own."""
+        """Write a fact; the first of a record carries the keys without a field of their own."""
         if self.extra:
             extra = {**self.extra, **extra} if extra else self.extra
             self.extra = None
@@ -59,11 +61,11 @@ class Line:
         self.teller.unknown(kind or "no type", self.said, at=self.at, cause=self.cause)
 
     def _rest(self) -> Body | None:
-        """What has no field of its own, and what is not as it was at the beginning."""
+        """The keys without a field of their own, and settings that have changed."""
         said = self.said
         began: Body = self.state.get("began") or NOTHING
         framed = said.keys() <= FRAME
-        if framed and began and began.items() <= said.items():  # as most are
+        if framed and began and began.items() <= said.items():  # the common case
             return None
         rest: Body = {}
         if not framed:
@@ -78,7 +80,7 @@ class Line:
         return rest
 
     def _name(self) -> None:
-        """What this conversation is called, and whose child it is."""
+        """Write the names of this conversation, and its parent."""
         tell, state = self.teller, self.state
         state["named"] = True
         session, agent = state["session"], state.get("agent")

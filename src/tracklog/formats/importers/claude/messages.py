@@ -1,4 +1,4 @@
-"""What was said, called and returned in a conversation of Claude Code, and what it took."""
+"""The messages, calls, results and usage in a conversation of Claude Code."""
 
 import re
 from collections.abc import Iterator
@@ -174,7 +174,7 @@ def _count_opaque(line: Line, blocks: list[dict[str, Any]]) -> None:
 
 
 def _group(line: Line, id: str | None) -> dict[str, Any]:
-    """What was told of this response already: one response stands on several lines."""
+    """The facts of this response so far: one response has several lines."""
     group: dict[str, Any] | None = line.state.get("group")
     if id is None:
         return {"told": []}
@@ -208,7 +208,7 @@ def _spent(line: Line, message: Body, id: str | None) -> None:
         "anthropic",
         word(message.get("model")),
         group=line.state["session"],
-        whole="sessionId" in line.said,  # what was printed knows no requests: the file counts
+        whole="sessionId" in line.said,  # printed output has no request ids: the file counts
         bound="lower",
     )
     line.teller.tell(fact, line.at, line.cause)
@@ -249,9 +249,9 @@ def legacy_result(line: Line) -> None:
 
 
 def parts(content: Any) -> list[Use | Result | list[Body]]:
-    """The content of a message, in order; blocks that stand together are one part."""
+    """The content of a message, in order; adjacent blocks are one part."""
     elements = content if type(content) is list else [content]
-    if len(elements) == 1:  # as most are
+    if len(elements) == 1:  # the common case
         part = part_of(elements[0])
         return [] if part is None else [[part]] if type(part) is dict else [part]  # type: ignore[list-item]  # no block
     found: list[Use | Result | list[Body]] = []
@@ -266,7 +266,7 @@ def parts(content: Any) -> list[Use | Result | list[Body]]:
 
 
 def _plain(content: Any) -> Any:
-    """The text of a result that is nothing but one text; else all of it."""
+    """The text of a result that is only one text; else the complete result."""
     if type(content) is list and len(content) == 1:
         only = content[0]
         if isinstance(only, dict) and only.keys() == {"type", "text"} and only["type"] == "text":
@@ -275,14 +275,14 @@ def _plain(content: Any) -> Any:
 
 
 def is_injected(text: str) -> bool:
-    """Whether the tool itself put a text where a person's prompt stands."""
+    """Whether the tool itself wrote a text in the place of a person's prompt."""
     start = text.lstrip()
     if start.startswith("Caveat:") and "local commands" in start:
         return True
     opened = OPENED.match(start)
     if opened is None or opened[1] not in WRAPPERS:
         return False
-    while opened is not None:  # one element after the other, and nothing between them
+    while opened is not None:  # one element after the other, with nothing between them
         end = f"</{opened[1]}>"
         close = start.find(end, opened.end())
         if close < 0:
@@ -293,7 +293,7 @@ def is_injected(text: str) -> bool:
 
 
 def _is_new(told: list[Any], part: Any) -> bool:
-    """Whether a part of a response was not told yet; a longer copy of one that was is new."""
+    """Whether a part of a response is new; a longer copy of an earlier part is new."""
     if part in told:
         return False
     told.append(part)

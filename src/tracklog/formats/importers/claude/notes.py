@@ -1,4 +1,4 @@
-"""What of a conversation of Claude Code is neither said nor called: titles, modes, marks, its end."""
+"""Records of Claude Code that are neither messages nor calls: titles, modes, marks, the end."""
 
 from typing import Any
 
@@ -109,6 +109,6 @@ def result(line: Line) -> None:
 
 
 def stream_event(line: Line) -> None:
-    """A piece of what a whole line tells as well."""
+    """A piece of a complete line that is in the file as well."""
     line.teller.report.ignored["stream_event (partial)"] += 1
     line.teller.report.mapped["stream_event"] -= 1

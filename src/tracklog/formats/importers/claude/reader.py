@@ -1,4 +1,4 @@
-"""Reads a conversation of Claude Code: whose it is, what was copied, what its sub-agents did."""
+"""Read a conversation of Claude Code: its run, its copies, its sub-agents."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 class ClaudeReader(Reader):
-    """Reads one file: a conversation, or what one of its sub-agents did."""
+    """Reads one file: a conversation, or the work of one of its sub-agents."""
 
     def identify(self, raw: Raw) -> str | None:
         value = raw.value if isinstance(raw.value, dict) else {}
@@ -62,7 +62,7 @@ class ClaudeReader(Reader):
             tell_record(Line(self, said, key, at))
 
     def _is_copy(self, key: str) -> bool:
-        """Whether a record stands in another conversation that was read before: a fork."""
+        """Whether a record is a copy from another conversation that was read before: a fork."""
         state, tell = self.state, self.tell
         if "root" not in state:
             state["root"] = key
@@ -76,7 +76,7 @@ class ClaudeReader(Reader):
             return False
         if key in self._known(Path(state["copy"][0])):
             return True
-        del state["copy"]  # from here on it is this conversation's own
+        del state["copy"]  # from here on the records belong to this conversation
         return False
 
     def _known(self, path: Path) -> frozenset[str]:
@@ -85,7 +85,7 @@ class ClaudeReader(Reader):
         return self._uuids
 
     def _side_run(self, said: Body, key: str | None, at: str | None) -> str:
-        """The run of a sub-agent whose records stand among its parent's."""
+        """The run of a sub-agent whose records are in its parent's file."""
         sides: dict[str, str] = self.state.setdefault("sides", {})
         parent = word(said.get("parentUuid"))
         agent = word(said.get("agentId"))

@@ -1,4 +1,4 @@
-"""The records of Claude Code, each told by what it is."""
+"""Map the records of Claude Code by type."""
 
 from collections.abc import Callable
 
@@ -24,7 +24,7 @@ KINDS: dict[str, Callable[[Line], bool | None]] = {
 
 
 def tell(line: Line) -> None:
-    """Tells what a record means."""
+    """Map one record."""
     line.begin()
     known = KINDS.get(line.kind)
     if known is None:

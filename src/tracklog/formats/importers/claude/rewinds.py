@@ -1,4 +1,4 @@
-"""What was taken back in a conversation of Claude Code: the branches that were left."""
+"""Withdrawn parts of a conversation of Claude Code: branches that were left."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from tracklog.model.fact import Noted
 
 
 def hang(line: Line) -> None:
-    """Remembers where in the conversation this record hangs, and which was last spoken."""
+    """Remember the parent of this record, and the last message."""
     if line.key and line.said.get("isSidechain") is not True:
         remember(line.state.setdefault("chain", {}), line.key, word(line.said.get("parentUuid")))
         if line.kind in ("user", "assistant"):
@@ -16,10 +16,10 @@ def hang(line: Line) -> None:
 
 
 def leave_branch(line: Line) -> None:
-    """What was spoken since the record that a prompt goes on from is taken back: a rewind."""
+    """A rewind: withdraw the messages after the record that a prompt continues from."""
     parent, chain = word(line.said.get("parentUuid")), line.state.get("chain", {})
     here = line.state.get("tip")
-    for _ in chain:  # no further, whatever hangs in a circle
+    for _ in chain:  # a limit, in case the parents form a cycle
         if parent is None or here is None or here == parent:
             return
         if chain.get(here) == parent:
@@ -30,7 +30,7 @@ def leave_branch(line: Line) -> None:
 
 
 def take_back_shorter(line: Line, group: dict[str, Any], block: dict[str, Any]) -> None:
-    """A longer copy of what the last line of this response said stands in its place."""
+    """Withdraw the last line of this response when a longer copy replaces it."""
     last, key = group["told"][-2], group.get("key")
     kind = block.get("type", "")
     text, before = block.get(kind), last.get(kind) if isinstance(last, dict) else None

@@ -1,4 +1,4 @@
-"""codex: the rollouts of Codex, of both generations, and what `codex exec --json` prints."""
+"""codex: the rollouts of Codex, of both generations, and the output of `codex exec --json`."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,7 +13,9 @@ from tracklog.model.event import Body
 
 
 def find(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
-    """Every rollout once: the active copy wins over the archived, the unpacked over the packed."""
+    """Every rollout once: the active copy before the archived, the uncompressed before the
+    compressed.
+    """
     folder = Path(environment.get("CODEX_HOME") or home / ".codex").expanduser()
     seen: set[str] = set()
     for place in ("sessions", "archived_sessions"):
@@ -61,7 +63,7 @@ def fits(body: Body) -> bool:
 
 importer = Importer(
     name=NAME,
-    about="The rollouts of Codex, with its sub-agents, and what `codex exec --json` prints.",
+    about="The rollouts of Codex, with its sub-agents, and the output of `codex exec --json`.",
     mapping="1",
     reader=reader,
     recognise=recognise,

@@ -1,4 +1,4 @@
-"""The events of a rollout: turns, tokens, durations, what happened around the responses."""
+"""The events of a rollout: turns, tokens, durations, and events around the responses."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ from tracklog.model.fact import Began, Ended
 
 
 def copy(line: Line, event: Body) -> bool | None:
-    """The same as a response item, which tells it."""
+    """A copy of a response item, which is mapped instead."""
     line.ignore(f"event_msg/{event.get('type')} (copy of a response item)")
     return None
 
@@ -44,7 +44,7 @@ KEYS = {
 
 
 def _spent(line: Line, total: Body, last: Any) -> None:
-    """What was added to the total since the last time; told again unchanged, it is nothing."""
+    """The increase of the total since the last time; nothing when it is repeated unchanged."""
     state = line.state
     now = _counts(total)
     before: dict[str, int] = state.get("total") or {}
@@ -52,7 +52,7 @@ def _spent(line: Line, total: Body, last: Any) -> None:
     if not any(amounts.values()):
         return
     if min(amounts.values()) < 0:
-        # A new base: what the total says now was not spent once more.
+        # A new base: the current total was not spent again.
         state["base"] = state.get("base", 0) + 1
         amounts, before = _counts(last) if isinstance(last, dict) else now, {}
     state["total"] = before | now
@@ -63,7 +63,8 @@ def _spent(line: Line, total: Body, last: Any) -> None:
     totals = "-".join(map(str, now.values()))
     copied = "copy" in state and state["copy"]["path"] is None
     if copied:
-        counter = state["copy"]["of"]  # so that what the parent tells later is known by its key
+        # so that the same spend in the parent's file is recognised by its key
+        counter = state["copy"]["of"]
     fact = spent(
         f"{counter}{base}:{totals}",
         usage,
@@ -77,12 +78,12 @@ def _spent(line: Line, total: Body, last: Any) -> None:
 
 
 def counted_before(state: Body, total: Body) -> None:
-    """What was spent before a thread's own turns began."""
+    """The usage before a thread's own turns began."""
     state["total"] = _counts(total)
 
 
 def _counts(said: Body) -> dict[str, int]:
-    """The counts of a usage, under the names that it has for them."""
+    """The counts of a usage, under its own names."""
     found: dict[str, int] = {}
     for key in KEYS:
         if key in said:
@@ -95,7 +96,7 @@ def _counts(said: Body) -> dict[str, int]:
 
 
 def begin_turn(line: Line, turn: str) -> None:
-    """What is told from here on is of this turn, and may be taken back with it."""
+    """Begin a turn: the facts from here on belong to it, and may be withdrawn with it."""
     state = line.state
     state["turn"] = turn
     turns: list[str] = state.get("turns", [])
@@ -136,7 +137,7 @@ def turn_aborted(line: Line, event: Body) -> bool | None:
 
 
 def item_completed(line: Line, event: Body) -> bool | None:
-    """As the response items; what one of them told already is a copy."""
+    """A completed item, mapped like a response item; one that was mapped already is a copy."""
     item = event.get("item")
     if not isinstance(item, dict):
         return False
@@ -205,7 +206,7 @@ def mcp_end(line: Line, event: Body) -> bool | None:
 
 
 def other_end(line: Line, event: Body) -> bool | None:
-    """A call came back; what it says beside its id is its output."""
+    """A call returned; everything beside its id is its output."""
     kind = str(event.get("type"))
     rest = {k: v for k, v in event.items() if k not in ("type", "call_id", "duration", "status")}
     status = word(event.get("status"))

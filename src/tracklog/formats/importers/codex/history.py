@@ -1,4 +1,4 @@
-"""The prompts that were typed into Codex, which keeps them apart from its rollouts."""
+"""The prompts that were typed into Codex, which stores them separately."""
 
 from tracklog.formats.importers import Raw, Reader, moment, run_id, word
 from tracklog.formats.importers.codex.telling import NAME
@@ -9,7 +9,7 @@ KEYS = {"session_id", "ts", "text"}
 
 
 class HistoryReader(Reader):
-    """Reads one prompt per record: a note on the run of its thread, whose rollout tells it."""
+    """Reads one prompt per record: a note on the run of its thread; the rollout has the message."""
 
     def identify(self, raw: Raw) -> str | None:  # noqa: ARG002  # each says whose it is
         return run_id(NAME, "history")

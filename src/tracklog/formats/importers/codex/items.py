@@ -1,4 +1,4 @@
-"""The items of a response: what was said, thought, called and given back."""
+"""The items of a response: messages, thoughts, calls and results."""
 
 import re
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from tracklog.formats.providers import foreign, input_of, is_text
 from tracklog.model.event import Body
 
 COPIES = 128
-"""How many messages are remembered, of which a copy may stand near them."""
+"""How many messages are remembered to recognise a copy nearby."""
 UNSAID = {"type", "replacement_history"}
 TEXTS = {"input_text", "output_text", "text", "Text"}
 INJECTED = (
@@ -80,7 +80,7 @@ def _words(blocks: list[dict[str, Any]]) -> str:
 
 
 def _is_injected(blocks: list[dict[str, Any]]) -> bool:
-    """Whether the tool itself put this where a person's prompt stands."""
+    """Whether the tool itself wrote this in the place of a person's prompt."""
     texts = [block.get("text") for block in blocks]
     return bool(texts) and all(
         isinstance(text, str) and text.lstrip().startswith(INJECTED) for text in texts
@@ -88,7 +88,7 @@ def _is_injected(blocks: list[dict[str, Any]]) -> bool:
 
 
 def _apart(blocks: list[Body]) -> list[Body]:
-    """The blocks of a prompt; what an editor or the tool itself put before it is flagged."""
+    """The blocks of a prompt; text that an editor or the tool put before it is flagged."""
     context: list[Body] = []
     for n, block in enumerate(blocks):
         text = block.get("text")
@@ -156,7 +156,7 @@ def call_output(line: Line, item: Body) -> bool | None:
 
 
 def shell_output(said: Any) -> tuple[Any, dict[str, Any]]:
-    """The output of a command, and how it went, where the output itself says so."""
+    """The output of a command, and its result where the output states it."""
     if isinstance(said, str) and said.startswith("{"):
         try:
             held = orjson.loads(said)
@@ -173,7 +173,7 @@ def shell_output(said: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def went(code: Any, time: Any) -> dict[str, Any]:
-    """How a command went: its exit code, whether that is success, and how long it took."""
+    """The result of a command: its exit code, whether that is success, and its duration."""
     exact = code if isinstance(code, int) and not isinstance(code, bool) else None
     found: dict[str, Any] = {}
     if exact is not None:
@@ -184,7 +184,7 @@ def went(code: Any, time: Any) -> dict[str, Any]:
 
 
 def duration(said: Any) -> float | None:
-    """Seconds: of a number, of {secs, nanos}, of a text like 1.5s or 20ms."""
+    """Seconds: from a number, from {secs, nanos}, from a text like 1.5s or 20ms."""
     if isinstance(said, dict):
         whole, rest = count(said.get("secs")), count(said.get("nanos"))
         return None if whole is None else whole + (rest or 0) / 1e9
@@ -235,7 +235,7 @@ def image_generation_call(line: Line, item: Body) -> bool | None:
 
 
 def passed(status: str | None) -> bool | None:
-    """Whether a status is good; None for neither way."""
+    """Whether a status is a success; None for neither."""
     return {"completed": True, "success": True, "failed": False, "error": False}.get(status or "")
 
 

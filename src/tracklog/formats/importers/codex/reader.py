@@ -1,4 +1,4 @@
-"""Reads a rollout record by record: whose it is, which turn, what was copied from a parent."""
+"""Read a rollout record by record: its thread, its turns, records copied from a parent."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -33,12 +33,12 @@ def is_bare_meta(value: Body) -> bool:
         "type" not in value
         and isinstance(value.get("id"), str)
         and not {"instructions", "git"}.isdisjoint(value)
-        and "fact" not in value  # a line of ours
+        and "fact" not in value  # one of our own lines
     )
 
 
 class CodexReader(Reader):
-    """Reads one file: a thread, or a stream that was printed."""
+    """Reads one file: a thread, or a printed stream."""
 
     def identify(self, raw: Raw) -> str | None:
         thread = thread_of(self.source.path) or self._named(raw.value)
@@ -57,7 +57,7 @@ class CodexReader(Reader):
             return word(value.get("thread_id"))
         if is_bare_meta(value):
             return word(value.get("id"))
-        # Of the first generation, and nothing in it has a name.
+        # The first generation, in which nothing has a name.
         return self.source.path.stem if "role" in value and "payload" not in value else None
 
     def unidentified(self) -> str:
@@ -83,7 +83,7 @@ class CodexReader(Reader):
         Line(self, said, at).tell(_teller_of(said))
 
     def _is_copy(self, value: Body, own: Body) -> bool:
-        """Whether a record of the parent was told again at the beginning of this file."""
+        """Whether a record at the beginning of this file is a copy from the parent."""
         state = self.state
         copy = state.get("copy")
         if not copy or value.get("type") == "session_meta":
@@ -95,7 +95,7 @@ class CodexReader(Reader):
                 return False
         elif not (turn := word(own.get("turn_id"))):
             if copy["path"] is None:
-                return False  # nobody knows where the copy ends: it is told, as an upper bound
+                return False  # the end of the copy is unknown: all is written, as an upper bound
         elif copy["path"] is None or turn not in self._turns(Path(copy["path"])):
             if copy["path"] is not None:
                 self._own_begins()
@@ -129,11 +129,11 @@ def turns_in(path: Path) -> Iterator[str]:
                 for found in _TURN.findall(line[:4096]):
                     yield found.decode("utf-8", "replace")
     except OSError:
-        return  # gone since: then nothing is known to be a copy
+        return  # deleted since: then no record is known to be a copy
 
 
 def _turn_begun(value: Body, own: Body) -> str | None:
-    """The turn that a record begins: by its name it is taken back."""
+    """The turn that a record begins; it can be withdrawn by its name."""
     begins = value.get("type") == "turn_context" or own.get("type") in TURNS
     return word(own.get("turn_id")) if begins else None
 
@@ -143,7 +143,7 @@ Telling = Callable[[Line, Body], bool | None]
 
 
 def _teller_of(said: Body) -> tuple[str, Telling | None, Body]:
-    """The name of a record's type, who tells it, and what of it."""
+    """The name of a record's type, the function that maps it, and its argument."""
     kind = word(said.get("type")) or ""
     payload = said.get("payload")
     if not isinstance(payload, dict):
@@ -170,12 +170,12 @@ def _enveloped(kind: str, inner: str) -> tuple[str, Telling | None]:
 
 
 def session_meta(line: Line, meta: Body) -> bool | None:
-    """Whose file it is; one that stands there again is the parent's, or a resumption's."""
+    """The thread of the file; a second one is the parent's, or that of a resumption."""
     state = line.state
     id = word(meta.get("id"))
     another = id is not None and id.lower() != state["thread"].lower()
     if state.get("began") or (another and thread_of(line.reader.source.path)):
-        line.ignore("session_meta told again")
+        line.ignore("session_meta repeated")
         return None
     state["began"] = True
     line.link("alias", system=NAME, alias=id or state["thread"])
@@ -244,7 +244,7 @@ def _parents(line: Line, meta: Body) -> None:
 
 
 def turn_context(line: Line, turn: Body) -> bool | None:
-    """The model of the turn, and under which rules it works: told when they change."""
+    """The model and the settings of the turn: written when they change."""
     state = line.state
     if id := word(turn.get("turn_id")):
         begin_turn(line, id)
@@ -261,7 +261,7 @@ def turn_context(line: Line, turn: Body) -> bool | None:
 
 
 def compacted(line: Line, held: Body) -> bool | None:
-    """The history was replaced by a shorter one, which is nothing new."""
+    """The history was replaced by a shorter one, which has nothing new."""
     kept = {key: value for key, value in held.items() if key not in UNSAID}
     replaced = held.get("replacement_history")
     told: dict[str, Any] = {"summary": kept.pop("message", None), **kept}
@@ -272,7 +272,7 @@ def compacted(line: Line, held: Body) -> bool | None:
 
 
 def communication(line: Line, held: Body) -> bool | None:
-    """What one agent told another."""
+    """A message from one agent to another."""
     giver = word(held.get("author")) or word(held.get("from")) or word(held.get("sender"))
     taker = word(held.get("recipient")) or word(held.get("to")) or word(held.get("receiver"))
     if giver and taker:

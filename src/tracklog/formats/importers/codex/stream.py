@@ -1,4 +1,4 @@
-"""What `codex exec --json` prints: a thread, its turns and their items, without any clock."""
+"""The output of `codex exec --json`: a thread, its turns and their items, without times."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,10 +22,10 @@ from tracklog.model.fact import Began, Ended, Spent
 def thread_started(line: Line, said: Body) -> bool | None:
     thread = word(said.get("thread_id")) or line.state["thread"]
     if line.state.get("began"):
-        line.ignore("thread.started told again")
+        line.ignore("thread.started repeated")
         return None
     line.state["began"] = True
-    # Where the rollout of the same thread is at hand, that one counts.
+    # If the rollout of the same thread exists, that one counts.
     other = line.reader.source.others.named(thread)
     if other is not None and other != line.reader.source.path:
         line.state["aside"] = line.reader.tell.copied = True
@@ -77,14 +77,14 @@ def item_started(line: Line, said: Body) -> bool | None:
     if item["type"] in TOOLS:
         _call(line, item)
     else:
-        line.ignore("item.started (told when completed)")
+        line.ignore("item.started (mapped when completed)")
     return None
 
 
 def item_updated(line: Line, said: Body) -> bool | None:
     if _item(said) is None:
         return False
-    line.ignore("item.updated (told when completed)")
+    line.ignore("item.updated (mapped when completed)")
     return None
 
 
@@ -99,7 +99,7 @@ def _item(said: Body) -> Body | None:
 
 
 def completed_item(line: Line, item: Body) -> bool | None:
-    """What a whole item tells."""
+    """The facts of a completed item."""
     kind = item["type"]
     if kind in TEXTS:
         said = item.get("text")
@@ -124,7 +124,7 @@ def completed_item(line: Line, item: Body) -> bool | None:
 
 
 def _id(line: Line, item: Body) -> str | None:
-    # An item's id is unique within its process only.
+    # An item's id is unique only within its process.
     id = word(item.get("id"))
     return f"{line.state['thread']}:{id}" if id else None
 

@@ -1,4 +1,4 @@
-"""One record of Codex, being told."""
+"""One record of Codex while it is mapped."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ NAME = "codex"
 
 
 class Line:
-    """One record; what it knows of the thread is the reader's state."""
+    """One record; the state of the thread is the reader's."""
 
     __slots__ = ("_counted", "at", "reader", "said", "state")
 
@@ -36,7 +36,7 @@ class Line:
         self.reader.tell.report.ignored[why] += 1
 
     def tell_fact(self, fact: Fact | Body, extra: Mapping[str, Any] | None = None) -> None:
-        """Tells a fact of the turn, unless it names another step itself."""
+        """Write a fact of the turn, unless it names another step itself."""
         self.reader.tell.tell(fact, at=self.at, extra=extra, step=self.state.get("turn"))
 
     def note(self, label: str, kind: str, held: Any = None, text: str | None = None) -> None:
@@ -59,14 +59,14 @@ class Line:
             self.tell_fact(fact, extra=extra)
 
     def call(self, tool: str, id: str | None, given: Any, **more: Any) -> str:
-        """Tells a call; its id, made up and flagged where there is none."""
+        """Write a call; returns its id, generated and flagged where there is none."""
         name = id or self._made_up(tool)
         self.tell_fact(called(tool, name, given, synthetic_id=not id, **more))
         remember(self.state.setdefault("calls", {}), name, tool)
         return name
 
     def give_back(self, id: str | None, output: Any, **more: Any) -> None:
-        """Tells what a call gave back; without an id it is that of the oldest call without one."""
+        """Write the result of a call; without an id it belongs to the oldest call without one."""
         calls: dict[str, str] = self.state.setdefault("calls", {})
         tool = more.pop("tool", None)
         name = id or next(
@@ -89,7 +89,7 @@ def link(kind: Any, **ends: Any) -> Linked:
 
 
 def text_of(value: Any) -> str | None:
-    """The words of a text, of a list of texts, or of elements with a text each."""
+    """The text of a string, of a list of strings, or of elements with a text each."""
     if isinstance(value, str):
         return value or None
     if isinstance(value, list):

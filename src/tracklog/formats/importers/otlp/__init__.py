@@ -1,8 +1,8 @@
-"""OTLP: spans and log records of OpenTelemetry, sent or in files, as native lines.
+"""OTLP: spans and log records of OpenTelemetry, received or in files, as native lines.
 
-`wire` reads both encodings into one shape, `view` says what an item is, `genai` and `messages` read
-the vocabularies of model calls, `agents` those of agents; `spans` and `logs` tell what it means, with
-`inference` for what a model did and `judging` for what somebody thought of it.
+`wire` reads both encodings into one shape and `view` gives its attributes; `genai` and `messages`
+read the vocabularies of model calls, `agents` those of agents; `spans` and `logs` map the items,
+with `inference` for model calls and `judging` for evaluations.
 """
 
 import re
@@ -31,7 +31,7 @@ def tell_items(
     memory: Memory,
     place: dict[str, Any] | None = None,
 ) -> Iterator[tuple[wire.Item, str, int]]:
-    """Each item of a request with its run and how many lines the teller has of it.
+    """Each item of a request with its run and the number of its lines.
 
     `place` is where the items were read from.
     """
@@ -50,7 +50,7 @@ def tell_items(
 
 
 def _start(each: Span | Log) -> tuple[bool, int]:
-    """The earliest span first: what it names is what its trace belongs to."""
+    """The earliest span first: its attributes name the run of its trace."""
     return isinstance(each, Log), each.start if isinstance(each, Span) else 0
 
 
@@ -63,7 +63,7 @@ def _keyed(each: Span | Log) -> str:
 
 
 def _run(each: Span | Log, memory: Memory) -> str:
-    """By its own key, else its trace's, else its service's: never a run without a name."""
+    """The run of an item: by its own key, else its trace's, else its service's."""
     if each.keys:
         return _keyed(each)
     if each.trace:
@@ -77,7 +77,7 @@ def _span(account: Account, span: Span, memory: Memory, place: dict[str, Any]) -
     if account.is_known(span.record) or (copy and account.is_known(f"{own} late")):
         return
     if span.pending and span.record in account.past.records:
-        # What it announces is told already, and is not to be opened again.
+        # The announced span was mapped already, and is not opened again.
         account.begin(record=f"{own} late", place=place, bare=False)
         account.say(Noted(label="pending", kind=span.name), at=span.began)
         return
@@ -85,7 +85,7 @@ def _span(account: Account, span: Span, memory: Memory, place: dict[str, Any]) -
     account.begin(record=span.record, place=place, bare=False, copy=copy, generation=told)
     nested = bool(span.parent) and memory.traces.get(span.trace) == account.run
     call = tell_span(account, span, nested=nested)
-    # A span of ours may be made of nothing: what was in it has spans of its own.
+    # A span of ours may carry no facts: they are in spans of their own.
     if facts_in(span) != [] and account.kept not in account.past.records.get(span.record, ()):
         note = Noted(label="copy", kind=span.name, text="all of it was told by another span")
         account.say(note, at=span.began, extra=account.rest())
@@ -105,7 +105,7 @@ def _log(account: Account, log: Log, place: dict[str, Any]) -> None:
 
 
 def _name(account: Account, each: Span | Log, at: str | None) -> None:
-    """Every name by which the run is known there."""
+    """Write every name of the run."""
     found = dict(each.keys)
     if each.trace:
         found["trace_id"] = each.trace
@@ -117,7 +117,7 @@ def _name(account: Account, each: Span | Log, at: str | None) -> None:
 
 
 class _Reader(Reader):
-    """A file of OTLP JSON: one request a line, or one in the whole file."""
+    """A file of OTLP JSON: one request per line, or one in the complete file."""
 
     def __init__(self, source: Source, tell: Teller, state: dict[str, Any]) -> None:
         super().__init__(source, tell, state)
@@ -131,7 +131,7 @@ class _Reader(Reader):
         items, refused = _read(raw.value)
         place = {"path": self.tell.path, "offset": raw.offset}
         for _ in tell_items(items, self.tell, self.memory, place):
-            pass  # the lines wait where those of others do
+            pass  # the lines wait with those of the others
         self.tell.report.mapped["span"] += sum(item.signal == "traces" for item in items)
         self.tell.report.mapped["log record"] += sum(item.signal == "logs" for item in items)
         for each in refused:
@@ -148,7 +148,7 @@ class _Reader(Reader):
 
 
 def _read(document: Any) -> tuple[list[wire.Item], list[wire.Refused]]:
-    """The items of a request, of whichever signal, and what cannot be taken of it."""
+    """The items of a request, of whichever signal, and the items that are refused."""
     items: list[wire.Item] = []
     refused: list[wire.Refused] = []
     for signal, (outer, *_) in wire.KEYS.items():
@@ -166,7 +166,7 @@ def _read(document: Any) -> tuple[list[wire.Item], list[wire.Refused]]:
 
 
 def recognise(path: Path, head: bytes) -> float:
-    """By the key that a request begins with."""
+    """Recognise a file by the first key of a request."""
     if not _REQUEST.match(head):
         return 0.0
     return 0.95 if path.suffix in (".json", ".jsonl", ".ndjson", "") else 0.6

@@ -1,4 +1,4 @@
-"""Tells of one span or log record: numbers its facts, and passes over what was told before."""
+"""Map one span or log record: number its facts, and skip facts that are known."""
 
 import binascii
 from base64 import b64decode
@@ -33,7 +33,7 @@ PRIVATE = ("user.", "enduser.")
 
 
 class Used(NamedTuple):
-    """Attributes that a line tells in its own words."""
+    """Attributes that are mapped to fields of a line."""
 
     names: frozenset[str]
     prefixes: tuple[str, ...] = ()
@@ -46,17 +46,17 @@ NOTHING = Used(frozenset())
 
 
 class Account:
-    """What one item tells; a fact that is passed over keeps its number."""
+    """The facts of one item; a fact that is skipped keeps its number."""
 
     def __init__(self, tell: Teller, past: Past, view: Span | Log, run: str) -> None:
         self.teller, self.past, self.view, self.run = tell, past, view, run
         self.record: str | None = None
         """The item's own key."""
         self.content = view.item.raw()
-        """The item, as it is kept."""
+        """The item, as it is stored."""
         blob = tell.lift.blob(self.content, "application/json")["$blob"]
         self.kept = self.raw = blob["sha256"]
-        """The hash of the item, and of what is kept of it: another one if something was redacted."""
+        """The hash of the item, and of the stored item: different if something was redacted."""
         if "redacted" in blob:
             self.raw = sha256(self.content).hexdigest()
         self._seen: dict[str, int] = {}
@@ -64,14 +64,14 @@ class Account:
         """Calls without an id that did not return, in order."""
         self.n = 0
         self.corrects = False
-        """Something else was told under the same key, and counts no more: so all is told again."""
+        """Other content under the same key does not count any more: everything is written again."""
         self.who: dict[str, str] = {}
         """The agent and the step, where they are known."""
         self._origin: dict[str, Any] = {}
         self._k = 0
 
     def is_known(self, record: str | None) -> bool:
-        """Whether the item was told before, to the byte."""
+        """Whether the same item, byte for byte, was mapped before."""
         return record is not None and self.kept in self.past.records.get(record, ())
 
     def begin(
@@ -83,7 +83,7 @@ class Account:
         copy: bool = False,
         generation: str | None = None,
     ) -> None:
-        """Makes the item, which is kept as a blob, the origin of what is told.
+        """Make the item, which is stored as a blob, the origin of the facts.
 
         A `copy` announces the record that it stands for, and corrects nothing.
         """
@@ -117,10 +117,10 @@ class Account:
         digest: str | None = None,
         **more: Any,
     ) -> None:
-        """Tells a fact that is known, unless it is not to be `told`, as it was before.
+        """Write a fact, unless `told` is false because it was written before.
 
-        Either way the next one has the next number. It may be spelled already, as on its line.
-        `digest` is that of the fact, where it was made, and `more` are fields of it.
+        In both cases the next fact has the next number. A fact may be given as a body. `digest` is
+        that of the fact, where it was computed, and `more` are further fields.
         """
         place, self.n = self.n, self.n + 1
         if not known or not (told or self.corrects):
@@ -144,13 +144,13 @@ class Account:
         self.past.hear(body, origin, extra, digest)
 
     def name(self, agent: str | None, step: str | None) -> None:
-        """Who is told of, and in which step, as far as it is known."""
+        """The agent and the step, as far as they are known."""
         both = {"agent": agent, "step": step}
         self.who = {key: value for key, value in both.items() if value is not None}
 
     @contextmanager
     def under(self, record: str) -> Iterator[None]:
-        """What is told meanwhile has this key at its source, not the item's."""
+        """Use this key at the source for the facts inside, instead of the item's."""
         before = self._origin
         self._origin = {**before, "record": record}
         self.teller.about_hash(self.raw, self._origin, self._k)
@@ -161,18 +161,18 @@ class Account:
             self.teller.about_hash(self.raw, before, self._k)
 
     def line_id(self) -> str:
-        """The id of the line that is told next."""
+        """The id of the next line."""
         return native.line_id(
             self.teller.writer, self.teller.mapping, self.run, self.content, self._k, self.n
         )
 
     def find(self, name: str, words: str, at: str | None, **more: Any) -> None:
-        """Tells what is amiss."""
+        """Write a finding."""
         fact = Noted(label="finding", kind=name, text=words, data={"name": name, **more})
         self.say(fact, at=at)
 
     def within(self, run: str, past: Past) -> "Account":
-        """What the same item tells of another run."""
+        """The facts of the same item for another run."""
         other = copy(self)
         other.run, other.past, other.who = run, past, {}
         return other
@@ -180,7 +180,9 @@ class Account:
     def aside(
         self, fact: Fact, *, at: str | None, told: bool = True, cause: str | None = None
     ) -> None:
-        """Tells what does not follow from this item alone; its number is made of what it says."""
+        """Write a fact that does not follow from this item alone; its number is derived from its
+        content.
+        """
         if not told:
             return
         said = orjson.dumps(native.body_of(fact), option=orjson.OPT_SORT_KEYS, default=str)
@@ -189,7 +191,7 @@ class Account:
         self.n = before
 
     def alias(self, system: str, name: str, at: str | None) -> None:
-        """Tells another name of the run, once."""
+        """Write another name of the run, once."""
         if self.corrects or self.past.is_new(f"alias {system} {name}"):
             self.say(Linked(kind="alias", system=system, alias=name), at=at)
         else:
@@ -199,7 +201,7 @@ class Account:
         return self.teller.lift.value(value)
 
     def rest(self, used: Used = NOTHING, attrs: Attrs | None = None) -> dict[str, Any]:
-        """The attributes that are told nowhere else; those about persons are left out."""
+        """The attributes that are not mapped; those about persons are left out."""
         attrs = self.view.attrs if attrs is None else attrs
         prefixes = used.prefixes + PRIVATE
         found = {
@@ -208,11 +210,13 @@ class Account:
             if key not in used.names and value is not None and not key.startswith(prefixes)
         }
         if "user.id" in attrs and "openinference.span.kind" in attrs:
-            found["user.id"] = attrs["user.id"]  # there it is what a program chose to call someone
+            found["user.id"] = attrs["user.id"]  # in that case it is a name chosen by a program
         return found
 
     def input(self, messages: list[Message], at: str | None) -> str | None:
-        """Tells what is new of the history that a model was given; the digest of its last fact."""
+        """Write what is new in the history that a model was given; returns the digest of its last
+        fact.
+        """
         told = [(message, fact) for message in messages for fact in self.facts(message)]
         digests = [_digest(fact) for _, fact in told]
         news = self.past.news(digests)
@@ -224,7 +228,7 @@ class Account:
                 id, beside = f"{HISTORY}{chain.hexdigest()[:24]}", message.beside
             elif isinstance(fact, Called | Returned):
                 new = new and self.is_new_call(fact)  # noqa: PLW2901
-            # Nobody says when it was said: not later than the call began.
+            # Its time is unknown: not later than the begin of the call.
             self.say(fact, at=at, clock="request", told=new, extra=beside, digest=known,
                      message_id=id)  # fmt: skip  # one call
         return digests[-1] if digests else None
@@ -240,7 +244,7 @@ class Account:
         clock: str | None = None,
         extra: dict[str, Any] | None = None,
     ) -> None:
-        """Tells what a model answered; `key` names the answer, `last` is what it was asked last."""
+        """Write the output of a model; `key` names the output, `last` is the last input."""
         reasons = reasons or []
         for place, message in enumerate(messages):
             reason = message.finish or (reasons[place] if place < len(reasons) else None)
@@ -260,18 +264,19 @@ class Account:
             self.past.messages |= {id: 1, self.answer(place): 1}
 
     def answer(self, place: int = 0) -> str:
-        """What an answer is known by, whether the span or an event in it tells of it."""
+        """The key of an output, whether the span or an event in it has it."""
         of = self.record if isinstance(self.view, Span) else self.view.cause
         return f"{of or self.raw[:32]}/{place}" if place else of or self.raw[:32]
 
     def is_answered(self, key: str) -> bool:
-        """Whether what a model answered was told, by the span or by an event in it."""
+        """Whether the output of a model was written, from the span or from an event in it."""
         return bool(self.past.messages.keys() & {key, self.answer()})
 
     def call_id(self, tool: str, given: Any) -> str | None:
-        """The id of the call that this is, where the item gives none.
+        """The id of the call, where the item gives none.
 
-        It is a call of the same tool with the same input, told by a model or by the other signal.
+        It is a call of the same tool with the same input, reported by a model or by the other
+        signal.
         """
         if self.kept[:16] in self.past.joins:
             return self.past.joins[self.kept[:16]] or None
@@ -280,7 +285,7 @@ class Account:
     def again(
         self, messages: list[Message], at: str | None, default: str, clock: str | None = "request"
     ) -> None:
-        """Tells of messages that somebody repeats only what was never told."""
+        """Of repeated messages, write only the new ones."""
         told = [(message, fact) for message in messages for fact in self.facts(message, default)]
         for message, fact in told:
             known = _digest(fact)
@@ -298,7 +303,7 @@ class Account:
         return not self.past.calls.get(fact.call_id, 0) & mask
 
     def facts(self, message: Message, default: str = "user") -> Iterator[Fact]:
-        """A message as what was said, then what was called or returned in it."""
+        """The facts of a message: first its text, then its calls and results."""
         blocks: list[dict[str, Any]] = []
         others: list[Fact] = []
         for place, part in enumerate(message.parts):
@@ -328,7 +333,7 @@ class Account:
             case "tool_call_response" | "server_tool_call_response":
                 return self._returned(part, place)
             case "stream" if "chunk" in part:
-                return dict(self.lifted(part))  # a block of ours
+                return dict(self.lifted(part))  # a block of our own
             case "blob" if isinstance(content, str):
                 return _stream("blob", {**part, "content": self._bytes(part, content)})
         return _stream(text(kind) or "part", self.lifted(part))
@@ -348,7 +353,7 @@ class Account:
         )
 
     def _made_up(self, tool: str, put: Any) -> str:
-        """The id of a call that has none: the same whenever its history is told again."""
+        """The id of a call that has none: the same whenever its history is repeated."""
         asked = asked_key(tool, put)
         self._seen[asked] = self._seen.get(asked, 0) + 1
         self._open.append(f"{asked}/{self._seen[asked]}")
@@ -365,7 +370,7 @@ class Account:
         )
 
     def _bytes(self, part: dict[str, Any], content: str) -> Any:
-        """The bytes of a part, lifted out whatever their size."""
+        """The bytes of a part, moved to a blob whatever their size."""
         media = text(part.get("mime_type")) or "application/octet-stream"
         try:
             return self.teller.lift.blob(b64decode(content, validate=True), media)

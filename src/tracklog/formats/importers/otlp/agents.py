@@ -1,6 +1,6 @@
-"""What the log events of agents mean that reach us by environment alone.
+"""Map the log events that agents send when telemetry is enabled in their environment.
 
-Their numbers and booleans may be text; what they withhold is told as withheld.
+Their numbers and booleans may be text; withheld values are marked as withheld.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,9 +18,9 @@ COMMON = (
     *RUN_KEYS, *PRIVATE, "event.name", "event.timestamp", "event.sequence", "organization.id",
     "prompt.id", "prompt_id",
 )  # fmt: skip  # one row
-"""What every event repeats."""
+"""Attributes that every event repeats."""
 GEMINI = "telemetry"
-"""The group of what its spans and its log events tell of the same spends."""
+"""The group of spends that both its spans and its log events report."""
 
 
 class Heard:
@@ -77,7 +77,7 @@ def tell_event(
     *,
     severe: bool = False,
 ) -> bool:
-    """Tells what an agent's event means; False when it is no agent's, or an error not known."""
+    """Map an agent's event; False when it is no agent's, or an unknown error."""
     agent = next((each for each, (prefix, _) in AGENTS.items() if name.startswith(prefix)), None)
     if agent is None:
         return False
@@ -86,7 +86,7 @@ def tell_event(
     if told is None and severe:
         return False
     key = copied_key(name, attrs) if agent == "codex" else None
-    # A log and a trace copy of one event both arrive, and have one key.
+    # A log and a trace copy of one event both arrive, with the same key.
     if key is None or key not in account.past.records:
         with account.under(key) if key else nullcontext():
             (told or _noted_as(None))(Heard(account, name, attrs, at, clock, cause))
@@ -94,7 +94,7 @@ def tell_event(
 
 
 def copied_key(name: str, attrs: Attrs) -> str | None:
-    """What a log and a trace copy of one event have in common."""
+    """The common key of a log and a trace copy of one event."""
     conversation, time = attrs.get("conversation.id"), attrs.get("event.timestamp")
     if not conversation or not time:
         return None
@@ -153,7 +153,7 @@ def _codex_streamed(heard: Heard) -> None:
     if heard.text("event.kind") != "response.completed":
         heard.say(_noted(heard))
         return
-    # `tool_token_count` is the total, whatever its name says.
+    # `tool_token_count` is the total, despite its name.
     tokens = _tokens(
         input_tokens=heard.count("input_token_count"),
         cached_tokens=heard.count("cached_token_count"),
@@ -180,7 +180,7 @@ def _gemini_spent(heard: Heard) -> None:
 
 
 def gemini_key(attrs: Attrs) -> str | None:
-    """What its own event and the GenAI event of one response have in common: the same moment."""
+    """The common key of its own event and the GenAI event of one response: the same time."""
     session, time = attrs.get("session.id"), attrs.get("event.timestamp")
     return f"gemini/{session}/{time}" if session and time else None
 
@@ -221,7 +221,7 @@ _COUNTS = (
 
 
 def _returned(heard: Heard) -> None:
-    """A tool was called and returned: one record tells both, at its own time."""
+    """A tool call and its return: one record has both, at its own time."""
     tool = heard.text("tool_name", "function_name", "name") or "unknown"
     id = heard.text("tool_use_id", "call_id", "tool_call_id")
     account = heard.account
@@ -258,7 +258,7 @@ _GIVEN = ("tool_input", "arguments", "function_args", "tool_parameters", "args")
 
 
 def _decided(heard: Heard) -> None:
-    """A person, or a setting, let a tool be called or not."""
+    """A person, or a setting, allowed a tool call or not."""
     verdict = heard.text("decision") or "unknown"
     fact = Decided(
         verdict=verdict,

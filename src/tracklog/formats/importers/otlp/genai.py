@@ -1,5 +1,5 @@
-"""Reads the vocabularies of model calls: OpenTelemetry GenAI in three generations, OpenInference,
-and what else is met; the newest name first, whatever the schema's URL says.
+"""Read the vocabularies of model calls: OpenTelemetry GenAI in three generations, OpenInference,
+and others; the newest name first, whatever the schema URL is.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,7 +33,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "result": ("gen_ai.tool.call.result", *OUTPUT),
     "node": ("graph.node.name", "graph.node.id", "langgraph_node"),
 }
-"""What is read by the first name that is there."""
+"""The names of each value; the first that is present is read."""
 
 USAGE: Mapping[str, tuple[str, ...]] = {
     "input_tokens": (
@@ -69,7 +69,7 @@ PROVIDERS = {
     "az.ai.openai": "azure.ai.openai",
     "xai": "x_ai",
 }
-"""Names that were given up for others."""
+"""Old names and their replacements."""
 
 INFERENCE = ("chat", "generate_content", "text_completion")
 LOOKUPS = (
@@ -94,7 +94,7 @@ OPERATIONS = {
     "tool_call": "execute_tool",
     "agent_call": "invoke_agent",
 }
-"""What some call an operation that has another name."""
+"""Other names of operations."""
 TRACELOOP = {"workflow": "invoke_workflow", "agent": "invoke_agent", "tool": "execute_tool"}
 
 GENERATIONS: Mapping[str, str] = {
@@ -109,7 +109,7 @@ GENERATIONS: Mapping[str, str] = {
         "gen_ai.usage.text.input_tokens", "gen_ai.usage.image.input_tokens",
         "gen_ai.usage.audio.input_tokens", "gen_ai.usage.video.input_tokens"), "C"),
 }  # fmt: skip  # a row each
-"""Which generation a name belongs to, where it does not belong to all."""
+"""The generation of a name, where it does not belong to all."""
 
 
 def pick(attrs: Attrs, meaning: str) -> str | None:
@@ -126,7 +126,7 @@ def first(attrs: Attrs, meaning: str) -> Any:
 
 
 def operation(attrs: Attrs) -> str | None:
-    """What a span does, in the words of GenAI; None when it is none of that."""
+    """The operation of a span, in the words of GenAI; None when it has none."""
     named = text(attrs.get("gen_ai.operation.name"))
     if named:
         return OPERATIONS.get(named, named)
@@ -147,12 +147,12 @@ def operation(attrs: Attrs) -> str | None:
 
 
 def is_chain(attrs: Attrs) -> bool:
-    """Whether a span stands for all that was done, not for one thing in it."""
+    """Whether a span stands for a complete workflow, not for one operation in it."""
     return text(attrs.get("openinference.span.kind")) == "CHAIN"
 
 
 def generation(attrs: Attrs, events: Iterable[str] = ()) -> str | None:
-    """Which generation of the conventions this is: A, B, C, mixed; None where nothing tells."""
+    """The generation of the conventions: A, B, C, mixed; None where nothing shows it."""
     found = {GENERATIONS[name] for name in GENERATIONS.keys() & attrs.keys()}
     if attrs.has("gen_ai.prompt.") or attrs.has("gen_ai.completion."):
         found.add("A")
@@ -172,7 +172,7 @@ def generation(attrs: Attrs, events: Iterable[str] = ()) -> str | None:
 
 
 def is_old_event(name: str) -> bool:
-    """Whether an event tells what was said, as generation A has it."""
+    """Whether an event holds a message, as in generation A."""
     return name in OLD_EVENTS or name.startswith("gen_ai.content.")
 
 
@@ -183,7 +183,7 @@ OLD_EVENTS = {
     "gen_ai.tool.message": "tool",
     "gen_ai.choice": "assistant",
 }
-"""The events of generation A, and whose words they are."""
+"""The events of generation A, and the roles of their messages."""
 
 
 def provider(attrs: Attrs) -> str | None:
@@ -193,12 +193,12 @@ def provider(attrs: Attrs) -> str | None:
 
 @dataclass(slots=True)
 class Usage:
-    """What a model call took."""
+    """The usage of a model call."""
 
     tokens: dict[str, int] = field(default_factory=dict)
     cost: float | None = None
     forgot: str = ""
-    """What the producer left out of the input, if it did."""
+    """The part that the producer left out of the input, if it did."""
 
     def __bool__(self) -> bool:
         return bool(self.tokens) or self.cost is not None
@@ -209,7 +209,7 @@ _NEWEST = {name: place for place, name in enumerate(_COUNTED)}
 
 
 def usage(attrs: Attrs) -> Usage:
-    """Tokens in our keys; the input includes what was cached, the output what was reasoned."""
+    """Tokens under our keys; the input includes cached tokens, the output reasoning tokens."""
     found: dict[str, int] = {}
     for name in sorted(_COUNTED.keys() & attrs.keys(), key=_NEWEST.__getitem__):
         amount = None if _COUNTED[name] in found else count(attrs[name])
@@ -232,12 +232,12 @@ def finish_reasons(attrs: Attrs) -> list[str]:
 
 
 def finish(reason: str) -> str:
-    """Why a model stopped, in the word of the newest generation."""
+    """The reason why a model stopped, in the word of the newest generation."""
     return "tool_call" if reason == "tool_calls" else reason
 
 
 def loads(text: str) -> Any:
-    """JSON in a text; what goes too deep to be written again is refused as what is none."""
+    """JSON in a text; JSON that is too deep to be encoded again is refused."""
     value = orjson.loads(text)
     if text.count("[") + text.count("{") >= DEEPEST and _is_deep(value):
         raise ValueError
@@ -259,7 +259,7 @@ def _is_deep(value: Any) -> bool:
 
 
 def parse(value: Any) -> Any:
-    """A text that is JSON, as the value it says; anything else as it is."""
+    """The value of a text that is JSON; anything else unchanged."""
     if is_json(value):
         try:
             return loads(value)
@@ -269,5 +269,5 @@ def parse(value: Any) -> Any:
 
 
 def is_json(value: Any) -> bool:
-    """Whether a value is meant as JSON: a text that begins so."""
+    """Whether a value is meant to be JSON: a text that begins like it."""
     return isinstance(value, str) and value.startswith(("[", "{"))

@@ -1,4 +1,4 @@
-"""What a model call tells: what a model was given, what it said, what it took."""
+"""Map a model call: its input, its output, its usage."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -23,17 +23,17 @@ USED = KEYS | Used(
         "session.evaluations.", "session.annotations.",
     ),
 )  # fmt: skip  # two rows
-"""What any line tells that is made of a span."""
+"""The attributes that every line made from a span covers."""
 CALL = USED | PAYLOAD
 EVENT = CALL | Used(frozenset(), ("event.",))
 
 
 DETAILS = "gen_ai.client.inference.operation.details"
-"""The event that tells the whole of a model call."""
+"""The event that has all details of a model call."""
 
 
 def tell_inference(account: Account, span: Span) -> None:
-    """A model was called: what it was given, what it said, what it took."""
+    """Map a model call: its input, its output, its usage."""
     if span.pending:
         return
     start, end = span.began, span.ended
@@ -46,13 +46,14 @@ def tell_inference(account: Account, span: Span) -> None:
     reasons = genai.finish_reasons(attrs)
     account.again(talk.system, start, "system")
     last = account.input(talk.input, start)
-    # What else is known of the request stands with the spend, or with the answer where none is told.
+    # Other attributes of the request are stored with the spend, or with the answer where there is
+    # none.
     took, rest = genai.usage(attrs), account.rest(CALL)
     extra = None if took else rest
     if talk.output:
         account.output(talk.output, key, end, last, answered or asked, reasons, extra=extra)
     else:
-        # Most producers withhold what was said; that something was is told all the same.
+        # Most producers withhold the content; the message is written all the same.
         reason = reasons[0] if reasons else None
         said = Said(role="assistant", blocks=(), model=answered or asked, stop_reason=reason)
         told = not account.is_answered(key) and span.tool != "gemini"
@@ -65,13 +66,13 @@ def tell_inference(account: Account, span: Span) -> None:
 
 
 def _whole(span: Span) -> Attrs:
-    """The attributes of a call; an event in it that tells them once more fills holes."""
+    """The attributes of a call; an event in it with the same attributes fills gaps."""
     found = [each.attrs for each in span.happenings if each.name == DETAILS]
     return Attrs({**found[-1], **span.attrs}) if found else span.attrs
 
 
 def heard_in(span: Span, attrs: Attrs) -> messages.Talk:
-    """What was said in a span, by its attributes or by events of generation A."""
+    """The messages in a span, from its attributes or from events of generation A."""
     talk = messages.talk(attrs)
     for each in span.happenings:
         if each.name in genai.OLD_EVENTS:
@@ -87,7 +88,7 @@ def heard_in(span: Span, attrs: Attrs) -> messages.Talk:
 
 
 def tell_details(account: Account, attrs: Attrs, at: str | None, clock: str | None = None) -> None:
-    """The whole of a model call, told as an event."""
+    """Map a complete model call that was sent as an event."""
     talk = messages.talk(attrs)
     key = genai.pick(attrs, "response") or account.answer()
     asked, answered = genai.pick(attrs, "asked"), genai.pick(attrs, "answered")
@@ -111,7 +112,7 @@ def tell_details(account: Account, attrs: Attrs, at: str | None, clock: str | No
 
 
 def spent_in(account: Account, span: Span) -> None:
-    """What a span says that it took."""
+    """The usage of a span."""
     took, rest = genai.usage(span.attrs), account.rest(CALL)
     _spent(account, span, span.attrs, took, rest)
 
@@ -119,8 +120,8 @@ def spent_in(account: Account, span: Span) -> None:
 def _spent(
     account: Account, span: Span, attrs: Attrs, took: genai.Usage, rest: dict[str, Any]
 ) -> None:
-    # The log events of this agent tell the same spends, and more exactly: where they are heard,
-    # they stand for all that its spans tell.
+    # The log events of this agent have the same spends, and more exactly: where they arrive, they
+    # replace the spends of its spans.
     group = GEMINI if span.tool == "gemini" else None
     key = genai.pick(attrs, "response") or span.record
     spent(account, attrs, took, key, at=span.ended, group=group, extra=rest)
@@ -138,7 +139,7 @@ def spent(
     group: str | None = None,
     whole: bool = False,
 ) -> None:
-    """What a model call took, and what else is known of the request."""
+    """The usage of a model call, and other attributes of the request."""
     fact = Spent(
         key=key,
         group=group,
@@ -155,14 +156,14 @@ def spent(
 
 
 def cut_short(account: Account, names: Iterable[str], at: str | None) -> None:
-    """Tells of attributes whose JSON a limit cut."""
+    """Write a finding for attributes whose JSON was cut by a limit."""
     for name in names:
         words = f"{name} is no whole JSON: a limit cut it"
         account.find("cut-attribute", words, at, attribute=name)
 
 
 def error_of(span: Span) -> dict[str, Any]:
-    """What went wrong: the type, and the exception that was told last."""
+    """The error: its type, and the last exception."""
     raised: Mapping[str, Any] = {}
     for each in span.happenings:
         if each.name in ("exception", "gen_ai.client.operation.exception"):

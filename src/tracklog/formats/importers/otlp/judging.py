@@ -1,4 +1,4 @@
-"""What somebody judged: a guardrail, an evaluator, a person who annotates."""
+"""Map judgements: of a guardrail, an evaluator, or a person who annotates."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ VERDICT = USED | Used(frozenset({"output.value"}))
 
 
 def judged(account: Account, span: Span, at: str | None) -> None:
-    """A guardrail or an evaluator gave its verdict."""
+    """The verdict of a guardrail or an evaluator."""
     verdict = account.lifted(genai.parse(span.attrs.get("output.value")))
     extra = account.rest(VERDICT)
     fact = Decided(verdict=verdict, by=span.name or None, name=span.name or None, about=span.cause)
@@ -31,7 +31,7 @@ def decided(
     at: str | None,
     clock: str | None = None,
 ) -> None:
-    """An evaluation's result."""
+    """The result of an evaluation."""
     score = _number(attrs.get("gen_ai.evaluation.score.value"))
     label = attrs.get("gen_ai.evaluation.score.label")
     name = text(attrs.get("gen_ai.evaluation.name"))
@@ -67,7 +67,7 @@ def evaluated(account: Account, span: Span, at: str | None) -> None:
                     continue
                 score = _number(found.get("score"))
                 if found.get("label") is None and score is None:
-                    # It is kept, though nothing is decided by it.
+                    # It is stored, although it decides nothing.
                     note = Noted(label=word, kind=text(found.get("name")), data=found)
                     account.say(note, at=at)
                     continue

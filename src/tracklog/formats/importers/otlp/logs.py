@@ -1,4 +1,4 @@
-"""What a log record tells: an event of an agent or of a model call, or what somebody noted."""
+"""Map a log record: an event of an agent or of a model call, or a note."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from tracklog.formats.importers.otlp.wire import not_numbers
 from tracklog.model.fact import Noted
 
 ERROR = 17
-"""The severity from which on a record tells of an error."""
+"""The severity from which on a record is an error."""
 RAISED = ("exception.type", "exception.message", "exception.stacktrace")
 
 
@@ -29,7 +29,7 @@ def record_of(log: Log) -> str | None:
 
 
 def tell_log(account: Account, log: Log) -> None:
-    """Tells of a log record."""
+    """Map a log record."""
     attrs = log.attrs
     agent = genai.pick(attrs, "agent") or log.service
     account.name(agent, genai.pick(attrs, "node"))
@@ -53,7 +53,7 @@ def tell_log(account: Account, log: Log) -> None:
 
 
 def _noted(account: Account, log: Log, label: str) -> Noted:
-    """Kept under its own name, with all it says."""
+    """A note under its own name, with all its attributes."""
     attributes = account.rest(KEYS)
     data: dict[str, Any] = {key: attributes.pop(key) for key in RAISED if key in attributes}
     if log.body is not None:
@@ -68,7 +68,7 @@ def _noted(account: Account, log: Log, label: str) -> Noted:
 
 
 def _old(account: Account, log: Log) -> None:
-    """One message of generation A; all of a history are told again with every call."""
+    """One message of generation A; the complete history is repeated with every call."""
     cut: list[str] = []
     message = messages.old_message(log.name, log.attrs, log.body, cut)
     if message is None:

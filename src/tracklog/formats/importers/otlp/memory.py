@@ -1,6 +1,6 @@
-"""What was told before, so that nothing is told twice: bounded, and all of it JSON values.
+"""Known facts, so that nothing is written twice: bounded, and all of it JSON values.
 
-It can be thrown away: what is known of a run is read again from the run's own lines.
+It is a cache: the facts of a run can be read again from the run's own lines.
 """
 
 import re
@@ -17,7 +17,7 @@ RUNS = 1000
 TRACES = 100_000
 SPANS = 100_000
 FACTS = 20_000
-"""How much is held: runs, traces, spans, and of one run."""
+"""The limits: runs, traces, spans, and facts of one run."""
 
 Recall = Callable[[str], Iterable[Mapping[str, Any]]]
 """The lines of a run, parsed, in order."""
@@ -25,11 +25,11 @@ Recall = Callable[[str], Iterable[Mapping[str, Any]]]
 _SPAN = re.compile("([0-9a-f]{32})/[0-9a-f]{16}")
 CALLED, RETURNED, LOGGED, SPANNED = 1, 2, 4, 8
 HISTORY = "in-"
-"""What the id of a message begins with that was told as the input of a call."""
+"""The prefix of the id of a message that was the input of a call."""
 
 
 def digest(kind: str, said: Mapping[str, Any]) -> str:
-    """What makes a fact of a conversation the same when it is told again."""
+    """A digest by which a repeated fact of a conversation is recognised."""
     match kind:
         case "Said":
             parts: list[Any] = [kind, said["role"], said["blocks"]]
@@ -39,13 +39,13 @@ def digest(kind: str, said: Mapping[str, Any]) -> str:
 
 
 def asked_key(tool: str, given: Any) -> str:
-    """What calls of one tool with one input have in common."""
+    """The common key of calls of one tool with one input."""
     said = orjson.dumps([tool, given], option=orjson.OPT_SORT_KEYS, default=str)
     return sha256(said).hexdigest()[:16]
 
 
 def _told(kind: str, origin: Mapping[str, Any], extra: Mapping[str, Any]) -> int:
-    """What a line tells of a call, and whether it is a part of a message or stands for the call."""
+    """The call of a line, and whether the line is part of a message or stands for the call."""
     known, record = CALLED if kind == "Called" else RETURNED, origin.get("record")
     if origin.get("clock") == "request" or "message_id" in extra:
         return known
@@ -53,25 +53,25 @@ def _told(kind: str, origin: Mapping[str, Any], extra: Mapping[str, Any]) -> int
 
 
 class Past:
-    """What was told of one run."""
+    """The known facts of one run."""
 
     def __init__(self, kept: dict[str, Any]) -> None:
         self.said: list[str] = kept.setdefault("said", [])
-        """The digests of all that was said, called and returned, in order."""
+        """The digests of all messages, calls and returns, in order."""
         self._often = dict(Counter(self.said))
         self.heard: dict[str, int] = kept.setdefault("heard", {})
-        """Those that were told as the input of a call."""
+        """Those that were the input of a call."""
         self.messages: dict[str, int] = kept.setdefault("messages", {})
         self.calls: dict[str, int] = kept.setdefault("calls", {})
-        """CALLED, RETURNED, and who told of the call by itself: LOGGED, SPANNED."""
+        """CALLED, RETURNED, and the signals that reported the call itself: LOGGED, SPANNED."""
         self.asked: dict[str, list[str]] = kept.setdefault("asked", {})
         """The calls of a tool with one input, by the hash of both."""
         self.joins: dict[str, str] = kept.setdefault("joins", {})
-        """The call that an item told of, by the beginning of the item's hash."""
+        """The call of an item, by the beginning of the item's hash."""
         self.names: dict[str, int] = kept.setdefault("names", {})
-        """The aliases, and whatever else is told once."""
+        """The aliases, and other facts that are written once."""
         self.records: dict[str, list[str]] = kept.setdefault("records", {})
-        """The hashes of all that was told under a key of the source's."""
+        """The hashes of all contents under a key of the source."""
         self.spends: dict[str, list[Any]] = kept.setdefault("spends", {})
         """By key: the trace, and the tokens in and out."""
         self._heard = 0
@@ -83,9 +83,9 @@ class Past:
         extra: Mapping[str, Any] | None = None,
         known: str | None = None,
     ) -> None:
-        """Remembers a line: what it tells, where that is from, and what it has beside.
+        """Remember a line: its fact, its origin, and its other keys.
 
-        `known` is its digest, where it was made.
+        `known` is its digest, where it was computed.
         """
         kind, record = body["fact"], origin.get("record")
         if isinstance(record, str) and "raw" in origin:
@@ -144,15 +144,15 @@ class Past:
                     calls.append(call)
 
     def asked_for(self, tool: str, given: Any, by: int) -> str | None:
-        """The first call of a tool with that input of which nobody told so by itself."""
+        """The first call of a tool with that input that no other signal has reported itself."""
         calls = self.asked.get(asked_key(tool, given), ())
         return next((call for call in calls if not self.calls.get(call, 0) & by), None)
 
     def news(self, told: list[str]) -> list[bool]:
-        """Of a history that is told as a whole again and again, what was not told before.
+        """Of a history that is sent again and again, the new part.
 
-        What stands behind the end of all that was told is new. Where the history does not lead up
-        to that end, new is what was not told as often as it stands there.
+        The messages after the end of the known facts are new. Where the history does not contain
+        that end, a message is new if it occurs more often than it is known.
         """
         start, end = self._overlap(told)
         seen: dict[str, int] = {}
@@ -166,7 +166,7 @@ class Past:
         return found
 
     def _overlap(self, told: list[str]) -> tuple[int, int]:
-        """Where in a history the end of what was told stands; the longest such place."""
+        """The position of the end of the known facts in a history; the longest match."""
         if not self.said:
             return 0, 0
         whole = window = (0, 0)
@@ -181,7 +181,7 @@ class Past:
             ):
                 size += 1
             start = place - size + 1
-            # A window on a history may begin anywhere, behind a system message of its own.
+            # A window on a history may begin anywhere, after a system message of its own.
             if start == 0:
                 whole = (start, place + 1)
             elif start == 1 and size > 1:
@@ -189,63 +189,63 @@ class Past:
         return whole if whole[1] else window
 
     def was_heard_after(self, last: str | None, told: str) -> bool:
-        """Whether an answer was told before by a later call, as part of its history."""
+        """Whether an answer was written before, as part of the history of a later call."""
         if told not in self.heard:
             return False
         pairs = zip(self.said, self.said[1:], strict=False)
         return last is None or any(pair == (last, told) for pair in pairs)
 
     def is_new(self, name: str) -> bool:
-        """Whether something that is told once was not told yet."""
+        """Whether a fact that is written once is new."""
         return name not in self.names
 
     def total(self, trace: str) -> tuple[int, int]:
-        """The tokens, in and out, that were spent in a trace as far as it was heard."""
+        """The known tokens, in and out, of a trace."""
         rows = [row for row in self.spends.values() if row[0] == trace]
         return sum(row[1] for row in rows), sum(row[2] for row in rows)
 
 
 class Memory:
-    """What was told of all runs that spoke lately."""
+    """The known facts of all recent runs."""
 
     def __init__(self, kept: dict[str, Any] | None = None, recall: Recall | None = None) -> None:
         kept = {} if kept is None else kept
         self.traces: dict[str, str] = kept.setdefault("traces", {})
-        """The run to which a trace belongs: that of which it was heard first."""
+        """The run of a trace: the first one that was named for it."""
         self.spans: dict[str, list[Any]] = kept.setdefault("spans", {})
-        """The run of a span, and the tool call that it is."""
+        """The run of a span, and its tool call."""
         self.waiting: dict[str, list[str]] = kept.setdefault("waiting", {})
-        """The runs of spans whose parent was not seen, by that parent."""
+        """The runs of spans whose parent did not arrive yet, by that parent."""
         self._runs: dict[str, dict[str, Any]] = kept.setdefault("runs", {})
         self._recall = recall
         self._pasts: dict[str, Past] = {}
 
     def past(self, run: str) -> Past:
-        """What was told of a run; read from its lines when it is not held."""
+        """The known facts of a run; read from its lines when they are not in memory."""
         if run not in self._pasts:
             past = Past(self._runs.setdefault(run, {}))
             if self._recall is not None:
                 for body in self._recall(run):
                     past.hear(body, body["origin"], body.get("extra"))
             self._pasts[run] = past
-        # What was used last is let go last.
+        # The least recently used is dropped first.
         self._runs[run] = self._runs.pop(run)
         if len(self._runs) > RUNS:
             self.forget(next(iter(self._runs)))
         return self._pasts[run]
 
     def forget(self, run: str) -> None:
-        """Holds nothing of a run any more, because it may not have been kept."""
+        """Forget a run, because its lines may not have been stored."""
         self._runs.pop(run, None)
         self._pasts.pop(run, None)
 
     def bind(self, trace: str, run: str) -> str:
-        """The run of a trace, which is the first that was named for it."""
+        """The run of a trace: the first one that was named for it."""
         _trim(self.traces, TRACES)
         return self.traces.setdefault(trace, run)
 
     def hear(self, body: Mapping[str, Any]) -> None:
-        """Remembers of any line which run its trace belongs to."""
+        """Remember from any line the run of its trace."""
         record = body["origin"].get("record")
         if isinstance(record, str) and (found := _SPAN.fullmatch(record)):
             self.bind(found[1], body["run"])
@@ -255,14 +255,14 @@ class Memory:
                 self.wait(cause, body["run"])
 
     def place(self, record: str, run: str, call: str | None) -> None:
-        """Remembers where a span belongs."""
+        """Remember the run of a span."""
         known = self.spans.get(record)
         if known is None or call is not None:
             self.spans[record] = [run, call]
         _trim(self.spans, SPANS)
 
     def wait(self, parent: str, run: str) -> None:
-        """Remembers that a parent is not seen yet."""
+        """Remember that a parent did not arrive yet."""
         runs = self.waiting.setdefault(parent, [])
         if run not in runs:
             runs.append(run)
@@ -270,7 +270,7 @@ class Memory:
 
 
 def _trim(kept: dict[str, Any], most: int) -> None:
-    """Lets go of what is oldest."""
+    """Drop the oldest entries."""
     if len(kept) > most:
         for key in list(kept)[: len(kept) - most // 2]:
             del kept[key]

@@ -1,4 +1,4 @@
-"""What was said to a model and by it, in whichever form it is told."""
+"""The input and output messages of a model, in any vocabulary."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -27,12 +27,12 @@ ROLES: dict[str, Role] = {
     "thought": "thought",
     "belief": "belief",
 }
-"""Whose words they are; those of anybody else are notes."""
+"""The roles; any other is a note."""
 
 
 @dataclass(slots=True)
 class Message:
-    """One message: whose it is, and its parts in the form of generations B and C."""
+    """One message: its role, and its parts in the form of generations B and C."""
 
     role: str
     parts: list[Any]
@@ -41,27 +41,27 @@ class Message:
 
     @property
     def beside(self) -> dict[str, str]:
-        """What a line has no field for: a name, and a role that is none of ours."""
+        """The keys that a line has no field for: a name, and a role that is none of ours."""
         found = {"name": self.name} if self.name else {}
         return found if self.role.lower() in ROLES else {**found, "role": self.role}
 
 
 @dataclass(slots=True)
 class Talk:
-    """What was said to a model and by it."""
+    """The input and output messages of a model."""
 
     system: list[Message] = field(default_factory=list)
     input: list[Message] = field(default_factory=list)
     output: list[Message] = field(default_factory=list)
     cut: list[str] = field(default_factory=list)
-    """Attributes whose JSON was cut by a limit: kept as text."""
+    """Attributes whose JSON was cut by a limit: stored as text."""
 
     def __bool__(self) -> bool:
         return bool(self.system or self.input or self.output)
 
 
 def talk(attrs: Attrs) -> Talk:
-    """The messages of a span or an event, by whichever vocabulary they are told."""
+    """The messages of a span or an event, in any vocabulary."""
     found = Talk()
     system = attrs.get("gen_ai.system_instructions")
     if system is not None:
@@ -82,7 +82,7 @@ def talk(attrs: Attrs) -> Talk:
 
 
 def payload(attrs: Attrs, names: Iterable[str], role: str) -> list[Message]:
-    """What a call was given or gave, where it is told as one text: messages in JSON, or words."""
+    """The input or output of a call that is given as one text: messages in JSON, or plain text."""
     given = next((attrs[name] for name in names if attrs.get(name) is not None), None)
     if given is None:
         return []
@@ -98,7 +98,7 @@ def payload(attrs: Attrs, names: Iterable[str], role: str) -> list[Message]:
 
 
 def _json(value: Any, name: str, found: Talk) -> Any:
-    """On spans a string of JSON, on events the value; what does not parse was cut by a limit."""
+    """A string of JSON on spans, the value on events; JSON that does not parse was cut by a limit."""
     if not isinstance(value, str):
         return value
     try:
@@ -120,7 +120,7 @@ def _messages(attrs: Attrs, name: str, role: str, found: Talk) -> list[Message]:
 
 
 def message_of(given: Any, role: str) -> Message | None:
-    """One message in whatever form: parts, content with tool calls, or bare text."""
+    """One message in any form: parts, content with tool calls, or plain text."""
     if isinstance(given, str):
         return Message(role, [{"type": "text", "content": given}]) if given else None
     if not isinstance(given, dict):
@@ -258,7 +258,7 @@ def _without(given: Mapping[str, Any], *keys: str) -> dict[str, Any]:
 
 
 def nested(attrs: Attrs, prefix: str) -> Any:
-    """Flattened attributes as lists and objects; indices are sorted as numbers, gaps are legal."""
+    """Flattened attributes as lists and objects; indices are sorted as numbers, gaps are allowed."""
     root: dict[str, Any] = {}
     start = f"{prefix}."
     if not attrs.has(start):
@@ -289,7 +289,7 @@ def _listed(tree: dict[str, Any]) -> Any:
 def old_message(name: str, attrs: Mapping[str, Any], body: Any, cut: list[str]) -> Message | None:
     """The message of an event of generation A: in the body, or in attributes of the event.
 
-    What is no whole JSON, though it should be, is added to `cut`.
+    Incomplete JSON is added to `cut`.
     """
     body = parse(body)
     content = parse(attrs.get("gen_ai.event.content"))

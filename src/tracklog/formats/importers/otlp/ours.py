@@ -1,4 +1,4 @@
-"""Reads our own exports: a span of theirs carries the facts that it was made of."""
+"""Read our own exports: their spans carry the facts they were made from."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ FACTS = "tracklog.facts"
 
 
 def facts_in(span: Span) -> list[Any] | None:
-    """What a span says that it was made of, each as JSON; None for the spans of others."""
+    """The facts that a span carries, each as JSON; None for the spans of others."""
     found = span.attrs.get(FACTS)
     return found if isinstance(found, list) else None
 
 
 def tell_ours(account: Account, span: Span, facts: list[Any]) -> str | None:
-    """Tells the facts again; the tool call that the span is, if it is one."""
+    """Write the facts again; returns the tool call of the span, if it is one."""
     for place, each in enumerate(facts):
         found = carried(account.lifted(genai.parse(each)))
         if found is None:

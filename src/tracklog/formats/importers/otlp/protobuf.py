@@ -24,7 +24,7 @@ from tracklog.formats.importers.otlp.shape import (
 
 
 def from_protobuf(signal: Signal, body: bytes) -> Iterator[Item | Refused]:
-    """The items of a request; raises `Undecodable` where the envelope around them is broken."""
+    """The items of a request; raises `Undecodable` where the envelope around them is damaged."""
     outer, inner, last = KEYS[signal]
     shape = _SHAPES[ITEMS[signal]]
     for i, one in enumerate(_pieces(body, 1)):
@@ -41,7 +41,7 @@ def from_protobuf(signal: Signal, body: bytes) -> Iterator[Item | Refused]:
 
 
 def metrics_of(body: bytes) -> Message:
-    """The points of a request for metrics, empty each; raises `Undecodable`."""
+    """The points of a request for metrics, each empty; raises `Undecodable`."""
     try:
         return _read(_SHAPES["Metrics"], body, 0, len(body), {})
     except BadItem as bad:
@@ -60,7 +60,7 @@ def _pieces(data: bytes, number: int) -> list[bytes]:
 
 
 def _envelope(data: bytes, key: str, shape: str) -> Message:
-    """What stands around the items: the resource or the scope, and the URL of its schema."""
+    """The envelope of the items: the resource or the scope, and the URL of its schema."""
     found: Message = {}
     try:
         merged: Message = {}
@@ -77,31 +77,31 @@ def _envelope(data: bytes, key: str, shape: str) -> Message:
 
 
 class _Shape(dict[int, "_Field"]):
-    """The fields of a message by their tags: number and wire type as they stand on the wire."""
+    """The fields of a message by their tags: number and wire type as they are encoded."""
 
     is_any = False
-    """One of its fields at a time: the last one wins."""
+    """Whether only one of its fields counts: the last one."""
 
 
 class _Field(NamedTuple):
     key: str
     many: bool
     read: Callable[[bytes], Any]
-    """From its bytes to what stands in the plain shape."""
+    """The function from its bytes to the value in the plain shape."""
     message: _Shape | None = None
 
 
 _SHORT = 80  # bytes of an attribute
-_TORN = ("it ends in the middle of a field", "send it again, whole")
+_TORN = ("it ends in the middle of a field", "send it again, complete")
 
 
 def _read(shape: _Shape, data: bytes, at: int, end: int, found: Message, depth: int = 0) -> Message:
-    """The message between two places, merged into what was found of it before."""
+    """The message between two positions, merged into the earlier part."""
     is_any = shape.is_any
     if is_any and (depth := depth + 1) > DEEPEST:
         raise too_deep()
     while at < end:
-        # Every attribute passes here twice, so what is short is read in place.
+        # Every attribute passes here twice, so short ones are read inline.
         tag = data[at]
         at += 1
         if tag > 127:
@@ -143,7 +143,7 @@ def _read(shape: _Shape, data: bytes, at: int, end: int, found: Message, depth: 
         elif part:
             found[key] = part
         else:
-            found.pop(key, None)  # a default says nothing
+            found.pop(key, None)  # a default value is left out
     return found
 
 
@@ -162,7 +162,7 @@ def _width(data: bytes, wire: int, at: int, end: int) -> int:
             return 8
         case 5:
             return 4
-    raise BadItem("", f"wire type {wire} is not known here", "groups are not taken")
+    raise BadItem("", f"wire type {wire} is not known here", "groups are not supported")
 
 
 def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:

@@ -1,8 +1,8 @@
 """The plain shape of a span or a log record, into which both encodings of OTLP are read.
 
-It is OTLP JSON with nothing left to choice: ids in lower-case hex, 64-bit integers as decimal
-strings, bytes in padded base64, defaults and unknown keys left out.
-So an item has the same bytes, and the same hash, whichever way it came.
+It is OTLP JSON in a canonical form: ids in lower-case hex, 64-bit integers as decimal strings,
+bytes in padded base64, defaults and unknown keys left out. So an item has the same bytes, and the
+same hash, in both encodings.
 """
 
 import math
@@ -15,15 +15,15 @@ Signal = Literal["traces", "logs"]
 Message = dict[str, Any]
 
 DEEPEST = 64
-"""Levels of values within values; an item that goes deeper is refused."""
+"""The deepest nesting of values; an item that is deeper is refused."""
 
 
 class Undecodable(Exception):
-    """A body of which nothing can be read."""
+    """A body that cannot be read at all."""
 
 
 class BadItem(Exception):
-    """One span or log record that cannot be taken; the others can."""
+    """One span or log record that is refused; the others are accepted."""
 
     def __init__(self, pointer: str, message: str, hint: str) -> None:
         super().__init__(message)
@@ -31,7 +31,7 @@ class BadItem(Exception):
 
 
 class Refused(NamedTuple):
-    """An item that was not taken, and why."""
+    """A refused item, with the reason."""
 
     pointer: str
     message: str
@@ -44,12 +44,12 @@ class Item(NamedTuple):
     signal: Signal
     pointer: str
     resource: Message
-    """With `schemaUrl` beside `resource`, as OTLP has it."""
+    """The resource with `schemaUrl` beside it, as OTLP has it."""
     scope: Message
     body: Message
 
     def document(self) -> Message:
-        """The item alone, as an OTLP request of its own."""
+        """The item alone, as an OTLP request."""
         outer, inner, last = KEYS[self.signal]
         return {outer: [{**self.resource, inner: [{**self.scope, last: [self.body]}]}]}
 
@@ -147,7 +147,7 @@ SHAPES: Mapping[str, dict[int, Field]] = {
     ),
     "ArrayValue": _shape("1 values AnyValue*"),
     "KeyValueList": _shape("1 values KeyValue*"),
-    # Metrics are only counted: nothing is read of a point but that it is there.
+    # Metrics are only counted: the content of a point is not read.
     "Metrics": _shape("1 resourceMetrics ResourceMetrics*"),
     "ResourceMetrics": _shape("2 scopeMetrics ScopeMetrics*"),
     "ScopeMetrics": _shape("2 metrics Metric*"),
@@ -169,7 +169,7 @@ BY_KEY = {
 
 
 def double(value: float) -> Any:
-    # There is no such number in JSON: OTLP spells it as a text, and so do we.
+    # JSON has no such number: OTLP writes it as text, and so do we.
     if math.isnan(value):
         return "NaN"
     return ("Infinity" if value > 0 else "-Infinity") if math.isinf(value) else value
@@ -180,7 +180,7 @@ def too_deep(where: str = "") -> BadItem:
 
 
 def checked(signal: Signal, body: Message) -> Message:
-    """An item whose ids are ids."""
+    """The item, if its ids are valid."""
     if signal == "traces":
         _identify(body, "traceId", 32, "")
         _identify(body, "spanId", 16, "")
@@ -204,7 +204,7 @@ def _identify(body: Message, key: str, digits: int, where: str, *, needed: bool 
 
 
 def plain(value: Message | None) -> Any:
-    """An AnyValue as a JSON value; bytes stay base64, and no number is NaN: it is that text."""
+    """An AnyValue as a JSON value; bytes stay base64, and NaN is a text."""
     if not value:
         return None
     ((key, found),) = value.items()
@@ -224,5 +224,5 @@ def attributes(pairs: Any) -> dict[str, Any]:
 
 
 def not_numbers(raw: bytes) -> bool:
-    """Whether a double in an item, as it is kept, is one that JSON has no number for."""
-    return b'"doubleValue":"' in raw  # in a text its quotes would be escaped
+    """Whether a stored item contains a double that JSON has no number for."""
+    return b'"doubleValue":"' in raw  # in a text the quotes would be escaped

@@ -1,4 +1,4 @@
-"""What a span tells: a run, an agent or a step that began and ended, a model or a tool that was called."""
+"""Map a span: the begin and end of a run, an agent or a step, or a call of a model or a tool."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,14 +27,14 @@ from tracklog.model.fact import Began, Called, Ended, Linked, LinkKind, Noted, R
 
 TOOL = CALL | Used(frozenset({"gen_ai.tool.name", "gen_ai.tool.call_id"}), ("gen_ai.tool.call.",))
 CALLS = frozenset(("execute_tool", "judge", "create_agent", *genai.INFERENCE, *genai.LOOKUPS))
-"""What is done within a step, and is none itself."""
+"""Operations within a step that are no steps themselves."""
 LINKS: tuple[LinkKind, ...] = ("sub-run", "fork", "resume", "branch", "related")
 
 
 def tell_span(account: Account, span: Span, *, nested: bool) -> str | None:
-    """Tells of a span; the tool call that it is, if it is one.
+    """Map a span; returns its tool call, if it is one.
 
-    `nested`: it stands below others of its run, so it is not the run itself.
+    `nested`: it is below other spans of its run, so it is not the run itself.
     """
     if (facts := facts_in(span)) is not None:
         return tell_ours(account, span, facts)
@@ -79,19 +79,19 @@ def tell_span(account: Account, span: Span, *, nested: bool) -> str | None:
 
 
 def _what(span: Span, does: str | None, *, nested: bool) -> What | None:
-    """What began and ended with it; None when it is a call within something else."""
+    """The thing that begins and ends with the span; None for a call within something else."""
     if does == "invoke_agent":
         return "agent" if nested else "run"
     if does == "invoke_workflow":
         return "step" if nested else "run"
-    # A trace ends with its root; a conversation goes on after a request of it has.
+    # A trace ends with its root; a conversation continues after one of its requests has ended.
     if not span.parent and (not span.keys or genai.is_chain(span.attrs)):
         return "run"
     return None if does in CALLS else "step"
 
 
 def _named(span: Span, prefix: str) -> str | None:
-    """What the name of a span says behind its operation."""
+    """The part of a span's name after its operation."""
     head, _, rest = span.name.partition(" ")
     return rest or None if head == prefix else None
 
@@ -124,7 +124,7 @@ def _began(
 
 
 def _task(span: Span) -> str | None:
-    """What an agent was asked: the last words of its user."""
+    """The task of an agent: the last message of its user."""
     asked = messages.talk(span.attrs).input or messages.payload(span.attrs, genai.INPUT, "user")
     for message in reversed(asked):
         if message.role in ("user", "human"):
@@ -151,7 +151,7 @@ def _passed(span: Span) -> bool | None:
 
 
 def _totals(account: Account, span: Span, at: str | None) -> None:
-    """What an agent or a workflow took with all below it: told, and never added."""
+    """The totals of an agent or a workflow with all below it: compared, and never added."""
     tokens = genai.usage(span.attrs).tokens
     account.say(
         Noted(label="totals", kind=genai.operation(span.attrs) or span.name, data=tokens),
@@ -171,7 +171,7 @@ def _totals(account: Account, span: Span, at: str | None) -> None:
 def _executed(
     account: Account, span: Span, start: str | None, end: str | None, tool: str | None
 ) -> str:
-    """A tool was called at the span's start, and returned at its end."""
+    """A tool call at the span's start, and its return at the span's end."""
     attrs = span.attrs
     given = genai.first(attrs, "arguments")
     result = genai.first(attrs, "result")
@@ -206,13 +206,13 @@ def _executed(
 
 
 def _mcp_call(attrs: Mapping[str, Any]) -> str | None:
-    """What both ends of a call over MCP know it by."""
+    """The key of an MCP call that both ends know."""
     session, request = attrs.get("mcp.session.id"), attrs.get("jsonrpc.request.id")
     return f"mcp/{session}/{request}" if session and request not in (None, "") else None
 
 
 def _repeated(account: Account, span: Span, start: str | None, end: str | None) -> None:
-    """An agent or a workflow tells the words of its model calls once more, and their sum."""
+    """The messages of model calls that an agent or a workflow repeats, and their sum."""
     if span.pending:
         return
     talk = heard_in(span, span.attrs)
@@ -223,7 +223,7 @@ def _repeated(account: Account, span: Span, start: str | None, end: str | None) 
 
 
 def _happened(account: Account, span: Span, does: str | None, what: What | None) -> None:
-    """What was told while it was open."""
+    """The events while the span was open."""
     for each in span.happenings:
         if each.name == "exception" or each.name == "gen_ai.client.operation.exception":
             told = not span.failed or (
@@ -242,7 +242,7 @@ def _happened(account: Account, span: Span, does: str | None, what: What | None)
             if does not in genai.INFERENCE:
                 tell_details(account, each.attrs, each.at)
         elif genai.is_old_event(each.name) and (does in genai.INFERENCE or does not in CALLS):
-            continue  # what was said is told
+            continue  # the message is written
         elif not tell_event(account, _event(each), each.attrs, each.at, span.record):
             fact = Noted(
                 label=each.name or "event", kind=each.name, data=account.lifted(each.attrs)
@@ -251,7 +251,7 @@ def _happened(account: Account, span: Span, does: str | None, what: What | None)
 
 
 def _event(each: Happening) -> str:
-    """What an event is called: some give it the name of the place in the program that told it."""
+    """The name of an event: some producers give it the name of the place in the program."""
     return text(each.attrs.get("event.name")) or each.name
 
 
@@ -269,7 +269,7 @@ def _linked(account: Account, span: Span, at: str | None) -> None:
 
 
 def _found(account: Account, span: Span, at: str | None) -> None:
-    """What is amiss with the span itself."""
+    """The findings about the span itself."""
     tell_dropped(account, at)
     if 0 < span.end < span.start:
         account.find("ends-before-it-starts", f"{span.name!r} ends before it starts", at)
@@ -278,7 +278,7 @@ def _found(account: Account, span: Span, at: str | None) -> None:
 
 
 def tell_dropped(account: Account, at: str | None) -> None:
-    """What the producer left out of an item, or of what stands around it."""
+    """Findings for parts of an item, its resource or its scope that the producer dropped."""
     if b'"dropped' not in account.content:
         return
     view = account.view
@@ -298,7 +298,7 @@ def _dropped(*parts: Mapping[str, Any]) -> int:
 
 
 def place_span(account: Account, span: Span, memory: Memory, call: str | None) -> None:
-    """Links the runs of a parent and a child, whichever of them comes first."""
+    """Link the runs of a parent and a child, whichever of them comes first."""
     at = span.began
     run = account.run
     above = memory.spans.get(span.cause) if span.cause else None
@@ -316,7 +316,7 @@ def place_span(account: Account, span: Span, memory: Memory, call: str | None) -
 
 
 def _is_new(memory: Memory, one: str, other: str) -> bool:
-    """Whether neither of two runs told that they belong together."""
+    """Whether neither of two runs has the link yet."""
     return memory.past(one).is_new(f"sub-run {other}") and memory.past(other).is_new(
         f"sub-run {one}"
     )

@@ -1,4 +1,4 @@
-"""A span or a log record as it is read: its attributes, its times, its place among the others."""
+"""A span or a log record as it is read: its attributes, its times, its place in the trace."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from tracklog.formats.importers.otlp.wire import Item, attributes, plain
 
 CONVERSATIONS = ("gen_ai.conversation.id", "session.id", "conversation.id", "thread.id")
 RUN_KEYS = ("tracklog.run.id", *CONVERSATIONS)
-"""What names the run of an item, the strongest first; the trace comes last."""
+"""The attributes that name the run of an item, the strongest first; the trace comes last."""
 
 AGENTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "claude": ("claude_code.", ("claude-code", "claude_code")),
@@ -18,7 +18,7 @@ AGENTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "gemini": ("gemini_cli.", ("gemini-cli", "gemini_cli")),
     "copilot": ("copilot.", ("github-copilot", "copilot")),
 }
-"""The agents that are known by what their events or their services are called."""
+"""The agents that are recognised by the names of their events or services."""
 _BY_EVENT = {prefix: tool for tool, (prefix, _) in AGENTS.items()}
 _RUN_KEYS = frozenset(RUN_KEYS)
 
@@ -26,23 +26,23 @@ NO_SPAN = "0" * 16
 
 
 class Attrs(dict[str, Any]):
-    """Attributes by name; whole families of names are asked for by how they begin."""
+    """Attributes by name, with a search for a common prefix."""
 
     __slots__ = ("names",)
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         super().__init__(given)
         self.names = "\n".join(("", *self))
-        """All of them, each behind a newline."""
+        """All names, each after a newline."""
 
     def has(self, prefix: str) -> bool:
-        """Whether a name begins so."""
+        """Whether a name begins with this prefix."""
         return f"\n{prefix}" in self.names
 
 
 @dataclass(slots=True)
 class Happening:
-    """Something that a span told while it was open."""
+    """An event of a span."""
 
     name: str
     at: str | None
@@ -51,17 +51,17 @@ class Happening:
 
 @dataclass(slots=True)
 class View:
-    """What spans and log records have in common."""
+    """The fields that spans and log records share."""
 
     item: Item
     attrs: Attrs
     resource: Mapping[str, Any]
     trace: str
-    """Empty for a log record outside of any trace."""
+    """The trace; empty for a log record outside of any trace."""
     tool: str = "otlp"
-    """Whose conversations these are; an importer's name where the agent is known."""
+    """The source system; an importer's name where the agent is known."""
     keys: list[tuple[str, str]] = field(init=False)
-    """What may name the run, by attribute, the strongest first."""
+    """The possible names of the run, by attribute, the strongest first."""
 
     def __post_init__(self) -> None:
         self.keys = []
@@ -76,7 +76,7 @@ class View:
 
     @property
     def service(self) -> str | None:
-        """The name of the service, where somebody gave it one."""
+        """The name of the service, where it has one."""
         name = text(self.resource.get("service.name"))
         return None if name is None or name.startswith("unknown_service") else name
 
@@ -96,7 +96,7 @@ class View:
 
 @dataclass(slots=True)
 class Span(View):
-    """A span; a pending one is the real one's, told at its start."""
+    """A span; a pending one announces the real one at its start."""
 
     name: str = ""
     id: str = ""
@@ -106,22 +106,22 @@ class Span(View):
     end: int = 0
     began: str | None = None
     ended: str | None = None
-    """The same as lines have it."""
+    """The same in the form of a line."""
     pending: bool = False
     failed: bool = False
     succeeded: bool = False
-    """It says so itself."""
+    """Whether the span itself is marked as successful."""
     status_message: str = ""
     happenings: list[Happening] = field(default_factory=list)
     record: str = field(init=False)
-    """What it is known by."""
+    """The key of the span."""
     cause: str | None = field(init=False)
-    """What its parent is known by."""
+    """The key of its parent."""
 
     def __post_init__(self) -> None:
         View.__post_init__(self)
         if self.attrs.get("logfire.span_type") == "pending_span" and self.parent:
-            # It stands for the span that is its parent; that one's parent is told apart.
+            # It stands for the span that is its parent; that span's parent is given separately.
             above = text(self.attrs.get("logfire.pending_parent_id")) or NO_SPAN
             self.id, self.parent = self.parent, "" if above == NO_SPAN else above
             self.pending = True
@@ -141,7 +141,7 @@ class Log(View):
     """Its event name, from wherever it stands."""
     at: str | None = None
     clock: str | None = None
-    """`observed` when that is the only time it has."""
+    """`observed` when that is its only time."""
     severity: int = 0
     span: str = ""
     body: Any = None
@@ -152,7 +152,7 @@ class Log(View):
 
 
 def views_of(items: Iterable[Item]) -> list[Span | Log]:
-    """What each item says of itself; a resource that many have is read once."""
+    """A view of each item; a resource that many items share is read once."""
     found: list[Span | Log] = []
     last: Mapping[str, Any] | None = None
     resource: Mapping[str, Any] = {}
@@ -170,7 +170,7 @@ def views_of(items: Iterable[Item]) -> list[Span | Log]:
 
 
 def _agent(name: str) -> str | None:
-    """Whose event or span is called so."""
+    """The agent of an event or a span, by its name."""
     return _BY_EVENT.get(name[: name.find(".") + 1])
 
 
@@ -186,7 +186,7 @@ def span(item: Item, resource: Mapping[str, Any]) -> Span:
     attrs = Attrs(attributes(body.get("attributes")))
     status = body.get("status", {})
     start, end = int(body.get("startTimeUnixNano", 0)), int(body.get("endTimeUnixNano", 0))
-    # Our own exporter gives what is open an end, because others need one, and says so.
+    # Our own exporter gives open spans an end, because others need one, and marks it.
     is_open = attrs.get("tracklog.unfinished") is True or attrs.get("tracklog.dangling") is True
     return Span(
         item,
@@ -236,7 +236,9 @@ def log(item: Item, resource: Mapping[str, Any]) -> Log:
 
 
 def _event_name(body: dict[str, Any], attrs: dict[str, Any], said: Any) -> str:
-    """Of field, attribute and body; the body's where it is the longer form of the attribute's."""
+    """The event name of field, attribute and body; the body's where it is the longer form of the
+    attribute's.
+    """
     name = text(body.get("eventName")) or text(attrs.get("event.name"))
     spoken = said if isinstance(said, str) and _looks_like_a_name(said) else None
     if name is None or (spoken is not None and spoken.endswith(f".{name}")):
@@ -256,7 +258,7 @@ def _is_word(part: str) -> bool:
 
 
 def spelled(nanoseconds: int) -> str | None:
-    """A time as lines have it, as fine as it was given; None for 0."""
+    """A time in the form of a line, with its precision; None for 0."""
     if not nanoseconds:
         return None
     whole, rest = divmod(nanoseconds, 10**9)
@@ -270,5 +272,5 @@ def _second(seconds: int) -> str:
 
 
 def text(value: Any) -> str | None:
-    """A text that says something; None for anything else."""
+    """A text that is not empty; None for anything else."""
     return value if isinstance(value, str) and value else None

@@ -1,4 +1,4 @@
-"""OTLP on the wire: both encodings of a request, and the bytes of an answer."""
+"""OTLP on the wire: both encodings of a request, and the bytes of a response."""
 
 import binascii
 import json
@@ -37,12 +37,12 @@ __all__ = [
 
 
 def from_json(signal: Signal, body: bytes) -> Iterator[Item | Refused]:
-    """The items of a request; raises `Undecodable` where the envelope around them is broken."""
+    """The items of a request; raises `Undecodable` where the envelope around them is damaged."""
     yield from from_document(signal, parsed(body))
 
 
 def parsed(body: bytes) -> Any:
-    """Any JSON; half characters, which programs leave when they cut a text, are read as U+FFFD."""
+    """Any JSON; lone surrogates, which programs leave when they cut a text, are read as U+FFFD."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -64,7 +64,7 @@ def _mended(value: Any) -> Any:
 
 
 def from_document(signal: Signal, document: Any) -> Iterator[Item | Refused]:
-    """The same of JSON that was parsed."""
+    """The items of a parsed request."""
     if not isinstance(document, dict):
         raise Undecodable("the body is no JSON object")
     outer, inner, last = KEYS[signal]
@@ -130,7 +130,7 @@ def _around(holder: Message, key: str, shape: str, where: str) -> Message:
 
 
 def _normal(name: str, given: Any, where: str, depth: int) -> Message:
-    """A message as it is in the plain shape."""
+    """A message in the plain shape."""
     if given is None:
         return {}
     if not isinstance(given, dict):
@@ -161,7 +161,7 @@ def _part(kind: str, value: Any, where: str, depth: int) -> Any:
 
 
 def _read(kind: str, value: Any, where: str) -> Any:
-    """One scalar; the value of a default is empty."""
+    """One scalar; a default value is empty."""
     match kind:
         case "string":
             if value is None or isinstance(value, str):
@@ -236,7 +236,7 @@ def _number(value: Any, where: str) -> Any:
 
 
 def advice(signal: Signal, document: Any) -> str:
-    """A word for who sent JSON in which nothing was found; empty when there is none."""
+    """A hint for a sender of JSON in which nothing was found; empty when there is none."""
     if not isinstance(document, dict) or not document:
         return ""
     outer = KEYS[signal][0]
@@ -249,7 +249,7 @@ def advice(signal: Signal, document: Any) -> str:
 
 
 def _snakes(value: Any) -> str:
-    """Keys are lowerCamelCase; what is spelled otherwise reads as empty."""
+    """Keys are lowerCamelCase; another spelling is read as empty."""
     ahead = [value]
     while ahead:
         found = ahead.pop()
@@ -277,7 +277,7 @@ REJECTED: Mapping[Signal, str] = {"traces": "rejectedSpans", "logs": "rejectedLo
 
 
 def partial_success(signal: Signal, rejected: int, message: str, *, as_json: bool) -> bytes:
-    """The body of a 200; empty when there is nothing to say."""
+    """The body of a 200 response; empty when there is nothing to report."""
     if as_json:
         said: Message = {}
         if rejected:
