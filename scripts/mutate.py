@@ -63,6 +63,7 @@ TESTS: list[tuple[str, tuple[str, ...]]] = [
     ("hosts/fishbowl/*", ("host_fishbowl", "host_control tape host_fishbowl_models")),
     ("hosts/workflow/*", ("host_workflow", "host_control tape host_workflow_models")),
     ("hosts/openwop/*", ("host_openwop", "host_openwop_agents", "host_openwop_models tape")),
+    ("hosts/_endpoint.py", ("host_fishbowl_models host_workflow_models", "host_openwop_models")),
     ("hosts/*", ("host_control host_fishbowl", "host_openwop host_workflow tape")),
     ("journal/retention.py", ("retention", "cli_journal")),
     ("journal/verify.py", ("verify", "anomalies cli_journal")),

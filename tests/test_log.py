@@ -186,6 +186,8 @@ def test_a_lease_is_held_by_one_and_released_when_its_process_is_killed(log, tmp
         assert holder.stdout.readline() == b"True\n"
         with log.lease(("awf", "r1")) as mine, log.lease("another") as other:
             assert (mine, other) == (False, True)
+        with log.lease(("awf", "r2")) as mine:
+            assert mine
         holder.kill()
     with log.lease(("awf", "r1"), wait=60) as mine:
         assert mine

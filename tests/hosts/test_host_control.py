@@ -159,7 +159,7 @@ def test_an_openwop_run_is_begun_answered_and_another_one_ended(desk):
         ("/api/hosts/workflow/runs/none/inject", {"text": "Boo!"}, 409),
     ],
 )
-def test_what_cannot_be_done_is_said_with_what_to_do(desk, path, body, status):
+def test_a_request_that_cannot_be_done_gets_an_error_with_a_hint(desk, path, body, status):
     response = desk.post(path, json=body)
     assert response.status_code == status, response.text
     assert response.json()["error"]

@@ -667,7 +667,7 @@ def test_two_do_not_play_one_run(home):
         free.play()
 
 
-def test_a_visitor_is_heard_and_advances_the_turn(home):
+def test_a_remark_of_a_visitor_advances_the_turn(home):
     listener = player("a", schedule={}, subscribes_to=["user.injected"])
     stage = conduct(home, scene(listener, ticks=6))
     for _ in range(2):
@@ -682,7 +682,7 @@ def test_a_visitor_is_heard_and_advances_the_turn(home):
     assert "The lights go out" in answer["payload"]["text"]
 
 
-def test_what_any_client_appends_is_heard_and_keeps_its_place(home):
+def test_events_of_any_client_are_read_in_their_order(home):
     stage = conduct(home, scene(player("a"), ticks=4), group=64)
     said = {**SHOUT, "run_id": "r", "turn": 1}
     stage.advance()  # under way, and not kept yet
@@ -715,7 +715,7 @@ def test_who_speaks_while_a_model_thinks_comes_first(home):
     assert kinds.index("user.injected") < kinds.index("agent.spoke")
 
 
-def test_a_visitor_ends_a_run_and_nobody_is_heard_after(home):
+def test_a_visitor_ends_a_run_and_no_remark_is_accepted_after(home):
     stage = conduct(home, scene(player("a"), ticks=50))
     for _ in range(4):
         stage.advance()
@@ -856,7 +856,7 @@ def test_a_window_keeps_the_last_and_salience_what_matters():
     assert [each.place for each in salient.recall()] == [0, 8, 9]
 
 
-def test_a_player_reflects_when_it_heard_enough(home):
+def test_a_player_reflects_after_enough_remarks(home):
     thinker = player(
         "t", subscribes_to=["agent.spoke"], may_emit=["agent.spoke", "agent.reflected"],
         memory={"reflection_threshold": 1.5}, schedule={},
@@ -868,7 +868,7 @@ def test_a_player_reflects_when_it_heard_enough(home):
     assert kinds == [*said, "agent.reflected", *said * 3, "agent.reflected", *said * 2]
 
 
-def test_every_fault_of_a_scenario_is_told_with_its_place(tmp_path):
+def test_every_fault_of_a_scenario_is_reported_with_its_place(tmp_path):
     (tmp_path / "bad.yaml").write_text("name: carl\npersona: 7\nmay_emit: [Nope]\n")
     path = tmp_path / "play.yaml"
     path.write_text(
@@ -945,7 +945,7 @@ def test_what_cannot_be_played_is_refused_at_load(tmp_path, cast, changes, said)
 
 
 @pytest.mark.parametrize("written", ["a: [", "a: 1\na: 2", "- 1", "", "\tx: 1", "!!python/x 1"])
-def test_what_is_no_scenario_is_told_and_never_a_traceback(tmp_path, written):
+def test_a_file_that_is_no_scenario_is_an_error_and_never_a_traceback(tmp_path, written):
     path = tmp_path / "play.yaml"
     path.write_text(written)
     with pytest.raises(BadScenario, match=r"play\.yaml") as caught:
@@ -996,7 +996,7 @@ def show_of(*arguments: object) -> subprocess.Popen:
     return Tracklog("host", "fishbowl", *arguments, **ends, text=True)
 
 
-def test_a_show_is_told_and_can_be_checked(tmp_path):
+def test_a_show_is_printed_and_can_be_checked(tmp_path):
     done = run_cli(str(EXAMPLES[0]), "--home", str(tmp_path), "--fast", "--seed", "rain")
     assert done.returncode == 0, done.stderr
     assert "(seed: rain)" in done.stdout
@@ -1010,7 +1010,7 @@ def test_a_show_is_told_and_can_be_checked(tmp_path):
     assert run_cli(str(bad), "--home", str(tmp_path)).returncode == 2
 
 
-def test_offline_every_line_is_said_once_before_any_comes_again(home):
+def test_offline_every_line_is_used_once_before_any_is_repeated(home):
     lines = {"agent.spoke": ["a", "b", "c"], "agent.thought": ["x", "y"]}
     scenario = scene(player("one", may_emit=list(lines)), repertoire={"one": lines}, ticks=40)
     events = played(home, scenario)
@@ -1021,7 +1021,7 @@ def test_offline_every_line_is_said_once_before_any_comes_again(home):
         assert all(sorted(each) == known for each in rounds[:-1])
 
 
-def test_who_asks_for_tools_is_told_that_a_stage_calls_none(tmp_path):
+def test_a_scenario_with_tools_gets_a_warning_that_a_stage_calls_none(tmp_path):
     path = tmp_path / "play.yaml"
     path.write_text(
         "name: play\ngoal: Go on.\ngenesis_text: Now.\nticks: 1\n"

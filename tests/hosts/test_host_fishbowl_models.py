@@ -98,7 +98,7 @@ def test_an_answer_that_breaks_off_is_no_answer():
         asked_of(url, a_prompt())
 
 
-def test_a_server_that_does_not_stream_is_heard_all_the_same():
+def test_a_server_that_does_not_stream_is_read_as_well():
     with serving(("Hm.", WHOLE)) as (url, asked):
         assert asked_of(url, a_prompt()).payload["text"] == "Hm."
     assert asked[0]["stream"] is True

@@ -276,7 +276,7 @@ def test_what_was_refused_may_be_tried_again_under_the_same_key(host):
     assert host.http.post("/v1/runs", json=body, headers=headers).status_code == 201
 
 
-def test_without_a_valid_key_nothing_is_said_not_even_what_exists(host):
+def test_without_a_valid_key_an_answer_does_not_even_say_what_exists(host):
     run = host.start("conformance-noop")
     shapes = ["sk-" + "a" * 40, "AIza" + "b" * 35, "eyJhbGciOi.eyJzdWIiOi.c2lnbmF0dXJl", "wrong"]
     for path in (f"/v1/runs/{run}", "/v1/runs/nobody", "/v1/workflows/conformance-noop", "/v1/x"):
@@ -486,7 +486,7 @@ def test_a_definition_that_cannot_be_run_is_refused_with_its_code(tmp_path, node
         assert len(host.engine.workflows.faults) == 1
 
 
-def test_all_that_is_wrong_is_told_at_once_with_its_place(tmp_path):
+def test_all_faults_of_a_workflow_are_reported_at_once_with_their_places(tmp_path):
     nodes = [
         {"id": "a", "typeId": "core.nothing"},
         {"id": "b", "typeId": "core.ai.callPrompt"},

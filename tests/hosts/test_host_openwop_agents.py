@@ -304,7 +304,7 @@ def test_a_call_is_on_record_before_it_is_made_and_its_end_after(tmp_path):
 
 
 @pytest.mark.requirement("WOP-17", "WOP-58", "WOP-59", "WOP-42")
-def test_a_model_calls_the_tools_it_may_and_is_told_of_the_others(tmp_path):
+def test_a_model_calls_the_tools_it_may_and_gets_an_error_for_the_others(tmp_path):
     tools, given = witness(tmp_path)
     prompt = f"call local:witness {json.dumps(given)}\ncall local:other 1"
     node = {"id": "m", "typeId": "core.ai.callPrompt", "agent": {"agentId": "core.narrow"}}
@@ -635,7 +635,7 @@ THOUGHTS = {"mockReasoning": {"summary": LONG, "trace": LONG * 2, "tokenCount": 
 
 
 @pytest.mark.requirement("WOP-44", "WOP-45", "WOP-46", "WOP-88", "WOP-41")
-def test_verbosity_decides_how_much_is_kept_of_a_thought(tmp_path):
+def test_verbosity_decides_how_much_reasoning_is_recorded(tmp_path):
     definition = flow("conformance-long", [mock("m", THOUGHTS, agentId="core.thinker")])
     with serve(tmp_path, definition) as host:
         bound = host.http.get("/.well-known/openwop").json()
@@ -735,7 +735,7 @@ WORDS = [
 
 
 @given(st.lists(st.sampled_from(WORDS) | st.text("sk- aB", max_size=4), max_size=30), st.data())
-def test_what_is_told_of_a_text_while_it_grows_adds_up_to_what_is_told_of_the_whole(words, chance):
+def test_a_growing_text_is_redacted_as_the_complete_text_is(words, chance):
     redactor, whole = Redactor({"p": "a pass phrase", "q": "xxxxBearer"}), "".join(words)
     told = held = ""
     while whole:

@@ -33,7 +33,7 @@ def hosted(tmp_path, url: str, definition: dict, seconds: float = 10, **settings
         yield host
 
 
-def test_a_model_answers_is_given_tools_and_what_they_said(tmp_path):
+def test_a_model_answers_and_is_given_tools_and_their_results(tmp_path):
     tool = Tool(id="local:cat", command=("cat",))
     with serving(
         calls("local_cat", {"x": 1}), {"content": "Done.", "reasoning_content": "Hm."}
@@ -72,7 +72,7 @@ THOUGHT = "I look at it from every side, and then once more, before I say anythi
         (f"It said pass phrase of many words, and {'z' * 200}.", "full", True),
     ],
 )
-def test_a_model_is_heard_to_think_where_that_is_advertised(tmp_path, thought, verbosity, streams):
+def test_reasoning_is_recorded_where_that_is_advertised(tmp_path, thought, verbosity, streams):
     answer = {"content": "Done.", "reasoning_content": thought}
     secrets = {"phrase": "pass phrase of many words"}
     with (
@@ -107,7 +107,7 @@ def test_a_model_is_heard_to_think_where_that_is_advertised(tmp_path, thought, v
             assert pairs(host.events(again))[1:] == pairs(host.events(run))[1:]
 
 
-def test_what_a_model_thinks_is_seen_before_it_answers_and_kept_when_it_fails(tmp_path):
+def test_reasoning_is_sent_before_the_answer_and_recorded_when_the_model_fails(tmp_path):
     stalls = ({"content": "", "reasoning_content": THOUGHT}, HANG)
     with serving(stalls) as (url, _), hosted(tmp_path, url, prompting(), 1) as host:
         run = host.start("prompting")
@@ -218,7 +218,7 @@ def test_the_example_runs_as_it_is_shipped(tmp_path):
         ("streaming: 1\nsurprise: 2", "(?s)no bool.*unknown setting"),
     ],
 )
-def test_a_settings_file_that_is_wrong_is_said_to_be_so(tmp_path, text, why):
+def test_a_wrong_settings_file_is_an_error_that_says_why(tmp_path, text, why):
     path = tmp_path / "host.yaml"
     path.write_text(text)
     with pytest.raises(TracklogError, match=why):

@@ -277,7 +277,7 @@ def test_stream_modes(host):
 
 
 @pytest.mark.parametrize("accept", ["text/event-stream", "*/*", None, "application/json, text/event-stream"])  # fmt: skip
-def test_who_names_no_json_is_told_a_stream_that_the_server_closes(host, accept):
+def test_a_client_that_does_not_ask_for_json_gets_a_stream_that_the_server_closes(host, accept):
     run, _ = ended(host, "noop")
     head = f"GET /v1/runs/{run}/events HTTP/1.1\r\nHost: 127.0.0.1\r\n"
     head += f"Accept: {accept}\r\n" if accept else ""
@@ -314,7 +314,7 @@ def test_a_batch_is_sent_at_once_when_the_run_ends(host):
     assert (kind, batch) == ("batch", host.events(run))  # the end did not wait for its own
 
 
-def test_a_state_is_told_after_each_event_that_changes_it(host):
+def test_the_state_is_sent_after_each_event_that_changes_it(host):
     run, _ = ended(host, "approval", "waiting-approval")
     asked = {"Accept": "text/event-stream"}
     path = f"/v1/runs/{run}/events?streamMode=values"

@@ -331,7 +331,7 @@ def test_every_kind_of_step_has_its_pair_however_it_ends(world):
 @pytest.mark.parametrize(
     ("end", "status"), [("ok", "ok"), ("fails", "error"), ("hangs", "timeout"), ("dies", "killed")]
 )
-def test_what_an_agent_said_is_kept_however_it_ends(world, end, status):
+def test_the_output_of_an_agent_is_recorded_however_it_ends(world, end, status):
     path = world.flow(
         "asks", f"- {{name: ask, kind: agent, prompt: x, timeout: 2, agent: {world.agent(end)}}}"
     )
@@ -396,7 +396,7 @@ def test_a_plug_in_is_given_its_input_and_nothing_that_records(world, monkeypatc
     assert not any(isinstance(each, RecorderClass) for given, _ in seen for each in given.values())
 
 
-def test_every_fault_of_a_flow_is_told_at_load_with_its_place(world):
+def test_every_fault_of_a_flow_is_reported_at_load_with_its_place(world):
     path = world.folder / "bad.yaml"
     path.write_text(
         "name: bad\n"
@@ -447,7 +447,7 @@ def test_a_kind_that_does_not_exist_is_the_only_fault_of_its_step(world):
     ]
 
 
-def test_a_flow_that_is_not_there_is_said_to_be_so(world):
+def test_a_missing_flow_is_an_error(world):
     done = tracklog(world.home, "host", "workflow", world.folder / "nope.yaml")
     assert done.returncode == 2
     assert b"nope.yaml' does not exist" in done.stderr

@@ -79,7 +79,7 @@ def test_a_conversation_remembers_and_a_tool_that_is_not_its_own_is_refused(worl
         (("Half of it is here", CUT), 30, "error", "Half of it is here"),
     ],
 )
-def test_what_a_model_said_is_kept_however_it_ends(world, answer, timeout, status, kept):
+def test_the_output_of_a_model_is_recorded_however_it_ends(world, answer, timeout, status, kept):
     with serving(answer) as (url, _):
         outcome, *_ = world.run(asks(world, url, timeout=timeout))
     assert outcome.status == ("timeout" if status == "timeout" else "failed")
@@ -123,7 +123,7 @@ def test_a_recorded_conversation_is_played_without_a_server_and_without_its_tool
         ("{}", "nor an endpoint"),
     ],
 )
-def test_what_is_wrong_with_such_an_agent_is_told_at_load(world, agent, why):
+def test_faults_of_such_an_agent_are_reported_at_load(world, agent, why):
     path = world.flow("asks", f"- {{name: ask, kind: agent, agent: {agent}, prompt: x}}")
     done = world.host(path)
     assert done.returncode == 2

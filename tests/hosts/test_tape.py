@@ -81,7 +81,7 @@ def test_lanes_and_kinds_are_served_apart():
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers()), max_size=12), st.randoms())
-def test_by_match_any_order_of_the_same_questions_consumes_the_whole_tape(pairs, chance):
+def test_by_match_any_order_of_the_same_questions_consumes_the_complete_tape(pairs, chance):
     tape = Tape(answers(*pairs), by="match")
     questions = [asked for asked, _ in pairs]
     chance.shuffle(questions)
@@ -143,7 +143,7 @@ def test_a_workflow_runs_again_from_its_record_alone_and_does_the_same(tmp_path)
             assert told.same, told.first
 
 
-def test_the_first_divergence_and_what_nobody_asked_for_are_told(tmp_path):
+def test_the_first_divergence_and_unused_answers_are_reported(tmp_path):
     world = World(tmp_path)
     steps = f"- {{name: ask, kind: agent, prompt: '{{{{inputs.q}}}}', agent: {world.agent('ok')}}}"
     more = "\n- {name: more, kind: command, run: echo more, when: '{{inputs.q}} == a'}"
@@ -180,7 +180,7 @@ def replayed(home, scenario, by="order", miss="error", live=None, group=1, run="
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 @pytest.mark.parametrize("by", ["order", "match"])
 @pytest.mark.parametrize("group", [1, 64])
-def test_a_show_is_played_again_with_what_was_said_then(tmp_path, path, by, group):
+def test_a_show_is_played_again_with_its_recorded_answers(tmp_path, path, by, group):
     scenario = load(path)
     with Home(tmp_path, durability="os") as home:
         playing = conduct(home, scenario, seed="rain")
