@@ -1,5 +1,7 @@
 """What is derived from a question: its types, its schema, its verb and its route."""
 
+import ast
+import importlib
 import inspect
 import subprocess
 import sys
@@ -34,6 +36,8 @@ GIVEN: dict[str, dict[str, Any]] = {
     "query": {"sql": "SELECT run FROM runs ORDER BY run"},
 }
 """What a question is asked with."""
+ANSWERS = "tracklog.answers"
+SOURCE = Path(__file__).parents[2] / "src/tracklog"
 CLOCKS = ("silent_seconds", "waiting_seconds", "age_seconds", "now", "begin")
 """What is another number a moment later."""
 OWN = {"query"}
@@ -135,10 +139,20 @@ def test_an_answer_is_made_of_frozen_dataclasses_and_of_no_bare_dict(question):
     assert seen
 
 
+JSON_OBJECT = ("components", "schemas", "JsonObject")
+"""The one schema of an object whose keys only its writer knows."""
+SAYS = {"type", "$ref", "anyOf", "const", "enum"}
+"""The keys of a schema of which one says what a value is."""
+
+
 def bare(value, place=()):
-    """Where a document says of a value only that it is an object."""
+    """Where a document says of a value only that it is an object, or nothing."""
     if isinstance(value, dict):
-        if value.get("type") == "object" and not {"properties", "additionalProperties"} & {*value}:
+        open_keys = not isinstance(value.get("additionalProperties"), dict)
+        if value.get("type") == "object" and "properties" not in value and open_keys:
+            if place != JSON_OBJECT:
+                yield place
+        elif place and place[-1] == "schema" and not SAYS & {*value}:
             yield place
         for key, each in value.items():
             yield from bare(each, (*place, key))
@@ -148,8 +162,49 @@ def bare(value, place=()):
 
 
 def test_the_openapi_document_has_no_bare_object():
-    assert list(bare({"a": {"type": "object"}})) == [("a",)]
+    for empty in ({"type": "object"}, {"type": "object", "additionalProperties": True}, {}):
+        assert list(bare({"schema": empty})) == [("schema",)]
     assert list(bare(document(ROUTES))) == []
+
+
+def asked_by_shells():
+    """The functions of answers that a shell imports, and those of the classes that it imports."""
+    for room in ("cli", "collector", "log.py"):
+        place = SOURCE / room
+        for path in place.rglob("*.py") if place.is_dir() else (place,):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(ANSWERS):
+                    module = importlib.import_module(node.module)
+                    yield from (getattr(module, each.name) for each in node.names)
+
+
+def signatures(kind):
+    """Every function of a function, a class or a module, without those with an underscore."""
+    if inspect.isfunction(kind):
+        yield kind
+    elif inspect.isclass(kind) or inspect.ismodule(kind):
+        own = kind.__name__ if inspect.ismodule(kind) else kind.__module__
+        for name, each in vars(kind).items():
+            if inspect.isfunction(each) and each.__module__ == own and name[0] != "_":
+                yield each
+
+
+def parts(kind):
+    """A type and all that it is made of."""
+    yield kind
+    for each in get_args(kind):
+        yield from parts(each)
+
+
+def test_no_untyped_value_goes_from_an_answer_to_a_shell():
+    """JSON as its emitter wrote it is `JsonValue`; a parameter and its question are made of it."""
+    found = {each for kind in asked_by_shells() for each in signatures(kind)}
+    assert len(found) > 15
+    for each in found:
+        hints = get_type_hints(each, localns={"Home": Home})
+        kinds = {part for hint in hints.values() for part in parts(hint)}
+        allowed = {Any} if each.__module__ == ANSWERS else set()
+        assert not kinds & ({Any, dict, list} - allowed), (each, hints)
 
 
 @every_question

@@ -25,6 +25,7 @@ from tracklog.folds import costs as costs_fold
 from tracklog.folds import inbox as inbox_fold
 from tracklog.folds import leaderboard as leaderboard_fold
 from tracklog.folds import rows_of, run_of
+from tracklog.folds import runs as runs_fold
 from tracklog.folds import stage as stage_fold
 from tracklog.folds import steps as steps_fold
 from tracklog.folds import tree as tree_fold
@@ -164,7 +165,8 @@ def _show_at(home: Home, key: str, seq: int) -> ShowAnswer:
         raise NoSuchRecord(f"the run had not begun at record {seq}", "ask for a later one")
     now = records[-1].received if records else own.last_received
     row = fields_of(own, now)
-    _put_spends_then(home, key, seq, row)
+    if runs_fold.has_spent(own):
+        _put_spends_then(home, key, seq, row)
     asks: list[InboxRow] = []
     if row["questions"]:  # it may have asked long before: all of its records are read
         every = home.journal.records(run=run, through=seq)

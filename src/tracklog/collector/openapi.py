@@ -84,7 +84,7 @@ def _operation(route: "Route", schema: Schema) -> dict[str, Any]:
 
 
 def _responses(route: "Route", schema: Schema) -> dict[str, Any]:
-    content = {route.gives: {"schema": dict(schema)}}
+    content = {route.gives: {"schema": dict(schema) or _text(route.gives)}}
     content |= {kind: {"schema": dict(schema)} for kind, schema in route.also.items()}
     fine = {"description": "Done.", "content": content}
     others = {
@@ -109,6 +109,11 @@ def _responses(route: "Route", schema: Schema) -> dict[str, Any]:
     for each in said.values():
         each["headers"] = {HEADER: {"$ref": f"#/components/headers/{HEADER}"}}
     return said
+
+
+def _text(media_type: str) -> dict[str, str]:
+    """The schema of content that is not JSON."""
+    return {"type": "string", "contentMediaType": media_type}
 
 
 def _named(name: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from starlette.responses import Response
 
+from tracklog.collector.shapes import ref
 from tracklog.dialects import tracklog as native
 from tracklog.dialects.checking import parse
 from tracklog.formats.importers import Teller, hashed
@@ -34,7 +35,10 @@ PATHS = frozenset({"/v1/traces", "/v1/logs", "/v1/metrics"})
 _SPEAK = "set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf (or http/json), and the port to 4318"
 
 BINARY: Mapping[str, Any] = {"type": "string", "format": "binary"}
-BODY: Mapping[str, Any] = {"description": "An OTLP export request, opentelemetry-proto 1.11."}
+BODY: Mapping[str, Any] = {
+    "anyOf": [BINARY, ref("JsonObject")],
+    "description": "An OTLP export request, opentelemetry-proto 1.11: protobuf or JSON.",
+}
 ANSWER: Mapping[str, Any] = {
     "type": "object",
     "properties": {

@@ -24,12 +24,17 @@ def _texts(*names: str) -> Schema:
     }
 
 
-ANY: Schema = {"type": "object", "additionalProperties": True}
+ANY = ref("JsonObject")
 """An object whose keys only its writer knows."""
 LINES: Schema = {"type": "string", "description": "One JSON object per line."}
 _NUMBER, _TEXT = {"type": "integer"}, {"type": "string"}
 
 SCHEMAS: Mapping[str, Schema] = {
+    "JsonObject": {
+        "type": "object",
+        "additionalProperties": True,
+        "description": "Any JSON object: only its writer knows the keys.",
+    },
     "Error": {
         "type": "object",
         "required": ["error", "hint"],
@@ -87,7 +92,18 @@ SCHEMAS: Mapping[str, Schema] = {
             "family": {"type": "string", "description": "Where it is not the dialect's name."},
             "run": _TEXT,
             "redacted": {"type": "array", "items": _TEXT},
-            "erased": ANY,
+            "erased": {
+                "type": "object",
+                "description": "Who erased the line, when and why.",
+                "required": ["leaf", "reason", "by", "at"],
+                "properties": {
+                    "leaf": {"type": "string", "description": "The SHA-256 of the erased frame."},
+                    "reason": _TEXT,
+                    "by": _TEXT,
+                    "at": _TEXT,
+                    "id": {"type": "string", "description": "The identity of the event, if any."},
+                },
+            },
             "event": {"description": "The line of the emitter."},
         },
     },
