@@ -92,7 +92,8 @@ def flight(
     states = tree or {}
     children, parents = (_sub_runs(links, states) for links in tree_fold.links(states))
     root = _root(":".join(run), parents)
-    family = _Family(records, dialects, states, children, parents, others)
+    resolve = tree_fold.resolver(states)
+    family = _Family(records, dialects, states, children, parents, others, resolve)
     return _flight(run, root, family, {":".join(run)})
 
 
@@ -105,6 +106,8 @@ class _Family(NamedTuple):
     children: tree_fold.Links
     parents: tree_fold.Links
     others: Elsewhere
+    resolve: tree_fold.resolver
+    """Prepared once: with many sub-runs it costs more than all the rest."""
 
 
 def _sub_runs(links: tree_fold.Links, heard: Tree) -> tree_fold.Links:
@@ -143,14 +146,14 @@ def _root(key: str, parents: tree_fold.Links) -> Run:
 
 
 def _flight(run: Run, root: Run, family: _Family, seen: set[str]) -> Flight:
-    records, dialects, states, children, parents, others = family
+    records, dialects, states, children, parents, others, _ = family
     key = ":".join(run)
     below = []
     for child in children.get(key, {}):
         if child not in seen:
             seen.add(child)
             one = _flight(run_of(child), root, family, seen)
-            below.append(replace(one, parent=run, call=_call(states, key, child)))
+            below.append(replace(one, parent=run, call=_call(family, key, child)))
     above = next(iter(parents.get(key, {})), None)
     survey = surveyed(run, lambda: records(run), dialects)
     survey.elsewhere = others(key)
@@ -172,7 +175,7 @@ def _flight(run: Run, root: Run, family: _Family, seen: set[str]) -> Flight:
         trace=survey.trace,
         own=survey.own,
         parent=run_of(above) if above else None,
-        call=_call(states, above, key) if above else None,
+        call=_call(family, above, key) if above else None,
         below=tuple(below),
     )
 
@@ -188,9 +191,9 @@ def _untold(dialects: Dialects) -> Callable[[Event], Iterator[str]]:
     return untold
 
 
-def _call(states: Tree, parent: str, child: str) -> str | None:
+def _call(family: _Family, parent: str, child: str) -> str | None:
     """The call with which a run began another, whichever of the two reported it."""
-    resolve = tree_fold.resolver(states)
+    states, resolve = family.states, family.resolve
     for key, end, other in ((parent, "child", child), (child, "parent", parent)):
         for _, told, named, _, call in states[key].links if key in states else ():
             if call and told == end and resolve(named) == other:
