@@ -153,9 +153,10 @@ ROUTES: tuple[Route, ...] = (
         about="Watch live, as server-sent events. The `id` is the record's number, the data its "
         "frame as it stands in the journal; `heartbeat` events carry the journal's first number, its "
         "last, and the server's time. "
-        "`Last-Event-ID` (or `after`) replays what was missed; without either it begins now. "
-        "The header `Tracklog-Cursor` of an answer is the `after` that misses nothing since. "
-        "`gap` {after, next} is told only when what is behind `after` is not kept any more, "
+        "`Last-Event-ID` (or `after`) resumes behind that record; without either the stream begins "
+        "with the next record. The header `Tracklog-Cursor` of an answer is the `after` with which "
+        "a stream continues where the answer ended. "
+        "A `gap` {after, next} is sent only when records behind `after` were pruned, a "
         "`reset` {after, last} when the journal is shorter than the cursor.",
         params=(AFTER, RUN, DIALECT, KIND),
         gives="text/event-stream",
@@ -177,11 +178,12 @@ ROUTES: tuple[Route, ...] = (
     _get(
         path="/api/export/{format}/{family}/{run}/live",
         endpoint=stream.live,
-        about="Watch a run live, in a foreign format. Server-sent events: what has to be known of "
-        "what was, then what comes, until the run ends. The `id` is the number of the record that "
-        "was told whole; `Last-Event-ID` (or `after`) joins behind it, `after=0` tells all from "
-        "the beginning, and without either it begins now. What is not kept any more is told as a "
-        "gap {after, next}; heartbeats are comments.",
+        about="Watch a run live, in a foreign format. Server-sent events: first the state of the "
+        "run that a client needs, then each new event until the run ends. The `id` is the number "
+        "of the last record that was sent completely; `Last-Event-ID` (or `after`) resumes behind "
+        "it, `after=0` sends the run from its beginning, and without either the stream begins with "
+        "the next record. A `gap` {after, next} is sent when records were pruned; heartbeats are "
+        "comments.",
         params=(_OPTION, AFTER),
         gives="text/event-stream",
         answers={
