@@ -101,11 +101,12 @@ async function tooWide(page: Page): Promise<string[]> {
   });
 }
 
-test("who comes by a link is asked for the token, and then led to where it leads", async ({ page, collector }) => {
+test("a link asks for the token first, and then opens its page", async ({ page, collector }) => {
   await collector.post("kahn-agent", [start("r"), move("r", "thinking", "tool_call")]);
   await collector.kill();
   await collector.guard("sesame");
   await open(page, collector, "#/run/kahn/r?seq=2");
+  await expect(page.locator("form")).toHaveCSS("border-radius", "8px"); // the page has its style
   for (const [token, then] of [
     ["nope", page.getByText("That is not the token.")],
     ["sesame", page.locator("#e2.chosen")],

@@ -35,7 +35,7 @@ test("a run is shown from all sides", async ({ page, collector }) => {
   await open(page, collector, "#/run/tracklog/r");
   const feed = page.getByRole("feed");
   await expect(feed.locator("strong", { hasText: "mend" })).toBeVisible();
-  await expect(page.getByText("✓ proven")).toBeVisible();
+  await expect(page.getByText("✓ verified")).toBeVisible();
   await expect(page.getByRole("region", { name: "Summary" })).toContainText("end_turn");
   await expect(feed.getByText("hm, odd")).toBeHidden();
   await feed.getByText("thought").click();
@@ -175,7 +175,7 @@ test("a record that was changed behind our back is not called proven", async ({ 
   await open(page, collector, "#/run/kahn/r");
   const summary = page.getByRole("region", { name: "Summary" });
   await expect(summary).toContainText("changed: record 1");
-  await expect(summary).not.toContainText("✓ proven");
+  await expect(summary).not.toContainText("✓ verified");
 });
 
 test("the slider shows the run as it was", async ({ page, collector }) => {
@@ -356,4 +356,26 @@ test("a run called . or .. opens like any other", async ({ page, collector }) =>
     await expect(page.getByRole("region", { name: "Summary" })).toContainText(`tracklog:${run}`);
     await expect(page.getByRole("feed", { name: "Transcript" })).toContainText("began");
   }
+});
+
+test("while a long run loads, the slider covers all of it", async ({ page, collector }) => {
+  const last = await collector.post(
+    "fishbowl",
+    Array.from({ length: 600 }, (_, n) => said("long", `line ${n}`, n)),
+  );
+  let release: () => void = () => undefined;
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  await page.route("**/story?*", async (route) => {
+    if (new URL(route.request().url()).searchParams.get("limit") === "2000") await released;
+    await route.continue();
+  });
+  await open(page, collector, "#/run/fishbowl/long");
+  const slider = page.getByRole("slider");
+  await expect(slider).toHaveAttribute("max", String(last));
+  await slider.fill(String(last - 100));
+  await expect(page).toHaveURL(new RegExp(`at=${last - 100}`));
+  release();
+  await expect(slider).toHaveAttribute("max", "599");
 });

@@ -30,7 +30,7 @@ const KEYS: [string, string][] = [
   ["Enter", "open what is marked"],
   ["1 – 6", "the views of a run"],
   ["n", "the newest record of a run, and stay there"],
-  ["f", "the next record of a run that tells of a failure"],
+  ["f", "the next failure in a run"],
   ["+ -", "closer and further away, in a timeline"],
   ["t", "dark or light"],
   ["Esc", "back, or close"],
@@ -168,7 +168,7 @@ function Notices() {
       )}
       {mark === "away" && (
         <p className="notice away" role="alert">
-          The collector does not answer. What you see is as of record {count(last)}; it goes on by itself.
+          The collector does not answer. This page shows the state at record {count(last)}; it continues by itself.
         </p>
       )}
       {first > 1 && (
@@ -222,6 +222,6 @@ const Page = memo(function Page({ name }: { name: string }) {
     case "dash":
       return <Dash />;
     default:
-      return <Empty title="There is no such page." run={<a href="#/">to the fleet</a>} />;
+      return <Empty title="There is no such page." run={<a href="#/">all runs</a>} />;
   }
 });

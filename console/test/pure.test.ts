@@ -215,6 +215,16 @@ describe("the timeline", () => {
     ).toEqual(["a", "…"]);
   });
 
+  test("a strip shows as much red as there are failures", () => {
+    const many = Array.from({ length: 10_000 }, (_, n) => ({ ...span("a", n, n + 1, n), ok: n % 15 !== 0 }));
+    const [lane] = streaks(many, { begin: 0, end: 10_000 });
+    const area = (path = "") =>
+      [...path.matchAll(/h([\d.]+)v([\d.]+)/g)].reduce((sum, [, wide, high]) => sum + Number(wide) * Number(high), 0);
+    const share = area(lane?.paths.bad) / area(lane?.paths.call);
+    expect(share).toBeGreaterThan(0.05);
+    expect(share).toBeLessThan(0.12); // 6.7 % failed, drawn in tenths of the height
+  });
+
   test("of too many the widest can be pressed, and those that failed or wait before all others", () => {
     const many = [
       ...Array.from({ length: 1000 }, (_, n) => span("a", n, n + 0.1, n)),
@@ -315,7 +325,7 @@ test("times and sizes as a person reads them", () => {
   expect(ago("2026-05-05T09:00:00.000Z", Date.parse("2026-05-05T09:01:30.000Z"))).toBe("1 min ago");
   expect(ago("2026-05-05T09:00:00.000Z", Date.parse("2026-05-05T08:00:00.000Z"))).toBe("just now");
   expect(ago("nonsense", 0)).toBe("–");
-  expect(exact("nonsense")).toBe("no time told");
+  expect(exact("nonsense")).toBe("no time recorded");
   expect(exact("2026-05-05T09:00:00.123Z")).toMatch(/^2026-05-0[456] \d\d:\d\d:\d\d\.123 [+-]\d\d:\d\d$/);
   expect([0, 999, 1000, 12_345, 1_234_567].map((n) => count(n))).toEqual(["0", "999", "1,000", "12,345", "1,234,567"]);
   expect([0, 999, 1000, 12_345, 100_000, 999_600, 2.5e9].map((n) => short(n))).toEqual([

@@ -37,7 +37,7 @@ const time = (at: Date): string => `${two(at.getHours())}:${two(at.getMinutes())
 /** In the viewer's zone, which is named, to the millisecond. */
 export function exact(moment: string | null | undefined): string {
   const at = parsed(moment);
-  if (!at) return "no time told";
+  if (!at) return "no time recorded";
   const east = -at.getTimezoneOffset();
   const [hours, minutes] = [Math.floor(Math.abs(east) / 60), Math.abs(east) % 60];
   const zone = `${east < 0 ? "-" : "+"}${two(hours)}:${two(minutes)}`;

@@ -6,7 +6,7 @@ import { RalphRuns } from "../parts/panels";
 
 export default function Dash() {
   const { parts } = useRoute();
-  if (parts[1] !== "ralph-runs") return <Empty title="There is no such panel." run={<a href="#/">to the fleet</a>} />;
+  if (parts[1] !== "ralph-runs") return <Empty title="There is no such panel." run={<a href="#/">all runs</a>} />;
   return (
     <>
       <h1>ralph runs</h1>

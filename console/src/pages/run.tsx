@@ -74,14 +74,14 @@ export default function RunPage() {
         <Tabs views={views} view={view} findings={findings.length} />
         <span className="soft small" role="status">
           {count(book.seqs.length)} {book.seqs.length === 1 ? "record" : "records"}
-          {reading ? ", reading on …" : ""}
+          {reading ? ", loading …" : ""}
         </span>
         {failures.length > 0 && (
           <button className="link small failed" onClick={fail} title="the next of them  f">
             {count(failures.length)} failed
           </button>
         )}
-        <Slider book={book} at={at} />
+        <Slider book={book} at={at} end={reading ? (shown?.last_seq ?? 0) : 0} />
       </div>
       {trouble instanceof Trouble && <Sorry trouble={trouble} />}
       <div className={seq ? "view split" : "view"}>
@@ -166,9 +166,15 @@ function Tabs({ views, view, findings }: { views: readonly View[]; view: View; f
   );
 }
 
-/** The slider: chooses a record of the run; its right end is the present. */
-function Slider({ book, at }: { book: Book; at: number }) {
-  const last = book.seqs.length - 1;
+/** The slider: chooses a record of the run; its right end is the present.
+ *
+ * It counts records; while the run loads it counts their numbers up to `end`, so that it covers the whole run.
+ */
+function Slider({ book, at, end }: { book: Book; at: number; end: number }) {
+  const [first = 0] = book.seqs;
+  const loading = end > (book.seqs.at(-1) ?? 0);
+  const last = loading ? end : book.seqs.length - 1;
+  const seqOf = (place: number) => (loading ? place : (book.seqs[place] ?? 0));
   const [drawn, draw] = useState<number | null>(null);
   const newest = useRef("");
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
@@ -179,8 +185,10 @@ function Slider({ book, at }: { book: Book; at: number }) {
     draw(null);
     setQuery({ at: newest.current });
   };
-  const place = drawn ?? (at ? Math.min(book.place(at), last) : last);
-  const when = new Date(book.moments[place] ?? 0).toISOString();
+  const place = drawn ?? (at ? Math.min(loading ? at : book.place(at), last) : last);
+  const known = book.moments[loading ? book.place(place) : place];
+  const when = known === undefined ? null : new Date(known).toISOString();
+  const label = `${when ? `${clock(when)} · ` : ""}${seqOf(place)}`;
   return (
     <div className="row slider">
       <label htmlFor="moment" className="soft small">
@@ -189,20 +197,18 @@ function Slider({ book, at }: { book: Book; at: number }) {
       <input
         id="moment"
         type="range"
-        min={0}
+        min={loading ? first : 0}
         max={last}
         value={place}
-        aria-valuetext={`record ${book.seqs[place] ?? ""}, ${exact(when)}`}
+        aria-valuetext={`record ${seqOf(place)}${when ? `, ${exact(when)}` : ""}`}
         onChange={(event) => {
           const chosen = Number(event.target.value);
-          newest.current = chosen === last ? "" : String(book.seqs[chosen] ?? "");
+          newest.current = chosen === last ? "" : String(seqOf(chosen));
           timer.current ??= setTimeout(settle, STEADY);
           draw(chosen);
         }}
       />
-      <span className="soft small num moment">
-        {at || drawn !== null ? `${clock(when)} · ${book.seqs[place] ?? ""}` : "now"}
-      </span>
+      <span className="soft small num moment">{at || drawn !== null ? label : "now"}</span>
     </div>
   );
 }

@@ -43,7 +43,7 @@ export function Sorry({ trouble }: { trouble: Trouble | Error }) {
   const hint = "hint" in trouble ? trouble.hint : "";
   return (
     <div className="card stack" role="alert">
-      <h2>That could not be answered</h2>
+      <h2>This could not be answered</h2>
       <p>{inert(trouble.message)}</p>
       {hint && !/^GET /.test(hint) && <p className="soft">{inert(hint)}</p>}
       {"status" in trouble && trouble.status === 404 && (

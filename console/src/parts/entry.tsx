@@ -225,7 +225,7 @@ function Result({ call, fact, record, where }: { call: Call; fact: StoryFact; re
       {result ? <Value value={result.error ?? result.output ?? result.status} /> : <p className="soft small">…</p>}
       {returned !== record.seq && (
         <button className="link small" onClick={() => where.choose(returned)}>
-          the result is record {returned}
+          result: record {returned}
         </button>
       )}
     </>

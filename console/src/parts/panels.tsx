@@ -159,7 +159,7 @@ function All() {
               {costs.data.slice(0, 8).map((cost) => (
                 <tr key={cost.of ?? "?"}>
                   <td className="cut" title={inert(cost.of ?? "")}>
-                    <Text>{cost.of ?? "no model told"}</Text>
+                    <Text>{cost.of ?? "no model named"}</Text>
                   </td>
                   <td className="num">{short(cost.total_tokens)}</td>
                   <td className="num">

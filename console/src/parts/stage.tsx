@@ -61,7 +61,7 @@ export function Stage({ read, shown, at, choose }: Props) {
           {scene ? <Blocks blocks={(scene.blocks ?? []) as Block[]} /> : <Text>{shown?.stage?.scene}</Text>}
           {shown?.stage?.goal && (
             <p className="soft small line">
-              the goal: <Text>{shown.stage.goal}</Text>
+              goal: <Text>{shown.stage.goal}</Text>
             </p>
           )}
         </section>

@@ -98,7 +98,7 @@ function Proof({ family, run, records }: { family: string; run: string; records:
     "never",
   );
   if (!asked) return <button onClick={() => want(true)}>Verify this run</button>;
-  if (trouble) return <span className="failed">not proven: {inert(trouble.message)}</span>;
+  if (trouble) return <span className="failed">not verified: {inert(trouble.message)}</span>;
   if (!data || !("faults" in data)) return <span className="soft">verifying …</span>;
   const [first] = data.faults;
   if (!data.whole)
@@ -108,11 +108,8 @@ function Proof({ family, run, records }: { family: string; run: string; records:
       </span>
     );
   return (
-    <span
-      className="done"
-      title={`each of its ${data.records} records hangs in the chain of hashes as it was recorded`}
-    >
-      ✓ proven
+    <span className="done" title={`each of its ${data.records} records is in the hash chain, unchanged`}>
+      ✓ verified
     </span>
   );
 }

@@ -15,8 +15,6 @@ const BARS = 400; // bars that can be pressed; what is too small or too many is 
 const KINDS = ["step", "sub-run", "call", "wait", "bad"] as const;
 type Kind = (typeof KINDS)[number];
 
-const kindOf = (span: Span): Kind => (span.ok === false ? "bad" : span.what);
-
 export interface Window {
   readonly begin: number;
   readonly end: number;
@@ -40,33 +38,50 @@ export interface Streaks {
 
 /** One path per lane and kind; what falls on the same column is drawn once. */
 export function streaks(spans: readonly Span[], { begin, end }: Window, most = Infinity): Streaks[] {
-  const found = new Map<string, Map<Kind, Uint8Array>>();
+  const found = new Map<string, Map<Span["what"], Columns>>();
   for (const span of spans) {
     const last = span.end ?? end;
     if (last < begin || span.begin > end) continue;
     const name = found.has(span.lane) || found.size < most ? span.lane : "…";
-    const lane = found.get(name) ?? new Map<Kind, Uint8Array>();
+    const lane = found.get(name) ?? new Map<Span["what"], Columns>();
     found.set(name, lane);
-    const kind = kindOf(span);
-    const columns = lane.get(kind) ?? new Uint8Array(WIDE);
-    lane.set(kind, columns);
+    const columns = lane.get(span.what) ?? { all: new Uint32Array(WIDE), failed: new Uint32Array(WIDE) };
+    lane.set(span.what, columns);
     const from = Math.max(Math.floor(((span.begin - begin) / (end - begin)) * WIDE), 0);
     const to = Math.ceil(((last - begin) / (end - begin)) * WIDE);
-    columns.fill(1, Math.min(from, WIDE - 1), Math.max(Math.min(to, WIDE), from + 1));
+    for (let n = Math.min(from, WIDE - 1); n < Math.max(Math.min(to, WIDE), from + 1); n++) {
+      columns.all[n] = (columns.all[n] ?? 0) + 1;
+      if (span.ok === false) columns.failed[n] = (columns.failed[n] ?? 0) + 1;
+    }
   }
-  return [...found].map(([name, kinds]) => ({
-    name,
-    paths: Object.fromEntries([...kinds].map(([kind, columns]) => [kind, path(columns, kind === "step" ? 5 : 2)])),
-  }));
+  return [...found].map(([name, kinds]) => {
+    const paths = [...kinds].map(([what, { all }]): [Kind, string] => [what, path(heights(all, all), topOf(what))]);
+    const bad = [...kinds].map(([what, { all, failed }]) => path(heights(failed, all), topOf(what))).join("");
+    return { name, paths: Object.fromEntries(bad ? [...paths, ["bad", bad]] : paths) };
+  });
 }
 
-function path(columns: Uint8Array, top: number): string {
+/** How many spans cover each column of a drawing, and how many of them failed. */
+interface Columns {
+  readonly all: Uint32Array;
+  readonly failed: Uint32Array;
+}
+
+const FULL = 5; // the height of a bar in a drawing
+const topOf = (what: Span["what"]): number => (what === "step" ? 5 : 2);
+
+/** The height of each column: the share that some have of all, in tenths; the smallest is still seen. */
+function heights(some: Uint32Array, all: Uint32Array): Uint8Array {
+  return Uint8Array.from(some, (count, n) => Math.ceil((count / (all[n] || 1)) * 10));
+}
+
+/** A path of bars with these heights, in tenths, on one base line. */
+function path(tenths: Uint8Array, top: number): string {
   let drawn = "";
-  for (let from = columns.indexOf(1); from >= 0; ) {
-    const found = columns.indexOf(0, from);
-    const to = found < 0 ? columns.length : found;
-    drawn += `M${from} ${top}h${to - from}v5h${from - to}z`;
-    from = columns.indexOf(1, to);
+  for (let from = 0, to = 0; from < tenths.length; from = to) {
+    const height = ((tenths[from] ?? 0) / 10) * FULL;
+    for (to = from + 1; tenths[to] === tenths[from]; ) to++;
+    if (height) drawn += `M${from} ${top + FULL - height}h${to - from}v${height}h${from - to}z`;
   }
   return drawn;
 }
@@ -282,7 +297,7 @@ export function Timeline(props: {
       </p>
       {bars.length < spans.length && times < CLOSEST && (
         <p className="soft small">
-          {bars.length} of {spans.length} can be pressed here; closer (+) there are others.
+          {bars.length} of {spans.length} bars are shown as buttons; zoom in (+) for the others.
         </p>
       )}
     </div>

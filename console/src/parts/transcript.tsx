@@ -98,7 +98,7 @@ export function Transcript({ where, read, findings, seq, at, opened, place }: Pr
     eyes.current = { book, seq: place.current, above: top - item.start };
   });
   const chosen = seq ? book.row(seq) : -1;
-  if (!book.seqs.length) return reading ? <p className="soft">Reading …</p> : <Empty title="Nothing yet." run="" />;
+  if (!book.seqs.length) return reading ? <p className="soft">Loading …</p> : <Empty title="Nothing yet." run="" />;
   return (
     <div className="reader">
       <Strip

@@ -28,8 +28,17 @@ def _hash(text: str) -> str:
 
 FORM = frozenset({b"application/x-www-form-urlencoded"})
 _STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem}"
-    "code,pre{font-family:ui-monospace,monospace}:root{color-scheme:light dark}"
+    ":root{color-scheme:light dark;--ink:#1c2430;--paper:#f6f7f9;--card:#fff;--line:#d5dae1;"
+    "--accent:#0b63ce}@media(prefers-color-scheme:dark){:root{--ink:#e4e9f0;--paper:#11161d;"
+    "--card:#1a212b;--line:#333d4a;--accent:#6db1ff}}"
+    "body{font:15px/1.5 system-ui,sans-serif;margin:12vh auto 0;max-width:26rem;padding:1.5rem;"
+    "color:var(--ink);background:var(--paper)}"
+    "form{display:flex;gap:.5rem;flex-wrap:wrap;align-items:end;padding:1rem;background:var(--card);"
+    "border:1px solid var(--line);border-radius:8px}label{flex:1}"
+    "input,button{font:inherit;padding:.4rem .7rem;border:1px solid var(--line);border-radius:6px}"
+    "input{display:block;width:100%;box-sizing:border-box}"
+    "button{background:var(--accent);color:var(--card);border-color:var(--accent);cursor:pointer}"
+    "a{color:var(--accent)}code,pre{font-family:ui-monospace,monospace}"
 )
 _KEEP = "document.forms[0].action+=location.hash"
 """Keeps the fragment of a link, so that the browser goes to the record after the login."""
