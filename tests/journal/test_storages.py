@@ -7,7 +7,21 @@ import tracklog
 from tracklog.home.home import Home
 from tracklog.journal.comparing import verify_store
 from tracklog.journal.proof import check_proof, prove
-from tracklog.testing import Clock
+from tracklog.journal.storages.file import FileStorage
+from tracklog.journal.storages.memory import MemoryStorage
+from tracklog.testing import BlobSuite, Clock, OffsetsSuite, RefusedSuite, StorageSuite
+
+
+class TestFile(StorageSuite, BlobSuite, RefusedSuite, OffsetsSuite):
+    def open(self, where):
+        return FileStorage(str(where), durability="os")
+
+
+class TestMemory(StorageSuite, BlobSuite, RefusedSuite, OffsetsSuite):
+    keeps = False
+
+    def open(self, where):
+        return MemoryStorage()
 
 
 def line(number: int, run: str = "r1", **more) -> bytes:

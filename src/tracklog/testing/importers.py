@@ -1,0 +1,130 @@
+"""What any importer must do."""
+
+import shutil
+from pathlib import Path
+from random import Random
+
+import orjson
+
+from tracklog.dialects.checking import checker
+from tracklog.formats.importers import Importer, Place, Reading, Report
+from tracklog.home import registry
+from tracklog.model.event import Event
+
+
+def told_by(
+    importer: Importer, path: Path, after: Place | None = None, *, final: bool = True
+) -> tuple[list[bytes], Place, Report]:
+    """What a file tells from a place on: its lines, the place it got to, and the report."""
+    reading = Reading(importer, path)
+    lines: list[bytes] = []
+    place = Place()
+    for batch in reading.lines(after, final=final):
+        lines += batch.lines
+        lines += [line for _, line in batch.quoted]
+        place = Place(**orjson.loads(orjson.dumps(batch.place.as_json())))
+    return lines, place, reading.report
+
+
+class ImporterSuite:
+    """What any importer must do with its samples, whole and damaged; subclass it and name them."""
+
+    importer: Importer
+    samples: Path
+    """A folder of files that it recognises."""
+    rounds = 12
+    """How often each sample is damaged."""
+
+    def files(self, where: Path) -> list[Path]:
+        """The samples, copied to a place where they can be damaged."""
+        shutil.copytree(self.samples, where / "samples")
+        # A sample may be read-only where it came from.
+        found = [path for path in sorted((where / "samples").rglob("*")) if path.is_file()]
+        for path in found:
+            path.chmod(0o600)
+        return [path for path in found if self.recognised(path)]
+
+    def recognised(self, path: Path) -> bool:
+        return self.importer.recognise(path, path.read_bytes()[: 64 << 10]) > 0
+
+    def test_it_recognises_its_samples(self, tmp_path: Path) -> None:
+        assert self.files(tmp_path)
+
+    def test_the_door_takes_every_line(self, tmp_path: Path) -> None:
+        for path in self.files(tmp_path):
+            self._check(told_by(self.importer, path)[0])
+
+    def test_reading_twice_tells_the_same(self, tmp_path: Path) -> None:
+        for path in self.files(tmp_path):
+            assert told_by(self.importer, path)[0] == told_by(self.importer, path)[0]
+
+    def test_no_two_lines_have_one_id(self, tmp_path: Path) -> None:
+        for path in self.files(tmp_path):
+            bodies = [orjson.loads(line) for line in told_by(self.importer, path)[0]]
+            by_id: dict[str, object] = {}
+            for body in bodies:
+                body.pop("origin", None)
+                if "id" in body:
+                    assert by_id.setdefault(body["id"], body) == body
+
+    def test_neither_path_nor_offset_is_in_an_id(self, tmp_path: Path) -> None:
+        for path in self.files(tmp_path):
+            before = _ids(told_by(self.importer, path)[0])
+            moved = tmp_path / "moved"
+            shutil.copytree(tmp_path / "samples", moved)
+            there = moved / path.relative_to(tmp_path / "samples")
+            assert _ids(told_by(self.importer, there)[0]) == before
+            shutil.rmtree(moved)
+
+    def test_a_prefix_and_then_the_rest_tell_what_the_whole_tells(self, tmp_path: Path) -> None:
+        random = Random(1)  # noqa: S311  # damage, not secrets
+        for path in self.files(tmp_path):
+            data = path.read_bytes()
+            whole = told_by(self.importer, path)[0]
+            for _ in range(self.rounds):
+                path.write_bytes(data[: random.randrange(len(data) + 1)])
+                first, place, _ = told_by(self.importer, path, final=False)
+                path.write_bytes(data)
+                rest, _, _ = told_by(self.importer, path, place)
+                assert first + rest == whole
+
+    def test_whatever_is_cut_shuffled_or_flipped_nothing_raises(self, tmp_path: Path) -> None:
+        random = Random(2)  # noqa: S311  # damage, not secrets
+        for path in self.files(tmp_path):
+            data = path.read_bytes()
+            for _ in range(self.rounds):
+                path.write_bytes(damaged(data, random))
+                self._check(told_by(self.importer, path)[0])
+            path.write_bytes(data)
+
+    def _check(self, lines: list[bytes]) -> None:
+        check = checker(registry.dialect("tracklog"))
+        for line in lines:
+            if b'"origin"' in line:  # else it is quoted, in a dialect of its own
+                assert isinstance(check(line), Event), line
+
+
+def _ids(lines: list[bytes]) -> list[str | None]:
+    return [orjson.loads(line).get("id") for line in lines]
+
+
+def damaged(data: bytes, random: Random) -> bytes:
+    """Bytes to which something happened: cut, shuffled by lines, flipped, filled with NUL."""
+    broken = bytearray(data)
+    match random.randrange(5):
+        case 0:
+            return data[: random.randrange(len(data) + 1)]
+        case 1:
+            lines = data.split(b"\n")
+            random.shuffle(lines)
+            return b"\n".join(lines)
+        case 2:
+            for _ in range(random.randrange(1, 30)):
+                broken[random.randrange(len(broken))] = random.randrange(256)
+            return bytes(broken)
+        case 3:
+            start = random.randrange(len(data))
+            return data[:start] + b"\0" * random.randrange(1, 500) + data[start:]
+        case _:
+            start = random.randrange(len(data))
+            return data[:start] + data[start + random.randrange(200) :]

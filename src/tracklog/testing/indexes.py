@@ -1,0 +1,240 @@
+"""What any index must do."""
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tracklog.index.indexes import Found, Index, Words
+from tracklog.model.errors import BadQuery, IndexUnusable
+from tracklog.model.event import Finding
+
+
+class IndexSuite(ABC):
+    """What any index must do; subclass it and say how yours is opened."""
+
+    keeps = True
+    """Whether what was applied is still there when the same place is opened again."""
+
+    @abstractmethod
+    def open(self, where: Path) -> Index:
+        """An index at a place that is empty, or that this suite used before in the same test."""
+
+    @pytest.fixture
+    def index(self, tmp_path: Path) -> Iterator[Index]:
+        opened = self.open(tmp_path)
+        with opened.turn(1) as mine:
+            assert mine
+            opened.clear({"runs": {"n": 0, "word": None}}, {"made": "here"}, ["runs"])
+        yield opened
+        opened.close()
+
+    def test_one_that_nobody_filled_is_empty(self, tmp_path: Path) -> None:
+        index = self.open(tmp_path)
+        assert (index.cursor, index.notes, index.findings()) == (0, {}, [])
+        assert index.load([("runs", "a")]) == {}
+        assert index.states("runs") == index.newest("runs") == []
+        assert index.search(["anything"]) == []
+        index.close()
+
+    def test_what_was_applied_can_be_asked(self, index: Index) -> None:
+        assert (index.cursor, index.notes) == (0, {"made": "here"})
+        states = [("runs", "b", 3, b'{"n":1}'), ("runs", "a", 2, b'{"n":2}')]
+        found = Found(3, "family", "run", Finding("odd", "an odd thing", "error"))
+        index.apply(3, [*states, ("other", "a", 1, b"{}")], [found], [Words(3, "hello world")])
+        assert index.cursor == 3
+        assert index.load([("runs", "a"), ("runs", "z")]) == {("runs", "a"): b'{"n":2}'}
+        assert index.states("runs") == [("a", b'{"n":2}'), ("b", b'{"n":1}')]
+        assert index.newest("runs") == [("b", b'{"n":1}'), ("a", b'{"n":2}')]
+        assert index.findings() == [found]
+        assert index.search(["world"]) == [3]
+
+    def test_names_are_remembered(self, index: Index) -> None:
+        index.apply(3, [], names=[(2**63 - 1, 3), (7, 1)])
+        index.apply(9, [], names=[(7, 9), (7, 1)])
+        assert index.heard([7, 8, 2**63 - 1]) == {7: [1, 9], 2**63 - 1: [3]}
+        index.clear({}, {})
+        assert index.heard([7]) == {}
+
+    def test_a_state_is_kept_once(self, index: Index) -> None:
+        index.apply(1, [("runs", "a", 1, b'{"n":1}'), ("runs", "b", 1, b"{}")])
+        index.apply(2, [("runs", "a", 2, b'{"n":2}')])
+        assert index.states("runs") == [("a", b'{"n":2}'), ("b", b"{}")]
+        assert [key for key, _ in index.newest("runs", 1)] == ["a"]
+
+    def test_states_are_read_page_by_page_and_by_their_beginning(self, index: Index) -> None:
+        keys = ["", "a", "a:1", "a:2", "a;", "b", "a:\U0010ffff", 'quote"', "\u00e9"]
+        index.apply(9, [("runs", key, 1, b"{}") for key in keys])
+        ordered = sorted(keys, key=str.encode)
+        assert [key for key, _ in index.states("runs")] == ordered
+        read, after = [""], ""
+        while page := index.states("runs", after=after, limit=2):
+            read += [key for key, _ in page if key]
+            after = page[-1][0]
+        assert read == ordered
+        assert [key for key, _ in index.states("runs", prefix="a:")][:2] == ["a:1", "a:2"]
+        assert index.states("runs", prefix="a:", after="a:1", limit=1) == [("a:2", b"{}")]
+
+    def test_findings_are_the_newest_first_and_of_one_run_if_asked(self, index: Index) -> None:
+        found = [Found(n, "f", f"r{n % 2}", Finding("odd", str(n))) for n in range(1, 7)]
+        index.apply(6, [], found)
+        assert index.findings() == found[::-1]
+        assert index.findings(("f", "r1"), 2) == [found[4], found[2]]
+        assert index.findings(("g", "r1")) == []
+
+    def test_a_state_without_json_is_gone(self, index: Index) -> None:
+        index.apply(1, [("runs", "a", 1, b"{}"), ("runs", "b", 1, b"{}")])
+        index.apply(2, [("runs", "a", 2, b""), ("runs", "never", 2, b"")])
+        assert index.states("runs") == [("b", b"{}")]
+
+    def test_the_newest_of_a_listed_fold_have_any_key(self, index: Index) -> None:
+        keys = ["a", "a\x1fb", "'", "\x1f"]
+        index.apply(4, [("runs", key, n, b"{}") for n, key in enumerate(keys)])
+        assert [key for key, _ in index.newest("runs")] == keys[::-1]
+
+    def test_a_run_that_is_folded_anew_has_its_new_findings_only(self, index: Index) -> None:
+        old = [Found(n, "f", f"r{n % 2}", Finding("odd", "old")) for n in (1, 2, 3, 4)]
+        index.apply(4, [], old)
+        new = Found(1, "f", "r1", Finding("odd", "new"))
+        index.apply(5, [], [new], anew=[("f", "r1")])
+        assert index.findings() == [old[3], old[1], new]
+        assert index.findings(("f", "r1")) == [new]
+
+    def test_the_words_of_silent_records_are_not_found(self, index: Index) -> None:
+        index.apply(2, [], [], [Words(1, "hello"), Words(2, "hello")])
+        index.apply(3, [], silent=[1, 3])
+        index.apply(4, [], silent=[1])
+        assert index.search(["hello"]) == [2]
+        assert (index.silent([1, 2, 3, 2**40]), index.silent([])) == ({1, 3}, set())
+        index.clear({}, {})
+        assert index.silent([1, 2, 3]) == set()
+        index.apply(1, [], [], [Words(1, "hello")])
+        assert index.search(["hello"]) == [1]
+
+    def test_a_search_finds_all_terms_and_the_newest_first(self, index: Index) -> None:
+        index.apply(1, [], [], [Words(1, "the quick brown fox"), Words(2, "Brown bread, quick")])
+        index.apply(3, [], [], [Words(3, "nothing of that")])
+        assert index.search(["quick", "BROWN"]) == [2, 1]
+        assert index.search(["quick brown"]) == [1]
+        assert index.search(["bro*"], 1) == [2]
+        assert index.search(["bro"]) == index.search(["fox", "bread"]) == []
+
+    @pytest.mark.parametrize(
+        "text", ['"', "'", "*", "a AND", "NEAR(", "(", "text:fox", "-fox", "^fox", "\0", "", "💥"]
+    )
+    def test_no_search_is_a_mistake(self, index: Index, text: str) -> None:
+        index.apply(1, [], [], [Words(1, "the fox")])
+        assert index.search([text]) in ([], [1])
+
+    def test_a_batch_that_fails_leaves_nothing(self, index: Index) -> None:
+        def broken() -> Iterator[tuple[str, str, int, bytes]]:
+            yield ("runs", "a", 1, b"{}")
+            raise LookupError
+
+        with pytest.raises(LookupError):
+            index.apply(1, broken(), [Found(1, "f", "r", Finding("odd", ""))], [Words(1, "word")])
+        assert (index.cursor, index.states("runs"), index.findings()) == (0, [], [])
+        index.apply(1, [("runs", "a", 1, b"{}")], [], [Words(1, "word")])
+        assert index.search(["word"]) == [1]
+
+    def test_clear_forgets_everything(self, index: Index) -> None:
+        found = Found(1, "f", "r", Finding("odd", ""))
+        index.apply(1, [("runs", "a", 1, b"{}")], [found], [Words(1, "word")])
+        index.clear({"agents": {"n": 0}}, {"made": "there"})
+        assert (index.cursor, index.notes) == (0, {"made": "there"})
+        assert (index.states("runs"), index.findings(), index.search(["word"])) == ([], [], [])
+        assert index.query("SELECT n FROM agents").rows == []
+        with pytest.raises(BadQuery):
+            index.query("SELECT n FROM runs")
+
+    def test_a_fold_is_a_table(self, index: Index) -> None:
+        index.apply(5, [("runs", "a", 5, b'{"n":7,"word":"\xc3\xa9","more":[1]}')])
+        answer = index.query("SELECT * FROM runs")
+        assert (answer.columns, answer.cut) == (["key", "seq", "n", "word"], False)
+        assert answer.rows == [("a", 5, 7, "é")]
+
+    def test_what_a_state_leaves_out_is_usual_or_in_its_key(self, index: Index) -> None:
+        usual = {"family": "", "run": "", "n": 0, "yes": False, "list": [], "it's": "it's"}
+        index.clear({"runs": usual}, {"made": "here"})
+        kept = {
+            "f:r:1": b"{}",
+            "f:r\x1fa:b": b'{"n":1,"yes":true}',
+            "f:\x1b1": b'{"run":"\\u001f"}',
+        }
+        index.apply(3, [("runs", key, 3, state) for key, state in kept.items()])
+        rows = index.query("SELECT * FROM runs ORDER BY key").rows
+        assert rows == [
+            ("f:\x1b1", 3, "f", "\x1f", 0, 0, "[]", "it's"),
+            ("f:r\x1fa:b", 3, "f", "r", 1, 1, "[]", "it's"),
+            ("f:r:1", 3, "f", "r:1", 0, 0, "[]", "it's"),
+        ]
+
+    def test_an_answer_is_bounded_in_rows_and_in_time(self, index: Index) -> None:
+        index.apply(1, [("runs", str(n), 1, b"{}") for n in range(10)])
+        answer = index.query("SELECT key FROM runs", limit=3)
+        assert (len(answer.rows), answer.cut) == (3, True)
+        for_ever = "WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a) SELECT n FROM a"
+        with pytest.raises(BadQuery, match="seconds"):
+            index.query(f"{for_ever} WHERE n < 0", seconds=0.2)
+        assert len(index.query("SELECT key FROM runs").rows) == 10
+
+    def test_one_at_a_time_has_the_turn(self, index: Index) -> None:
+        taken, asked = threading.Event(), threading.Event()
+
+        def take() -> None:
+            with index.turn(5) as mine:
+                assert mine
+                taken.set()
+                asked.wait(10)
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        assert taken.wait(10)
+        with index.turn(0.05) as mine:
+            assert not mine
+        asked.set()
+        thread.join()
+        with index.turn(5) as mine:
+            assert mine
+
+    def test_many_threads_ask_while_one_applies(self, index: Index) -> None:
+        wrong: list[object] = []
+        done = threading.Event()
+
+        def ask() -> None:
+            while not done.is_set():
+                before, states, after = index.cursor, index.states("runs"), index.cursor
+                if not before <= len(states) <= after:
+                    wrong.append((before, len(states), after))
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for n in range(1, 60):
+            index.apply(n, [("runs", f"{n:04}", n, b"{}")], [], [Words(n, "word")])
+        done.set()
+        for thread in threads:
+            thread.join()
+        assert wrong == []
+
+    def test_a_closed_index_answers_nothing(self, index: Index) -> None:
+        index.close()
+        index.close()
+        with pytest.raises(IndexUnusable):
+            index.apply(1, [])
+
+    def test_what_was_applied_is_there_when_it_is_opened_again(self, tmp_path: Path) -> None:
+        if not self.keeps:
+            return
+        index = self.open(tmp_path)
+        with index.turn(1):
+            index.clear({}, {"made": "here"})
+            words = [Words(4, "word")]
+            index.apply(4, [("runs", "a", 4, b"{}")], [], words, link="4:abc")
+        index.close()
+        again = self.open(tmp_path)
+        assert (again.cursor, again.notes) == (4, {"made": "here", "link": "4:abc"})
+        assert (again.states("runs"), again.search(["word"])) == ([("a", b"{}")], [4])
+        again.close()
