@@ -42,7 +42,7 @@ from support.telemetry import TRACE, Door, chat, logs, message, pairs, span, tra
 from tracklog.dialects import tracklog as native
 from tracklog.formats.importers import Teller, run_id
 from tracklog.formats.importers._reading import Reading
-from tracklog.formats.importers.otlp import importer, tell_items, wire
+from tracklog.formats.importers.otlp import MAPPING, importer, tell_items, wire
 from tracklog.formats.importers.otlp.memory import Memory, Past
 from tracklog.formats.importers.otlp.shape import SHAPES
 from tracklog.formats.importers.otlp.view import spelled
@@ -962,7 +962,7 @@ def test_what_is_redacted_in_the_lines_is_redacted_in_what_is_kept_beside_them(t
     (item,) = wire.from_document("traces", document)
     # What a line is known by does not depend on what was taken out.
     first = made.lines()[0]
-    assert first["id"] == native.line_id("otlp", "1", first["run"], item.raw())
+    assert first["id"] == native.line_id("otlp", MAPPING, first["run"], item.raw())
     made.close()
 
 
@@ -1515,12 +1515,11 @@ def test_the_page_points_codex_to_where_it_is_heard(tmp_path):
     with collector(tmp_path / "home") as server:
         text = listing("Codex", "toml").replace("http://127.0.0.1:4318", server.url)
         settings = tomllib.loads(text)["otel"]
-        exporters = {
-            "/v1/logs": settings["exporter"]["otlp-http"],
-            "/v1/traces": settings["trace_exporter"]["otlp-http"],
-        }
-        assert {each["protocol"] for each in exporters.values()} == {"binary"}
-        send_as("codex", lambda path: exporters[path]["endpoint"])
+        exporter = settings["exporter"]["otlp-http"]
+        assert exporter["protocol"] == "binary"
+        assert "trace_exporter" not in settings
+        places = {"/v1/logs": exporter["endpoint"], "/v1/traces": f"{server.url}/v1/traces"}
+        send_as("codex", places.__getitem__)
         (run,) = server.get("/api/runs").json()
         assert run["run"] == "ccaa664d-f560-4adf-a669-7ce101fa96c2"
 

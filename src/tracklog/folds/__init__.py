@@ -302,6 +302,15 @@ def rank(fact: Fact) -> int:
 UNHEARD = len(RANKS) + 1
 
 
+def end_rank(far: int, ok: bool | None) -> tuple[int, int]:
+    """The rank of a report of a call's end; of several the lowest counts, in any order of arrival.
+
+    Of reports that nobody observed and that are equally far, a failure counts first, then one that
+    knows how the call went: a model is given a result without being told whether the tool failed.
+    """
+    return far, 0 if not far or ok is False else 1 if ok else 2
+
+
 def call_name(position: Position, fact: Called | Returned) -> str:
     """The name of a tool call within its run; a made-up id means something in its record only."""
     id = text_of(fact.call_id)
@@ -419,8 +428,9 @@ def _called(call: Call, position: Position, fact: Called) -> None:
 def _returned(call: Call, position: Position, fact: Returned) -> None:
     if call.tool is None:
         call.tool = word(fact.tool)
-    if (far := rank(fact)) < call.returned:
-        call.returned, call.ok = far, fact.ok if isinstance(fact.ok, bool) else None
+    far, ok = rank(fact), fact.ok if isinstance(fact.ok, bool) else None
+    if end_rank(far, ok) < end_rank(call.returned, call.ok):
+        call.returned, call.ok = far, ok
         call.returned_seq = position.seq
         call.micros = whole(fact.seconds, 1_000_000)
         if call.micros is None and call.called != UNHEARD and when(position) > call.at:
@@ -431,7 +441,7 @@ def _merge(call: Call, copy: Call) -> None:
     if copy.called < call.called:
         call.tool, call.called, call.at = copy.tool, copy.called, copy.at
         call.called_seq = copy.called_seq
-    if copy.returned < call.returned:
+    if end_rank(copy.returned, copy.ok) < end_rank(call.returned, call.ok):
         call.returned, call.ok, call.micros = copy.returned, copy.ok, copy.micros
         call.returned_seq = copy.returned_seq
 
@@ -459,10 +469,17 @@ def amounts(fact: Spent) -> dict[str, int]:
     return known
 
 
+_GREATER = (
+    "output_tokens",
+    "total_tokens",
+    "cost",
+    *(key for key in PRICED if key not in ("output_tokens", "total_tokens")),
+)
+
+
 def greater(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
     """Whether one telling of a spend counts rather than the other: the greatest output does."""
-    order = ("output_tokens", "total_tokens", "cost")
-    return [one.get(key, -1) for key in order] > [other.get(key, -1) for key in order]
+    return [one.get(key, -1) for key in _GREATER] > [other.get(key, -1) for key in _GREATER]
 
 
 def spend_name(position: Position, fact: Spent) -> str:

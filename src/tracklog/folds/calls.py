@@ -1,6 +1,6 @@
 """Which tools were called, by whom, and what came back?"""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ from tracklog.folds import (
     Fold,
     Position,
     call_name,
+    end_rank,
     rank,
     row_key,
     short,
@@ -75,9 +76,10 @@ def step(state: State, position: Position, fact: Called | Returned) -> State:
             state.called_seq, state.called_ms = position.seq, when(position)
     else:
         state.tool = state.tool or word(fact.tool)
-        if far < _returned(state):
+        ok = fact.ok if isinstance(fact.ok, bool) else None
+        if end_rank(far, ok) < _end(state):
             state.returned, state.returned_seq = far, position.seq
-            state.ok = fact.ok if isinstance(fact.ok, bool) else None
+            state.ok = ok
             state.status, state.error = short(fact.status, 120), short(fact.error, 120)
             state.exit_code = fact.exit_code if _is_small(fact.exit_code) else None
             state.micros = whole(fact.seconds, 1_000_000)
@@ -93,6 +95,10 @@ def _returned(state: State) -> int:
     return UNHEARD if state.returned_seq is None else state.returned
 
 
+def _end(state: State) -> tuple[int, int]:
+    return end_rank(_returned(state), state.ok)
+
+
 def _is_small(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31
 
@@ -103,20 +109,26 @@ def answer(states: Iterable[State]) -> list[dict[str, Any]]:
         states, key=lambda state: (min(_called(state), _returned(state)), _place(state))
     )
     named = {(each.family, each.run, each.call_id): each for each in ordered if not each.synthetic}
-    copies: dict[int, State] = {}
-    """The copy of an original, by the original."""
     originals: dict[int, State] = {}
+    """The original of a copy; it may be a copy itself."""
     for state in ordered:
         copy = named.get((state.family, state.run, state.provider_call_id or ""))
-        if copy is None or copy is state or {id(copy), id(state)} & originals.keys():
+        if copy is None or id(copy) in originals or _first(originals, state) is copy:
             continue
-        copies[id(state)], originals[id(copy)] = copy, state
-    rows = [
-        _row([state, copies[id(state)]] if id(state) in copies else [state])
-        for state in ordered
-        if id(state) not in originals
-    ]
-    return sorted(rows, key=lambda row: row["seq"])
+        originals[id(copy)] = state
+    calls: dict[int, list[State]] = {}
+    for state in ordered:
+        first = _first(originals, state)
+        calls.setdefault(id(first), [first])
+        if first is not state:
+            calls[id(first)].append(state)
+    return sorted(map(_row, calls.values()), key=lambda row: row["seq"])
+
+
+def _first(originals: Mapping[int, State], state: State) -> State:
+    while (original := originals.get(id(state))) is not None:
+        state = original
+    return state
 
 
 def _place(state: State) -> int:
@@ -125,7 +137,7 @@ def _place(state: State) -> int:
 
 def _row(copies: list[State]) -> dict[str, Any]:
     call = min(copies, key=_called)
-    end = min(copies, key=_returned)
+    end = min(copies, key=_end)
     return {
         "family": call.family,
         "run": call.run,

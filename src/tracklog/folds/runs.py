@@ -204,7 +204,7 @@ _TAGS = (
     "user-prompt-submit-hook", "environment_(?:context|details)", "session_context",
     "permissions instructions", "collaboration_mode", "skills?_instructions", "INSTRUCTIONS",
     "ide_(?:opened_file|selection|diagnostics)", "turn_aborted", "subagent_notification",
-    "task-notification",
+    "task-notification", "current_datetime",
 )  # fmt: skip  # a list to be read
 _SYNTHETIC = re.compile(
     r"\[(?:Request|Response|Turn|Conversation) (?:interrupted|cancelled|aborted) by (?:the )?user[^\]]*\]"

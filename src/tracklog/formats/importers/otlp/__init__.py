@@ -17,12 +17,12 @@ from tracklog.formats.importers.otlp.account import Account
 from tracklog.formats.importers.otlp.logs import record_of, tell_log
 from tracklog.formats.importers.otlp.memory import Memory
 from tracklog.formats.importers.otlp.ours import facts_in
-from tracklog.formats.importers.otlp.spans import place_span, tell_span
+from tracklog.formats.importers.otlp.spans import agent_of, place_span, tell_span
 from tracklog.formats.importers.otlp.view import CONVERSATIONS, Log, Span, views_of
 from tracklog.model.fact import Noted
 
 WRITER = "otlp"
-MAPPING = "1"
+MAPPING = "2"
 
 
 def tell_items(
@@ -38,6 +38,9 @@ def tell_items(
     views = views_of(items)
     for each in sorted((each for each in views if each.trace and each.keys), key=_start):
         memory.bind(each.trace, _keyed(each))
+    for each in views:
+        if isinstance(each, Span):
+            memory.nest(each.record, each.cause, agent_of(each))
     for each in views:
         before = len(teller.lines)
         run = _run(each, memory)
@@ -84,7 +87,7 @@ def _span(account: Account, span: Span, memory: Memory, place: dict[str, Any]) -
     told = genai.generation(span.attrs, [each.name for each in span.happenings])
     account.begin(record=span.record, place=place, bare=False, copy=copy, generation=told)
     nested = bool(span.parent) and memory.traces.get(span.trace) == account.run
-    call = tell_span(account, span, nested=nested)
+    call = tell_span(account, span, memory.agent_above(span.record), nested=nested)
     # A span of ours may carry no facts: they are in spans of their own.
     if facts_in(span) != [] and account.kept not in account.past.records.get(span.record, ()):
         note = Noted(label="copy", kind=span.name, text="all of it was told by another span")

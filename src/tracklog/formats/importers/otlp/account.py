@@ -5,6 +5,7 @@ from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -13,14 +14,20 @@ import orjson
 from tracklog.dialects import tracklog as native
 from tracklog.formats.importers import Teller
 from tracklog.formats.importers.otlp.genai import parse
+from tracklog.formats.importers.otlp.joins import (
+    LOG,
+    MCP,
+    MCP_CALL,
+    MESSAGE,
+    NAMED,
+    SPAN,
+    input_key,
+)
 from tracklog.formats.importers.otlp.memory import (
     CALLED,
     HISTORY,
-    LOGGED,
     RETURNED,
-    SPANNED,
     Past,
-    asked_key,
     digest,
 )
 from tracklog.formats.importers.otlp.messages import ROLES, Message
@@ -43,6 +50,14 @@ class Used(NamedTuple):
 
 
 NOTHING = Used(frozenset())
+
+
+class CallIds(NamedTuple):
+    """The id of a tool call, that of an earlier report of it, and whether the item gave none."""
+
+    id: str
+    other: str | None
+    synthetic: bool = False
 
 
 class Account:
@@ -141,7 +156,7 @@ class Account:
             n=place,
         )
         origin = {**self._origin, "clock": clock} if clock else self._origin
-        self.past.hear(body, origin, extra, digest)
+        self.past.hear(body, origin, extra, digest, cause or self.view.cause, at)
 
     def name(self, agent: str | None, step: str | None) -> None:
         """The agent and the step, as far as they are known."""
@@ -229,7 +244,7 @@ class Account:
             elif isinstance(fact, Called | Returned):
                 new = new and self.is_new_call(fact)  # noqa: PLW2901
             # Its time is unknown: not later than the begin of the call.
-            self.say(fact, at=at, clock="request", told=new, extra=beside, digest=known,
+            self.say(self.joined(fact, told=new), at=at, clock="request", told=new, extra=beside, digest=known,
                      message_id=id)  # fmt: skip  # one call
         return digests[-1] if digests else None
 
@@ -259,6 +274,7 @@ class Account:
                     beside = {**(extra or {}), **message.beside}
                 elif isinstance(fact, Called | Returned):
                     told, beside = self.is_new_call(fact), {**(extra or {}), "message_id": id}
+                    fact = self.joined(fact, told=told)  # noqa: PLW2901
                 self.say(fact, at=at, clock=clock, told=told, extra=beside, digest=known, **more)
                 extra = None
             self.past.messages |= {id: 1, self.answer(place): 1}
@@ -272,15 +288,34 @@ class Account:
         """Whether the output of a model was written, from the span or from an event in it."""
         return bool(self.past.messages.keys() & {key, self.answer()})
 
-    def call_id(self, tool: str, given: Any) -> str | None:
-        """The id of the call, where the item gives none.
+    def ids_of(
+        self, tool: str, given: Any, id: str | None, made_up: str, hint: str | None = None
+    ) -> CallIds:
+        """The ids of the call that the item itself reports.
 
-        It is a call of the same tool with the same input, reported by a model or by the other
-        signal.
+        `id` is what the item calls it, `hint` an id that is found elsewhere in it, and `made_up`
+        one for a call that has no other report yet.
         """
-        if self.kept[:16] in self.past.joins:
-            return self.past.joins[self.kept[:16]] or None
-        return self.past.asked_for(tool, given, SPANNED if isinstance(self.view, Span) else LOGGED)
+        joins = self.past.joins
+        if id is not None:
+            kind = MCP if id.startswith(MCP_CALL) else NAMED
+            return CallIds(id, joins.other(kind, id, tool, given))
+        is_span = isinstance(self.view, Span)
+        key = (self.record or "") if is_span else self.kept[:16]
+        if key in joins.items:
+            return CallIds(joins.items[key], None, synthetic=True)
+        if hint is not None and hint not in joins.calls:
+            return CallIds(hint, None, synthetic=True)
+        found = joins.find(SPAN if is_span else LOG, tool, given, hint)
+        return CallIds(found or made_up, None, synthetic=True)
+
+    def joined(self, fact: Fact, *, told: bool) -> Fact:
+        """A call in a message, with the id under which another item reported it before."""
+        if not told or not isinstance(fact, Called):
+            return fact
+        kind = MESSAGE if fact.synthetic_id else NAMED
+        other = self.past.joins.other(kind, fact.call_id, fact.tool, fact.input)
+        return replace(fact, provider_call_id=other) if other else fact
 
     def again(
         self, messages: list[Message], at: str | None, default: str, clock: str | None = "request"
@@ -296,7 +331,8 @@ class Account:
                 beside = message.beside
             elif isinstance(fact, Called | Returned):
                 new = new and self.is_new_call(fact)
-            self.say(fact, at=at, clock=clock, told=new, extra=beside, digest=known, message_id=id)
+            self.say(self.joined(fact, told=new), at=at, clock=clock, told=new, extra=beside,
+                     digest=known, message_id=id)  # fmt: skip  # one call
 
     def is_new_call(self, fact: Called | Returned) -> bool:
         mask = CALLED if isinstance(fact, Called) else RETURNED
@@ -354,7 +390,7 @@ class Account:
 
     def _made_up(self, tool: str, put: Any) -> str:
         """The id of a call that has none: the same whenever its history is repeated."""
-        asked = asked_key(tool, put)
+        asked = input_key(tool, put)
         self._seen[asked] = self._seen.get(asked, 0) + 1
         self._open.append(f"{asked}/{self._seen[asked]}")
         return self._open[-1]

@@ -3,6 +3,7 @@
 Their numbers and booleans may be text; withheld values are marked as withheld.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
@@ -98,7 +99,15 @@ def copied_key(name: str, attrs: Attrs) -> str | None:
     conversation, time = attrs.get("conversation.id"), attrs.get("event.timestamp")
     if not conversation or not time:
         return None
-    return "/".join(str(each) for each in (conversation, name, time, attrs.get("call_id", "")))
+    parts = [conversation, name, time, attrs.get("call_id", "")]
+    if _has_counts(attrs):
+        # Two events of one millisecond: only the second has the counts.
+        parts.append("counts")
+    return "/".join(map(str, parts))
+
+
+def _has_counts(attrs: Attrs) -> bool:
+    return any(key.endswith("_token_count") for key in attrs)
 
 
 def _began(heard: Heard) -> None:
@@ -150,7 +159,7 @@ def _claude_spent(heard: Heard) -> None:
 
 
 def _codex_streamed(heard: Heard) -> None:
-    if heard.text("event.kind") != "response.completed":
+    if heard.text("event.kind") != "response.completed" or not _has_counts(heard.attrs):
         heard.say(_noted(heard))
         return
     # `tool_token_count` is the total, despite its name.
@@ -227,33 +236,38 @@ def _returned(heard: Heard) -> None:
     account = heard.account
     given = next((heard.attrs[key] for key in _GIVEN if heard.attrs.get(key) is not None), None)
     put = account.lifted(parse(given))
-    id = id or account.call_id(tool, put)
-    call = id or f"{account.raw[:16]}/0"
+    call = account.ids_of(tool, put, id, f"{account.kept[:16]}/0")
     ok, step = heard.flag("success"), heard.text("prompt.id", "prompt_id")
+    # Codex counts a command as a success whatever its exit code is.
+    exited = _EXITED.search(heard.text("output") or "") if heard.name.startswith("codex.") else None
+    exit_code = int(exited[1]) if exited else None
     called = Called(
         tool=tool,
-        call_id=call,
+        call_id=call.id,
         input=put,
+        provider_call_id=call.other,
         tool_server=heard.text("mcp_server", "mcp_server_name", "mcp_server_scope"),
-        synthetic_id=id is None,
+        synthetic_id=call.synthetic,
         step=step,
     )
     heard.say(called, *_GIVEN, "tool_name", "function_name", "success", "output", "error")
     error = heard.attrs.get("error", heard.attrs.get("error.message"))
     returned = Returned(
-        call_id=call,
+        call_id=call.id,
         tool=tool,
-        ok=ok,
+        ok=False if exit_code else ok,
+        exit_code=exit_code,
         output=account.lifted(parse(heard.attrs.get("output", heard.attrs.get("result")))),
         error=error or None,
         status=heard.text("status", "decision"),
         seconds=heard.seconds,
-        synthetic_id=id is None,
+        synthetic_id=call.synthetic,
         step=step,
     )
     heard.say(returned)
 
 
+_EXITED = re.compile(r"^Process exited with code ([0-9]{1,9})$", re.MULTILINE)
 _GIVEN = ("tool_input", "arguments", "function_args", "tool_parameters", "args")
 
 

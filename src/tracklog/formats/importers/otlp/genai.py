@@ -64,6 +64,8 @@ USAGE: Mapping[str, tuple[str, ...]] = {
     "total_tokens": ("llm.usage.total_tokens", "llm.token_count.total"),
 }
 
+COSTS = ("llm.cost.total", "gen_ai.cost.total_cost")
+
 PROVIDERS = {
     "az.ai.inference": "azure.ai.inference",
     "az.ai.openai": "azure.ai.openai",
@@ -89,11 +91,17 @@ OPENINFERENCE = {
     "GUARDRAIL": "judge",
 }
 OPERATIONS = {
-    "completion": "chat",
+    **dict.fromkeys(("completion", "acompletion", "responses", "aresponses",
+        "anthropic_messages", "aanthropic_messages"), "chat"),
+    **dict.fromkeys(("agenerate_content", "generate_content_stream",
+        "agenerate_content_stream"), "generate_content"),
+    "atext_completion": "text_completion",
+    **dict.fromkeys(("embedding", "aembedding"), "embeddings"),
+    "arerank": "rerank",
     "llm_call": "chat",
     "tool_call": "execute_tool",
     "agent_call": "invoke_agent",
-}
+}  # fmt: skip  # a row for each meaning
 """Other names of operations."""
 TRACELOOP = {"workflow": "invoke_workflow", "agent": "invoke_agent", "tool": "execute_tool"}
 
@@ -118,6 +126,15 @@ def pick(attrs: Attrs, meaning: str) -> str | None:
         if name in attrs and (found := text(attrs[name])):
             return found
     return None
+
+
+def metadata(attrs: Attrs, key: str) -> str | None:
+    """A text of the metadata that LangChain gives to its spans, as JSON."""
+    given = attrs.get("metadata")
+    if not isinstance(given, str) or f'"{key}"' not in given:
+        return None
+    found = parse(given)
+    return text(found.get(key)) if isinstance(found, dict) else None
 
 
 def first(attrs: Attrs, meaning: str) -> Any:
@@ -222,7 +239,7 @@ def usage(attrs: Attrs) -> Usage:
         forgot = f"{cached} cached tokens are more than the {given} of the input"
         found["input_tokens"] = given + cached
         found.pop("total_tokens", None)
-    cost = seconds(attrs.get("llm.cost.total"))
+    cost = next((seconds(attrs[name]) for name in COSTS if name in attrs), None)
     return Usage(found, cost, forgot)
 
 

@@ -123,7 +123,10 @@ def _spent(
     # The log events of this agent have the same spends, and more exactly: where they arrive, they
     # replace the spends of its spans.
     group = GEMINI if span.tool == "gemini" else None
-    key = genai.pick(attrs, "response") or span.record
+    model = genai.pick(attrs, "answered") or genai.pick(attrs, "asked")
+    counts = [took.tokens.get(key, 0) for key in ("input_tokens", "output_tokens")]
+    key = account.past.wrapped.key(span.record, span.cause, model, counts) if any(counts) else None
+    key = key or genai.pick(attrs, "response") or span.record
     spent(account, attrs, took, key, at=span.ended, group=group, extra=rest)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from tracklog.formats.importers import count
+from tracklog.formats.importers.otlp.joins import LOG, MCP, MCP_CALL, MESSAGE, NAMED, SPAN, Joins
 
 RUNS = 1000
 TRACES = 100_000
@@ -19,11 +20,14 @@ SPANS = 100_000
 FACTS = 20_000
 """The limits: runs, traces, spans, and facts of one run."""
 
+DEPTH = 100
+"""How many spans above a span are asked for its agent."""
+
 Recall = Callable[[str], Iterable[Mapping[str, Any]]]
 """The lines of a run, parsed, in order."""
 
 _SPAN = re.compile("([0-9a-f]{32})/[0-9a-f]{16}")
-CALLED, RETURNED, LOGGED, SPANNED = 1, 2, 4, 8
+CALLED, RETURNED = 1, 2
 HISTORY = "in-"
 """The prefix of the id of a message that was the input of a call."""
 
@@ -38,18 +42,113 @@ def digest(kind: str, said: Mapping[str, Any]) -> str:
     return sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS, default=str)).hexdigest()[:16]
 
 
-def asked_key(tool: str, given: Any) -> str:
-    """The common key of calls of one tool with one input."""
-    said = orjson.dumps([tool, given], option=orjson.OPT_SORT_KEYS, default=str)
-    return sha256(said).hexdigest()[:16]
-
-
-def _told(kind: str, origin: Mapping[str, Any], extra: Mapping[str, Any]) -> int:
-    """The call of a line, and whether the line is part of a message or stands for the call."""
-    known, record = CALLED if kind == "Called" else RETURNED, origin.get("record")
+def _report(
+    line: Mapping[str, Any], origin: Mapping[str, Any], extra: Mapping[str, Any]
+) -> tuple[str, str]:
+    """The kind of a report of a tool call, and its key."""
+    id: str = line["call_id"]
+    record = origin.get("record")
+    if id.startswith(MCP_CALL):
+        return MCP, id
+    if not line.get("synthetic_id"):
+        return NAMED, id
     if origin.get("clock") == "request" or "message_id" in extra:
-        return known
-    return known | (SPANNED if isinstance(record, str) and _SPAN.fullmatch(record) else LOGGED)
+        return MESSAGE, id
+    if isinstance(record, str) and _SPAN.fullmatch(record):
+        return SPAN, record
+    # Of log records, only those with messages of a model call have a generation.
+    return (MESSAGE, id) if "generation" in origin else (LOG, origin.get("raw", "")[:16])
+
+
+class Wrapped:
+    """Model calls of which a span and the span above it both report the use.
+
+    Two instrumentations of one program do so: the spans have the same model and the same counts.
+    """
+
+    def __init__(self, kept: dict[str, Any]) -> None:
+        self._spans: dict[str, list[Any]] = kept.setdefault("spans", {})
+        """By span: the key of its spend, its model, its counts, whether it is one of a pair."""
+        self._below: dict[str, list[str]] = kept.setdefault("below", {})
+        self.tables = (self._spans, self._below)
+
+    def key(
+        self, record: str, above: str | None, model: str | None, amounts: list[int]
+    ) -> str | None:
+        """The key of the same spend, as the span above or below reported it."""
+        if record in self._spans:
+            return str(self._spans[record][0])
+        for near in ([above] if above else []) + self._below.get(record, []):
+            found = self._spans.get(near)
+            if found and not found[3] and found[2] == amounts and _same_model(found[1], model):
+                return str(found[0])
+        return None
+
+    def add(
+        self, record: str, above: str | None, key: str, model: str | None, amounts: list[int]
+    ) -> None:
+        """Remember what a span reported."""
+        if record in self._spans or not any(amounts):
+            return
+        near = ([above] if above else []) + self._below.get(record, [])
+        pair = next((each for each in near if self._spans.get(each, ("",))[0] == key), None)
+        if pair is not None:
+            self._spans[pair][3] = True
+        self._spans[record] = [key, model, amounts, pair is not None]
+        if above:
+            self._below.setdefault(above, []).append(record)
+
+
+class Ends:
+    """How a run and its agents ended.
+
+    A program may end well although its agent failed: openai-agents reports so when the model
+    cannot be reached. A run whose last agent failed, with no word of a model after that, failed.
+    """
+
+    def __init__(self, kept: dict[str, Any]) -> None:
+        self._kept = kept
+        """`run` and `agent`: when the last one ended, and whether it failed; `words`: when."""
+
+    def add(self, line: Mapping[str, Any], at: str | None) -> None:
+        """Remember the end of the run or of an agent."""
+        what = line["what"]
+        if at is None or what not in ("run", "agent"):
+            return
+        known = self._kept.get(what)
+        if known is None or _time(at) >= _time(known[0]):
+            self._kept[what] = [at, line.get("passed") is False]
+
+    def said(self, blocks: Iterable[Mapping[str, Any]], at: str | None) -> None:
+        """Remember when a model last said something."""
+        if at and any(block.get("text") for block in blocks):
+            known = self._kept.get("words")
+            self._kept["words"] = at if known is None or _time(at) > _time(known) else known
+
+    @property
+    def agent_failed(self) -> bool:
+        """Whether the last agent failed, and nothing was said after that."""
+        at, failed = self._kept.get("agent", ("", False))
+        words = self._kept.get("words")
+        return failed is True and (words is None or _time(words) < _time(at))
+
+    @property
+    def late(self) -> str | None:
+        """When the run ended well, where it turned out later that its agent failed."""
+        at, failed = self._kept.get("run", (None, True))
+        return at if not failed and self.agent_failed else None
+
+
+def _time(at: str) -> str:
+    """A time in a form that sorts, however fine it is."""
+    return at.removesuffix("Z")
+
+
+def _same_model(one: str | None, other: str | None) -> bool:
+    """Whether two names are of one model; one may have the date of its release."""
+    if one is None or other is None:
+        return one is other
+    return one == other or one.startswith(f"{other}-") or other.startswith(f"{one}-")
 
 
 class Past:
@@ -63,15 +162,14 @@ class Past:
         """Those that were the input of a call."""
         self.messages: dict[str, int] = kept.setdefault("messages", {})
         self.calls: dict[str, int] = kept.setdefault("calls", {})
-        """CALLED, RETURNED, and the signals that reported the call itself: LOGGED, SPANNED."""
-        self.asked: dict[str, list[str]] = kept.setdefault("asked", {})
-        """The calls of a tool with one input, by the hash of both."""
-        self.joins: dict[str, str] = kept.setdefault("joins", {})
-        """The call of an item, by the beginning of the item's hash."""
+        """By id: CALLED and RETURNED."""
+        self.joins = Joins(kept.setdefault("joins", {}))
         self.names: dict[str, int] = kept.setdefault("names", {})
         """The aliases, and other facts that are written once."""
         self.records: dict[str, list[str]] = kept.setdefault("records", {})
         """The hashes of all contents under a key of the source."""
+        self.ends = Ends(kept.setdefault("ends", {}))
+        self.wrapped = Wrapped(kept.setdefault("wrapped", {}))
         self.spends: dict[str, list[Any]] = kept.setdefault("spends", {})
         """By key: the trace, and the tokens in and out."""
         self._heard = 0
@@ -82,10 +180,13 @@ class Past:
         origin: Mapping[str, Any],
         extra: Mapping[str, Any] | None = None,
         known: str | None = None,
+        cause: str | None = None,
+        at: str | None = None,
     ) -> None:
         """Remember a line: its fact, its origin, and its other keys.
 
-        `known` is its digest, where it was computed.
+        `known` is its digest, where it was computed, and `cause` the record of the span above;
+        `at` is its time.
         """
         kind, record = body["fact"], origin.get("record")
         if isinstance(record, str) and "raw" in origin:
@@ -95,6 +196,8 @@ class Past:
         match kind:
             case "Said" | "Called" | "Returned":
                 self._conversed(known or digest(kind, body), body, origin, extra or {})
+                if kind == "Said" and body["role"] == "assistant":
+                    self.ends.said(body["blocks"], at)
             case "Linked" if body["kind"] == "alias":
                 self.names[f"alias {body['system']} {body['alias']}"] = 1
             case "Linked":
@@ -104,14 +207,19 @@ class Past:
                 trace = record.partition("/")[0] if isinstance(record, str) else ""
                 amounts = [count(usage.get(key)) or 0 for key in ("input_tokens", "output_tokens")]
                 self.spends[body["key"]] = [trace, *amounts]
+                if isinstance(record, str):
+                    self.wrapped.add(record, cause, body["key"], body.get("model"), amounts)
+            case "Ended":
+                self.ends.add(body, at)
             case "Noted":
                 self.names[f"{body['label']} {body.get('kind')}"] = 1
         self._heard += 1
         if self._heard % 100 == 0:
             for kept in (self.messages, self.calls, self.names):
                 _trim(kept, FACTS)
-            for more in (self.records, self.spends, self.asked, self.joins):
+            for more in (self.records, self.spends, *self.wrapped.tables):
                 _trim(more, FACTS)
+            self.joins.trim(_trim, FACTS)
 
     def _conversed(
         self,
@@ -133,20 +241,13 @@ class Past:
                     self.heard[known] = 1
                     _trim(self.heard, FACTS)
         else:
-            call, raw = body["call_id"], origin.get("raw", "")
-            self.calls[call] = self.calls.get(call, 0) | _told(kind, origin, extra)
-            self.joins.setdefault(raw[:16], "" if body.get("synthetic_id") else call)
+            call = body["call_id"]
+            end = CALLED if kind == "Called" else RETURNED
+            self.calls[call] = self.calls.get(call, 0) | end
             if id := extra.get("message_id"):
                 self.messages[id] = 1
-            if kind == "Called" and not body.get("synthetic_id"):
-                calls = self.asked.setdefault(asked_key(body["tool"], body.get("input")), [])
-                if call not in calls:
-                    calls.append(call)
-
-    def asked_for(self, tool: str, given: Any, by: int) -> str | None:
-        """The first call of a tool with that input that no other signal has reported itself."""
-        calls = self.asked.get(asked_key(tool, given), ())
-        return next((call for call in calls if not self.calls.get(call, 0) & by), None)
+            if kind == "Called":
+                self.joins.add(*_report(body, origin, extra), body)
 
     def news(self, told: list[str]) -> list[bool]:
         """Of a history that is sent again and again, the new part.
@@ -216,6 +317,8 @@ class Memory:
         """The run of a span, and its tool call."""
         self.waiting: dict[str, list[str]] = kept.setdefault("waiting", {})
         """The runs of spans whose parent did not arrive yet, by that parent."""
+        self.parents: dict[str, list[str]] = kept.setdefault("parents", {})
+        """The record of the span above each span, and the agent that the span itself names."""
         self._runs: dict[str, dict[str, Any]] = kept.setdefault("runs", {})
         self._recall = recall
         self._pasts: dict[str, Past] = {}
@@ -226,7 +329,8 @@ class Memory:
             past = Past(self._runs.setdefault(run, {}))
             if self._recall is not None:
                 for body in self._recall(run):
-                    past.hear(body, body["origin"], body.get("extra"))
+                    above, at = body.get("cause"), body.get("at")
+                    past.hear(body, body["origin"], body.get("extra"), cause=above, at=at)
             self._pasts[run] = past
         # The least recently used is dropped first.
         self._runs[run] = self._runs.pop(run)
@@ -260,6 +364,20 @@ class Memory:
         if known is None or call is not None:
             self.spans[record] = [run, call]
         _trim(self.spans, SPANS)
+
+    def nest(self, record: str, above: str | None, agent: str | None) -> None:
+        """Remember the span above a span."""
+        self.parents[record] = [above or "", agent or ""]
+        _trim(self.parents, SPANS)
+
+    def agent_above(self, record: str) -> str | None:
+        """The agent that the nearest span above names; None where none does, as far as is known."""
+        for _ in range(DEPTH):
+            above, agent = self.parents.get(record, ("", ""))
+            if agent or not above:
+                return agent or None
+            record = above
+        return None
 
     def wait(self, parent: str, run: str) -> None:
         """Remember that a parent did not arrive yet."""

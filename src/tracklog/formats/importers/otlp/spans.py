@@ -18,6 +18,7 @@ from tracklog.formats.importers.otlp.inference import (
     tell_details,
     tell_inference,
 )
+from tracklog.formats.importers.otlp.joins import MCP_CALL, keywords
 from tracklog.formats.importers.otlp.judging import decided, evaluated, judged
 from tracklog.formats.importers.otlp.memory import Memory
 from tracklog.formats.importers.otlp.ours import facts_in, tell_ours
@@ -31,22 +32,32 @@ CALLS = frozenset(("execute_tool", "judge", "create_agent", *genai.INFERENCE, *g
 LINKS: tuple[LinkKind, ...] = ("sub-run", "fork", "resume", "branch", "related")
 
 
-def tell_span(account: Account, span: Span, *, nested: bool) -> str | None:
+def agent_of(span: Span) -> str | None:
+    """The agent that a span names."""
+    attrs = span.attrs
+    if found := genai.pick(attrs, "agent") or genai.metadata(attrs, "lc_agent_name"):
+        return found
+    if attrs.get("openinference.span.kind") == "AGENT":
+        return text(attrs.get("graph.node.id")) or span.name or None
+    return _named(span, "invoke_agent")
+
+
+def tell_span(account: Account, span: Span, agent: str | None, *, nested: bool) -> str | None:
     """Map a span; returns its tool call, if it is one.
 
-    `nested`: it is below other spans of its run, so it is not the run itself.
+    `agent` is the one it names, or that of the nearest span above. `nested`: it is below other
+    spans of its run, so it is not the run itself.
     """
     if (facts := facts_in(span)) is not None:
         return tell_ours(account, span, facts)
     does = genai.operation(span.attrs)
     start, end = span.began, span.ended
     what = _what(span, does, nested=nested)
-    agent = genai.pick(span.attrs, "agent") or _named(span, "invoke_agent")
-    step = genai.pick(span.attrs, "node")
+    step = genai.pick(span.attrs, "node") or genai.metadata(span.attrs, "langgraph_node")
     if span.pending and what is None and does not in ("execute_tool", *genai.LOOKUPS):
         what = "step"
     if what == "agent":
-        agent = agent or span.name or None
+        agent = agent_of(span) or span.name or None
     if what == "step":
         step = step or span.name or "span"
     account.name(agent or span.service, step)
@@ -56,6 +67,10 @@ def tell_span(account: Account, span: Span, *, nested: bool) -> str | None:
     match does:
         case "chat" | "generate_content" | "text_completion":
             tell_inference(account, span)
+        case "execute_tool" if (to := _handed_to(span)) is not None:
+            account.say(
+                Linked(kind="handoff", from_=agent, to=to), at=start, extra=account.rest(USED)
+            )
         case "execute_tool":
             call = _executed(account, span, start, end, genai.pick(span.attrs, "tool"))
         case _ if does in genai.LOOKUPS:
@@ -94,6 +109,13 @@ def _named(span: Span, prefix: str) -> str | None:
     """The part of a span's name after its operation."""
     head, _, rest = span.name.partition(" ")
     return rest or None if head == prefix else None
+
+
+def _handed_to(span: Span) -> str | None:
+    """The agent that takes over: openai-agents reports a handoff as a tool without a name."""
+    if genai.pick(span.attrs, "tool") or not span.name.startswith("handoff to "):
+        return None
+    return span.name.removeprefix("handoff to ")
 
 
 def _began(
@@ -138,12 +160,14 @@ def _task(span: Span) -> str | None:
 def _ended(account: Account, span: Span, what: What, at: str | None) -> None:
     fact = Ended(
         what=what,
-        passed=_passed(span),
+        passed=False if what == "run" and account.past.ends.agent_failed else _passed(span),
         error=account.lifted(error_of(span)) if span.failed else None,
         reason=text(span.status_message),
         seconds=span.seconds,
     )
     account.say(fact, at=at)
+    if (over := account.past.ends.late) is not None:
+        account.aside(Ended(what="run", passed=False), at=over)
 
 
 def _passed(span: Span) -> bool | None:
@@ -177,38 +201,49 @@ def _executed(
     result = genai.first(attrs, "result")
     name = tool or text(attrs.get("traceloop.entity.name")) or _named(span, "execute_tool")
     server = attrs.get("mcp.server.name", attrs.get("server.address"))
-    tool, put = name or span.name or "unknown", account.lifted(genai.parse(given))
-    both_ends = _mcp_call(attrs)
-    call = genai.pick(attrs, "call") or both_ends
-    call = call or account.call_id(tool, put) or span.record
+    tool, put = name or span.name or "unknown", account.lifted(keywords(genai.parse(given)))
+    both_ends, output = _mcp_call(attrs), genai.parse(result)
+    message = _tool_message(output)
+    own, hint = genai.pick(attrs, "call") or both_ends, text(message.get("tool_call_id"))
+    call = account.ids_of(tool, put, own, span.record, hint)
     called = Called(
         tool=tool,
-        call_id=call,
+        call_id=call.id,
         input=put,
+        provider_call_id=call.other,
         tool_server=text(server) if "mcp.method.name" in attrs else None,
+        synthetic_id=call.synthetic,
     )
     told = both_ends is None or account.is_new_call(called)
     account.say(called, at=start, extra=account.rest(TOOL), told=told)
     if genai.is_json(put):
         cut_short(account, ["gen_ai.tool.call.arguments"], start)
     if span.pending:
-        return call
+        return call.id
     returned = Returned(
-        call_id=call,
+        call_id=call.id,
         tool=called.tool,
-        ok=not span.failed,
-        output=account.lifted(genai.parse(result)),
+        ok=not span.failed and message.get("status") != "error",
+        output=account.lifted(output),
         error=account.lifted(error_of(span)) if span.failed else None,
         seconds=span.seconds,
+        synthetic_id=call.synthetic,
     )
     account.say(returned, at=end, told=both_ends is None or account.is_new_call(returned))
-    return call
+    return call.id
+
+
+def _tool_message(output: Any) -> Mapping[str, Any]:
+    """The message that LangChain makes of what a tool returned; it has the id of the call."""
+    is_message = isinstance(output, dict) and output.get("type") == "tool"
+    data = output.get("data") if is_message else None
+    return data if isinstance(data, dict) else {}
 
 
 def _mcp_call(attrs: Mapping[str, Any]) -> str | None:
     """The key of an MCP call that both ends know."""
     session, request = attrs.get("mcp.session.id"), attrs.get("jsonrpc.request.id")
-    return f"mcp/{session}/{request}" if session and request not in (None, "") else None
+    return f"{MCP_CALL}{session}/{request}" if session and request not in (None, "") else None
 
 
 def _repeated(account: Account, span: Span, start: str | None, end: str | None) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 from tracklog.formats.importers.otlp.wire import Item, attributes, plain
 
 CONVERSATIONS = ("gen_ai.conversation.id", "session.id", "conversation.id", "thread.id")
+OS_THREAD = "thread.id"
+"""A number under this name is a thread of the operating system; only a text names a conversation."""
 RUN_KEYS = ("tracklog.run.id", *CONVERSATIONS)
 """The attributes that name the run of an item, the strongest first; the trace comes last."""
 
@@ -69,7 +71,7 @@ class View:
             return
         for key in RUN_KEYS:
             value = self.attrs.get(key, self.resource.get(key))
-            if isinstance(value, int) and not isinstance(value, bool):
+            if isinstance(value, int) and not isinstance(value, bool) and key != OS_THREAD:
                 value = str(value)
             if isinstance(value, str) and value:
                 self.keys.append((key, value))
@@ -236,10 +238,13 @@ def log(item: Item, resource: Mapping[str, Any]) -> Log:
 
 
 def _event_name(body: dict[str, Any], attrs: dict[str, Any], said: Any) -> str:
-    """The event name of field, attribute and body; the body's where it is the longer form of the
-    attribute's.
+    """The event name of field, attribute and body; the body's where it is the longer form.
+
+    A field `event src/file.rs:12` names the line of the program that wrote the record (Rust's
+    tracing does so); then the attribute counts.
     """
-    name = text(body.get("eventName")) or text(attrs.get("event.name"))
+    field, attribute = text(body.get("eventName")), text(attrs.get("event.name"))
+    name = attribute if field and attribute and field.startswith("event ") else field or attribute
     spoken = said if isinstance(said, str) and _looks_like_a_name(said) else None
     if name is None or (spoken is not None and spoken.endswith(f".{name}")):
         return spoken or name or ""
