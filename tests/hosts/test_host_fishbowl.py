@@ -1066,3 +1066,28 @@ def test_a_visitor_speaks_through_a_collector(tmp_path):
             assert actors == ["conductor", "play", "visitor", "a", "conductor"]
     finally:
         collector.stop()
+
+
+def test_offline_a_topic_is_a_long_word_of_the_remark_and_no_name_of_a_player():
+    player = Manifest.model_validate(
+        {"name": "anna", "persona": "Dry.", "may_emit": ["agent.spoke"]}
+    )
+    remark = Remark(1, 1, "agent.spoke", "cello", "Cello sings of biscuits")
+    prompt = Prompt(
+        player=player, kinds=["agent.spoke"], seed="s", goal="", scene="", recall=[remark],
+        others=["cello"], about=remark, spoken=0, turn=1,
+        lines={"agent.spoke": ["{topic}?"]},
+    )  # fmt: skip
+    topics = set()
+    for seed in map(str, range(30)):
+        reply = Offline().reply(replace(prompt, seed=seed))
+        topics |= {reply.payload["text"]} if reply else set()
+    assert topics == {"biscuits?", "sings?"}
+
+
+def test_a_player_counts_how_often_it_acted_by_kind():
+    mind = Mind(Manifest.model_validate({"name": "a", "persona": "x", "may_emit": ["agent.spoke"]}))
+    for place, kind in enumerate(("agent.spoke", "agent.thought", "agent.spoke")):
+        mind.hear(Remark(place, 1, kind, "a", "x"))
+    assert mind.spoken == 3
+    assert mind.spoken_as == {"agent.spoke": 2, "agent.thought": 1}
