@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from support.telemetry import Door
+from support.telemetry import Door, logs, pairs, span, traces
 
 RECORDED = Path(__file__).parents[1] / "samples/otlp/recorded"
 
@@ -119,3 +121,102 @@ def test_a_recording_has_the_same_numbers_in_any_order_and_when_sent_twice(name,
     assert numbers(other) == numbers(one)
     one.close()
     other.close()
+
+
+def counted(items, folder):
+    """The numbers of every run of these items, one request each."""
+    door = Door(folder)
+    for item in items:
+        assert door.send(item).rejected == 0
+    try:
+        return numbers(door)
+    finally:
+        door.close()
+
+
+def model(number, calls=(), parent=1, **attributes):
+    """A model call that asks for tools, as (tool, id)."""
+    parts = [{"type": "tool_call", "id": id, "name": tool} for tool, id in calls]
+    said = json.dumps([{"role": "assistant", "parts": parts}]) if parts else "[]"
+    named = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
+    return span(number, "chat", named | {"gen_ai.output.messages": said} | attributes, parent)
+
+
+def tool(number, name, *, ok=True, **attributes):
+    """A tool's span without the id of the call."""
+    named = {"openinference.span.kind": "TOOL", "tool.name": name, **attributes}
+    return span(number, name, named, 1, status={"code": 1 if ok else 2})
+
+
+def tokens(given, taken):
+    return {"gen_ai.usage.input_tokens": given, "gen_ai.usage.output_tokens": taken}
+
+
+NAMES = st.sampled_from(["look", "write"])
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_numbers_do_not_depend_on_order_or_requests(data, tmp_path_factory):
+    asked = data.draw(st.lists(NAMES, max_size=4))
+    done = data.draw(st.lists(st.tuples(NAMES, st.booleans()), max_size=4))
+    spans = [
+        model(10 + n, [(name, f"call_{n}")], **tokens(10 + n, 5)) for n, name in enumerate(asked)
+    ]
+    spans += [tool(30 + n, name, ok=ok) for n, (name, ok) in enumerate(done)]
+    if data.draw(st.booleans()):
+        spans += [model(50, **tokens(7, 3)), model(51, parent=50, **tokens(7, 3))]
+    order = data.draw(st.permutations([*spans, *data.draw(st.permutations(spans))]))
+    cuts = sorted(data.draw(st.sets(st.integers(1, max(len(order) - 1, 1)), max_size=4)))
+    pieces = [order[i:j] for i, j in zip([0, *cuts], [*cuts, len(order)], strict=True)]
+    folder = tmp_path_factory.mktemp("homes")
+    straight = counted([traces(*spans)] if spans else [], folder / "straight")
+    assert counted([traces(*each) for each in pieces if each], folder / "mixed") == straight
+    for calls, failures, *_ in straight.values():
+        most = [
+            max(asked.count(name), [each for each, _ in done].count(name))
+            for name in ("look", "write")
+        ]
+        assert calls == sum(most)
+        assert failures == sum(not ok for _, ok in done)
+
+
+CASES = {
+    "Gemini CLI: the span has an id, the log event the arguments": (
+        [
+            traces(span(2, "tool", {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "sh",
+                "gen_ai.tool.call_id": "sh__c1", "session.id": "s"}, 1), **{"service.name": "gemini-cli"}),
+            logs({"timeUnixNano": "1778000000000000000", "attributes": pairs({"session.id": "s",
+                "event.name": "gemini_cli.tool_call", "function_name": "sh", "success": True,
+                "function_args": '{"command":"ls"}'})}, **{"service.name": "gemini-cli"}),
+        ],
+        (1, 0, 0),
+    ),
+    "LiteLLM: its own names of the operation and of the cost": (
+        [traces(model(2, **tokens(120, 30), **{"gen_ai.operation.name": "acompletion",
+            "gen_ai.cost.total_cost": 0.25}))],
+        (0, 0, 0, 1, 120, 30, None, 0.25),
+    ),
+    "AutoGen: two instrumentations report one model call": (
+        [traces(model(2, **tokens(120, 30))), traces(model(3, parent=2, **tokens(120, 30)))],
+        (0, 0, 0, 1, 120, 30, None, None),
+    ),
+    "two model calls of one parent with equal counts are two": (
+        [traces(model(2, **tokens(120, 30))), traces(model(3, **tokens(120, 30)))],
+        (0, 0, 0, 2, 240, 60, None, None),
+    ),
+}  # fmt: skip  # a case each
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_what_else_was_seen_of_programs_is_counted_right(name, turned, tmp_path):
+    items, expected = CASES[name]
+    assert [*counted(items[::-1] if turned else items, tmp_path).values()] == [expected]
+
+
+def test_a_thread_of_the_operating_system_names_no_conversation(tmp_path):
+    door = Door(tmp_path)
+    door.send(traces(span(2, "auth", {"thread.id": 3}, 1), span(3, "read", {"thread.id": 5}, 1)))
+    assert len(door.runs()) == 1
+    door.close()

@@ -38,9 +38,8 @@ def tell_items(
     views = views_of(items)
     for each in sorted((each for each in views if each.trace and each.keys), key=_start):
         memory.bind(each.trace, _keyed(each))
-    for each in views:
-        if isinstance(each, Span):
-            memory.nest(each.record, each.cause, agent_of(each))
+    spans = [each for each in views if isinstance(each, Span)]
+    memory.nest((each.record, each.cause, agent_of(each)) for each in spans)
     for each in views:
         before = len(teller.lines)
         run = _run(each, memory)

@@ -96,10 +96,10 @@ class Joins:
             call = self.calls[id] = id
             asked = input_key(tool, bare(line.get("input")))
             # An id that was read in an item, and not made of its key, is the call's own.
-            known = (kind,) if named or id.startswith(key) else (kind, NAMED)
-            for each in KINDS:
-                if each not in known:
-                    kinds[each][call] = asked
+            own = kind == NAMED or not (named or id.startswith(key))
+            for each, calls in kinds.items():
+                if each != kind and not (own and each == NAMED):
+                    calls[call] = asked
         else:
             kinds[kind].pop(call, None)
         self.calls[id] = call

@@ -365,9 +365,10 @@ class Memory:
             self.spans[record] = [run, call]
         _trim(self.spans, SPANS)
 
-    def nest(self, record: str, above: str | None, agent: str | None) -> None:
-        """Remember the span above a span."""
-        self.parents[record] = [above or "", agent or ""]
+    def nest(self, spans: Iterable[tuple[str, str | None, str | None]]) -> None:
+        """Remember the span above each span, and the agent that it names itself."""
+        for record, above, agent in spans:
+            self.parents[record] = [above or "", agent or ""]
         _trim(self.parents, SPANS)
 
     def agent_above(self, record: str) -> str | None:
