@@ -68,6 +68,7 @@ TESTS: list[tuple[str, tuple[str, ...]]] = [
     ("journal/retention.py", ("retention", "cli_journal")),
     ("journal/verify.py", ("verify", "anomalies cli_journal")),
     ("journal/stores/*", ("stores", "journal collector")),
+    ("journal/storages/*", ("storages", "journal collector")),
     ("journal/segments/*", ("stores", "crash_law upgrade", "anomalies verify retention")),
     ("journal/offsets.py", ("intake", "crash_law upgrade", "follow cli_journal")),
     ("*", ("journal", "intake verify stores", "anomalies retention cli_journal collector")),
