@@ -229,7 +229,7 @@ def test_an_import_that_is_interrupted_prints_what_it_did_until_then(tmp_path, f
         child.send_signal(signal.SIGINT)
         out, error = child.communicate(timeout=120)
     assert child.returncode == 130, (out, error)
-    assert b"stopped; what came in until then is kept" in error
+    assert b"stopped; everything read until then is stored" in error
     with Home(tmp_path / "home", durability="os") as home:
         kept = home.journal.last
     assert kept < 3000

@@ -110,7 +110,7 @@ def test_damage_is_reported_and_never_renumbered(home, tmp_path):
     done = run("record", "--home", home, "--json", input=tool("a", step=9) + b"\n")
     assert (done.returncode, orjson.loads(done.stdout)["seq"]) == (0, 7)
     assert b"warning: the journal is damaged: record 6: " in done.stderr
-    assert b"`tracklog doctor` says what to do" in done.stderr
+    assert b"`tracklog doctor` shows what to do" in done.stderr
     assert segment(home).read_bytes().startswith(damaged)
     path = tmp_path / f"{SESSION}.jsonl"
     path.write_bytes(b"".join(orjson.dumps(each) + b"\n" for each in islice(claude(), 2)))
@@ -135,7 +135,7 @@ def test_exec_warns_of_damage_when_its_command_has_ended(home, code):
     done = run(*words)
     assert (done.returncode, done.stdout) == (code, b"fine\n")
     assert done.stderr.startswith(b"warning: the journal is damaged: record 6: ")
-    assert b"`tracklog doctor` says what to do" in done.stderr
+    assert b"`tracklog doctor` shows what to do" in done.stderr
 
 
 @pytest.mark.promise("Commands that write, such as `record` and `import`, verify a journal")
