@@ -184,6 +184,6 @@ export async function firstArticle(page: Page): Promise<string> {
 export async function settled(page: Page): Promise<void> {
   const main = page.locator("main");
   await expect(main).not.toBeEmpty();
-  await expect(main).not.toContainText(/Loading…|Loading …|reading on|Searching with|verifying …/);
+  await expect(main).not.toContainText(/Loading…|Loading …|loading …|Searching with|verifying …/);
   await expect(page.locator(".pulse")).toContainText("live");
 }

@@ -226,7 +226,7 @@ test("a long run opens at the record that is wanted before the rest was read, an
   await open(page, collector, "#/run/fishbowl/talk?seq=600");
   await expect(page.locator("#e600")).toBeInViewport();
   await expect(page.locator("#e600")).toHaveClass(/chosen/);
-  await expect(page.locator(".tabs")).toContainText("200 records, reading on");
+  await expect(page.locator(".tabs")).toContainText("200 records, loading");
   await open(page, collector, "#/run/fishbowl/talk"); // it goes on, so it opens at its end
   await expect(page.locator("#e1200")).toBeInViewport();
   const feed = page.getByRole("feed");
