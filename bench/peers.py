@@ -29,7 +29,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from timing import goal, peer_python
-from tracklog.formats.importers import Teller, run_id
+from tracklog.formats.importers import LineWriter, run_id
 from tracklog.formats.importers.otlp import MAPPING, WRITER, tell_items, wire
 from tracklog.formats.importers.otlp.memory import Memory
 
@@ -194,7 +194,7 @@ class Lines(Ours):
 
     def request(self, body: bytes) -> tuple[str, str, bytes]:
         items = [each for each in wire.from_protobuf("traces", body) if isinstance(each, wire.Item)]
-        teller = Teller(WRITER, MAPPING, "")
+        teller = LineWriter(WRITER, MAPPING, "")
         list(tell_items(items, teller, Memory()))
         lines = b"".join(line + b"\n" for line in teller.lines)
         return "/api/events/tracklog", "application/x-ndjson", lines

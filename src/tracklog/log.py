@@ -292,7 +292,7 @@ def open(  # as a file is opened
 
 def check(
     lines: bytes | Iterable[NewEvent], dialect: str | None = None
-) -> builtins.list[checking.Verdict | checking.Found]:
+) -> builtins.list[checking.LineVerdict | checking.LocatedFinding]:
     """Judge lines without recording them: a verdict for each, and what is surprising across them.
 
     Without a dialect each line is recognised.

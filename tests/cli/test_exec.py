@@ -24,8 +24,8 @@ from tracklog.answers.tree import tree as tree_of
 from tracklog.cli import _child
 from tracklog.formats.exec import recover
 from tracklog.formats.importing import Importing
+from tracklog.formats.output_recorder import OutputRecorder
 from tracklog.formats.providers import normalise
-from tracklog.formats.scribe import Scribe
 from tracklog.home.home import Home
 from tracklog.intake import secrets
 from tracklog.recording.recorder import Recorder
@@ -337,7 +337,7 @@ def test_an_interrupt_typed_on_the_terminal_reaches_the_agent_once(world):
 
 
 def test_recording_that_is_too_slow_misses_and_says_so_and_the_agent_does_not_wait():
-    heard = _child.Heard(most=100)
+    heard = _child.OutputQueue(most=100)
     began = time.monotonic()
     for _ in range(1000):
         heard.put(b"x" * 10)
@@ -350,7 +350,7 @@ def test_recording_that_is_too_slow_misses_and_says_so_and_the_agent_does_not_wa
 
 def test_a_reply_may_be_one_message_per_call(tmp_path):
     with Recorder.open(run_id(), tmp_path) as recorder:
-        scribe = Scribe(recorder, ["claude"], by_turn=False)
+        scribe = OutputRecorder(recorder, ["claude"], by_turn=False)
         scribe.begin()
         for start in range(0, len(CLAUDE), 100):
             scribe.hear(CLAUDE[start : start + 100])
@@ -365,7 +365,7 @@ def test_a_reply_may_be_one_message_per_call(tmp_path):
 
 def test_missed_bytes_are_told_in_the_transcript(tmp_path):
     with Recorder.open(run_id(), tmp_path) as recorder:
-        scribe = Scribe(recorder, ["codex", "exec"])
+        scribe = OutputRecorder(recorder, ["codex", "exec"])
         scribe.begin()
         first, rest = CODEX[:400], CODEX[400:]
         scribe.hear(first)
@@ -379,7 +379,7 @@ def test_missed_bytes_are_told_in_the_transcript(tmp_path):
 
 def test_any_amount_of_plain_output_is_kept_in_bounded_room(tmp_path):
     with Recorder.open(run_id(), tmp_path) as recorder:
-        scribe = Scribe(recorder, ["claude"])
+        scribe = OutputRecorder(recorder, ["claude"])
         scribe.begin()
         for n in range(2000):
             scribe.hear(b"line %d of a long text\n" % n * 50)
@@ -633,7 +633,7 @@ def test_a_flood_is_passed_through_whole(world):
 
 
 def test_a_listener_may_be_asked_from_another_thread():
-    heard = _child.Heard()
+    heard = _child.OutputQueue()
     got = []
     listener = threading.Thread(target=lambda: got.extend(iter(heard.get, None)))
     listener.start()

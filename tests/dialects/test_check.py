@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from support import sampling as samples
 from tracklog.dialects import Dialect, Policy, Shape
 from tracklog.dialects.checking import (
-    Found,
-    Verdict,
+    LineVerdict,
+    LocatedFinding,
     batch_checker,
     check,
     checker,
@@ -35,7 +35,7 @@ def results(data: bytes, name: str | None = None, **options):
 
 
 def verdicts(data: bytes, name: str | None = None, **options):
-    return [r for r in results(data, name, **options) if isinstance(r, Verdict)]
+    return [r for r in results(data, name, **options) if isinstance(r, LineVerdict)]
 
 
 def one_problem(data: bytes) -> Problem:
@@ -87,7 +87,7 @@ def test_what_is_no_character_at_all_is_refused(broken):
 
 def test_a_byte_order_mark_is_dropped_at_the_start_and_reported():
     found, verdict, *_ = results(b"\xef\xbb\xbf" + START + b"\n")
-    assert isinstance(found, Found)
+    assert isinstance(found, LocatedFinding)
     assert found.finding.name == "bom"
     assert verdict.result.line == START
     assert isinstance(verdicts(START + b"\n\xef\xbb\xbf" + START + b"\n")[1].result, Refusal)

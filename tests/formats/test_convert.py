@@ -19,7 +19,7 @@ from tracklog.dialects.checking import understand
 from tracklog.dialects.rules import Lint
 from tracklog.formats.convert import convert
 from tracklog.formats.exporters import utc
-from tracklog.formats.loss import Report
+from tracklog.formats.loss import LossReport
 from tracklog.intake.intake import Intake
 from tracklog.journal.journal import Journal
 from tracklog.journal.stores.memory import MemoryStore
@@ -43,7 +43,7 @@ OTHERS = [name for name in NAMES if name not in KAHN]
 
 
 def converted(recorded, to, *, carry=True):
-    report = Report()
+    report = LossReport()
     lines = list(convert(recorded, DIALECTS, DIALECTS[to], report, carry=carry))
     return lines, report
 
@@ -438,14 +438,14 @@ def test_what_the_door_does_not_take_is_left_out_and_else_nothing_is_said():
     fishbowl = DIALECTS["fishbowl"]
     odd = replace(fishbowl, say=say)
     recorded = told(Said(role="user", blocks=({"type": "text", "text": "hi"},)), Ended(what="run"))
-    (line,) = convert(recorded, DIALECTS, odd, Report(), carry=False)
+    (line,) = convert(recorded, DIALECTS, odd, LossReport(), carry=False)
     assert "nonsense" not in json.loads(line)
     assert isinstance(DOORS["fishbowl"](line), Event)
 
 
 def test_a_dialect_that_takes_no_extension_is_told_without_and_the_report_says_so():
     closed = replace(DIALECTS["fishbowl"], extension=("converted",))
-    report = Report()
+    report = LossReport()
     recorded = told(Said(role="user", blocks=({"type": "text", "text": "hi"},)))
     (line,) = convert(recorded, DIALECTS, closed, report)
     assert "converted" not in json.loads(line)

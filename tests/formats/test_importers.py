@@ -17,7 +17,7 @@ from tracklog.answers.tree import tree as tree_of
 from tracklog.cli import tracklog
 from tracklog.dialects.tracklog import line_id
 from tracklog.formats import registry
-from tracklog.formats.importers import Lift, Raw, Teller, moment, run_id
+from tracklog.formats.importers import Lift, LineWriter, Raw, moment, run_id
 from tracklog.formats.importers._records import DAMAGED, records
 from tracklog.formats.importing import Importing
 from tracklog.home.home import Home
@@ -111,7 +111,7 @@ def test_run_ids_are_those_of_the_vectors(tool, native, agent, run):
 
 
 def test_line_ids_are_those_of_the_vectors():
-    tell = Teller("codex", "1", "somewhere")
+    tell = LineWriter("codex", "1", "somewhere")
     tell.run = "ccaa664d-f560-4adf-a669-7ce101fa96c2"
     data = b'{ "type": "x" }'
     tell.about(Raw(0, data, orjson.loads(data)))
@@ -120,7 +120,7 @@ def test_line_ids_are_those_of_the_vectors():
 
 
 def test_equal_records_without_time_and_key_are_told_apart_and_others_are_not():
-    tell = Teller("codex", "1", "somewhere")
+    tell = LineWriter("codex", "1", "somewhere")
     tell.run = "r"
     data = b'{"type":"x"}'
     ids = []

@@ -14,7 +14,7 @@ from tracklog.answers.tree import tree as tree_of
 from tracklog.dialects.checking import checker
 from tracklog.formats import registry as formats
 from tracklog.formats.export import export, flight_of
-from tracklog.formats.importers import Reading, run_id
+from tracklog.formats.importers import SourceReading, run_id
 from tracklog.formats.importing import Importing
 from tracklog.home import registry
 from tracklog.home.home import Home
@@ -41,7 +41,7 @@ def importer_of(path):
 
 def told(path, importer=None, **options):
     """What a file tells: bodies, and the report."""
-    reading = Reading(importer or importer_of(path), path)
+    reading = SourceReading(importer or importer_of(path), path)
     bodies = [orjson.loads(line) for batch in reading.lines(**options) for line in batch.lines]
     return bodies, reading.report
 
@@ -92,7 +92,7 @@ def brought(tmp_path):
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_every_line_of_every_sample_passes_the_door(name):
     check = checker(registry.dialect("tracklog"))
-    reading = Reading(importer_of(FILES[name]), FILES[name])
+    reading = SourceReading(importer_of(FILES[name]), FILES[name])
     for batch in reading.lines():
         for line in batch.lines:
             assert not hasattr(check(line), "problems"), check(line)
@@ -703,14 +703,14 @@ def test_damage_never_raises_and_loses_no_record_that_can_be_read(name, tmp_path
     path.write_bytes(content)
     check = checker(registry.dialect("tracklog"))
     importer = importer_of(FILES[name])
-    reading = Reading(importer, path)
+    reading = SourceReading(importer, path)
     lines = [line for batch in reading.lines() for line in batch.lines]
     for line in lines:
         assert not hasattr(check(line), "problems"), check(line)
     if name in LINES and importer.form(path, content) == "lines":
         readable = sum(is_object(line) for line in content.split(b"\n"))
         assert reading.report.records() >= readable
-    again = Reading(importer, path)
+    again = SourceReading(importer, path)
     assert [line for batch in again.lines() for line in batch.lines] == lines
 
 
@@ -760,9 +760,9 @@ def test_reading_in_two_goes_tells_the_same_as_in_one(name, tmp_path, data):
     path = tmp_path / FILES[name].relative_to(SAMPLES)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
-    whole = [line for batch in Reading(importer, path).lines() for line in batch.lines]
+    whole = [line for batch in SourceReading(importer, path).lines() for line in batch.lines]
     path.write_bytes(content[:cut])
-    batches = list(Reading(importer, path).lines(final=False))
+    batches = list(SourceReading(importer, path).lines(final=False))
     path.write_bytes(content)
-    batches += Reading(importer, path).lines(batches[-1].place)
+    batches += SourceReading(importer, path).lines(batches[-1].place)
     assert [line for batch in batches for line in batch.lines] == whole

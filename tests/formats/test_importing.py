@@ -17,7 +17,7 @@ from support.forking import script
 from support.sessions import AT, SESSION, claude
 from tracklog.answers.doctor import doctor
 from tracklog.formats import registry
-from tracklog.formats.importers import Reading, cloudevents, copilot, gemini, opened
+from tracklog.formats.importers import SourceReading, cloudevents, copilot, gemini, opened
 from tracklog.formats.importers.agui import reader as agui
 from tracklog.formats.importing import Importing
 from tracklog.home.home import Home
@@ -113,11 +113,11 @@ LONG = {
 
 @pytest.mark.parametrize("shape", LONG)
 def test_what_is_remembered_of_a_file_does_not_grow_with_it(shape, tmp_path, monkeypatch):
-    from tracklog.formats.importers import _exchanges, _telling  # noqa: PLC0415  # the limits, made small
+    from tracklog.formats.importers import _exchanges, _line_writer  # noqa: PLC0415  # the limits, made small
 
     for module in (agui, cloudevents, copilot, gemini):
         monkeypatch.setattr(module, "LONG", 256)
-    monkeypatch.setattr(_telling, "EQUALS", 256)
+    monkeypatch.setattr(_line_writer, "EQUALS", 256)
     monkeypatch.setattr(_exchanges, "HEARD", 256)
     monkeypatch.setattr(_exchanges, "CHAINS", 4)
     name, records = LONG[shape]
@@ -127,7 +127,7 @@ def test_what_is_remembered_of_a_file_does_not_grow_with_it(shape, tmp_path, mon
         path = tmp_path / str(many) / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"".join(orjson.dumps(each) + b"\n" for each in islice(records(), many)))
-        *_, last = Reading(importer, path).lines(final=False)
+        *_, last = SourceReading(importer, path).lines(final=False)
         kept = {key: value for key, value in last.place.kept.items() if key != "runs"}
         assert sum(last.place.kept["runs"].values()) >= many / 4
         return len(orjson.dumps([last.place.state, kept]))

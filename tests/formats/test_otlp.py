@@ -40,10 +40,10 @@ from support.collecting import Collector, collector
 from support.failing import FailingDisk
 from support.telemetry import TRACE, Door, chat, logs, message, pairs, span, traces, value
 from tracklog.dialects import tracklog as native
-from tracklog.formats.importers import Teller, run_id
-from tracklog.formats.importers._reading import Reading
+from tracklog.formats.importers import LineWriter, run_id
+from tracklog.formats.importers._reading import SourceReading
 from tracklog.formats.importers.otlp import MAPPING, importer, tell_items, wire
-from tracklog.formats.importers.otlp.memory import Memory, Past
+from tracklog.formats.importers.otlp.memory import KnownFacts, Memory
 from tracklog.formats.importers.otlp.shape import SHAPES
 from tracklog.formats.importers.otlp.view import spelled
 from tracklog.journal.blobs import Blobs
@@ -289,7 +289,7 @@ def test_a_number_that_json_has_none_for_is_its_name(number):
 def test_one_bad_span_is_refused_and_the_others_are_kept(bad):
     both = field(2, 2, IDS + bad) + field(2, 2, IDS + field(5, 2, b"good"))
     refused, kept = wire.from_protobuf("traces", field(1, 2, field(2, 2, both)))
-    assert isinstance(refused, wire.Refused)
+    assert isinstance(refused, wire.RefusedItem)
     assert refused.pointer == "/resourceSpans/0/scopeSpans/0/spans/0"
     assert refused.hint
     assert kept.body["name"] == "good"
@@ -329,7 +329,7 @@ def test_values_deeper_than_64_levels_are_refused_and_the_rest_is_kept(encoding)
 
         both = field(2, 2, IDS + any_value(65)) + field(2, 2, IDS + any_value(64))
         refused, kept = wire.from_protobuf("traces", field(1, 2, field(2, 2, both)))
-    assert isinstance(refused, wire.Refused)
+    assert isinstance(refused, wire.RefusedItem)
     assert "64 deep" in refused.message
     assert isinstance(kept, wire.Item)
 
@@ -357,7 +357,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_bad_span_in_json_is_refused_with_pointer_and_hint(case):
     refused, kept = wire.from_document("traces", traces(span() | REFUSED[case], span(2)))
-    assert isinstance(refused, wire.Refused), refused
+    assert isinstance(refused, wire.RefusedItem), refused
     key = next(iter(REFUSED[case]))
     assert refused.pointer.startswith(f"/resourceSpans/0/scopeSpans/0/spans/0/{key}")
     assert refused.message
@@ -601,13 +601,18 @@ def test_a_file_tells_what_the_wire_tells(path, tmp_path, door):
     file = tmp_path / "telemetry.jsonl"
     file.write_bytes(b"".join(orjson.dumps(each["body"]) + b"\n" for each in sent))
     assert importer.recognise(file, file.read_bytes()[:1000]) > 0.9
-    told = [orjson.loads(line) for batch in Reading(importer, file).lines() for line in batch.lines]
+    told = [
+        orjson.loads(line)
+        for batch in SourceReading(importer, file).lines()
+        for line in batch.lines
+    ]
     for line, place in zip(told, door.lines(), strict=True):
         assert line["origin"].pop("path") == str(file)
         assert line["origin"].pop("offset") >= 0
         assert line == place
     verdicts = door.home.intake.admit(
-        [line for batch in Reading(importer, file).lines() for line in batch.lines], "tracklog"
+        [line for batch in SourceReading(importer, file).lines() for line in batch.lines],
+        "tracklog",
     )
     assert {verdict.verdict for verdict in verdicts} == {"duplicate"}
 
@@ -635,11 +640,11 @@ def test_a_file_that_grew_is_read_on(tmp_path):
     file = tmp_path / "telemetry.jsonl"
     lines = [orjson.dumps(each["body"]) + b"\n" for each in sent]
     file.write_bytes(b"".join(lines))
-    whole = [line for batch in Reading(importer, file).lines() for line in batch.lines]
+    whole = [line for batch in SourceReading(importer, file).lines() for line in batch.lines]
     file.write_bytes(lines[0])
     told, place = [], None
     for more in [*lines[1:], b""]:
-        for batch in Reading(importer, file).lines(place, final=False):
+        for batch in SourceReading(importer, file).lines(place, final=False):
             told += batch.lines
             place = batch.place
         with file.open("ab") as grown:
@@ -650,7 +655,11 @@ def test_a_file_that_grew_is_read_on(tmp_path):
 def test_a_printed_document_is_one_request(tmp_path):
     file = tmp_path / "trace.json"
     file.write_text(json.dumps(traces(span(1, "job")), indent=2))
-    told = [orjson.loads(line) for batch in Reading(importer, file).lines() for line in batch.lines]
+    told = [
+        orjson.loads(line)
+        for batch in SourceReading(importer, file).lines()
+        for line in batch.lines
+    ]
     assert [line["fact"] for line in told] == ["Began", "Noted", "Ended", "Linked"]
 
 
@@ -663,7 +672,11 @@ def test_what_a_file_holds_beside_requests_is_kept_and_noted(tmp_path):
         )
         + b"\n"
     )
-    told = [orjson.loads(line) for batch in Reading(importer, file).lines() for line in batch.lines]
+    told = [
+        orjson.loads(line)
+        for batch in SourceReading(importer, file).lines()
+        for line in batch.lines
+    ]
     found = [line["text"] for line in told if line.get("label") == "finding"]
     assert [text.partition(" ")[0] for text in found] == ["/resourceSpans", "'SPAN_KIND_CLIENT'"]
     assert told[-1]["data"] == [1]
@@ -671,7 +684,7 @@ def test_what_a_file_holds_beside_requests_is_kept_and_noted(tmp_path):
 
 def test_the_id_of_a_line_is_made_as_ids_are():
     (item,) = wire.from_document("traces", traces(span(1, "job")))
-    teller = Teller("otlp", "1", "")
+    teller = LineWriter("otlp", "1", "")
     ((_, run, _),) = tell_items([item], teller, Memory())
     expected = [native.line_id("otlp", "1", run, item.raw(), n=n) for n in (0, 1, 2)]
     assert [orjson.loads(line)["id"] for line in teller.lines][:2] == expected[:2]
@@ -763,7 +776,7 @@ def test_turns_that_arrive_backwards_are_told_once(door):
 @given(st.lists(st.sampled_from("abc"), min_size=1, max_size=12), st.data())
 def test_however_a_growing_history_is_told_each_part_is_told_once(words, data):
     """The law behind it: told in growing prefixes, all parts come out once, in order."""
-    past = Past({})
+    past = KnownFacts({})
     told = []
     cuts = sorted(data.draw(st.lists(st.integers(1, len(words)), min_size=1, max_size=5)))
     for cut in [*cuts, len(words)]:

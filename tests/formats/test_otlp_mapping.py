@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from support.telemetry import TRACE, Door, chat, logs, message, pairs, span, traces, value
-from tracklog.formats.importers import Teller, run_id
+from tracklog.formats.importers import LineWriter, run_id
 from tracklog.formats.importers.otlp import tell_items, wire
 from tracklog.formats.importers.otlp.memory import Memory
 
@@ -20,9 +20,9 @@ def told(*documents):
     memory, lines = Memory(), []
     for document in documents:
         signal = "logs" if "resourceLogs" in document else "traces"
-        teller = Teller("otlp", "1", "")
+        teller = LineWriter("otlp", "1", "")
         items = [*wire.from_document(signal, document)]
-        assert not [each for each in items if isinstance(each, wire.Refused)]
+        assert not [each for each in items if isinstance(each, wire.RefusedItem)]
         list(tell_items(items, teller, memory))
         lines += map(orjson.loads, teller.lines)
     return lines

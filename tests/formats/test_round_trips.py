@@ -29,7 +29,7 @@ from tracklog.dialects.checking import understand
 from tracklog.formats import registry
 from tracklog.formats.export import export, flight, losses
 from tracklog.formats.exporters import plain, utc
-from tracklog.formats.importers import Teller
+from tracklog.formats.importers import LineWriter
 from tracklog.formats.importers._carried import carried
 from tracklog.formats.importers.otlp import tell_items, wire
 from tracklog.formats.importers.otlp.memory import Memory
@@ -71,7 +71,7 @@ def written(each, format, options=None) -> bytes:
 def read_back(way: Way, content: bytes, folder) -> list[bytes]:
     """The lines that our importer makes of what our exporter wrote."""
     if way.options.get("encoding") == "protobuf":
-        teller = Teller("otlp", "1", "")
+        teller = LineWriter("otlp", "1", "")
         items = list(wire.from_protobuf("traces", content))
         assert all(isinstance(each, wire.Item) for each in items)
         list(tell_items(items, teller, Memory()))
@@ -336,7 +336,7 @@ def test_what_claims_to_be_ours_and_is_not_makes_no_line_that_the_door_refuses(f
     told = {"fact": type(fact).__name__, **plain(fact), name: put}
     found = carried(orjson.loads(orjson.dumps(told, default=list)))
     if found is not None:
-        teller = Teller("test", "1", "")
+        teller = LineWriter("test", "1", "")
         teller.about_hash("0" * 64, {"writer": "test", "fidelity": "observed"})
         found.tell(teller, run="r")
         (line,) = teller.take()

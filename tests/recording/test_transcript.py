@@ -21,7 +21,7 @@ from tracklog.recording.transcript import (
     Flaw,
     Follow,
     Reader,
-    Reading,
+    TranscriptEvent,
     examine,
     lint,
     load,
@@ -255,7 +255,7 @@ def test_a_file_that_others_can_read_is_read_with_a_warning(tmp_path, caplog):
 
 
 def take(follow) -> list:
-    return [each.seq if isinstance(each, Reading) else each.name for each in follow.poll()]
+    return [each.seq if isinstance(each, TranscriptEvent) else each.name for each in follow.poll()]
 
 
 def test_following_a_file_gives_what_comes_and_keeps_what_is_not_whole_pending(tmp_path):

@@ -24,7 +24,7 @@ from tracklog.formats.convert import convert
 from tracklog.formats.export import export, flight_of
 from tracklog.formats.importing import Importing
 from tracklog.formats.live import live_of
-from tracklog.formats.loss import Report
+from tracklog.formats.loss import LossReport
 from tracklog.home import registry
 from tracklog.home.home import Home
 
@@ -238,7 +238,7 @@ def converted(name: str) -> "View":
         own = {record.dialect for record in records}
         if len(own) != 1 or not any(record.line for record in records):
             return {}
-        report, [first] = Report(), own
+        report, [first] = LossReport(), own
         lines = list(convert(records, dialects, dialects[name], report))
         if any(fate == "dropped" for _, _, fate in report.counts) or not lines:
             return {}

@@ -38,7 +38,7 @@ BY_KERNEL = 128
 """The code of a signal that the terminal sent: all processes of the group have it already."""
 
 
-class Ended(NamedTuple):
+class CommandEnd(NamedTuple):
     """The end of the command."""
 
     exit_code: int | None
@@ -49,7 +49,7 @@ class Ended(NamedTuple):
     """The end of its standard error, where that is no terminal."""
 
 
-class Heard:
+class OutputQueue:
     """The output on its way to the listener: bounded, and never waited for."""
 
     def __init__(self, most: int = WAITING) -> None:
@@ -89,7 +89,7 @@ class Child:
     """A running command."""
 
     def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str], heard: Heard
+        self, command: Sequence[str], environment: Mapping[str, str], heard: OutputQueue
     ) -> None:
         self._heard = heard
         self._tail = bytearray()
@@ -118,7 +118,7 @@ class Child:
         for pump in self._pumps:
             pump.start()
 
-    def wait(self, timeout: float | None = None) -> Ended:
+    def wait(self, timeout: float | None = None) -> CommandEnd:
         """Wait for its end; signals are passed on in the meantime."""
         began = time.monotonic()
         deadline = None if timeout is None else began + timeout
@@ -139,7 +139,7 @@ class Child:
         self._heard.close()
         code = os.waitstatus_to_exitcode(status)
         killer = -code if code < 0 else None
-        return Ended(None if code < 0 else code, killer, timed_out, bytes(self._tail))
+        return CommandEnd(None if code < 0 else code, killer, timed_out, bytes(self._tail))
 
     def release(self) -> None:
         """Restore the signal handling."""

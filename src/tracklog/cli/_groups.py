@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tracklog.answers.registry import question_names
 
 
-class Group(NamedTuple):
+class VerbSection(NamedTuple):
     """Verbs that belong together, the most used first."""
 
     name: str
@@ -15,12 +15,12 @@ class Group(NamedTuple):
 
 
 GROUPS = (
-    Group(
+    VerbSection(
         "Record",
         "get events into the journal",
         ("serve", "record", "follow", "import", "reimport", "exec"),
     ),
-    Group(
+    VerbSection(
         "Look",
         "see what the runs did and are doing",
         (
@@ -28,15 +28,15 @@ GROUPS = (
             "outcomes", "audits", "leaderboard",
         ),
     ),
-    Group(
+    VerbSection(
         "Ask",
         "find events, causes, differences and problems",
         ("search", "why", "diff", "findings", "loops", "query"),
     ),
-    Group("Answer", "answer an agent that waits for a person", ("inbox", "answer")),
-    Group("Check", "check lines against the formats", ("check", "dialects", "schema")),
-    Group("Export", "take runs and large values out", ("export", "convert", "blob")),
-    Group(
+    VerbSection("Answer", "answer an agent that waits for a person", ("inbox", "answer")),
+    VerbSection("Check", "check lines against the formats", ("check", "dialects", "schema")),
+    VerbSection("Export", "take runs and large values out", ("export", "convert", "blob")),
+    VerbSection(
         "Operate",
         "verify, repair, back up and clean up",
         (
@@ -44,7 +44,7 @@ GROUPS = (
             "completion",
         ),
     ),
-    Group("Host", "run workflows, stages and an OpenWOP host; show a demo", ("host", "demo")),
+    VerbSection("Host", "run workflows, stages and an OpenWOP host; show a demo", ("host", "demo")),
 )  # fmt: skip  # a table
 
 
@@ -52,7 +52,7 @@ QUESTIONS = "Look"
 """The group of a question's verb that is not in the table."""
 
 
-def grouped(verbs: Iterable[str]) -> list[tuple[Group, list[str]]]:
+def grouped(verbs: Iterable[str]) -> list[tuple[VerbSection, list[str]]]:
     """The groups with their verbs; the rest last, under Other."""
     there = list(verbs)
     named = {verb for group in GROUPS for verb in group.verbs}
@@ -63,5 +63,5 @@ def grouped(verbs: Iterable[str]) -> list[tuple[Group, list[str]]]:
         (group, [verb for verb in group.verbs if verb in there] + asked * (group.name == QUESTIONS))
         for group in GROUPS
     ]
-    found += [(Group("Other", "", tuple(rest)), rest)] if rest else []
+    found += [(VerbSection("Other", "", tuple(rest)), rest)] if rest else []
     return [(group, each) for group, each in found if each]

@@ -14,8 +14,8 @@ from tracklog.cli import _home
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
-    from tracklog.formats.importers import Report
-    from tracklog.formats.importing import Importing, Summary
+    from tracklog.formats.importers import ImportReport
+    from tracklog.formats.importing import Importing, ImportSummary
 
 
 def meant(importing: "Importing", paths: tuple[Path, ...]) -> list[Path]:
@@ -26,7 +26,9 @@ def meant(importing: "Importing", paths: tuple[Path, ...]) -> list[Path]:
 
 
 @contextmanager
-def summing_up(summary: "Summary", *, as_json: bool, dry: bool, redact: bool) -> Iterator[None]:
+def summing_up(
+    summary: "ImportSummary", *, as_json: bool, dry: bool, redact: bool
+) -> Iterator[None]:
     """Print the summary of the finished part when an import is interrupted."""
     try:
         yield
@@ -49,9 +51,9 @@ def follow(
     home: Path, *, redact: bool, once: bool, every: float, as_json: bool, follow_symlinks: bool
 ) -> NoReturn:
     """Import the logs of agents as they are written, until interrupted."""
-    from tracklog.formats.importing import Importing, Summary
+    from tracklog.formats.importing import Importing, ImportSummary
 
-    def tell(path: Path, heard: Summary) -> None:
+    def tell(path: Path, heard: ImportSummary) -> None:
         if as_json:
             terminal.put_json({"file": str(path), **heard.lines})
             sys.stdout.buffer.flush()
@@ -61,7 +63,7 @@ def follow(
         for place, problems in heard.refused:
             terminal.say_refused(place, problems)
 
-    whole = Summary()
+    whole = ImportSummary()
     found: list[Path] = []
     unread: set[str] = set()
     skipped: set[Path] = set()
@@ -108,13 +110,15 @@ def _leads_out(path: Path) -> bool:
     return path.is_symlink() and path.parent.resolve() not in path.resolve().parents
 
 
-def exit_code(summary: "Summary") -> int:
+def exit_code(summary: "ImportSummary") -> int:
     """2 where a file cannot be read, or nothing could; 1 where a line was refused."""
     nothing = summary.unrecognised and not (summary.files or summary.unchanged)
     return 2 if summary.unread or nothing else 1 if summary.lines["refused"] else 0
 
 
-def put(summary: "Summary", *, as_json: bool, dry: bool = False, redact: bool = False) -> None:
+def put(
+    summary: "ImportSummary", *, as_json: bool, dry: bool = False, redact: bool = False
+) -> None:
     """The summary: what was imported, from which records, and what was not recognised."""
     if as_json:
         terminal.put_json({**summary.as_json(), "dry_run": dry})
@@ -134,7 +138,7 @@ def put(summary: "Summary", *, as_json: bool, dry: bool = False, redact: bool = 
         click.echo(words, err=True)
 
 
-def _told(summary: "Summary", *, dry: bool) -> list[str]:
+def _told(summary: "ImportSummary", *, dry: bool) -> list[str]:
     size = summary.bytes / 1e6
     files = "1 file" if summary.files == 1 else f"{summary.files:,} files"
     words = f"{files} read ({size:,.1f} MB), {summary.unchanged:,} unchanged"
@@ -170,7 +174,7 @@ AGAIN = {
 }
 
 
-def _reported(name: str, report: "Report") -> list[str]:
+def _reported(name: str, report: "ImportReport") -> list[str]:
     def listed(counts: dict[str, int]) -> str:
         counts = {word: count for word, count in counts.items() if count}
         first = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:12]

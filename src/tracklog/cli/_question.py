@@ -21,7 +21,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 @dataclass
-class Asking:
+class QuestionCall:
     """A question asked on the command line."""
 
     question: Question
@@ -42,7 +42,7 @@ class Asking:
         return self.question.ask(self.home, **given | other)
 
 
-Show = Callable[[Any, Asking], None]
+Show = Callable[[Any, QuestionCall], None]
 """Prints an answer for a person."""
 
 
@@ -51,7 +51,7 @@ def verb(
     show: Show | None = None,
     *decorators: Decorator,
     notes: str = "",
-    as_json: Callable[[Any, Asking], Any] | None = None,
+    as_json: Callable[[Any, QuestionCall], Any] | None = None,
     exit_code: Callable[[Any], int] | None = None,
 ) -> click.Command:
     """The verb of a question; `show` prints its answer, else it is a table of its fields.
@@ -64,7 +64,7 @@ def verb(
 
     def run(home: Path, json: bool, **given: Any) -> None:
         with _home.asking(home) as opened:
-            asked = Asking(question, home, opened, given)
+            asked = QuestionCall(question, home, opened, given)
             answer = asked.answer()
             if json:
                 put_json(as_json(answer, asked) if as_json else answer)
@@ -143,7 +143,7 @@ def _epilog(question: Question, notes: str) -> str:
     return "\n\n".join(filter(None, (examples, f"\b\n{notes}" if notes else "")))
 
 
-def _fields(answer: Any, asked: Asking) -> None:
+def _fields(answer: Any, asked: QuestionCall) -> None:
     """A table of rows, or the fields of one answer, one below the other."""
     row = asked.question.row
     if row is None:

@@ -13,7 +13,7 @@ import click
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
-    from tracklog.dialects.checking import Found, Verdict
+    from tracklog.dialects.checking import LineVerdict, LocatedFinding
     from tracklog.model.event import Problem
 
 SPOOL = 8 * 1024 * 1024
@@ -27,8 +27,8 @@ class CheckReport(Protocol):
     """The report on some files, written as results come."""
 
     def open(self, name: str) -> None: ...
-    def judged(self, verdict: "Verdict") -> None: ...
-    def found(self, found: "Found") -> None: ...
+    def judged(self, verdict: "LineVerdict") -> None: ...
+    def found(self, found: "LocatedFinding") -> None: ...
     def hint(self, hint: str) -> None: ...
     def unread(self, message: str) -> None: ...
     def close(self) -> None: ...
@@ -52,7 +52,7 @@ class TextReport:
         self.counts.clear()
         self.named = False
 
-    def judged(self, verdict: "Verdict") -> None:
+    def judged(self, verdict: "LineVerdict") -> None:
         result = verdict.result
         what = terminal.plain(" ".join(filter(None, (result.dialect, result.kind))))
         problems = getattr(result, "problems", ())
@@ -70,7 +70,7 @@ class TextReport:
             click.echo(f"{'':21}{place}  {terminal.plain(problem.message)}")
             click.echo(f"{'':23}{click.style(terminal.plain(problem.hint), dim=True)}")
 
-    def found(self, found: "Found") -> None:
+    def found(self, found: "LocatedFinding") -> None:
         self.counts["found"] += 1
         name, message, level = found.finding
         colour = {"error": "red", "warning": "yellow", "info": "cyan"}[level]
@@ -116,7 +116,7 @@ class JsonReport:
     def open(self, name: str) -> None:
         self.name = name
 
-    def judged(self, verdict: "Verdict") -> None:
+    def judged(self, verdict: "LineVerdict") -> None:
         result = verdict.result
         problems = [problem._asdict() for problem in getattr(result, "problems", ())]
         said: dict[str, Any] = {
@@ -130,7 +130,7 @@ class JsonReport:
         }
         terminal.put_json(said)
 
-    def found(self, found: "Found") -> None:
+    def found(self, found: "LocatedFinding") -> None:
         name, message, level = found.finding
         said = {"finding": name, "line": found.line, "message": message, "level": level}
         said |= {"file": self.name, "dialect": found.dialect, "run": found.run}
@@ -158,11 +158,11 @@ class GitHubReport:
     def open(self, name: str) -> None:
         self.name = terminal.spelled(name)
 
-    def judged(self, verdict: "Verdict") -> None:
+    def judged(self, verdict: "LineVerdict") -> None:
         for problem in getattr(verdict.result, "problems", ()):
             self._put("error", verdict.line, REFUSED, _explained(problem))
 
-    def found(self, found: "Found") -> None:
+    def found(self, found: "LocatedFinding") -> None:
         name, message, level = found.finding
         where = f" (run {found.run})" if found.line is None and found.run else ""
         self._put({"info": "notice"}.get(level, level), found.line, name, message + where)
@@ -216,11 +216,11 @@ class SarifReport:
     def open(self, name: str) -> None:
         self.uri = _uri(name)
 
-    def judged(self, verdict: "Verdict") -> None:
+    def judged(self, verdict: "LineVerdict") -> None:
         for problem in getattr(verdict.result, "problems", ()):
             self._put("error", verdict.line, REFUSED, _explained(problem))
 
-    def found(self, found: "Found") -> None:
+    def found(self, found: "LocatedFinding") -> None:
         name, message, level = found.finding
         where = f" (run {found.run})" if found.line is None and found.run else ""
         self._put({"info": "note"}.get(level, level), found.line, name, message + where)

@@ -29,7 +29,7 @@ class Unreadable(click.ClickException):
     exit_code = 2
 
 
-class Input:
+class OpenInput:
     """An input; errors of reading are distinguished from errors of its user."""
 
     def __init__(self, name: str, file: BinaryIO) -> None:
@@ -46,10 +46,10 @@ class Input:
 
 
 @contextmanager
-def opened(name: str) -> Iterator[Input]:
+def opened(name: str) -> Iterator[OpenInput]:
     """Open the input of that name, `-` for standard input; with a progress bar when it is large."""
     if name == "-":
-        yield Input(named(name), sys.stdin.buffer)
+        yield OpenInput(named(name), sys.stdin.buffer)
         return
     path = Path(name)
     try:
@@ -60,7 +60,7 @@ def opened(name: str) -> Iterator[Input]:
     except OSError as error:
         raise _unreadable(name, error) from None
     with file, _watched(file, path) as watched:
-        yield Input(name, watched)
+        yield OpenInput(name, watched)
 
 
 def is_file(name: str) -> bool:

@@ -11,7 +11,7 @@ import click
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
-    from tracklog.formats.loss import Report
+    from tracklog.formats.loss import LossReport
 
 SHOWN = 40
 """How many rows of a report are shown to a person."""
@@ -42,7 +42,7 @@ def put(parts: Iterable[bytes], path: Path | None, *, at_once: bool = False) -> 
         raise
 
 
-def tell(report: "Report", *, as_json: bool, err: bool) -> None:
+def tell(report: "LossReport", *, as_json: bool, err: bool) -> None:
     """Print the loss report to stderr, so that it does not mix with the output."""
     if as_json:
         stream = sys.stderr if err else sys.stdout
@@ -65,7 +65,7 @@ def _row(row: dict[str, Any]) -> str:
     return f"{place}  {', '.join(fates)}"
 
 
-def refuse(report: "Report", *, as_json: bool) -> None:
+def refuse(report: "LossReport", *, as_json: bool) -> None:
     """Exit with the list of losses, before anything is written."""
     terminal.say_error(
         "nothing was written: something would be lost",

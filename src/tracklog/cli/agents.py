@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tracklog.answers.agents import AgentRow
 
 
-def _show(rows: "list[AgentRow]", asked: _question.Asking) -> None:
+def _show(rows: "list[AgentRow]", asked: _question.QuestionCall) -> None:
     now = now_of(asked.home)
     columns = [
         _table.Column("agent", lambda row: row.agent, cut=24),

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from tracklog.answers.audits import AuditRow
 
 
-def _show(rows: "list[AuditRow]", asked: _question.Asking) -> None:
+def _show(rows: "list[AuditRow]", asked: _question.QuestionCall) -> None:
     columns = [
         _table.Column("checkpoint", lambda row: row.checkpoint, cut=24),
         _table.Column("colour", lambda row: row.colour),

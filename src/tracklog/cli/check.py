@@ -13,7 +13,7 @@ from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
     from tracklog.dialects import Dialect
-    from tracklog.dialects.checking import Found, Verdict
+    from tracklog.dialects.checking import LineVerdict, LocatedFinding
 
 
 @click.command(
@@ -73,7 +73,7 @@ def command(
     folder of transcripts, its name and its links are checked too. A graph.json is checked as one
     document: its shape, unknown dependencies, cycles.
     """
-    from tracklog.dialects.checking import Found
+    from tracklog.dialects.checking import LocatedFinding
     from tracklog.home import registry
     from tracklog.model.event import Refusal
     from tracklog.model.lines import CAP
@@ -88,7 +88,7 @@ def command(
         report.open(name)
         try:
             for result in _results(name, dialects, max_line or CAP):
-                if isinstance(result, Found):
+                if isinstance(result, LocatedFinding):
                     failed += result.finding.level in levels
                     report.found(result)
                     continue
@@ -108,9 +108,11 @@ def command(
     sys.exit(2 if unread else 1 if failed else 0)
 
 
-def _results(name: str, dialects: "Sequence[Dialect]", cap: int) -> "Iterator[Verdict | Found]":
+def _results(
+    name: str, dialects: "Sequence[Dialect]", cap: int
+) -> "Iterator[LineVerdict | LocatedFinding]":
     """The results of an input: of its lines, across its lines, and of the file."""
-    from tracklog.dialects.checking import Found, Verdict, check
+    from tracklog.dialects.checking import LineVerdict, LocatedFinding, check
     from tracklog.dialects.documents import check_document, document_of
     from tracklog.dialects.recognition import Recogniser
     from tracklog.model.event import Event
@@ -133,8 +135,8 @@ def _results(name: str, dialects: "Sequence[Dialect]", cap: int) -> "Iterator[Ve
     with terminal.opened(name) as source:
         for result in check(split(source, cap), dialects, cap, recogniser):
             yield result
-            if file and isinstance(result, Verdict) and isinstance(result.result, Event):
+            if file and isinstance(result, LineVerdict) and isinstance(result.result, Event):
                 for finding in file.add(result.result):
-                    yield Found(result.line, finding, result.result.dialect)
+                    yield LocatedFinding(result.line, finding, result.result.dialect)
     for finding in file.rest() if file else ():
-        yield Found(None, finding)
+        yield LocatedFinding(None, finding)

@@ -50,16 +50,16 @@ def command(
     restores the original lines. The report goes to standard error unless there is a FILE.
     """
     from tracklog.formats.convert import convert
-    from tracklog.formats.loss import Report
+    from tracklog.formats.loss import LossReport
     from tracklog.home import registry
     from tracklog.journal.frame import Record
 
-    dialect, found = registry.dialect(to), Report()
+    dialect, found = registry.dialect(to), LossReport()
     with _home.reading(home) as opened:
         family, name = opened.run(run)
         last, dialects = opened.journal.last, opened.dialects
 
-        def lines(found: Report) -> Iterator[bytes]:
+        def lines(found: LossReport) -> Iterator[bytes]:
             def records() -> Iterator[Record]:
                 return opened.journal.records(run=(family, name), through=last)
 
@@ -67,7 +67,7 @@ def command(
                 yield line + b"\n"
 
         if strict:
-            first = Report()
+            first = LossReport()
             for _ in lines(first):
                 pass
             if not first.lossless:

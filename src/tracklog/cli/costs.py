@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tracklog.answers.costs import CostRow
 
 
-def _show(rows: "list[CostRow]", asked: _question.Asking) -> None:
+def _show(rows: "list[CostRow]", asked: _question.QuestionCall) -> None:
     columns = [
         _table.Column("cost", _table.cost, right=True),
         _table.Column("tokens", lambda row: row.total_tokens, right=True),

@@ -18,7 +18,7 @@ UNITS |= {"tokens_cached": "tokens cached", "tool_calls": "tool calls"}
 UNITS |= {"tool_failures": "failed calls"}
 
 
-def _show(answer: "DiffAnswer", asked: _question.Asking) -> None:
+def _show(answer: "DiffAnswer", asked: _question.QuestionCall) -> None:
     _Words().put(answer, whole=asked.given["all"])
 
 

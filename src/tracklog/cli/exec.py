@@ -81,7 +81,7 @@ def command(
         )
         sys.exit(NOT_EXECUTABLE if there else NOT_FOUND)
     run_id, parent, environment = _named(os.environ)
-    heard = _child.Heard()
+    heard = _child.OutputQueue()
     try:
         child = _child.Child(command, environment, heard)
     except OSError as error:
@@ -116,7 +116,7 @@ def _named(environment: Mapping[str, str]) -> tuple[str, str | None, dict[str, s
     return run_id, parent if UUID4.fullmatch(parent) else None, {**theirs, PARENT_ENV: run_id}
 
 
-def _status(ended: _child.Ended) -> "ReplyStatus":
+def _status(ended: _child.CommandEnd) -> "ReplyStatus":
     if ended.timed_out:
         return "timeout"
     if ended.signal is not None:
@@ -140,7 +140,7 @@ class _Clerk(threading.Thread):
 
     def __init__(
         self,
-        heard: _child.Heard,
+        heard: _child.OutputQueue,
         home: Path,
         command: tuple[str, ...],
         options: Mapping[str, Any],
@@ -148,7 +148,7 @@ class _Clerk(threading.Thread):
         super().__init__(name="tracklog-clerk", daemon=True)
         self._heard, self._home, self._command = heard, home, command
         self._options = options
-        self._ended: tuple[ReplyStatus, _child.Ended] | None = None
+        self._ended: tuple[ReplyStatus, _child.CommandEnd] | None = None
         self._is_told = threading.Event()
         self._failure: Exception | None = None
 
@@ -158,7 +158,7 @@ class _Clerk(threading.Thread):
         except Exception as error:  # noqa: BLE001  # nothing of the recording reaches the agent
             self._failure = error
 
-    def end(self, status: "ReplyStatus", ended: _child.Ended) -> None:
+    def end(self, status: "ReplyStatus", ended: _child.CommandEnd) -> None:
         """Wait until everything is recorded, with a limit; errors are printed."""
         self._ended = (status, ended)
         self._is_told.set()

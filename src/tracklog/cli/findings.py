@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tracklog.answers.findings import FindingRow
 
 
-def _show(rows: "list[FindingRow]", asked: _question.Asking) -> None:
+def _show(rows: "list[FindingRow]", asked: _question.QuestionCall) -> None:
     _home.tell(asked.home.journal.findings)
     columns = [
         _table.Column("seq", lambda row: str(row.seq), right=True),

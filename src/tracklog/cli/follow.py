@@ -13,7 +13,7 @@ from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
     from tracklog.dialects.recognition import Hints
-    from tracklog.formats.follow import Heard
+    from tracklog.formats.follow import LinesRead
 
 
 @click.command(
@@ -80,7 +80,7 @@ def command(
             as_json=as_json,
             follow_symlinks=follow_symlinks,
         )
-    from tracklog.formats.follow import Follower, Skipped, Unheard
+    from tracklog.formats.follow import Follower, SkippedLink, UnreadableFile
     from tracklog.home import registry
 
     if dialect:
@@ -92,11 +92,11 @@ def command(
         try:
             while True:
                 for heard in follower.poll():
-                    if isinstance(heard, Unheard):
+                    if isinstance(heard, UnreadableFile):
                         counts["unheard"] += 1
                         said = f"{heard.path} cannot be read: {heard.why}"
                         terminal.say_error(said, "check its owner and mode")
-                    elif isinstance(heard, Skipped):
+                    elif isinstance(heard, SkippedLink):
                         click.echo(
                             terminal.plain(f"{heard.path}: {_importing.LEADS_OUT}"), err=True
                         )
@@ -120,7 +120,7 @@ def command(
     sys.exit(2 if counts["unheard"] else 1 if counts["refused"] else 0)
 
 
-def _report(heard: "Heard", as_json: bool, hints: "Hints") -> "Counter[str]":
+def _report(heard: "LinesRead", as_json: bool, hints: "Hints") -> "Counter[str]":
     """Print the result for some lines of a file; returns the counts by verdict."""
     counts = Counter[str](each.verdict for each in heard.verdicts)
     found = [_hints.say(hints, each.dialect, each.run) for each in heard.verdicts]

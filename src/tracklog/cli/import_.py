@@ -48,12 +48,12 @@ def command(
     graph beside them as a note of its run.
     """
     from tracklog.formats import registry
-    from tracklog.formats.importing import Importing, Summary
+    from tracklog.formats.importing import Importing, ImportSummary
 
     if only:
         registry.importer(only)
     with _home.writing(home, **_home.redacting(redact)) as opened:
-        importing, summary = Importing(opened), Summary()
+        importing, summary = Importing(opened), ImportSummary()
         with (
             _importing.summing_up(summary, as_json=as_json, dry=dry, redact=redact),
             progress_bar("importing", LEAST) as progress,

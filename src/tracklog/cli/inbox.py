@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from tracklog.answers.inbox import InboxRow
 
 
-def _show(rows: "list[InboxRow]", asked: _question.Asking) -> None:
+def _show(rows: "list[InboxRow]", asked: _question.QuestionCall) -> None:
     columns = [
         _table.Column("state", lambda row: row.state),
         _table.Column("waited", lambda row: _table.age(row.waiting_seconds), right=True),

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from tracklog.answers.leaderboard import ContestRow
 
 
-def _show(rows: "list[ContestRow]", asked: _question.Asking) -> None:
+def _show(rows: "list[ContestRow]", asked: _question.QuestionCall) -> None:
     names = asked.names
     columns = [
         _table.Column("winner", lambda row: row.winner, cut=16),

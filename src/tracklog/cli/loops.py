@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from tracklog.answers.loops import LoopRow
 
 
-def _show(rows: "list[LoopRow]", asked: _question.Asking) -> None:
+def _show(rows: "list[LoopRow]", asked: _question.QuestionCall) -> None:
     columns = [
         _table.Column("times", lambda row: row.times, right=True),
         asked.names.column(),

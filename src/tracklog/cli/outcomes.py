@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from tracklog.answers.outcomes import OutcomesAnswer
 
 
-def _show(answer: "OutcomesAnswer", _asked: _question.Asking) -> None:
+def _show(answer: "OutcomesAnswer", _asked: _question.QuestionCall) -> None:
     columns = [
         _table.Column("pass rate", lambda row: _rate(row.pass_rate)),
         _table.Column("passed", lambda row: row.passed, right=True),

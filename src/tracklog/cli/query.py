@@ -16,7 +16,7 @@ LEAST = 6
 """The smallest width of a column."""
 
 
-def _show(answer: "QueryAnswer", asked: _question.Asking) -> None:
+def _show(answer: "QueryAnswer", asked: _question.QuestionCall) -> None:
     """A table in which every column may be cut to fit; no column is left out."""
     if answer.rows:
         shown = [
@@ -30,13 +30,13 @@ def _show(answer: "QueryAnswer", asked: _question.Asking) -> None:
     _say_cut(answer, asked)
 
 
-def _json(answer: "QueryAnswer", asked: _question.Asking) -> list[dict[str, Any]]:
+def _json(answer: "QueryAnswer", asked: _question.QuestionCall) -> list[dict[str, Any]]:
     """A row as an object, by the names of its columns."""
     _say_cut(answer, asked)
     return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
 
 
-def _say_cut(answer: "QueryAnswer", asked: _question.Asking) -> None:
+def _say_cut(answer: "QueryAnswer", asked: _question.QuestionCall) -> None:
     sys.stdout.flush()
     if answer.cut:
         limit = asked.given["limit"]

@@ -45,12 +45,12 @@ def command(
     Without PATHS these are the sources that were imported before and still exist.
     """
     from tracklog.formats import registry
-    from tracklog.formats.importing import Importing, Summary
+    from tracklog.formats.importing import Importing, ImportSummary
 
     if only:
         registry.importer(only)
     with _home.writing(home, **_home.redacting(redact)) as opened:
-        importing, summary = Importing(opened), Summary()
+        importing, summary = Importing(opened), ImportSummary()
         found = _importing.meant(importing, paths) if paths else importing.known()
         with (
             _importing.summing_up(summary, as_json=as_json, dry=dry, redact=redact),

@@ -8,7 +8,7 @@ import click
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
-    from tracklog.recording.transcript.repair import Report
+    from tracklog.recording.transcript.repair import RepairReport
 
 
 @click.command(
@@ -46,7 +46,7 @@ def command(files: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     sys.stdout.flush()
 
 
-def _ending(report: "Report", dry_run: bool) -> str:
+def _ending(report: "RepairReport", dry_run: bool) -> str:
     lines, changes, original = report.lines, report.changes, report.original
     if not changes:
         return f"sound, {terminal.count(lines, 'line')}; nothing was changed"

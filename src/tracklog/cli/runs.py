@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _FILTERS = ("status", "agent", "dialect", "outcome", "text")
 
 
-def _show(rows: "list[RunRow]", asked: _question.Asking) -> None:
+def _show(rows: "list[RunRow]", asked: _question.QuestionCall) -> None:
     columns = [
         _table.Column("status", lambda row: row.status),
         asked.names.column(),
@@ -33,7 +33,7 @@ def _show(rows: "list[RunRow]", asked: _question.Asking) -> None:
     _count_rest(len(rows), asked)
 
 
-def _count_rest(shown: int, asked: _question.Asking) -> None:
+def _count_rest(shown: int, asked: _question.QuestionCall) -> None:
     """Print how many more runs there are, and how to see them."""
     from tracklog.answers.run_list import listed
 

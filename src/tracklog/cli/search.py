@@ -20,7 +20,7 @@ MOST = 200
 """The longest excerpt."""
 
 
-def _show(rows: "list[SearchRow]", asked: _question.Asking) -> None:
+def _show(rows: "list[SearchRow]", asked: _question.QuestionCall) -> None:
     text = asked.given["query"]
     for row in rows:
         click.echo(_row(row, text, asked.names))

@@ -18,7 +18,7 @@ SKEWED = 60_000
 """The difference between two clocks, in milliseconds, from which it is shown."""
 
 
-def _show(row: "ShowAnswer", _asked: _question.Asking) -> None:
+def _show(row: "ShowAnswer", _asked: _question.QuestionCall) -> None:
     width = terminal.width()
     status = click.style(row.status, fg=_table.COLOURS.get(row.status), bold=True)
     click.echo(f"{click.style(terminal.plain(row.key), bold=True)}  {status}")

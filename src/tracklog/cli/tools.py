@@ -11,7 +11,7 @@ UNKNOWN = "(unknown)"
 """The name of a tool where a result was recorded, and not its call."""
 
 
-def _show(rows: "list[ToolRow]", asked: _question.Asking) -> None:
+def _show(rows: "list[ToolRow]", asked: _question.QuestionCall) -> None:
     columns = [
         _table.Column("tool", lambda row: row.tool or UNKNOWN, cut=24),
         _table.Column("calls", lambda row: row.calls, right=True),

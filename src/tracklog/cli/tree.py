@@ -10,7 +10,7 @@ from tracklog.cli import _question, _table
 from tracklog.cli import _terminal as terminal
 
 
-def _show(rows: list[TreeRow], asked: _question.Asking) -> None:
+def _show(rows: list[TreeRow], asked: _question.QuestionCall) -> None:
     run, whole = asked.given["run"], asked.given["all"]
     branches = rows if asked.given["around"] else with_runs(asked.home, rows)
     alone = set() if whole or run else _alone(branches)

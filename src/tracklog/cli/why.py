@@ -23,7 +23,7 @@ ENDS = {
 }
 
 
-def _show(answer: "WhyAnswer", asked: _question.Asking) -> None:
+def _show(answer: "WhyAnswer", asked: _question.QuestionCall) -> None:
     _put(answer, whole=asked.given["all"])
 
 

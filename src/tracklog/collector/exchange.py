@@ -11,7 +11,7 @@ from tracklog.dialects.checking import checker, door_for
 from tracklog.formats import registry as formats
 from tracklog.formats.convert import convert as convert_to
 from tracklog.formats.export import flight_now
-from tracklog.formats.loss import Report
+from tracklog.formats.loss import LossReport
 from tracklog.home import registry
 from tracklog.journal import proof as proofs
 from tracklog.journal.frame import Record, Run, stamp
@@ -37,7 +37,7 @@ async def export(collector: "Collector", call: "Call") -> Response:
     exporter = formats.exporter(call.names["format"])
     chosen = exporter.chosen(options_of(call))
 
-    def prepare() -> "tuple[Flight, Report | None]":
+    def prepare() -> "tuple[Flight, LossReport | None]":
         flight = flight_now(home, here(home, run), prove=exporter.proof == "inside")
         wanted = given["report"] or given["strict"]
         return flight, exporter.losses(flight, chosen) if wanted else None
@@ -107,7 +107,7 @@ async def convert(collector: "Collector", call: "Call") -> Response:
 
 def _converted(home: "Home", to: "Dialect", body: bytes, given: dict[str, Any]) -> bytes:
     refused: list[dict[str, Any]] = []
-    report = Report()
+    report = LossReport()
     if given["run"] is not None:
         if body.strip():
             raise Trouble(400, "there are both a run and lines", "send one of them")

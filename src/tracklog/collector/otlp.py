@@ -13,7 +13,7 @@ from starlette.responses import Response
 from tracklog.collector.shapes import ref
 from tracklog.dialects import tracklog as native
 from tracklog.dialects.checking import parse
-from tracklog.formats.importers import Teller, hashed
+from tracklog.formats.importers import LineWriter, hashed
 from tracklog.formats.importers.otlp import MAPPING, WRITER, tell_items, wire
 from tracklog.formats.importers.otlp.memory import Memory
 from tracklog.model.event import Refusal
@@ -200,7 +200,7 @@ class Telemetry:
             found = [*wire.from_protobuf(signal, body)]
         expect(len(found))
         items = [each for each in found if isinstance(each, wire.Item)]
-        refused = [each for each in found if isinstance(each, wire.Refused)]
+        refused = [each for each in found if isinstance(each, wire.RefusedItem)]
         message = "" if found else wire.advice(signal, document)
         verdicts: list[Verdict] = []
         if items:
@@ -212,12 +212,12 @@ class Telemetry:
         """Finish what was begun, after the last request."""
         self.door.shutdown()
 
-    def _admitted(self, items: list[wire.Item]) -> "tuple[list[Verdict], list[wire.Refused]]":
+    def _admitted(self, items: list[wire.Item]) -> "tuple[list[Verdict], list[wire.RefusedItem]]":
         with self._turn:
             memory = self._remembered()
             contents: dict[str, bytes] = {}
             put = _into(contents)
-            teller = Teller(WRITER, MAPPING, "", put=put, redact=self.home.redact)
+            teller = LineWriter(WRITER, MAPPING, "", put=put, redact=self.home.redact)
             try:
                 told = list(tell_items(items, teller, memory))
                 # The blobs first: a line must not refer to a blob that does not exist.
@@ -242,7 +242,7 @@ class Telemetry:
         told: list[tuple[wire.Item, str, int]],
         verdicts: "list[Verdict]",
         memory: Memory,
-    ) -> list[wire.Refused]:
+    ) -> list[wire.RefusedItem]:
         """The items with a refused line; an item's verdict is the worst of its lines'."""
         if not any(verdict.problems for verdict in verdicts):
             return []
@@ -253,7 +253,7 @@ class Telemetry:
             if problems:
                 first = problems[0]
                 found.append(
-                    wire.Refused(item.pointer, f"{first.pointer} {first.message}", first.hint)
+                    wire.RefusedItem(item.pointer, f"{first.pointer} {first.message}", first.hint)
                 )
                 memory.forget(run)
         return found
@@ -292,7 +292,7 @@ def _bodies(lines: Iterable[bytes]) -> Iterator[Mapping[str, Any]]:
                 yield body
 
 
-def _told(refused: list[wire.Refused]) -> str:
+def _told(refused: list[wire.RefusedItem]) -> str:
     """The first few in words, then the number of the others."""
     said = [f"{each.pointer}: {each.message}; {each.hint}"[:_WORDS] for each in refused[:_TOLD]]
     if len(refused) > _TOLD:

@@ -32,7 +32,7 @@ ROUND = 60.0
 _SEED = 4318
 
 
-class Line(NamedTuple):
+class DemoLine(NamedTuple):
     """A line and its time."""
 
     at: float
@@ -120,7 +120,7 @@ class Demo:
                             heapq.heappush(due, each)
         return after
 
-    def _due(self, dialect: str, lines: Iterable[Line]) -> Iterator[_Due]:
+    def _due(self, dialect: str, lines: Iterable[DemoLine]) -> Iterator[_Due]:
         for at, body in lines:
             yield _Due(at, next(self._order), dialect, orjson.dumps(body))
 
@@ -177,7 +177,7 @@ def _check_own(path: Path, own: set[tuple[str, ...]]) -> None:
         )
 
 
-def _nothing(*_: Any) -> Iterator[Line]:
+def _nothing(*_: Any) -> Iterator[DemoLine]:
     return iter(())
 
 

@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from tracklog.demo import Line
+from tracklog.demo import DemoLine
 from tracklog.journal.frame import stamp
 
 _MODEL = "claude-sonnet-4-5"
@@ -33,11 +33,11 @@ class _Flow:
     def __init__(self, run: str, at: float, parent: str = "") -> None:
         self.run, self.at, self.parent, self.seq = run, at, parent, 0
 
-    def say(self, kind: str, path: str = "", /, **payload: Any) -> Line:
+    def say(self, kind: str, path: str = "", /, **payload: Any) -> DemoLine:
         self.seq += 1
         child = payload.pop("child_run_id", "")
         step = payload.pop("step_seq", 0)
-        return Line(
+        return DemoLine(
             self.at,
             {
                 "seq": self.seq,
@@ -53,7 +53,7 @@ class _Flow:
             },
         )
 
-    def step(self, name: str, kind: str) -> tuple[Line, int]:
+    def step(self, name: str, kind: str) -> tuple[DemoLine, int]:
         line = self.say("step.started", name, name=name, kind=kind)
         return line, self.seq
 
@@ -68,7 +68,7 @@ def _text(text: str, **more: Any) -> dict[str, Any]:
 
 def _agent_step(
     flow: _Flow, name: str, prompt: str, reply: str, draw: Random, *, fails: bool = False
-) -> Iterator[Line]:
+) -> Iterator[DemoLine]:
     line, of = flow.step(name, "agent")
     yield line
     asked = [_text(prompt, part="prompt")]
@@ -115,11 +115,11 @@ def _agent_step(
     yield flow.say("step.completed", name, name=name, kind="agent", **over, step_seq=of)
 
 
-def _review(at: float, draw: Random, *, fails: bool = False, depth: int = 2) -> Iterator[Line]:
+def _review(at: float, draw: Random, *, fails: bool = False, depth: int = 2) -> Iterator[DemoLine]:
     yield from _below(_Flow(_id(draw), at), draw, fails=fails, depth=depth)
 
 
-def _below(flow: _Flow, draw: Random, *, fails: bool, depth: int) -> Iterator[Line]:
+def _below(flow: _Flow, draw: Random, *, fails: bool, depth: int) -> Iterator[DemoLine]:
     names = ("review", "review-file", "suggest")
     name = names[min(2 - depth, 2)]
     yield flow.say("run.started", name=name, kind="workflow", schema_version=1)
@@ -147,10 +147,10 @@ def _below(flow: _Flow, draw: Random, *, fails: bool, depth: int) -> Iterator[Li
     yield flow.say("run.completed", name=name, kind="workflow", **status)
 
 
-def past(now: float, draw: Random) -> Iterator[Line]:
+def past(now: float, draw: Random) -> Iterator[DemoLine]:
     for n in range(6):
         yield from _review(now - 60_000 + n * 9_800, draw, fails=n == 3, depth=2 if n % 2 else 0)
 
 
-def live(begin: float, cycle: int, draw: Random) -> Iterator[Line]:
+def live(begin: float, cycle: int, draw: Random) -> Iterator[DemoLine]:
     yield from _review(begin + 12, draw, fails=cycle % 5 == 3, depth=1)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from tracklog.demo import Line
+from tracklog.demo import DemoLine
 from tracklog.journal.frame import stamp
 
 _CAST = {"cara": "model://haiku", "bex": "model://mini", "dot": "model://flash"}
@@ -27,9 +27,9 @@ class _Bowl:
     def __init__(self, run: str, at: float) -> None:
         self.run, self.at, self.turn, self.count = run, at, 0, 0
 
-    def say(self, actor: str, kind: str, **payload: Any) -> Line:
+    def say(self, actor: str, kind: str, **payload: Any) -> DemoLine:
         self.count += 1
-        return Line(
+        return DemoLine(
             self.at,
             {
                 "id": f"{self.run}/{self.count}",
@@ -43,20 +43,20 @@ class _Bowl:
             },
         )
 
-    def open(self, scene: str) -> Iterator[Line]:
+    def open(self, scene: str) -> Iterator[DemoLine]:
         cast = {name: {"model_endpoint": of, "model_profile": "fast"} for name, of in _CAST.items()}
         start = {"seed": scene, "goal": "find the cat", "scenario": "kitchen", "cast": cast}
         yield self.say("conductor", "run.started", **start, competition={"kind": "judged"})
         yield self.say("world", "world.observed", text=scene)
 
-    def talk(self, lines: int, pause: float, first: int = 0) -> Iterator[Line]:
+    def talk(self, lines: int, pause: float, first: int = 0) -> Iterator[DemoLine]:
         for n in range(first, first + lines):
             actor, kind, text = _TALK[n % len(_TALK)]
             self.at += pause
             self.turn += n % 3 == 0
             yield self.say(actor, kind, text=text)
 
-    def judge(self, winner: str, scores: dict[str, float]) -> Iterator[Line]:
+    def judge(self, winner: str, scores: dict[str, float]) -> Iterator[DemoLine]:
         self.at += 3
         text = f"{winner.capitalize()} looked where nobody else did."
         yield self.say("judge", "judge.verdict", text=text, winner=winner, scores=scores)
@@ -67,7 +67,7 @@ class _Bowl:
         yield self.say("conductor", "run.finished", **end, turns=turns, tokens=410 * self.count)
 
 
-def past(now: float, draw: Random) -> Iterator[Line]:
+def past(now: float, draw: Random) -> Iterator[DemoLine]:
     for n, winner in enumerate(("cara", "dot", "cara", "bex")):
         bowl = _Bowl(f"kitchen-{n + 1}", now - 70_000 + n * 17_000)
         yield from bowl.open("A kitchen at night. A saucer, a window that stands open.")
@@ -79,7 +79,7 @@ def past(now: float, draw: Random) -> Iterator[Line]:
     yield from _live.talk(9, 9)
 
 
-def live(begin: float, cycle: int, draw: Random) -> Iterator[Line]:
+def live(begin: float, cycle: int, draw: Random) -> Iterator[DemoLine]:
     bowl = _Bowl("kitchen-tonight", begin + draw.uniform(0, 2))
     bowl.count, bowl.turn = 1_000 * (cycle + 1), 3 * (cycle + 1)
     yield from bowl.talk(6, 9, cycle * 6)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from tracklog.demo import Line
+from tracklog.demo import DemoLine
 from tracklog.journal.frame import stamp
 
 _TASKS = (
@@ -38,17 +38,17 @@ class _Agent:
         self.begin, self.step, self.status = at, 0, "thinking"
         self.calls, self.audits, self.passed = 0, 0, 0
 
-    def say(self, event: str, **more: Any) -> Line:
+    def say(self, event: str, **more: Any) -> DemoLine:
         head = {"ts": stamp(self.at), "run_id": self.run, "event": event, "agent_id": self.agent}
-        return Line(self.at, head | more)
+        return DemoLine(self.at, head | more)
 
-    def move(self, to: str, **more: Any) -> Line:
+    def move(self, to: str, **more: Any) -> DemoLine:
         self.at += self.draw.uniform(0.2, 1.5)
         told = {"step": self.step, "from": self.status, "to": to, **more}
         self.status = to
         return self.say("agent_transition", **told)
 
-    def call(self, n: int) -> Iterator[Line]:
+    def call(self, n: int) -> Iterator[DemoLine]:
         tool, seconds, risk, given, told = _TOOLS[n % len(_TOOLS)]
         took = round(seconds * self.draw.lognormvariate(0, 0.6), 3)
         ok = self.draw.random() >= risk
@@ -76,12 +76,12 @@ class _Agent:
         yield self.move("tool_result")
         self.step += 1
 
-    def think(self) -> Iterator[Line]:
+    def think(self) -> Iterator[DemoLine]:
         """Return from a tool's result to a status in which it can ask, call or give up."""
         for status in ("response", "reflect", "thinking"):
             yield self.move(status)
 
-    def end(self, outcome: str, score: float | None = None) -> Line:
+    def end(self, outcome: str, score: float | None = None) -> DemoLine:
         self.at += 0.1
         failed = self.audits - self.passed
         audits = {"total_audit_checkpoints": self.audits, "audits_passed": self.passed}
@@ -91,7 +91,7 @@ class _Agent:
         return self.say("agent_run_end", **told, **audits, audits_failed=failed, **took, **kiln)
 
 
-def _work(agent: _Agent, task: str, calls: int, *, pause: float = 1.0) -> Iterator[Line]:
+def _work(agent: _Agent, task: str, calls: int, *, pause: float = 1.0) -> Iterator[DemoLine]:
     yield agent.say("agent_run_start", task=task, model=_MODELS[0][0])
     for _ in range(calls):
         if agent.status != "thinking":
@@ -100,7 +100,7 @@ def _work(agent: _Agent, task: str, calls: int, *, pause: float = 1.0) -> Iterat
         yield from agent.call(agent.draw.randrange(len(_TOOLS)))
 
 
-def _finish(agent: _Agent) -> Iterator[Line]:
+def _finish(agent: _Agent) -> Iterator[DemoLine]:
     yield agent.move("response")
     yield agent.move("reflect")
     yield agent.move("converged")
@@ -113,7 +113,7 @@ def _finish(agent: _Agent) -> Iterator[Line]:
     yield agent.end("converged", round(agent.draw.uniform(0.72, 0.99), 2))
 
 
-def past(now: float, draw: Random) -> Iterator[Line]:
+def past(now: float, draw: Random) -> Iterator[DemoLine]:
     for n in range(22):
         name, task = _TASKS[n % len(_TASKS)]
         agent = _Agent(f"{name}-{n + 1:02}", name, now - 86_000 + n * 3_700, draw)
@@ -145,7 +145,7 @@ def past(now: float, draw: Random) -> Iterator[Line]:
     )
 
 
-def live(begin: float, cycle: int, draw: Random) -> Iterator[Line]:
+def live(begin: float, cycle: int, draw: Random) -> Iterator[DemoLine]:
     for n in range(2):
         name, task = _TASKS[(cycle * 2 + n) % len(_TASKS)]
         agent = _Agent(f"{name}-live-{cycle + 1:03}{'ab'[n]}", name, begin + n * 17, draw)
@@ -162,7 +162,7 @@ def live(begin: float, cycle: int, draw: Random) -> Iterator[Line]:
             yield from _finish(agent)
 
 
-def reply(run: str, question: str, answer: Any, at: float) -> Iterator[Line]:
+def reply(run: str, question: str, answer: Any, at: float) -> Iterator[DemoLine]:
     name = {QUESTION: "release"}.get(question, run.split("-", maxsplit=1)[0])
     if question != QUESTION and not question.startswith("branch-"):
         return

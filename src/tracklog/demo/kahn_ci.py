@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from tracklog.demo import Line
+from tracklog.demo import DemoLine
 from tracklog.journal.frame import stamp
 
 _NODES = ("lint", "types", "unit", "api", "browser", "package")
 
 
-def _graph(run: str, at: float, draw: Random, fails: str = "") -> Iterator[Line]:
+def _graph(run: str, at: float, draw: Random, fails: str = "") -> Iterator[DemoLine]:
     begin, blocked, retries, done = at, False, 0, 0
 
-    def say(event: str, **more: Any) -> Line:
-        return Line(at, {"ts": stamp(at), "run_id": run, "event": event, **more})
+    def say(event: str, **more: Any) -> DemoLine:
+        return DemoLine(at, {"ts": stamp(at), "run_id": run, "event": event, **more})
 
     yield say("run_start", total_nodes=len(_NODES))
     for node in _NODES:
@@ -53,13 +53,13 @@ def _graph(run: str, at: float, draw: Random, fails: str = "") -> Iterator[Line]
     yield say("run_end", outcome=outcome, **counts, **lasted, flake_retries=retries)
 
 
-def past(now: float, draw: Random) -> Iterator[Line]:
+def past(now: float, draw: Random) -> Iterator[DemoLine]:
     for n in range(8):
         fails = "browser" if n in (2, 6) else ""
         yield from _graph(f"build-{1840 + n}", now - 80_000 + n * 10_500, draw, fails)
 
 
-def live(begin: float, cycle: int, draw: Random) -> Iterator[Line]:
+def live(begin: float, cycle: int, draw: Random) -> Iterator[DemoLine]:
     if cycle % 2 == 0:
         fails = "api" if cycle % 6 == 4 else ""
         yield from _graph(f"build-{1860 + cycle}", begin + 3, draw, fails)

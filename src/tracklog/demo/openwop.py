@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from tracklog.demo import Line
+from tracklog.demo import DemoLine
 from tracklog.journal.frame import stamp
 
 _SUPERVISOR = "core.newsroom.supervisor"
@@ -20,7 +20,7 @@ class _Host:
     def __init__(self, run: str, at: float, sequence: int = 0) -> None:
         self.run, self.at, self.sequence = run, at, sequence
 
-    def say(self, kind: str, payload: dict[str, Any], node: str = "", **more: Any) -> Line:
+    def say(self, kind: str, payload: dict[str, Any], node: str = "", **more: Any) -> DemoLine:
         name = f"{self.run}/{self.sequence}"
         body = {
             "eventId": name,
@@ -36,20 +36,20 @@ class _Host:
         }
         self.sequence += 1
         self.at += 0.7
-        return Line(self.at, body)
+        return DemoLine(self.at, body)
 
-    def began(self, workflow: str, **inputs: str) -> Line:
+    def began(self, workflow: str, **inputs: str) -> DemoLine:
         return self.say("run.started", {"workflowId": workflow, "inputs": inputs})
 
-    def node(self, node: str, kind: str, agent: str = "") -> Line:
+    def node(self, node: str, kind: str, agent: str = "") -> DemoLine:
         who = {"agent": {"agentId": agent, "modelClass": "reasoning"}} if agent else {}
         return self.say("node.started", {"nodeId": node, "typeId": kind, "attempt": 0, **who}, node)
 
-    def done(self, node: str, **outputs: Any) -> Line:
+    def done(self, node: str, **outputs: Any) -> DemoLine:
         return self.say("node.completed", {"nodeId": node, "outputs": outputs}, node)
 
 
-def _thinks(host: _Host, node: str, agent: str, words: str, draw: Random) -> Iterator[Line]:
+def _thinks(host: _Host, node: str, agent: str, words: str, draw: Random) -> Iterator[DemoLine]:
     host.at += draw.uniform(1, 4)
     yield host.say("agent.reasoned", {"agentId": agent, "reasoning": words}, node)
     tokens = {"inputTokens": draw.randint(900, 6_000), "outputTokens": draw.randint(60, 700)}
@@ -58,7 +58,9 @@ def _thinks(host: _Host, node: str, agent: str, words: str, draw: Random) -> Ite
     yield host.say("provider.usage", {**spent, "costEstimateUsd": round(cost, 6)}, node)
 
 
-def _calls(host: _Host, node: str, agent: str, tool: str, given: Any, told: Any) -> Iterator[Line]:
+def _calls(
+    host: _Host, node: str, agent: str, tool: str, given: Any, told: Any
+) -> Iterator[DemoLine]:
     call = {"agentId": agent, "toolId": tool, "toolName": tool, "callId": f"{node}:{host.sequence}"}
     cause = f"{host.run}/{host.sequence}"
     yield host.say("agent.toolCalled", {**call, "arguments": given}, node)
@@ -72,7 +74,7 @@ def _calls(host: _Host, node: str, agent: str, tool: str, given: Any, told: Any)
     yield host.say("agent.toolReturned", {**call, "status": status, **end}, node, causationId=cause)
 
 
-def _worker(run: str, at: float, draw: Random, topic: str) -> Iterator[Line]:
+def _worker(run: str, at: float, draw: Random, topic: str) -> Iterator[DemoLine]:
     host = _Host(run, at)
     yield host.began("write-section", topic=topic)
     yield host.node("write", "core.agent", _WRITER)
@@ -94,7 +96,7 @@ def _worker(run: str, at: float, draw: Random, topic: str) -> Iterator[Line]:
     yield host.say("run.completed", {"outputs": {"section": topic}})
 
 
-def _issue(run: str, at: float, draw: Random, topics: tuple[str, ...]) -> Iterator[Line]:
+def _issue(run: str, at: float, draw: Random, topics: tuple[str, ...]) -> Iterator[DemoLine]:
     host = _Host(run, at)
     yield host.began("newsletter", issue=run.split("-")[1])
     yield host.node("plan", "core.orchestrator.supervisor", _SUPERVISOR)
@@ -130,7 +132,7 @@ def _issue(run: str, at: float, draw: Random, topics: tuple[str, ...]) -> Iterat
     yield host.say("node.suspended", waits, "gate")
 
 
-def past(now: float, draw: Random) -> Iterator[Line]:
+def past(now: float, draw: Random) -> Iterator[DemoLine]:
     topics = ("tram lines", "the new library", "bees on roofs")
     for n, begin in ((44, now - 50_000), (45, now - 21_000)):
         run = f"newsletter-{n}"
@@ -147,17 +149,17 @@ def past(now: float, draw: Random) -> Iterator[Line]:
     yield broken.say("run.failed", {"error": error, "failedNodeId": "fetch"})
 
 
-def live(begin: float, cycle: int, draw: Random) -> Iterator[Line]:
+def live(begin: float, cycle: int, draw: Random) -> Iterator[DemoLine]:
     topic = ("night buses", "river water", "school kitchens")[cycle % 3]
     yield from _worker(f"section-live-{cycle + 1:03}", begin + 22, draw, topic)
 
 
-def reply(run: str, question: str, answer: Any, at: float) -> Iterator[Line]:
+def reply(run: str, question: str, answer: Any, at: float) -> Iterator[DemoLine]:
     if run == GATE and question:
         yield from _resumed(run, at, answer)
 
 
-def _resumed(run: str, at: float, answer: Any) -> Iterator[Line]:
+def _resumed(run: str, at: float, answer: Any) -> Iterator[DemoLine]:
     host = _Host(run, at, _ASKED)
     given = answer if isinstance(answer, dict) else {"action": answer}
     resolved = {"nodeId": "gate", "interruptId": f"int:gate:{run}", "kind": "approval"}

@@ -4,18 +4,18 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from tracklog.demo import Line
+from tracklog.demo import DemoLine
 from tracklog.journal.frame import stamp
 
 _OUTCOMES = ("clean", "clean_with_flake", "partial", "clean", "clean", "stuck", "clean")
 _SEVERITY = {"partial": "moderate", "stuck": "major", "catastrophic": "critical"}
 
 
-def _prompts(run: str, at: float, outcome: str, draw: Random, kiln: bool) -> Iterator[Line]:
+def _prompts(run: str, at: float, outcome: str, draw: Random, kiln: bool) -> Iterator[DemoLine]:
     begin = at
 
-    def say(event: str, **more: Any) -> Line:
-        return Line(at, {"ts": stamp(at), "run_id": run, "event": event, **more})
+    def say(event: str, **more: Any) -> DemoLine:
+        return DemoLine(at, {"ts": stamp(at), "run_id": run, "event": event, **more})
 
     yield say("run_start", total_nodes=1, actor="rocky")
     ready = {"from": "pending", "to": "ready", "outcome": outcome}
@@ -54,14 +54,14 @@ def _prompts(run: str, at: float, outcome: str, draw: Random, kiln: bool) -> Ite
     yield say("run_end", outcome=outcome, **counts, **lasted)
 
 
-def past(now: float, draw: Random) -> Iterator[Line]:
+def past(now: float, draw: Random) -> Iterator[DemoLine]:
     for n in range(30):
         outcome = "catastrophic" if n == 17 else draw.choice(_OUTCOMES)
         run = f"rocky-{n + 1:03}"
         yield from _prompts(run, now - 84_000 + n * 2_750, outcome, draw, n % 3 == 0)
 
 
-def live(begin: float, cycle: int, draw: Random) -> Iterator[Line]:
+def live(begin: float, cycle: int, draw: Random) -> Iterator[DemoLine]:
     outcome = draw.choice(_OUTCOMES)
     run = f"rocky-live-{cycle + 1:03}"
     yield from _prompts(run, begin + 8, outcome, draw, cycle % 2 == 0)

@@ -7,7 +7,7 @@ from random import Random
 from struct import pack
 from typing import Any
 
-from tracklog.demo import Line
+from tracklog.demo import DemoLine
 from tracklog.journal.frame import stamp
 
 _WIDE, _HIGH = 320, 180
@@ -38,16 +38,16 @@ class _Conversation:
     def __init__(self, run: str, at: float) -> None:
         self.run, self.at, self.count = run, at, 0
 
-    def say(self, fact: str, **fields: Any) -> Line:
+    def say(self, fact: str, **fields: Any) -> DemoLine:
         self.count += 1
         self.at += 2
         name = sha256(f"{self.run}/{self.count}".encode()).hexdigest()[:32]
         origin = {"writer": "demo", "fidelity": "reconstructed", "mapping": "1"}
         body = {"id": name, "run": self.run, "at": stamp(self.at), "fact": fact, "agent": "main"}
-        return Line(self.at, {**body, **fields, "origin": origin})
+        return DemoLine(self.at, {**body, **fields, "origin": origin})
 
 
-def _chat(run: str, at: float, title: str, draw: Random) -> Iterator[Line]:
+def _chat(run: str, at: float, title: str, draw: Random) -> Iterator[DemoLine]:
     talk = _Conversation(run, at)
     yield talk.say("Began", what="run", task=title, model="claude-opus-4-1", cwd="/home/ada/shop")
     yield talk.say("Noted", label="title", text=title)
@@ -78,12 +78,12 @@ def _chat(run: str, at: float, title: str, draw: Random) -> Iterator[Line]:
     yield talk.say("Ended", what="run", outcome="end_turn", passed=True)
 
 
-def past(now: float, draw: Random) -> Iterator[Line]:
+def past(now: float, draw: Random) -> Iterator[DemoLine]:
     titles = ("Slow basket page", "Slow basket page, again", "Rename the shop's modules")
     for n, title in enumerate(titles):
         yield from _chat(f"conversation-{n + 1}", now - 64_000 + n * 19_000, title, draw)
 
 
-def live(begin: float, cycle: int, draw: Random) -> Iterator[Line]:
+def live(begin: float, cycle: int, draw: Random) -> Iterator[DemoLine]:
     if cycle % 4 == 2:
         yield from _chat(f"conversation-live-{cycle}", begin + 5, "A question in passing", draw)

@@ -89,7 +89,7 @@ class Policy:
     """Whether a text may hold half a surrogate pair, escaped: stored unchanged, read as U+FFFD."""
 
 
-class Source(NamedTuple):
+class SourceRecord(NamedTuple):
     """The source record of an event, in dialects whose sources may be read more than once."""
 
     writer: str
@@ -172,7 +172,7 @@ class Dialect:
     """The deviations that are tolerated: the body as it is understood, and a finding for each. A
     body that needs none is returned unchanged.
     """
-    source: Callable[[Event], Source | None] | None = None
+    source: Callable[[Event], SourceRecord | None] | None = None
     """The source record of an event, in a dialect that holds imported events."""
     rest: Callable[[Any], list[Finding]] = _nothing_left
     """The findings that remain in the state of a run at the end of the log."""

@@ -33,14 +33,14 @@ JudgeAll = Callable[[list[Body]], bool]
 _J = TypeVar("_J", Judge, JudgeAll)
 
 
-class Verdict(NamedTuple):
+class LineVerdict(NamedTuple):
     """The result of the check of one line."""
 
     line: int
     result: Event | Refusal
 
 
-class Found(NamedTuple):
+class LocatedFinding(NamedTuple):
     """A finding and the line it belongs to; None for a finding at the end of the log."""
 
     line: int | None
@@ -54,7 +54,7 @@ def check(
     dialects: Iterable[Dialect],
     cap: int = CAP,
     recogniser: Recogniser | None = None,
-) -> Iterator[Verdict | Found]:
+) -> Iterator[LineVerdict | LocatedFinding]:
     """Check every line alone, and the rules across lines.
 
     With one dialect, every line is read as that; with several, each line is recognised.
@@ -63,17 +63,21 @@ def check(
     door, lint = door_for(dialects, recogniser), Lint(dialects)
     for line in lines:
         if line.bom:
-            yield Found(line.number, Finding("bom", "a byte order mark was dropped", "info"))
+            yield LocatedFinding(
+                line.number, Finding("bom", "a byte order mark was dropped", "info")
+            )
         too_long = line.size > cap
         result = Refusal((problems.too_long(line.size, cap),)) if too_long else door(line.data)
-        yield Verdict(line.number, result)
+        yield LineVerdict(line.number, result)
         if isinstance(result, Event):
             for finding in lint.add(result):
-                yield Found(line.number, finding, result.dialect, result.run)
+                yield LocatedFinding(line.number, finding, result.dialect, result.run)
         elif not line.whole:
-            yield Found(line.number, Finding("torn", "the last line has no line end", "warning"))
+            yield LocatedFinding(
+                line.number, Finding("torn", "the last line has no line end", "warning")
+            )
     for dialect, run, finding in lint.rest():
-        yield Found(None, finding, dialect, run)
+        yield LocatedFinding(None, finding, dialect, run)
 
 
 def door_for(dialects: Iterable[Dialect], recogniser: Recogniser | None = None) -> Check:

@@ -7,7 +7,7 @@ import orjson
 from jsonschema_rs import Draft202012Validator
 
 from tracklog.dialects import Dialect
-from tracklog.dialects.checking import Found, Verdict
+from tracklog.dialects.checking import LineVerdict, LocatedFinding
 from tracklog.dialects.schemas import schema_of
 from tracklog.model import problems
 from tracklog.model.event import Event, Problem, Refusal
@@ -38,7 +38,7 @@ def document_of(path: str, data: bytes, dialects: Iterable[Dialect]) -> Document
     return None
 
 
-def check_document(document: Document, data: bytes) -> Iterator[Verdict | Found]:
+def check_document(document: Document, data: bytes) -> Iterator[LineVerdict | LocatedFinding]:
     """A verdict on a document, and the findings across its parts."""
     dialect, name = document
     try:
@@ -46,7 +46,7 @@ def check_document(document: Document, data: bytes) -> Iterator[Verdict | Found]
     except orjson.JSONDecodeError as error:
         message = f"not JSON: {error.msg}, line {error.lineno} column {error.colno}"
         fault = Problem("", message, f"a {name} is one JSON object in a file of its own")
-        yield Verdict(error.lineno, Refusal((fault,), dialect.name, name))
+        yield LineVerdict(error.lineno, Refusal((fault,), dialect.name, name))
         return
     schema = _schema(document)
     faults: tuple[Problem, ...] = (problems.not_object(body),)
@@ -54,12 +54,12 @@ def check_document(document: Document, data: bytes) -> Iterator[Verdict | Found]
         validator = Draft202012Validator(schema, validate_formats=True)
         faults = problems.of(validator.iter_errors(body), schema, body)
     if faults:
-        yield Verdict(1, Refusal(faults, dialect.name, name))
+        yield LineVerdict(1, Refusal(faults, dialect.name, name))
         return
     event = Event(dialect.name, dialect.family, "", name, None, None, None, None, body, data)
-    yield Verdict(1, event)
+    yield LineVerdict(1, event)
     for finding in dialect.document_rules[name](body):
-        yield Found(None, finding, dialect.name)
+        yield LocatedFinding(None, finding, dialect.name)
 
 
 def _schema(document: Document) -> dict[str, Any]:

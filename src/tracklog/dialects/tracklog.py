@@ -20,7 +20,7 @@ from tracklog.dialects import (
     Seconds,
     Shape,
     Share,
-    Source,
+    SourceRecord,
     on_the_calendar,
     share,
     text,
@@ -430,7 +430,7 @@ SPAN = re.compile("[0-9a-f]{32}/[0-9a-f]{16}")
 """The key of a span; a corrected span is sent again with the same key and other content."""
 
 
-def source(event: Event) -> Source | None:
+def source(event: Event) -> SourceRecord | None:
     """The source record, known by its key and by the hash of its bytes.
 
     By both, because one mapping may know a key where another does not.
@@ -449,7 +449,9 @@ def source(event: Event) -> Source | None:
         names = tuple(record or ())
     if raw is not None and raw not in names:
         names += (raw,)
-    return Source(origin["writer"], names, _version(origin.get("mapping", "")), corrected, back)
+    return SourceRecord(
+        origin["writer"], names, _version(origin.get("mapping", "")), corrected, back
+    )
 
 
 def _taken_back(body: Body) -> str | None:

@@ -17,9 +17,9 @@ import orjson
 
 from tracklog.dialects import Dialect, Scene, Shape
 from tracklog.dialects.checking import Check, checker
-from tracklog.formats.coverage import Untold
+from tracklog.formats.coverage import UncoveredFields
 from tracklog.formats.exporters import utc
-from tracklog.formats.loss import Fate, Report
+from tracklog.formats.loss import Fate, LossReport
 from tracklog.journal.frame import Record
 from tracklog.model.event import Body, Event
 from tracklog.model.fact import Ended, Fact, Noted
@@ -38,7 +38,7 @@ def convert(
     records: Records,
     dialects: Dialects,
     to: Dialect,
-    report: Report | None = None,
+    report: LossReport | None = None,
     *,
     carry: bool = True,
 ) -> Iterator[bytes]:
@@ -51,7 +51,7 @@ def convert(
     yielded byte for byte. The report is filled while the lines are consumed; it is complete after
     the last one.
     """
-    converter = _Converter(dialects, to, Report() if report is None else report, carry=carry)
+    converter = _Converter(dialects, to, LossReport() if report is None else report, carry=carry)
     for reading in walk(records, dialects):
         yield from converter.add(reading)
     converter.end()
@@ -85,11 +85,11 @@ class _Run:
 
 class _Converter:
     def __init__(
-        self, dialects: Mapping[str, Dialect], to: Dialect, report: Report, *, carry: bool
+        self, dialects: Mapping[str, Dialect], to: Dialect, report: LossReport, *, carry: bool
     ) -> None:
         self.dialects, self.to, self.report, self.carry = dialects, to, report, carry
         self.check = _check_of(to)
-        self.untold = {to.name: Untold(to)}
+        self.untold = {to.name: UncoveredFields(to)}
         self.runs: dict[tuple[str, str], _Run] = {}
         self.form = _form(to)
 
@@ -246,7 +246,7 @@ class _Converter:
                     self.report.add(kind, f"{name}.{key}", "synthesised")
         self._settle_envelope(source, lost)
         if event.dialect not in self.untold:
-            self.untold[event.dialect] = Untold(self.dialects[event.dialect])
+            self.untold[event.dialect] = UncoveredFields(self.dialects[event.dialect])
         for pointer in self.untold[event.dialect](event):
             self.report.add(kind, pointer, lost)
         for read_back in source.unmatched:

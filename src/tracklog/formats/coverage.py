@@ -12,7 +12,7 @@ DEEP = 4
 KNOWN = 20_000
 
 
-class Untold:
+class UncoveredFields:
     """Finds the fields of a line that no fact covers: the facts stay the same when the field
     changes.
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from tracklog.dialects import awf
+from tracklog.formats.output_recorder import OutputRecorder
 from tracklog.formats.providers import ReplyStatus
-from tracklog.formats.scribe import Scribe
 from tracklog.home.home import Home
 from tracklog.intake import secrets
 from tracklog.model.errors import TracklogError
@@ -56,7 +56,7 @@ class Recording:
         self._admitted = 0.0
         self._told: str | None = None
         self._recorder: Recorder
-        self._scribe: Scribe
+        self._scribe: OutputRecorder
 
     def __enter__(self) -> Self:
         options: dict[str, Any] = {"max_event_bytes": LONGEST, "durability": "interval"}
@@ -65,7 +65,7 @@ class Recording:
         self._recorder = Recorder.open(self.run_id, self._home, self._parent, **options)
         self._marker.touch(0o600)
         tee = self.path.with_suffix(".raw") if self._tee_raw else None
-        self._scribe = Scribe(self._recorder, self._command, name=self._provider, tee=tee)
+        self._scribe = OutputRecorder(self._recorder, self._command, name=self._provider, tee=tee)
         self._scribe.begin()
         with self._patiently():
             self._open_home()

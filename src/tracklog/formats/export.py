@@ -14,9 +14,9 @@ from tracklog.folds import costs as costs_fold
 from tracklog.folds import runs as runs_fold
 from tracklog.folds import tree as tree_fold
 from tracklog.formats import registry
-from tracklog.formats.coverage import Untold
-from tracklog.formats.exporters import Flight, Heard, Spend, span_of
-from tracklog.formats.loss import Report
+from tracklog.formats.coverage import UncoveredFields
+from tracklog.formats.exporters import ExportRecord, Flight, Spend, span_of
+from tracklog.formats.loss import LossReport
 from tracklog.home.home import Home
 from tracklog.journal import proof as proofs
 from tracklog.journal.frame import Record, Run
@@ -43,7 +43,7 @@ def export(
     return exporter.write(flight, exporter.chosen(options))
 
 
-def losses(flight: Flight, format: str, options: Mapping[str, str] | None = None) -> Report:
+def losses(flight: Flight, format: str, options: Mapping[str, str] | None = None) -> LossReport:
     """The fate of each field of the flight in that format."""
     exporter = registry.exporter(format)
     return exporter.losses(flight, exporter.chosen(options))
@@ -181,11 +181,11 @@ def _flight(run: Run, root: Run, family: _Family, seen: set[str]) -> Flight:
 
 
 def _untold(dialects: Dialects) -> Callable[[Event], Iterator[str]]:
-    known: dict[str, Untold] = {}
+    known: dict[str, UncoveredFields] = {}
 
     def untold(event: Event) -> Iterator[str]:
         if event.dialect not in known:
-            known[event.dialect] = Untold(dialects[event.dialect])
+            known[event.dialect] = UncoveredFields(dialects[event.dialect])
         return known[event.dialect](event)
 
     return untold
@@ -206,25 +206,25 @@ def hear(
     dialects: Dialects,
     counted: Mapping[str, Spend],
     revisions: Revisions,
-) -> Iterator[Heard]:
+) -> Iterator[ExportRecord]:
     """The records of a run, read one after the other, with all revisions known."""
     walker = Walker(dialects, revisions=revisions)
     return (heard_of(walker.reread(record), counted) for record in records)
 
 
-def heard_of(reading: Reading, counted: Mapping[str, Spend]) -> Heard:
+def heard_of(reading: Reading, counted: Mapping[str, Spend]) -> ExportRecord:
     """A record in the form that exporters take; a record that cannot be read is included.
 
     A superseded record has its line and event, and no facts: those of the newer mapping count.
     """
     record, event, facts, findings, position, dialect, superseded = reading
     if event is None or position is None or dialect is None:
-        return Heard(record, None, findings=tuple(findings), identity=str(record.seq))
+        return ExportRecord(record, None, findings=tuple(findings), identity=str(record.seq))
     unique = dialect.policy.identity == "refuse" and event.id
     identity = str(event.id) if unique else str(record.seq)
     if superseded:
-        return Heard(record, event, identity=identity, names=reading.names, superseded=True)
-    return Heard(
+        return ExportRecord(record, event, identity=identity, names=reading.names, superseded=True)
+    return ExportRecord(
         record,
         event,
         tuple(facts),

@@ -29,7 +29,7 @@ LAST = 1 << 12
 """Bytes before the offset that are compared whenever a file has changed."""
 
 
-class Heard(NamedTuple):
+class LinesRead(NamedTuple):
     """The result for some lines of a file."""
 
     path: Path
@@ -37,14 +37,14 @@ class Heard(NamedTuple):
     verdicts: list[Verdict]
 
 
-class Unheard(NamedTuple):
+class UnreadableFile(NamedTuple):
     """A file that cannot be read; reported once, and tried again."""
 
     path: Path
     why: str
 
 
-class Skipped(NamedTuple):
+class SkippedLink(NamedTuple):
     """A link that leads out of the watched folder; reported once."""
 
     path: Path
@@ -103,7 +103,7 @@ class Follower:
         self._counted: dict[str, tuple[int, int]] = {}
         self._unheard: set[Path] = set()
 
-    def poll(self) -> Iterator[Heard | Unheard | Skipped]:
+    def poll(self) -> Iterator[LinesRead | UnreadableFile | SkippedLink]:
         """Read the new complete lines; a line without a line end is left until it is complete."""
         for path in self.files():
             try:
@@ -118,12 +118,12 @@ class Follower:
                 self._seen.pop(path, None)  # deleted: its records stay
             except OSError as error:
                 if path not in self._unheard:
-                    yield Unheard(path, error.strerror or str(error))
+                    yield UnreadableFile(path, error.strerror or str(error))
                 self._unheard.add(path)
         for path, reported in self._skipped.items():
             if not reported:
                 self._skipped[path] = True
-                yield Skipped(path)
+                yield SkippedLink(path)
 
     def files(self) -> list[Path]:
         """The files to read: those named, and every `.jsonl` in the named folders."""
@@ -171,7 +171,7 @@ class Follower:
         home, path = self._home, path.resolve()
         return home is not None and (path == home or home in path.parents or path in home.parents)
 
-    def _read(self, path: Path, found: os.stat_result) -> Iterator[Heard]:
+    def _read(self, path: Path, found: os.stat_result) -> Iterator[LinesRead]:
         size = found.st_size
         if not stat.S_ISREG(found.st_mode):
             raise OSError(0, "it is no regular file")  # reading a pipe would wait for its writer
@@ -201,7 +201,7 @@ class Follower:
                 yield heard
                 self._behind[source] = behind = read
 
-    def _admit(self, path: Path, source: str, read: _Behind, block: bytes) -> Heard | None:
+    def _admit(self, path: Path, source: str, read: _Behind, block: bytes) -> LinesRead | None:
         """Admit a piece of a file; None if another process was faster."""
         lines = list(split(BytesIO(block), self._intake.cap))
         mark, known = Mark(source, read.through, read.place.sha256), self._marked[source]
@@ -212,7 +212,7 @@ class Follower:
         first = next((each.seq for each in verdicts if each.verdict == "accepted"), None)
         if first is not None:
             self._marked[source] = Place(mark.through, first, mark.sha256)
-        return Heard(path, lines, verdicts)
+        return LinesRead(path, lines, verdicts)
 
     def _moved(self, source: str, file: BinaryIO, behind: _Behind) -> _Behind:
         """The offset to resume at: after the part that another process has read meanwhile."""

@@ -22,7 +22,15 @@ import orjson
 
 from tracklog.dialects import tracklog as native
 from tracklog.formats import registry
-from tracklog.formats.importers import Importer, Place, Reading, Report, hashed, head_of, plain
+from tracklog.formats.importers import (
+    Importer,
+    ImportReport,
+    SourcePosition,
+    SourceReading,
+    hashed,
+    head_of,
+    plain,
+)
 from tracklog.formats.importing_lines import LINES, Native, holds_lines, note_imported, runs_of
 from tracklog.home.home import Home
 from tracklog.intake.intake import Verdict
@@ -44,11 +52,11 @@ Progress = Callable[[int, int], None]
 """Called with the number of bytes done and the total."""
 
 
-class Known(NamedTuple):
+class KnownSource(NamedTuple):
     """A source that was read before."""
 
     path: Path
-    place: Place
+    place: SourcePosition
     final: bool
     """Whether the source was read to its end."""
     seq: int
@@ -58,7 +66,7 @@ class Known(NamedTuple):
 
 
 @dataclass(slots=True)
-class Summary:
+class ImportSummary:
     """The result of an import."""
 
     files: int = 0
@@ -69,7 +77,7 @@ class Summary:
     lines: Counter[str] = field(default_factory=Counter)
     """Lines by verdict: accepted, duplicate, refused; `told` in a dry run."""
     runs: set[str] = field(default_factory=set)
-    by_importer: dict[str, Report] = field(default_factory=dict)
+    by_importer: dict[str, ImportReport] = field(default_factory=dict)
     again: Counter[str] = field(default_factory=Counter)
     """Sources that were read from their start again, by reason."""
     gone: list[str] = field(default_factory=list)
@@ -83,9 +91,9 @@ class Summary:
     hints: list[str] = field(default_factory=list)
     """Hints about lines whose dialect is not certain."""
 
-    def report(self) -> Report:
+    def report(self) -> ImportReport:
         """The reports of all importers together."""
-        whole = Report()
+        whole = ImportReport()
         for each in self.by_importer.values():
             whole.add(each)
         return whole
@@ -113,7 +121,7 @@ class Importing:
         self._home = home
         self.importers = {each.name: each for each in importers or registry.importers()}
         self._folder = home.path / "sources"
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, KnownSource] = {}
         self._keys: dict[str, dict[str, tuple[Path, str]]] = {}
         self._chosen: dict[str, Importer] = {}
         self._lifted: dict[str, bytes] = {}
@@ -169,10 +177,10 @@ class Importing:
         final: bool = True,
         again: bool = False,
         dry: bool = False,
-        told: Callable[[Path, Summary], None] | None = None,
+        told: Callable[[Path, ImportSummary], None] | None = None,
         progress: Progress = lambda _done, _total: None,
-        into: Summary | None = None,
-    ) -> Summary:
+        into: ImportSummary | None = None,
+    ) -> ImportSummary:
         """Read what is new in these sources and admit it.
 
         `again` reads them from their start; `dry` stores nothing. Without `final`, records that are
@@ -180,20 +188,20 @@ class Importing:
         something new. The result is added to `into`, if given, so that it is available after an
         interrupt.
         """
-        whole = Summary() if into is None else into
+        whole = ImportSummary() if into is None else into
         with _seldom_collected():
             self._bring(whole, paths, only, final, again, dry, told, progress)
         return whole
 
     def _bring(
         self,
-        whole: Summary,
+        whole: ImportSummary,
         paths: Sequence[Path],
         only: str | None,
         final: bool,
         again: bool,
         dry: bool,
-        told: Callable[[Path, Summary], None] | None,
+        told: Callable[[Path, ImportSummary], None] | None,
         progress: Progress,
     ) -> None:
         plain_lines = [] if only else self._plain_lines(paths)
@@ -214,8 +222,8 @@ class Importing:
         done = 0
         progress(0, total)
         for path, importer, size in work:
-            one = Summary()
-            reading = Reading(
+            one = ImportSummary()
+            reading = SourceReading(
                 importer,
                 path,
                 others=others[importer.name],
@@ -291,7 +299,7 @@ class Importing:
         only: str | None,
         final: bool,
         again: bool,
-        whole: Summary,
+        whole: ImportSummary,
     ) -> list[tuple[Path, Importer, int]]:
         """The sources to read: the oldest first, so that a copy comes after its original."""
         found: list[tuple[int, str, Path, Importer, int]] = []
@@ -316,7 +324,7 @@ class Importing:
         return [(path, importer, size) for _, _, path, importer, size in sorted(found, key=_age)]
 
     def _is_unchanged(
-        self, known: Known, state: os.stat_result, final: bool, only: str | None
+        self, known: KnownSource, state: os.stat_result, final: bool, only: str | None
     ) -> bool:
         place = known.place
         importer = self.importers.get(place.importer)
@@ -331,7 +339,7 @@ class Importing:
         )
 
     def _read(
-        self, reading: Reading, one: Summary, *, final: bool, again: bool, dry: bool
+        self, reading: SourceReading, one: ImportSummary, *, final: bool, again: bool, dry: bool
     ) -> Iterator[int]:
         name = _name(reading.path)
         known = None if again else self._known.get(name) or self._moved(reading)
@@ -349,16 +357,20 @@ class Importing:
             one.runs |= reading.runs.keys()
             if not dry and batch.through >= saved + SAVED:
                 saved = batch.through
-                self._save(name, Known(reading.path, place.copy(), False, self._home.journal.last))
+                self._save(
+                    name, KnownSource(reading.path, place.copy(), False, self._home.journal.last)
+                )
             yield batch.through
         if not dry and place is not None:
             self._note(reading, place, one, final=final)
-            self._save(name, Known(reading.path, place, final, self._home.journal.last))
+            self._save(name, KnownSource(reading.path, place, final, self._home.journal.last))
         if reading.again:
             one.again[reading.again] += 1
             one.bytes += start
 
-    def _note(self, reading: Reading, place: Place, one: Summary, *, final: bool) -> None:
+    def _note(
+        self, reading: SourceReading, place: SourcePosition, one: ImportSummary, *, final: bool
+    ) -> None:
         """Record facts about a source that no line of it can state."""
         spelled = os.fsencode(reading.path.absolute()).decode("utf-8", "backslashreplace")
         if reading.completed is not None and place.run:
@@ -373,7 +385,13 @@ class Importing:
                 self._tell_note(place, run, "growing", text, spelled)
 
     def _tell_note(
-        self, place: Place, run: str, label: str, text: str, path: str, offset: int | None = None
+        self,
+        place: SourcePosition,
+        run: str,
+        label: str,
+        text: str,
+        path: str,
+        offset: int | None = None,
     ) -> None:
         origin: dict[str, Any] = {"writer": place.importer, "fidelity": "observed", "path": path}
         if offset is not None:
@@ -386,8 +404,8 @@ class Importing:
     def _keep(
         self,
         lines: list[bytes],
-        reading: Reading,
-        one: Summary,
+        reading: SourceReading,
+        one: ImportSummary,
         *,
         dry: bool,
         dialect: str | None = native.dialect.name,
@@ -404,7 +422,7 @@ class Importing:
         one.refused += [(str(reading.path), each) for each in refused[: FEW - len(one.refused)]]
         return verdicts
 
-    def _moved(self, reading: Reading) -> Known | None:
+    def _moved(self, reading: SourceReading) -> KnownSource | None:
         """The known state of a file that was renamed."""
         state = reading.path.stat()
         for each in self._known.values():
@@ -414,7 +432,7 @@ class Importing:
                 return each
         return None
 
-    def _tell_gone(self, known: Known, now: str) -> None:
+    def _tell_gone(self, known: KnownSource, now: str) -> None:
         place = known.place
         path = os.fsencode(known.path).decode("utf-8", "backslashreplace")
         lines = [
@@ -431,13 +449,13 @@ class Importing:
         ]
         self._home.intake.admit(lines, native.dialect.name)
 
-    def _remember(self, name: str, known: Known) -> None:
+    def _remember(self, name: str, known: KnownSource) -> None:
         self._known[name] = known
         keys = self._keys.setdefault(known.place.importer, {})
         for key, run in known.place.kept.get("keys", {}).items():
             keys.setdefault(key, (known.path, run))
 
-    def _save(self, name: str, known: Known) -> None:
+    def _save(self, name: str, known: KnownSource) -> None:
         self._remember(name, known)
         said = {
             "path": os.fsencode(known.path).hex(),  # a path may be any bytes
@@ -462,9 +480,9 @@ class Importing:
         for file in sorted(self._folder.glob("*.json")):
             try:
                 said = orjson.loads(file.read_bytes())
-                place = Place(**said["place"])
+                place = SourcePosition(**said["place"])
                 path = Path(os.fsdecode(bytes.fromhex(said["path"])))
-                known = Known(path, place, said["final"], said["seq"], said["gone"])
+                known = KnownSource(path, place, said["final"], said["seq"], said["gone"])
             except (OSError, ValueError, KeyError, TypeError):
                 continue  # a cache: its source is read again
             if known.seq <= last:  # if not, the cache belongs to another journal
@@ -516,7 +534,9 @@ def _seldom_collected() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _add(whole: Summary, one: Summary, importer: Importer, reading: Reading) -> None:
+def _add(
+    whole: ImportSummary, one: ImportSummary, importer: Importer, reading: SourceReading
+) -> None:
     whole.files += not one.unread
     whole.bytes += one.bytes
     whole.lines.update(one.lines)
@@ -524,7 +544,7 @@ def _add(whole: Summary, one: Summary, importer: Importer, reading: Reading) -> 
     whole.runs |= one.runs
     whole.unread += one.unread
     whole.refused += one.refused[: FEW - len(whole.refused)]
-    whole.by_importer.setdefault(importer.name, Report()).add(reading.report)
+    whole.by_importer.setdefault(importer.name, ImportReport()).add(reading.report)
 
 
 def _age(found: tuple[int, str, Path, Importer, int]) -> tuple[int, str]:

@@ -16,8 +16,8 @@ from tracklog.dialects.checking import door_for
 from tracklog.dialects.documents import document_of
 from tracklog.dialects.recognition import Hints
 from tracklog.folds import IMPORTED
-from tracklog.formats.follow import Follower, Skipped, Unheard
-from tracklog.formats.importers import HEAD, Report
+from tracklog.formats.follow import Follower, SkippedLink, UnreadableFile
+from tracklog.formats.importers import HEAD, ImportReport
 from tracklog.home.home import Home
 from tracklog.intake.intake import Verdict
 from tracklog.journal.frame import Run
@@ -26,7 +26,7 @@ from tracklog.model.fact import Noted
 from tracklog.model.lines import BOM, split
 
 if TYPE_CHECKING:
-    from tracklog.formats.importing import Summary
+    from tracklog.formats.importing import ImportSummary
 
 LINES = {".jsonl", ".ndjson"}
 FIRST = 20
@@ -56,10 +56,10 @@ class Native:
 
     def bring(
         self,
-        whole: "Summary",
+        whole: "ImportSummary",
         *,
         dry: bool,
-        told: "Callable[[Path, Summary], None] | None" = None,
+        told: "Callable[[Path, ImportSummary], None] | None" = None,
     ) -> None:
         """Admit what is new in the files of lines."""
         for path in self._paths:
@@ -81,23 +81,23 @@ class Native:
         with path.open("rb") as file:
             intake.recogniser.look_ahead(line.data for line in split(file, intake.cap))
 
-    def _count(self, path: Path, one: "Summary") -> None:
+    def _count(self, path: Path, one: "ImportSummary") -> None:
         one.files = 1
         one.bytes = path.stat().st_size
         with path.open("rb") as file:
             one.lines["told"] += sum(1 for _ in split(file, self._home.intake.cap))
 
-    def _admit(self, path: Path, one: "Summary") -> None:
+    def _admit(self, path: Path, one: "ImportSummary") -> None:
         first = self._first_in(path)
         noted = set() if first is None else {(first.family, first.run)}
         note_imported(self._home, path, noted)
         runs: set[Run] = set()
         follower = Follower(self._home.intake, [path], None, self._home.path)
         for heard in follower.poll():
-            if isinstance(heard, Unheard):
+            if isinstance(heard, UnreadableFile):
                 one.unread.append((str(path), heard.why))
                 continue
-            if isinstance(heard, Skipped):
+            if isinstance(heard, SkippedLink):
                 one.unread.append((str(path), "it is a link that leads out of its folder"))
                 continue
             one.files = 1
@@ -109,7 +109,7 @@ class Native:
                     place = f"{path}, line {line.number}"
                     one.refused += [(place, verdict.problems)][: FEW - len(one.refused)]
                     continue
-                report = one.by_importer.setdefault(verdict.dialect or "", Report())
+                report = one.by_importer.setdefault(verdict.dialect or "", ImportReport())
                 report.mapped[verdict.kind or ""] += 1
                 one.runs.add(verdict.run or "")
                 if hint := self._hints.of(verdict.dialect, verdict.run):
@@ -119,27 +119,27 @@ class Native:
             one.unchanged = 1
         if _is_torn(path):
             name = next(iter(one.by_importer), "lines")
-            torn = one.by_importer.setdefault(name, Report())
+            torn = one.by_importer.setdefault(name, ImportReport())
             torn.ignored["last line without a line end"] += 1
 
     def holds(self, path: Path) -> bool:
         """Whether a file lies where documents of these lines lie: beside them, or one folder above."""
         return path.suffix == ".json" and path.parent.resolve() in self._folders | self._above
 
-    def take(self, path: Path, whole: "Summary", *, dry: bool) -> None:
+    def take(self, path: Path, whole: "ImportSummary", *, dry: bool) -> None:
         """Store a document that belongs to the lines beside it; any other file is only counted."""
         try:
             data = path.read_bytes()
         except OSError as error:
             whole.unread.append((str(path), error.strerror or str(error)))
             return
-        beside = Report()
+        beside = ImportReport()
         self._keep(path, data, beside, whole, dry=dry)
         if beside.records():
-            whole.by_importer.setdefault("beside", Report()).add(beside)
+            whole.by_importer.setdefault("beside", ImportReport()).add(beside)
 
     def _keep(
-        self, path: Path, data: bytes, beside: Report, whole: "Summary", *, dry: bool
+        self, path: Path, data: bytes, beside: ImportReport, whole: "ImportSummary", *, dry: bool
     ) -> None:
         folder = path.parent.resolve()
         document = document_of(path.name, data, self._home.dialects.values())
@@ -224,7 +224,7 @@ def _is_torn(path: Path) -> bool:
         return size > 0 and file.read(1) != b"\n"
 
 
-def _add(whole: "Summary", one: "Summary") -> None:
+def _add(whole: "ImportSummary", one: "ImportSummary") -> None:
     whole.files += one.files
     whole.unchanged += one.unchanged
     whole.bytes += one.bytes
@@ -234,4 +234,4 @@ def _add(whole: "Summary", one: "Summary") -> None:
     whole.hints += one.hints
     whole.refused += one.refused[: FEW - len(whole.refused)]
     for name, report in one.by_importer.items():
-        whole.by_importer.setdefault(name, Report()).add(report)
+        whole.by_importer.setdefault(name, ImportReport()).add(report)

@@ -9,7 +9,7 @@ FATES: tuple[Fate, ...] = ("kept", "carried", "dropped", "synthesised")
 
 
 @dataclass(slots=True)
-class Report:
+class LossReport:
     """How often each field was kept, carried in an extension, dropped, or synthesised."""
 
     counts: Counter[tuple[str, str, Fate]] = field(default_factory=Counter)

@@ -9,7 +9,7 @@ from tracklog.intake.intake import Intake, Verdicts
 from tracklog.journal.frame import Mark
 from tracklog.journal.offsets import Place
 from tracklog.model.errors import KeyReused, Overtaken
-from tracklog.model.lines import Line, Source, groups
+from tracklog.model.lines import ByteSource, Line, groups
 
 if TYPE_CHECKING:
     from hashlib import _Hash as HASH
@@ -18,7 +18,7 @@ _BLOCK = 1 << 20
 
 
 def admit_stream(
-    intake: Intake, stream: Source, source: str | None, dialect: str | None = None
+    intake: Intake, stream: ByteSource, source: str | None, dialect: str | None = None
 ) -> Iterator[tuple[list[Line], Verdicts]]:
     """Admits the lines of a stream as they come; each group leaves its place in the journal.
 
@@ -65,7 +65,7 @@ class _Resumed:
     """A stream that is read and hashed, and the place up to which the journal has it."""
 
     def __init__(
-        self, intake: Intake, stream: Source, source: str | None, dialect: str | None
+        self, intake: Intake, stream: ByteSource, source: str | None, dialect: str | None
     ) -> None:
         self._intake, self._stream = intake, stream
         self._source, self._dialect = source, dialect

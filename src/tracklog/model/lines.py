@@ -22,7 +22,7 @@ _ESCAPE = re.compile(
 """One escaped character of a JSON text; the group matches half of a surrogate pair."""
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """Anything that bytes can be read from."""
 
     def read(self, size: int, /) -> bytes: ...
@@ -47,7 +47,7 @@ class Line(NamedTuple):
     """The hash of all bytes, for a line that is longer than the cap."""
 
 
-def split(source: Source, cap: int = CAP) -> Iterator[Line]:
+def split(source: ByteSource, cap: int = CAP) -> Iterator[Line]:
     """The lines that are not blank, split at LF; one CR before the LF is removed.
 
     Of a line longer than the cap only the size, the hash and the beginning are kept.
@@ -56,7 +56,7 @@ def split(source: Source, cap: int = CAP) -> Iterator[Line]:
         yield from group
 
 
-def groups(source: Source, cap: int = CAP) -> Iterator[list[Line]]:
+def groups(source: ByteSource, cap: int = CAP) -> Iterator[list[Line]]:
     """The same lines, in groups of as many as one read of the source completes."""
     number, offset, size = 1, 0, 0
     parts: list[bytes] = []

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tracklog.dialects import Dialect, Source
+from tracklog.dialects import Dialect, SourceRecord
 from tracklog.dialects.checking import understand
 from tracklog.folds import Position
 from tracklog.journal.frame import Record
@@ -47,7 +47,7 @@ def facts_in_line(dialect: Dialect, line: bytes) -> list[Fact]:
     return facts_of(dialect, understand(dialect, line))[0]
 
 
-def source_of(dialect: Dialect, event: Event) -> Source | None:
+def source_of(dialect: Dialect, event: Event) -> SourceRecord | None:
     """The record of a foreign source that an event was made from, where its dialect says so."""
     try:
         return None if dialect.source is None else dialect.source(event)

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from tracklog.dialects import Source
+from tracklog.dialects import SourceRecord
 from tracklog.model.event import Finding
 
 
@@ -19,9 +19,9 @@ class Revisions:
         self.mixed = False
         """Whether some source record has several revisions, or something was withdrawn."""
         self._known: dict[tuple[str, str], _Revision] = {}
-        self._withdrawals: list[tuple[int, Source]] = []
+        self._withdrawals: list[tuple[int, SourceRecord]] = []
 
-    def add(self, seq: int, source: Source) -> bool:
+    def add(self, seq: int, source: SourceRecord) -> bool:
         """Takes an event into account; whether an earlier event of the run reads differently now."""
         changed = False
         for name in source.names:
@@ -41,7 +41,7 @@ class Revisions:
         self.mixed = self.mixed or changed
         return changed
 
-    def is_current(self, source: Source) -> bool:
+    def is_current(self, source: SourceRecord) -> bool:
         """Whether an event counts: no newer revision of its record is known."""
         for name in source.names:
             known = self._known.get((source.writer, name))
@@ -53,7 +53,7 @@ class Revisions:
                 return False
         return True
 
-    def is_withdrawn(self, seq: int, source: Source) -> bool:
+    def is_withdrawn(self, seq: int, source: SourceRecord) -> bool:
         """Whether a later event of the same writer withdrew this one."""
         return bool(self._withdrawals) and any(
             by.writer == source.writer
@@ -63,7 +63,7 @@ class Revisions:
             for at, by in self._withdrawals
         )
 
-    def correction(self, seq: int, source: Source) -> Finding | None:
+    def correction(self, seq: int, source: SourceRecord) -> Finding | None:
         """The finding at the first event of a record that was sent with another content."""
         for name in source.names:
             known = self._known.get((source.writer, name))

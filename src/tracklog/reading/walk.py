@@ -8,7 +8,7 @@ conversation is a question about runs, which `answers.duplicates` answers.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from tracklog.dialects import Dialect, Source
+from tracklog.dialects import Dialect, SourceRecord
 from tracklog.folds import IMPORTED, Position
 from tracklog.journal.frame import Record, Run
 from tracklog.model.event import Event, Finding
@@ -172,7 +172,7 @@ class Walker:
 
     def _source(
         self, record: Record, dialect: Dialect, event: Event, *, is_new: bool
-    ) -> Source | None:
+    ) -> SourceRecord | None:
         if not self._imported and _is_imported(event):
             self._imported = True
             self.changed = self.changed or (is_new and self._begun)

@@ -8,7 +8,7 @@ import pytest
 
 from tracklog.dialects import tracklog as native
 from tracklog.formats.export import flight
-from tracklog.formats.exporters import Exporter, Flight, Heard
+from tracklog.formats.exporters import Exporter, ExportRecord, Flight
 from tracklog.home import registry
 from tracklog.journal.frame import Erased, Record
 from tracklog.model.errors import UnknownName
@@ -70,7 +70,7 @@ class ExporterSuite:
         read = [0]
         made = flight_of_facts(*(_words(f"word {n}", message_id=str(n)) for n in range(3000)))
 
-        def counted() -> Iterator[Heard]:
+        def counted() -> Iterator[ExportRecord]:
             for heard in made.heard():
                 read[0] += 1
                 yield heard

@@ -7,22 +7,22 @@ from random import Random
 import orjson
 
 from tracklog.dialects.checking import checker
-from tracklog.formats.importers import Importer, Place, Reading, Report
+from tracklog.formats.importers import Importer, ImportReport, SourcePosition, SourceReading
 from tracklog.home import registry
 from tracklog.model.event import Event
 
 
 def told_by(
-    importer: Importer, path: Path, after: Place | None = None, *, final: bool = True
-) -> tuple[list[bytes], Place, Report]:
+    importer: Importer, path: Path, after: SourcePosition | None = None, *, final: bool = True
+) -> tuple[list[bytes], SourcePosition, ImportReport]:
     """What a file tells from a place on: its lines, the place it got to, and the report."""
-    reading = Reading(importer, path)
+    reading = SourceReading(importer, path)
     lines: list[bytes] = []
-    place = Place()
+    place = SourcePosition()
     for batch in reading.lines(after, final=final):
         lines += batch.lines
         lines += [line for _, line in batch.quoted]
-        place = Place(**orjson.loads(orjson.dumps(batch.place.as_json())))
+        place = SourcePosition(**orjson.loads(orjson.dumps(batch.place.as_json())))
     return lines, place, reading.report
 
 

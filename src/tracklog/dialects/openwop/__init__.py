@@ -10,7 +10,6 @@ from tracklog.dialects import Dialect, Policy, extras, number, share, text
 from tracklog.dialects.openwop.catalog import PUBLISHED_ONLY_CLASSES, TYPES
 from tracklog.dialects.openwop.findings import finding, rest, rules
 from tracklog.dialects.openwop.manifest import AgentManifest
-from tracklog.dialects.openwop.saying import carries, say
 from tracklog.dialects.openwop.shapes import KINDS, Frame
 from tracklog.dialects.openwop.spelling import (
     TURNS,
@@ -24,6 +23,7 @@ from tracklog.dialects.openwop.spelling import (
     slots,
     turn_of,
 )
+from tracklog.dialects.openwop.writing import carries, say
 from tracklog.model.event import Body, Envelope, Event, Finding
 from tracklog.model.fact import (
     Answered,

@@ -756,7 +756,7 @@ class ProviderUsagePayload(Closed):
     trace_id: Text = MISSING
 
 
-class Known(Frame):
+class KnownEvent(Frame):
     """An envelope whose payload is understood."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
@@ -768,14 +768,14 @@ class Known(Frame):
 WANTED = "An object with the keys of this type; `tracklog schema openwop` has them."
 
 
-def _event(kind: str, payload: Any) -> type[Known]:
+def _event(kind: str, payload: Any) -> type[KnownEvent]:
     """The envelope around the payload of one type."""
     word = Literal[kind]  # type: ignore[valid-type]  # a word that is known when this runs
     name = "".join(part[0].upper() + part[1:] for part in kind.split("."))
     doc = payload.__doc__ if isinstance(payload, type) else "Someone is asked, or waited for."
     return create_model(
         name,
-        __base__=Known,
+        __base__=KnownEvent,
         __doc__=doc,
         type=(word, ...),
         payload=(payload, Field(description=WANTED)),

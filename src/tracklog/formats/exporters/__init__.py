@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import orjson
 
-from tracklog.formats.loss import Fate, Report
+from tracklog.formats.loss import Fate, LossReport
 from tracklog.journal.frame import Record, Run
 from tracklog.model.errors import UnknownName
 from tracklog.model.event import Event, Finding
@@ -52,7 +52,7 @@ class Spend(NamedTuple):
     counts: bool = True
 
 
-class Heard(NamedTuple):
+class ExportRecord(NamedTuple):
     """A record with its event and facts."""
 
     record: Record
@@ -94,7 +94,7 @@ class Flight:
     """The run at the top of its tree; the run itself where no parent is known."""
     conversation: str | None = None
     """The conversation at the source that the run, or the run at the top, is part of."""
-    heard: Callable[[], Iterator[Heard]]
+    heard: Callable[[], Iterator[ExportRecord]]
     """Its records from the first one; may be called more than once."""
     summary: Mapping[str, Any]
     """The fold over its records: status, outcome, agents, tokens, cost, seconds."""
@@ -143,10 +143,10 @@ class Option:
 Options = Mapping[str, str]
 
 
-class Follower(Protocol):
+class LiveWriter(Protocol):
     """Writes a running run as server-sent events."""
 
-    def hear(self, heard: Heard, *, ended: bool) -> bytes:
+    def hear(self, heard: ExportRecord, *, ended: bool) -> bytes:
         """The output for a record; `ended` when the run seems to have ended with it."""
 
     def join(self, cursor: int) -> bytes:
@@ -173,7 +173,7 @@ class Exporter:
     """The fate of each field, as `Fact.field`, of the `at`, `id`, `cause` and `family` of an event,
     and of the `rest` that no fact covers; fields that are not listed are dropped.
     """
-    cut: Callable[[Heard, Options], bool] = lambda _heard, _options: False
+    cut: Callable[[ExportRecord, Options], bool] = lambda _heard, _options: False
     """Whether a record does not fit, so that only its position is written."""
     synthesised: Callable[[Flight, Options], Iterable[str]] = lambda _flight, _options: ()
     """Fields that the format requires and the flight does not have, so that a placeholder is
@@ -181,7 +181,7 @@ class Exporter:
     """
     proof: Literal["none", "beside", "inside"] = "none"
     """Whether the run is verified first: for a proof beside the output, or to state it inside."""
-    follow: Callable[[Callable[[], Flight], Options], Follower] | None = None
+    follow: Callable[[Callable[[], Flight], Options], LiveWriter] | None = None
     """The writer for a running run, from the state of the flight at each time."""
     options: Mapping[str, Option] = field(default_factory=dict)
     media_types: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -205,9 +205,9 @@ class Exporter:
         chosen = (self.media_types.get(choice) for choice in options.items())
         return next(filter(None, chosen), self.media_type)
 
-    def losses(self, flight: Flight, options: Options) -> Report:
+    def losses(self, flight: Flight, options: Options) -> LossReport:
         """The fate of each field of the flight in this format."""
-        report, fates = Report(), self.fates(options)
+        report, fates = LossReport(), self.fates(options)
         for each in flight if fates.get("sub-run") == "kept" else (flight,):
             for heard in each.heard():
                 if heard.superseded:
@@ -222,7 +222,9 @@ class Exporter:
         return report
 
 
-def _fates(flight: Flight, heard: Heard, fates: Mapping[str, Fate]) -> Iterator[tuple[str, Fate]]:
+def _fates(
+    flight: Flight, heard: ExportRecord, fates: Mapping[str, Fate]
+) -> Iterator[tuple[str, Fate]]:
     """The fate of each field of an event, by the fate of its kind."""
     for fact in heard.facts:
         kind, said = type(fact).__name__, plain(fact)
@@ -273,7 +275,7 @@ def plain(fact: Fact) -> dict[str, Any]:
     return said
 
 
-def carried(heard: Heard, fact: Fact) -> dict[str, Any]:
+def carried(heard: ExportRecord, fact: Fact) -> dict[str, Any]:
     """A fact in the form in which formats carry it: all fields and the time, as on a native line."""
     at = utc(heard.event.at) if heard.event else None
     told = {"fact": type(fact).__name__} | ({"at": at} if at else {}) | plain(fact)
@@ -293,7 +295,7 @@ def carried(heard: Heard, fact: Fact) -> dict[str, Any]:
     return told
 
 
-def call_name(heard: Heard, fact: Called | Returned) -> str:
+def call_name(heard: ExportRecord, fact: Called | Returned) -> str:
     """The call's own id; a generated one is valid only in its record."""
     return f"{fact.call_id}#{heard.seq}" if fact.synthetic_id is True else str(fact.call_id)
 

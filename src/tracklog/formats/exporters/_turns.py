@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from tracklog.formats.exporters import Heard, Spend, call_name, span_of
+from tracklog.formats.exporters import ExportRecord, Spend, call_name, span_of
 from tracklog.model.fact import Called, Fact, Returned, Said, Spent
 
 
@@ -19,7 +19,7 @@ class Calls:
         """By the name of an original, the name under which it was written."""
         self._returned: set[str] = set()
 
-    def called(self, heard: Heard, fact: Called) -> str | None:
+    def called(self, heard: ExportRecord, fact: Called) -> str | None:
         """The name of a call that appears for the first time; None for a copy."""
         name = call_name(heard, fact)
         original, copy = self._original(name), fact.provider_call_id
@@ -32,7 +32,7 @@ class Calls:
         self._written[original] = known or name
         return None if known else name
 
-    def returned(self, heard: Heard, fact: Returned) -> str | None:
+    def returned(self, heard: ExportRecord, fact: Returned) -> str | None:
         """The name of a call that returns for the first time; None for a copy."""
         original = self._original(call_name(heard, fact))
         if original in self._returned:
@@ -50,8 +50,8 @@ class Calls:
 class Turn:
     """One turn of a model: its thoughts, messages, calls and usage."""
 
-    first: Heard
-    last: Heard
+    first: ExportRecord
+    last: ExportRecord
     agent: str | None
     step: str | None
     message_id: str | None = None
@@ -73,14 +73,14 @@ OPEN_TURNS = 256
 """How many turns may be open at once, one per agent and step."""
 
 
-class Turns:
+class ModelTurns:
     """Collects the turns of a run's models from its facts."""
 
     def __init__(self) -> None:
         self._open: dict[tuple[str | None, str | None], Turn] = {}
         self._over: list[Turn] = []
 
-    def said(self, heard: Heard, fact: Said) -> Turn:
+    def said(self, heard: ExportRecord, fact: Said) -> Turn:
         """The turn of this message."""
         now = self._now(fact)
         if now is None or not self._joins(now, heard, fact.message_id):
@@ -90,7 +90,7 @@ class Turns:
         now.last = heard
         return now
 
-    def called(self, heard: Heard, fact: Called, name: str) -> Turn:
+    def called(self, heard: ExportRecord, fact: Called, name: str) -> Turn:
         """The turn of this call."""
         now = self._now(fact)
         if now is None or (now.over and not self._together(now, heard)):
@@ -99,7 +99,7 @@ class Turns:
         now.last = heard
         return now
 
-    def spent(self, heard: Heard, fact: Spent, spend: Spend) -> Turn:
+    def spent(self, heard: ExportRecord, fact: Spent, spend: Spend) -> Turn:
         """The turn of this spend."""
         now = self._now(fact)
         if now is None or not self._takes(now, heard, fact):
@@ -125,18 +125,18 @@ class Turns:
     def _now(self, fact: Fact) -> Turn | None:
         return self._open.get((fact.agent, fact.step))
 
-    def _begin(self, heard: Heard, fact: Fact) -> Turn:
+    def _begin(self, heard: ExportRecord, fact: Fact) -> Turn:
         key = (fact.agent, fact.step)
         if key in self._open or len(self._open) >= OPEN_TURNS:
             self._over.append(self._open.pop(key if key in self._open else next(iter(self._open))))
         self._open[key] = Turn(heard, heard, fact.agent, fact.step)
         return self._open[key]
 
-    def _together(self, now: Turn, heard: Heard) -> bool:
+    def _together(self, now: Turn, heard: ExportRecord) -> bool:
         """Whether two facts belong to one turn: the same record, or spans with the same name."""
         return now.last.seq == heard.seq or bool(_foreign(now.first) & _foreign(heard))
 
-    def _joins(self, now: Turn, heard: Heard, message: str | None) -> bool:
+    def _joins(self, now: Turn, heard: ExportRecord, message: str | None) -> bool:
         if self._together(now, heard):
             return True
         if message is not None and now.message_id is not None:
@@ -144,12 +144,12 @@ class Turns:
         # A thought belongs to the message that follows it.
         return not now.over and not now.spends and all(s.role == "thought" for s in now.said)
 
-    def _takes(self, now: Turn, heard: Heard, fact: Spent) -> bool:
+    def _takes(self, now: Turn, heard: ExportRecord, fact: Spent) -> bool:
         if self._together(now, heard) or (fact.key is not None and fact.key == now.message_id):
             return True
         models = {said.model for said in now.said if said.model} | {fact.model or ""} - {""}
         return now.spoke and not now.spends and len(models) < 2
 
 
-def _foreign(heard: Heard) -> set[str]:
+def _foreign(heard: ExportRecord) -> set[str]:
     return {name for name in heard.names if span_of((name,))}

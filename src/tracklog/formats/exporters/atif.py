@@ -6,8 +6,8 @@ from typing import Any
 from tracklog.formats.exporters import (
     MAPPING,
     Exporter,
+    ExportRecord,
     Flight,
-    Heard,
     Options,
     Spend,
     blob_path,
@@ -19,7 +19,7 @@ from tracklog.formats.exporters import (
     text_of,
     words_of,
 )
-from tracklog.formats.exporters._turns import VOICES, Calls, Turn, Turns
+from tracklog.formats.exporters._turns import VOICES, Calls, ModelTurns, Turn
 from tracklog.formats.loss import Fate
 from tracklog.model.fact import (
     FACTS,
@@ -125,13 +125,13 @@ class _Steps:
     def __init__(self, flight: Flight) -> None:
         self.flight = flight
         self.steps: list[Step] = []
-        self.calls, self.turns = Calls(), Turns()
+        self.calls, self.turns = Calls(), ModelTurns()
         self.turned: dict[int, tuple[Turn, Step]] = {}
         self.owner: dict[str, Step] = {}
         """The step of each call."""
         self.children = {child.call: child for child in flight.below if child.call}
 
-    def tell(self, heard: Heard, place: int, fact: Fact) -> Step:
+    def tell(self, heard: ExportRecord, place: int, fact: Fact) -> Step:
         """Add a fact; returns the step that holds it."""
         match fact:
             case Said(role=role) if role in VOICES:
@@ -154,7 +154,7 @@ class _Steps:
         empty = {"source": "system", "message": "", "extra": {"tracklog": {"facts": []}}}
         return [{"step_id": n, **step} for n, step in enumerate(self.steps or [empty], 1)]
 
-    def _new(self, heard: Heard, source: str) -> Step:
+    def _new(self, heard: ExportRecord, source: str) -> Step:
         told = {"seq": heard.seq, "dialect": heard.record.dialect, "facts": []}
         step: Step = {"source": source, "message": "", "extra": {"tracklog": told}}
         if heard.event is not None and heard.event.at is not None:
@@ -162,18 +162,18 @@ class _Steps:
         self.steps.append(step)
         return step
 
-    def _beside(self, heard: Heard) -> Step:
+    def _beside(self, heard: ExportRecord) -> Step:
         """The step that holds a copy, which is not shown again."""
         return self.steps[-1] if self.steps else self._new(heard, "system")
 
-    def _of(self, heard: Heard, turn: Turn) -> Step:
+    def _of(self, heard: ExportRecord, turn: Turn) -> Step:
         """The step of a model's turn."""
         if id(turn) not in self.turned:
             step = self._new(heard, "agent")
             self.turned[id(turn)] = turn, step
         return self.turned[id(turn)][1]
 
-    def _say(self, heard: Heard, fact: Said) -> Step:
+    def _say(self, heard: ExportRecord, fact: Said) -> Step:
         step = self._of(heard, self.turns.said(heard, fact))
         for block in fact.blocks:
             thought = fact.role == "thought" or block.get("type") == "thinking"
@@ -195,7 +195,7 @@ class _Steps:
             step["is_copied_context"] = True
         return step
 
-    def _hear(self, heard: Heard, fact: Said) -> Step:
+    def _hear(self, heard: ExportRecord, fact: Said) -> Step:
         step = self._new(heard, "user" if fact.role == "user" else "system")
         images = [image for block in fact.blocks if (image := _image(block)) is not None]
         words = [words_of(block) for block in fact.blocks if _image(block) is None]
@@ -206,7 +206,7 @@ class _Steps:
             step["is_copied_context"] = True
         return step
 
-    def _call(self, heard: Heard, fact: Called) -> Step:
+    def _call(self, heard: ExportRecord, fact: Called) -> Step:
         name = self.calls.called(heard, fact)
         if name is None:
             return self._beside(heard)
@@ -222,7 +222,7 @@ class _Steps:
         self.owner[name] = step
         return step
 
-    def _return(self, heard: Heard, fact: Returned) -> Step:
+    def _return(self, heard: ExportRecord, fact: Returned) -> Step:
         self.turns.interrupted(fact)
         name = self.calls.returned(heard, fact)
         if name is None:
@@ -242,7 +242,7 @@ class _Steps:
         step.setdefault("observation", {"results": []})["results"].append(result)
         return step
 
-    def _spend(self, heard: Heard, fact: Spent, spend: Spend) -> Step:
+    def _spend(self, heard: ExportRecord, fact: Spent, spend: Spend) -> Step:
         if not (spend.model or spend.amounts.keys() & {"input_tokens", "output_tokens"}):
             return self._system(heard, fact)
         turn = self.turns.spent(heard, fact, spend)
@@ -255,7 +255,7 @@ class _Steps:
             step.setdefault("model_name", str(spend.model))
         return step
 
-    def _system(self, heard: Heard, fact: Fact) -> Step:
+    def _system(self, heard: ExportRecord, fact: Fact) -> Step:
         """A step for a fact that is neither a message nor a call."""
         step = self._new(heard, "system")
         step["message"] = _sentence(fact)

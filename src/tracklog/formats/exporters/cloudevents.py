@@ -10,8 +10,8 @@ import orjson
 from tracklog.formats.exporters import (
     MAPPING,
     Exporter,
+    ExportRecord,
     Flight,
-    Heard,
     Option,
     Options,
     dumps,
@@ -40,7 +40,7 @@ def write(flight: Flight, options: Options) -> Iterator[bytes]:
     yield b"[]\n" if opening == b"[" else b"]\n"
 
 
-def _event(heard: Heard, options: Options) -> bytes:
+def _event(heard: ExportRecord, options: Options) -> bytes:
     event, line = _attributes(heard, options), heard.record.line
     if not line:
         return dumps(event)  # erased: null would mean something else than no data
@@ -52,7 +52,7 @@ def _event(heard: Heard, options: Options) -> bytes:
     return dumps({**event, "dataref": f"{options['base']}/api/runs/{run}?at={heard.seq}"})
 
 
-def cut(heard: Heard, options: Options) -> bool:
+def cut(heard: ExportRecord, options: Options) -> bool:
     """Whether a line is too large to be forwarded, so that the event only names its address."""
     line = heard.record.line
     if options["whole"] == "yes" or len(line) < FORWARDED // 2:
@@ -66,7 +66,7 @@ def _opaque(line: bytes) -> dict[str, str]:
     return {"data_base64": base64.b64encode(line).decode()}
 
 
-def _attributes(heard: Heard, options: Options) -> dict[str, Any]:
+def _attributes(heard: ExportRecord, options: Options) -> dict[str, Any]:
     record = heard.record
     parts = (options["collector"], record.dialect, record.run)
     event: dict[str, Any] = {

@@ -19,11 +19,19 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from tracklog.formats.importers._lifting import Lift, hashed
+from tracklog.formats.importers._line_writer import LineWriter, moment, seconds
 from tracklog.formats.importers._memory import LONG, remember
-from tracklog.formats.importers._reading import HEAD, Batch, Place, Reading, head_of, opened, plain
+from tracklog.formats.importers._reading import (
+    HEAD,
+    LineBatch,
+    SourcePosition,
+    SourceReading,
+    head_of,
+    opened,
+    plain,
+)
 from tracklog.formats.importers._records import DAMAGED, Raw, opening, unquoted
-from tracklog.formats.importers._report import Report
-from tracklog.formats.importers._telling import Teller, moment, seconds
+from tracklog.formats.importers._report import ImportReport
 from tracklog.formats.providers import count, word
 from tracklog.model.event import Body
 
@@ -31,19 +39,19 @@ __all__ = [
     "DAMAGED",
     "HEAD",
     "LONG",
-    "Batch",
     "Form",
+    "ImportReport",
     "Importer",
     "Lift",
+    "LineBatch",
+    "LineWriter",
     "NoOthers",
     "Others",
-    "Place",
     "Raw",
     "Reader",
-    "Reading",
-    "Report",
-    "Source",
-    "Teller",
+    "SourceFile",
+    "SourcePosition",
+    "SourceReading",
     "count",
     "hashed",
     "head_of",
@@ -102,7 +110,7 @@ class NoOthers:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceFile:
     """A file to read."""
 
     path: Path
@@ -114,7 +122,7 @@ class Source:
 class Reader(ABC):
     """Reads one source, record by record; subclass it and map the records."""
 
-    def __init__(self, source: Source, tell: Teller, state: dict[str, Any]) -> None:
+    def __init__(self, source: SourceFile, tell: LineWriter, state: dict[str, Any]) -> None:
         self.source = source
         self.tell = tell
         self.state = state
@@ -147,7 +155,7 @@ class Importer:
     about: str
     mapping: str
     """The version of its mapping: another version maps every record again."""
-    reader: Callable[[Source, Teller, dict[str, Any]], Reader]
+    reader: Callable[[SourceFile, LineWriter, dict[str, Any]], Reader]
     recognise: Callable[[Path, bytes], float]
     """The confidence, from 0 to 1, that a file with that name and beginning has this format."""
     find: Callable[[Path, Mapping[str, str]], Iterable[Path]] = lambda _home, _environment: ()
@@ -159,10 +167,10 @@ class Importer:
     """The systems of aliases that name the conversation of a run, the strongest first."""
 
     def read(
-        self, path: Path, after: Place | None = None, *, others: Others | None = None
+        self, path: Path, after: SourcePosition | None = None, *, others: Others | None = None
     ) -> Iterator[bytes]:
         """The lines of a file from an offset on; nothing is stored."""
-        for batch in Reading(self, path, others=others).lines(after):
+        for batch in SourceReading(self, path, others=others).lines(after):
             yield from batch.lines
 
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from tracklog.dialects import tracklog as native
-from tracklog.formats.importers._telling import Teller, moment
+from tracklog.formats.importers._line_writer import LineWriter, moment
 from tracklog.model.event import Body
 from tracklog.model.fact import Fidelity
 
@@ -17,7 +17,7 @@ class Carried(NamedTuple):
     at: str | None
     fidelity: Fidelity
 
-    def tell(self, tell: Teller, *, run: str | None = None) -> None:
+    def tell(self, tell: LineWriter, *, run: str | None = None) -> None:
         tell.tell(self.body, at=self.at, fidelity=self.fidelity, run=run)
 
 

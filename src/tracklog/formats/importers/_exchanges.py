@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from tracklog.formats.importers import HEAD, Raw, Reader, moment, remember, word
-from tracklog.formats.importers._spoken import spoken
+from tracklog.formats.importers._block_facts import spoken
 from tracklog.formats.providers import Reply, provider
 from tracklog.model.fact import Began, Fact, Linked, Noted, Said, Spent
 

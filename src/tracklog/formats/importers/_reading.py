@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import orjson
 
 from tracklog.formats.importers._lifting import Put, Redact, hashed
+from tracklog.formats.importers._line_writer import LineWriter
 from tracklog.formats.importers._records import DAMAGED, Raw, document, events, records, text
-from tracklog.formats.importers._report import Report
-from tracklog.formats.importers._telling import Teller
+from tracklog.formats.importers._report import ImportReport
 
 if TYPE_CHECKING:
     from tracklog.formats.importers import Importer, Others, Reader
@@ -29,7 +29,7 @@ HELD = 256
 
 
 @dataclass(slots=True)
-class Place:
+class SourcePosition:
     """How far a source was read; a cache: without it the source is read again, with the same
     result.
     """
@@ -57,16 +57,16 @@ class Place:
         """Its parts without copying: the states of the reader and the writer are shared."""
         return {each: getattr(self, each) for each in self.__slots__}
 
-    def copy(self) -> "Place":
+    def copy(self) -> "SourcePosition":
         """A copy that does not change while reading continues."""
-        return Place(**orjson.loads(orjson.dumps(self.as_json())))
+        return SourcePosition(**orjson.loads(orjson.dumps(self.as_json())))
 
 
-class Batch(NamedTuple):
+class LineBatch(NamedTuple):
     """Some lines of a source, and the place after them."""
 
     lines: list[bytes]
-    place: Place
+    place: SourcePosition
     """The place of the reading itself, which continues: copy it to store it."""
     through: int
     """Bytes of the source that were read so far."""
@@ -76,7 +76,7 @@ class Batch(NamedTuple):
     """Lines that the source carries in another dialect, each with the dialect's name."""
 
 
-class Reading:
+class SourceReading:
     """One source being read; call `lines` again when it has grown."""
 
     def __init__(
@@ -91,7 +91,7 @@ class Reading:
     ) -> None:
         self.importer = importer
         self.path = path
-        self.report = Report()
+        self.report = ImportReport()
         self.again = ""
         """The reason why it is read from its start, although it was read before."""
         self.runs: Mapping[str, int] = {}
@@ -106,7 +106,9 @@ class Reading:
         self._put, self._redact = put, redact
         self._told_path = told_path or _spelled(path)
 
-    def lines(self, after: Place | None = None, *, final: bool = True) -> Iterator[Batch]:
+    def lines(
+        self, after: SourcePosition | None = None, *, final: bool = True
+    ) -> Iterator[LineBatch]:
         """The lines of the source from a place on.
 
         With `final` nothing more is expected: pending records are written, yet the place stays
@@ -120,10 +122,10 @@ class Reading:
             yield from self._told(file, place, found, head, form, final)
 
     def _place(
-        self, file: BinaryIO, after: Place | None, found: os.stat_result, form: str
-    ) -> Place:
+        self, file: BinaryIO, after: SourcePosition | None, found: os.stat_result, form: str
+    ) -> SourcePosition:
         """The place to resume at; the start for another file, a shorter file or another mapping."""
-        fresh = Place(
+        fresh = SourcePosition(
             importer=self.importer.name,
             mapping=self.importer.mapping,
             device=found.st_dev,
@@ -139,15 +141,15 @@ class Reading:
     def _told(
         self,
         file: BinaryIO,
-        place: Place,
+        place: SourcePosition,
         found: os.stat_result,
         head: bytes,
         form: str,
         final: bool,
-    ) -> Iterator[Batch]:
-        from tracklog.formats.importers import NoOthers, Source  # noqa: PLC0415  # the folder imports us
+    ) -> Iterator[LineBatch]:
+        from tracklog.formats.importers import NoOthers, SourceFile  # noqa: PLC0415  # the folder imports us
 
-        tell = Teller(
+        tell = LineWriter(
             self.importer.name,
             self.importer.mapping,
             self._told_path,
@@ -158,7 +160,7 @@ class Reading:
         )
         tell.run, self.runs = place.run, tell.runs
         torn = place.kept.pop("torn", None)
-        source = Source(plain(self.path), head, self._others or NoOthers())
+        source = SourceFile(plain(self.path), head, self._others or NoOthers())
         reader = self.importer.reader(source, tell, place.state)
         held: list[Raw] = []
         seen, record = place.offset, reader.record
@@ -185,7 +187,7 @@ class Reading:
             if tell.size >= STEP:
                 settled = self._settled(file, place, found)
                 bodies = tell.bodies
-                yield Batch(tell.take(), settled, seen, bodies, tell.take_quoted())
+                yield LineBatch(tell.take(), settled, seen, bodies, tell.take_quoted())
         if torn is not None:
             place.kept.setdefault("torn", torn)
         self._settled(file, place, found)
@@ -200,7 +202,7 @@ class Reading:
                 reader.finish()
         self.timeless = tell.timeless - tell.timed
         bodies = tell.bodies
-        yield Batch(tell.take(), kept, seen, bodies, tell.take_quoted())
+        yield LineBatch(tell.take(), kept, seen, bodies, tell.take_quoted())
 
     def _identified(self, reader: "Reader", held: list[Raw]) -> bool:
         """Whether the last held record names the run, or enough were held to give up."""
@@ -219,7 +221,9 @@ class Reading:
             return events(file, offset, self.importer.fits, final=final)
         return records(file, offset, self.importer.fits, final=final)
 
-    def _settled(self, file: BinaryIO, place: Place, found: os.stat_result) -> Place:
+    def _settled(
+        self, file: BinaryIO, place: SourcePosition, found: os.stat_result
+    ) -> SourcePosition:
         """The place with everything that is needed to recognise the file."""
         place.size, place.modified = found.st_size, found.st_mtime_ns
         there = file.tell()
@@ -244,7 +248,7 @@ def _read(reader: "Reader", raw: Raw) -> None:
         reader.record(raw)
 
 
-def _difference(file: BinaryIO, after: Place, fresh: Place) -> str:
+def _difference(file: BinaryIO, after: SourcePosition, fresh: SourcePosition) -> str:
     if (after.importer, after.mapping) != (fresh.importer, fresh.mapping):
         return "mapping"
     if file.seek(0, os.SEEK_END) < after.offset:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 
 
 @dataclass(slots=True)
-class Report:
+class ImportReport:
     """Counts under the source's own words; reports can be added."""
 
     mapped: Counter[str] = field(default_factory=Counter)
@@ -23,7 +23,7 @@ class Report:
     lifted: Counter[str] = field(default_factory=Counter)
     """Values that were moved to blobs, by media type."""
 
-    def add(self, other: "Report") -> None:
+    def add(self, other: "ImportReport") -> None:
         for each in fields(self):
             getattr(self, each.name).update(getattr(other, each.name))
 

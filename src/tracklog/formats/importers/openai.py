@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tracklog.formats.importers import Importer, Raw, run_id, unquoted, word
+from tracklog.formats.importers._block_facts import spoken
 from tracklog.formats.importers._exchanges import (
     Body,
     ExchangeReader,
@@ -15,7 +16,6 @@ from tracklog.formats.importers._exchanges import (
     previous,
     reply_of,
 )
-from tracklog.formats.importers._spoken import spoken
 from tracklog.formats.providers import Reply
 from tracklog.model.fact import Fact, Role, Said
 

@@ -16,7 +16,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, Literal, NamedTuple, Protocol
 
-from tracklog.formats.providers._reply import Reply, ReplyStatus, Report
+from tracklog.formats.providers._reply import Reply, ReplyReport, ReplyStatus
 from tracklog.formats.providers._values import (
     BROKEN,
     Body,
@@ -47,10 +47,10 @@ __all__ = [
     "Normaliser",
     "Profile",
     "Provider",
-    "Reading",
     "Reply",
+    "ReplyReport",
     "ReplyStatus",
-    "Report",
+    "StreamReader",
     "WrongType",
     "added",
     "count",
@@ -86,10 +86,10 @@ class Normalised(NamedTuple):
     blocks: list[Body]
     meta: Body
     """The fields of a message besides its blocks: provider, model, status, usage."""
-    report: Report
+    report: ReplyReport
 
 
-class Reading(Protocol):
+class StreamReader(Protocol):
     """Reads the objects of one stream, in order."""
 
     def hear(self, body: Body) -> bool:
@@ -105,7 +105,7 @@ class Provider:
 
     name: str
     about: str
-    read: Callable[["Reply"], Reading]
+    read: Callable[["Reply"], StreamReader]
     compat: Callable[[Body], Iterable[Body] | None]
     """The original's mapping of one object, for comparisons; None where it drops the line."""
     aliases: tuple[str, ...] = ()
@@ -133,12 +133,12 @@ class Normaliser:
     def __init__(
         self, name: str, profile: Profile = "full", *, keep_partials: bool = False
     ) -> None:
-        self.report = Report()
+        self.report = ReplyReport()
         self.reply = Reply(self.report)
         self.reply.keep_partials = keep_partials
         self.provider = provider(name)
         self._compat = profile == "compat"
-        self._reading: Reading | None = None
+        self._reading: StreamReader | None = None
         if self.provider is None:
             self.report.unknown_provider = name
         elif not self._compat:

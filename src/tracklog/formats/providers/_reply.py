@@ -11,7 +11,7 @@ ReplyStatus = Literal["ok", "error", "timeout", "killed", "format_error"]
 
 
 @dataclass(slots=True)
-class Report:
+class ReplyReport:
     """Counts of the lines by result."""
 
     lines: int = 0
@@ -44,10 +44,10 @@ class Report:
 class Reply:
     """The reply of an agent while it is read: blocks in the order of the stream, each once."""
 
-    def __init__(self, report: Report | None = None) -> None:
+    def __init__(self, report: ReplyReport | None = None) -> None:
         self.blocks: list[Body] = []
         self.meta: Body = {}
-        self.report = report or Report()
+        self.report = report or ReplyReport()
         self.turn = 0
         self.errors: list[str] = []
         self.status: ReplyStatus = "ok"

@@ -138,7 +138,7 @@ def _kind(delta: Body) -> str:
     return kinds.get(text(delta.get("type")) or "", "tool_use")
 
 
-class Use(NamedTuple):
+class ToolUse(NamedTuple):
     """A tool call among the content of a message."""
 
     id: str | None
@@ -148,7 +148,7 @@ class Use(NamedTuple):
     by_provider: bool = False
 
 
-class Result(NamedTuple):
+class ToolResult(NamedTuple):
     """The result of a tool call among the content of a message."""
 
     id: str | None
@@ -157,7 +157,7 @@ class Result(NamedTuple):
     """Whether it is marked as failed or as successful."""
 
 
-Part = Use | Result | Body
+Part = ToolUse | ToolResult | Body
 """A call, a result, or a block that is neither."""
 
 
@@ -176,7 +176,7 @@ def part_of(element: Any) -> Part | None:
     if kind in USES:
         name, server = word(element.get("name")), word(element.get("server_name"))
         given = element.get("input")
-        return Use(word(element.get("id")), name, given, server, kind == "server_tool_use")
+        return ToolUse(word(element.get("id")), name, given, server, kind == "server_tool_use")
     if kind == "thinking" and is_text(element.get("thinking", "")):
         return element if "thinking" in element else {**element, "thinking": ""}
     if kind == "redacted_thinking":
@@ -185,12 +185,12 @@ def part_of(element: Any) -> Part | None:
     return _result(element) if kind.endswith("tool_result") else foreign(kind, element)
 
 
-def _result(element: Body) -> Result:
+def _result(element: Body) -> ToolResult:
     wrong, content = element.get("is_error"), element.get("content")
     if isinstance(content, dict) and str(content.get("type", "")).endswith("_error"):
         wrong = True
     id = word(element.get("tool_use_id")) or word(element.get("id"))
-    return Result(id, content, wrong if isinstance(wrong, bool) else None)
+    return ToolResult(id, content, wrong if isinstance(wrong, bool) else None)
 
 
 def tell(reply: Reply, element: Any, **extras: Any) -> Body | None:
@@ -198,10 +198,10 @@ def tell(reply: Reply, element: Any, **extras: Any) -> Body | None:
     part = part_of(element)
     if part is None:
         return None
-    if isinstance(part, Use):
+    if isinstance(part, ToolUse):
         more = {"tool_server": part.server, **extras}
         return reply.call(part.id, part.tool, part.input, **more)
-    if isinstance(part, Result):
+    if isinstance(part, ToolResult):
         return reply.result(part.id, part.content, is_error=part.wrong, **extras)
     if part["type"] == "stream":
         reply.unknown(element, **extras)
@@ -222,7 +222,7 @@ class _Message:
         self.usage: Body = {}
 
 
-class Reading:
+class ClaudeStreamReader:
     """Reads the stream of one agent and of its sub-agents."""
 
     def __init__(self, reply: Reply) -> None:
@@ -418,7 +418,7 @@ def _compat_block(element: Any) -> list[Body]:
 provider = Provider(
     name="claude",
     about="Claude Code, and the Messages API under it.",
-    read=Reading,
+    read=ClaudeStreamReader,
     compat=compat,
     programs=("claude",),
     template=("claude", "-p", "{{prompt}}", "--output-format", "stream-json", "--verbose"),

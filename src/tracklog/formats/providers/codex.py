@@ -35,7 +35,7 @@ TOOLS = {*INPUTS, *NAMED}
 FAILED = ("failed", "declined")
 
 
-class Call(NamedTuple):
+class CodexCall(NamedTuple):
     """The tool call of an item."""
 
     tool: str
@@ -44,7 +44,7 @@ class Call(NamedTuple):
     by_provider: bool
 
 
-class Return(NamedTuple):
+class CodexResult(NamedTuple):
     """The result of a tool."""
 
     output: Any
@@ -78,7 +78,7 @@ def kind_of(item: Body) -> str:
     return HUMP.sub("_", word(item.get("item_type")) or word(item.get("type")) or "").lower()
 
 
-def call_of(kind: str, item: Body) -> Call:
+def call_of(kind: str, item: Body) -> CodexCall:
     """The call of an item with snake_case keys."""
     tool = kind
     if kind in NAMED:
@@ -88,10 +88,10 @@ def call_of(kind: str, item: Body) -> Call:
     else:
         keys = INPUTS["collab_tool_call" if kind in NAMED else kind]
         given = {key: item[key] for key in keys if item.get(key) is not None}
-    return Call(tool, word(item.get("server")), given, kind == "web_search")
+    return CodexCall(tool, word(item.get("server")), given, kind == "web_search")
 
 
-def return_of(item: Body) -> Return:
+def return_of(item: Body) -> CodexResult:
     """The result of an item, under whichever key its type has for it."""
     code, status = item.get("exit_code"), word(item.get("status"))
     code = code if isinstance(code, int) and not isinstance(code, bool) else None
@@ -100,10 +100,10 @@ def return_of(item: Body) -> Return:
     output = next((item[key] for key in keys if item.get(key) is not None), None)
     wrong = status in FAILED or bool(code) or error is not None
     known = wrong or code is not None or status not in (None, "in_progress")
-    return Return(output, error, wrong if known else None, code, status)
+    return CodexResult(output, error, wrong if known else None, code, status)
 
 
-class Reading:
+class CodexStreamReader:
     """Reads the stream of one thread."""
 
     def __init__(self, reply: Reply) -> None:
@@ -254,7 +254,7 @@ def prompt(arguments: Sequence[str]) -> str | None:
 provider = Provider(
     name="codex",
     about="Codex, run without a terminal.",
-    read=Reading,
+    read=CodexStreamReader,
     compat=compat,
     programs=("codex",),
     template=("codex", "exec", "--json", "{{prompt}}"),

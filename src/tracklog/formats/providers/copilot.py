@@ -36,7 +36,7 @@ def tokens(raw: Any) -> Body:
     )
 
 
-class Return(NamedTuple):
+class CopilotResult(NamedTuple):
     """The result of a tool; a failure may still have an output."""
 
     output: Any
@@ -45,12 +45,12 @@ class Return(NamedTuple):
     """Whether it failed, where that is stated."""
 
 
-def return_of(told: Body) -> Return:
+def return_of(told: Body) -> CopilotResult:
     """The result of a call, as streams and files have it."""
     result, error, success = told.get("result"), told.get("error"), told.get("success")
     output = result.get("content") if isinstance(result, dict) else result
     error = error.get("message", error) if isinstance(error, dict) else error
-    return Return(output, error, not success if isinstance(success, bool) else None)
+    return CopilotResult(output, error, not success if isinstance(success, bool) else None)
 
 
 def thought_of(told: Body) -> Body | None:
@@ -69,7 +69,7 @@ def thought_of(told: Body) -> Body | None:
     return block if len(block) > 1 else None
 
 
-class Reading:
+class CopilotStreamReader:
     """Reads the events of one session."""
 
     def __init__(self, reply: Reply) -> None:
@@ -231,7 +231,7 @@ def compat(body: Body) -> Iterable[Body] | None:
 provider = Provider(
     name="copilot",
     about="Copilot CLI.",
-    read=Reading,
+    read=CopilotStreamReader,
     compat=compat,
     aliases=("github_copilot",),
     programs=("copilot",),

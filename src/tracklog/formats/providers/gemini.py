@@ -74,7 +74,7 @@ def thought_of(thought: Any) -> Body:
     return {"type": "thinking", "thinking": said if is_text(said) else "", **rest}
 
 
-class Reading:
+class GeminiStreamReader:
     """Reads the stream of one conversation."""
 
     def __init__(self, reply: Reply) -> None:
@@ -180,7 +180,7 @@ def _compat_call(call: Any) -> Body:
 provider = Provider(
     name="gemini",
     about="Gemini CLI.",
-    read=Reading,
+    read=GeminiStreamReader,
     compat=compat,
     programs=("gemini",),
     template=("gemini", "-p", "{{prompt}}", "--output-format", "stream-json"),

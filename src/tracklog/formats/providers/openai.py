@@ -143,7 +143,7 @@ def _function(call: Any) -> Body:
     return obj(told.get("function"))
 
 
-class Reading:
+class OpenaiStreamReader:
     """Reads the events, the chunks or the one body of a response."""
 
     def __init__(self, reply: Reply) -> None:
@@ -345,7 +345,7 @@ def _compat_call(call: Any) -> Body:
 provider = Provider(
     name="openai",
     about="OpenAI and compatible APIs, over HTTP.",
-    read=Reading,
+    read=OpenaiStreamReader,
     compat=compat,
     aliases=("openai_compatible",),
     whole=True,

@@ -8,26 +8,26 @@ from tracklog.recording.transcript.chain import Proof, verify_chain
 from tracklog.recording.transcript.entry import Entry
 from tracklog.recording.transcript.follow import Follow
 from tracklog.recording.transcript.lint import lint
-from tracklog.recording.transcript.reader import Flaw, Reader, Reading
-from tracklog.recording.transcript.repair import Mended, Report, examine, mend, repair
+from tracklog.recording.transcript.reader import Flaw, Reader, TranscriptEvent
+from tracklog.recording.transcript.repair import Mended, RepairReport, examine, mend, repair
 from tracklog.recording.transcript.state import State, is_locked, state_of
 from tracklog.recording.transcript.tools import ToolCall
-from tracklog.recording.transcript.tree import Node, tree
-from tracklog.recording.transcript.views import Message, TranscriptRun, TranscriptStep, load
+from tracklog.recording.transcript.tree import RunNode, tree
+from tracklog.recording.transcript.views import MessageView, TranscriptRun, TranscriptStep, load
 
 __all__ = [
     "Entry",
     "Flaw",
     "Follow",
     "Mended",
-    "Message",
-    "Node",
+    "MessageView",
     "Proof",
     "Reader",
-    "Reading",
-    "Report",
+    "RepairReport",
+    "RunNode",
     "State",
     "ToolCall",
+    "TranscriptEvent",
     "TranscriptRun",
     "TranscriptStep",
     "examine",

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 from tracklog.model.lines import BOM, Line
-from tracklog.recording.transcript.reader import Flaw, Reading, read_line
+from tracklog.recording.transcript.reader import Flaw, TranscriptEvent, read_line
 
 POLL = 0.1
 LAST = 1 << 12
@@ -39,7 +39,7 @@ class Follow:
         self._cursor: tuple[object, int] | None = None
         self._catching_up = False
 
-    def __iter__(self) -> Iterator[Reading | Flaw]:
+    def __iter__(self) -> Iterator[TranscriptEvent | Flaw]:
         while True:
             over = self._stop()
             yield from self.poll()
@@ -47,7 +47,7 @@ class Follow:
                 return
             time.sleep(self._poll)
 
-    async def __aiter__(self) -> AsyncIterator[Reading | Flaw]:
+    async def __aiter__(self) -> AsyncIterator[TranscriptEvent | Flaw]:
         while True:
             over = self._stop()
             for found in self.poll():
@@ -61,7 +61,7 @@ class Follow:
         """The bytes after the last line end."""
         return b"".join(self._held)
 
-    def poll(self) -> Iterator[Reading | Flaw]:
+    def poll(self) -> Iterator[TranscriptEvent | Flaw]:
         """The new events since the last call, without waiting."""
         try:
             file = self.path.open("rb")
@@ -86,7 +86,7 @@ class Follow:
             "rotated", 1, 0, f"the file was truncated or replaced, it has {size} bytes", "info"
         )
 
-    def _cut(self, chunk: bytes) -> Iterator[Reading | Flaw]:
+    def _cut(self, chunk: bytes) -> Iterator[TranscriptEvent | Flaw]:
         if b"\n" not in chunk:
             self._held.append(chunk)
             return
@@ -103,10 +103,10 @@ class Follow:
                 yield from self._new(read_line(line, strict=self._strict))
         self._held = [rest] if rest else []
 
-    def _new(self, found: Iterator[Reading | Flaw]) -> Iterator[Reading | Flaw]:
+    def _new(self, found: Iterator[TranscriptEvent | Flaw]) -> Iterator[TranscriptEvent | Flaw]:
         """The events not yielded before: after a rotation, only those after the cursor."""
         for each in found:
-            if isinstance(each, Reading):
+            if isinstance(each, TranscriptEvent):
                 run, seq = each.body.get("run_id"), each.seq or 0
                 if self._catching_up and self._cursor is not None:
                     if run == self._cursor[0] and seq <= self._cursor[1]:

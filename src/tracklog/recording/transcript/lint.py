@@ -5,7 +5,7 @@ from pathlib import Path
 from tracklog.dialects.awf import dialect
 from tracklog.dialects.rules import Lint
 from tracklog.model.event import Event, Finding
-from tracklog.recording.transcript.reader import Flaw, Reader, Reading
+from tracklog.recording.transcript.reader import Flaw, Reader, TranscriptEvent
 
 
 class File:
@@ -58,5 +58,5 @@ def lint(path: str | Path) -> list[Flaw]:
     return found + [Flaw(each.name, 0, 0, each.message, each.level) for each in rest]
 
 
-def _flaw(finding: Finding, reading: Reading) -> Flaw:
+def _flaw(finding: Finding, reading: TranscriptEvent) -> Flaw:
     return Flaw(finding.name, reading.number, reading.offset, finding.message, finding.level)

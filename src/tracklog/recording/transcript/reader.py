@@ -41,7 +41,7 @@ class Flaw(NamedTuple):
     level: Literal["error", "warning", "info"] = "warning"
 
 
-class Reading(NamedTuple):
+class TranscriptEvent(NamedTuple):
     """An event read from a transcript; immutable."""
 
     seq: int | None
@@ -88,7 +88,7 @@ class Reader:
         self.strict = strict
         self.multiline = multiline
 
-    def __iter__(self) -> Iterator[Reading | Flaw]:
+    def __iter__(self) -> Iterator[TranscriptEvent | Flaw]:
         with _opened(self.source) as file:
             if self.multiline:
                 yield from _read_pretty(file.read(), self.strict)
@@ -96,16 +96,16 @@ class Reader:
             for line in split(file, sys.maxsize):
                 yield from read_line(line, strict=self.strict)
 
-    def read_all(self) -> tuple[list[Reading], list[Flaw]]:
+    def read_all(self) -> tuple[list[TranscriptEvent], list[Flaw]]:
         """All events and all flaws."""
-        events: list[Reading] = []
+        events: list[TranscriptEvent] = []
         flaws: list[Flaw] = []
         for found in self:
-            (events if isinstance(found, Reading) else flaws).append(found)  # type: ignore[arg-type]  # sorted by kind
+            (events if isinstance(found, TranscriptEvent) else flaws).append(found)  # type: ignore[arg-type]  # sorted by kind
         return events, flaws
 
 
-def read_line(line: Line, *, strict: bool = False) -> Iterator[Reading | Flaw]:
+def read_line(line: Line, *, strict: bool = False) -> Iterator[TranscriptEvent | Flaw]:
     """The content of one physical line: its flaws first, then its events."""
     number, offset = line.number, line.offset
     if line.bom:
@@ -143,14 +143,14 @@ CLASSES: dict[str, PayloadClass] = {
 
 def _judged(
     part: Part, line: bytes, number: int, offset: int, *, strict: bool
-) -> Iterator[Reading | Flaw]:
+) -> Iterator[TranscriptEvent | Flaw]:
     body = part.body
     kind = body.get("type")
     if not isinstance(kind, str) or not kind:
         yield Flaw("no_type", number, offset, "no type", "error")
         kind = ""
     known = kind in KINDS
-    reading = Reading(_seq(body), kind, line, number, offset, known, part.healed)
+    reading = TranscriptEvent(_seq(body), kind, line, number, offset, known, part.healed)
     for finding in _faults(reading, body):
         if strict and finding.name == "bad_field":
             raise InvalidEvent(
@@ -162,7 +162,7 @@ def _judged(
     yield reading
 
 
-def _faults(reading: Reading, body: Body) -> Iterator[Finding]:
+def _faults(reading: TranscriptEvent, body: Body) -> Iterator[Finding]:
     if not reading.known:
         return
     refusal = reading.event
@@ -232,7 +232,7 @@ def _opened(source: Source) -> Iterator[BinaryIO]:
 _OBJECT_AT_LINE_START = re.compile(r"^\{", re.MULTILINE)
 
 
-def _read_pretty(data: bytes, strict: bool) -> Iterator[Reading | Flaw]:
+def _read_pretty(data: bytes, strict: bool) -> Iterator[TranscriptEvent | Flaw]:
     """Objects that span several lines, one after the other."""
     text = data.decode("utf-8", "replace")
     decode = json.JSONDecoder().raw_decode

@@ -45,7 +45,7 @@ class Mended(NamedTuple):
     """The lines that replace it, without line ends; none where it was set aside."""
 
 
-class Report(NamedTuple):
+class RepairReport(NamedTuple):
     """The result of a repair, or of a dry run."""
 
     path: Path
@@ -76,7 +76,7 @@ def mend(lines: Iterable[Line], habit: Habit = EVENTS) -> Iterator[Mended]:
         yield mended
 
 
-def examine(path: str | Path) -> Report:
+def examine(path: str | Path) -> RepairReport:
     """The report of a repair; the file is only read."""
     path = Path(path)
     with path.open("rb") as file:
@@ -91,10 +91,10 @@ def examine(path: str | Path) -> Report:
             count += len(mended.lines)
             if mended.action != "kept":
                 changes.append(mended)
-    return Report(path, count, tuple(changes))
+    return RepairReport(path, count, tuple(changes))
 
 
-def repair(path: str | Path, disk: Disk = DISK) -> Report:
+def repair(path: str | Path, disk: Disk = DISK) -> RepairReport:
     """Repair the file in place, and keep the original beside it; a sound file is not touched.
 
     The repaired file is complete before it replaces the original.

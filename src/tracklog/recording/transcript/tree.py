@@ -8,21 +8,21 @@ from tracklog.recording.transcript.views import TranscriptRun
 
 
 @dataclass(slots=True)
-class Node:
+class RunNode:
     """One run of a tree, with the runs that it called."""
 
     run_id: str
     run: TranscriptRun | None
     """None where its file is missing."""
-    children: list["Node"] = field(default_factory=list)
+    children: list["RunNode"] = field(default_factory=list)
 
 
-def tree(runs: Mapping[str, TranscriptRun]) -> tuple[list[Node], list[Finding]]:
+def tree(runs: Mapping[str, TranscriptRun]) -> tuple[list[RunNode], list[Finding]]:
     """The roots, and the inconsistencies: missing files, wrong parents, two parents, cycles."""
     found: list[Finding] = []
     parents = _parents(runs, found)
-    nodes = {run_id: Node(run_id, runs.get(run_id)) for run_id in {**runs, **parents}}
-    roots: list[Node] = []
+    nodes = {run_id: RunNode(run_id, runs.get(run_id)) for run_id in {**runs, **parents}}
+    roots: list[RunNode] = []
     for run_id, node in nodes.items():
         parent = parents.get(run_id)
         if parent is None or _loops(run_id, parents):

@@ -9,16 +9,22 @@ from typing import Any, NamedTuple
 from tracklog.dialects.awf import ZERO_TIME, dialect
 from tracklog.journal.frame import Record
 from tracklog.model.event import Body, Event
-from tracklog.recording.transcript.reader import CLASSES, Flaw, Reader, Reading, payload_class
+from tracklog.recording.transcript.reader import (
+    CLASSES,
+    Flaw,
+    Reader,
+    TranscriptEvent,
+    payload_class,
+)
 from tracklog.recording.transcript.state import State, is_locked, is_ours, state_of
 from tracklog.recording.transcript.tools import ToolCall, Tools
 
 
 @dataclass(slots=True)
-class Told:
+class RunEvent:
     """One event of a run: with tolerances applied, and the original beside it."""
 
-    reading: Reading
+    reading: TranscriptEvent
     body: Body
     segment: int
     """The segment, from 0; a new one begins wherever the numbering starts again."""
@@ -63,10 +69,10 @@ class TranscriptStep:
     iteration: int
     attempt: int
     frames: list[Body]
-    started: Told | None
-    completed: Told | None = None
+    started: RunEvent | None
+    completed: RunEvent | None = None
     child_run_id: str | None = None
-    inside: list[Told] = field(default_factory=list)
+    inside: list[RunEvent] = field(default_factory=list)
 
     @property
     def error(self) -> str | None:
@@ -82,12 +88,12 @@ class TranscriptStep:
         return status if isinstance(status, str) else "failed" if self.error else "ok"
 
 
-class Message(NamedTuple):
+class MessageView(NamedTuple):
     """One message, with its text parts."""
 
     role: str
     blocks: list[Body]
-    told: Told
+    told: RunEvent
     step: TranscriptStep | None
 
     @property
@@ -122,7 +128,7 @@ class TranscriptRun:
     """The events of one run, from one file or several."""
 
     def __init__(
-        self, run_id: str, readings: Iterable[Reading], files: Iterable[Path] = ()
+        self, run_id: str, readings: Iterable[TranscriptEvent], files: Iterable[Path] = ()
     ) -> None:
         self.run_id = run_id
         self.files = list(files)
@@ -163,11 +169,11 @@ class TranscriptRun:
         return _steps(self.events)
 
     @cached_property
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[MessageView]:
         """Every message, in order."""
         homes = {id(told): step for step in self.steps for told in step.inside}
         return [
-            Message(str(told.payload.get("role", "")), told.blocks, told, homes.get(id(told)))
+            MessageView(str(told.payload.get("role", "")), told.blocks, told, homes.get(id(told)))
             for told in self.events
             if _class_of(told) == "message"
         ]
@@ -177,7 +183,7 @@ class TranscriptRun:
         """All text of the assistant."""
         return "".join(message.text for message in self.messages if message.role == "assistant")
 
-    def message(self, back: int = 1) -> Message | None:
+    def message(self, back: int = 1) -> MessageView | None:
         """The last message, or the n-th from the end."""
         return self.messages[-back] if 0 < back <= len(self.messages) else None
 
@@ -213,7 +219,7 @@ class TranscriptRun:
         tool: str | None = None,
         since: str | None = None,
         until: str | None = None,
-    ) -> Iterator[Told]:
+    ) -> Iterator[RunEvent]:
         """Events of these types, of a step's path, of a tool, between two times (UTC)."""
         wanted = None if types is None else set(types)
         for told in self.events:
@@ -234,11 +240,11 @@ def load(*paths: str | Path) -> tuple[dict[str, TranscriptRun], dict[Path, list[
     Several runs in one file are separated; one run in several files is joined, ordered by the first
     time in each file. The run id in the content counts, not the name of the file.
     """
-    parts: dict[str, list[tuple[str, Path, list[Reading]]]] = {}
+    parts: dict[str, list[tuple[str, Path, list[TranscriptEvent]]]] = {}
     flaws: dict[Path, list[Flaw]] = {}
     for path in map(Path, paths):
         events, flaws[path] = Reader(path).read_all()
-        by_run: dict[str, list[Reading]] = {}
+        by_run: dict[str, list[TranscriptEvent]] = {}
         for reading in events:
             by_run.setdefault(_run_id(reading), []).append(reading)
         for run_id, readings in by_run.items():
@@ -278,7 +284,7 @@ def step_name_of(path: str) -> str:
     return path.rpartition("/")[2] if "/" in path else path.rpartition(".")[2]
 
 
-def _told(readings: Iterable[Reading]) -> Iterator[Told]:
+def _told(readings: Iterable[TranscriptEvent]) -> Iterator[RunEvent]:
     segment, high = 0, 0
     for reading in readings:
         event = reading.event
@@ -286,20 +292,20 @@ def _told(readings: Iterable[Reading]) -> Iterator[Told]:
         if reading.seq == 1 and high:
             segment, high = segment + 1, 0
         high = max(high, reading.seq or 0)
-        yield Told(reading, body, segment)
+        yield RunEvent(reading, body, segment)
 
 
-def _run_id(reading: Reading) -> str:
+def _run_id(reading: TranscriptEvent) -> str:
     run_id = reading.body.get("run_id")
     return run_id if isinstance(run_id, str) else ""
 
 
-def _class_of(told: Told) -> str:
+def _class_of(told: RunEvent) -> str:
     fixed = CLASSES.get(told.type.partition(".")[0]) if told.reading.known else None
     return fixed or payload_class(told.body.get("payload"))
 
 
-def _steps(events: list[Told]) -> list[TranscriptStep]:
+def _steps(events: list[RunEvent]) -> list[TranscriptStep]:
     """Starts paired with ends: by the number of the start, else the nearest open step."""
     steps: list[TranscriptStep] = []
     by_seq: dict[tuple[int, Any], TranscriptStep] = {}
@@ -321,7 +327,7 @@ def _steps(events: list[Told]) -> list[TranscriptStep]:
     return steps
 
 
-def _step(told: Told, started: Told | None) -> TranscriptStep:
+def _step(told: RunEvent, started: RunEvent | None) -> TranscriptStep:
     body, payload = told.body, told.payload
     path, attempt = str(body.get("path", "")), body.get("attempt")
     child = body.get("child_run_id")
@@ -337,7 +343,7 @@ def _step(told: Told, started: Told | None) -> TranscriptStep:
     )
 
 
-def _nearest(steps: list[TranscriptStep], told: Told) -> TranscriptStep | None:
+def _nearest(steps: list[TranscriptStep], told: RunEvent) -> TranscriptStep | None:
     path, iteration = told.body.get("path"), told.body.get("iteration")
     for step in reversed(steps):
         if step.completed is None and (step.path, step.iteration) == (path, iteration):
@@ -351,7 +357,7 @@ def _only_agent(steps: list[TranscriptStep]) -> TranscriptStep | None:
     return agents[0] if len(agents) == 1 else None
 
 
-def _tool_names(told: Told) -> set[str]:
+def _tool_names(told: RunEvent) -> set[str]:
     names = {block.get("tool_name") for block in told.blocks}
     if _class_of(told) == "tool":
         names.add(told.payload.get("name"))

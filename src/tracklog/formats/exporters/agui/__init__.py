@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterable, Iterator
 
 from tracklog.formats.exporters import (
     Exporter,
+    ExportRecord,
     Flight,
-    Heard,
     Option,
     Options,
     dumps,
     every,
     some,
 )
-from tracklog.formats.exporters.agui.stream import Event, Stream
+from tracklog.formats.exporters.agui.stream import Event, EventStream
 from tracklog.formats.loss import Fate
 from tracklog.model.fact import FACTS, Began, Called, Returned, Said
 
@@ -34,7 +34,7 @@ class Followed:
     def __init__(self, now: Callable[[], Flight], options: Options) -> None:
         self._stream = _stream(now, options, keeps=True)
 
-    def hear(self, heard: Heard, *, ended: bool) -> bytes:
+    def hear(self, heard: ExportRecord, *, ended: bool) -> bytes:
         """The events of a record; the number of a record that may be the last is sent with the end."""
         events = list(self._stream.hear(heard))
         return _frames(events, None if ended and self._stream.open else heard.seq)
@@ -52,8 +52,8 @@ class Followed:
         return _frames(self._stream.end(), cursor)
 
 
-def _stream(now: Callable[[], Flight], options: Options, *, keeps: bool) -> Stream:
-    return Stream(now, raw=options["raw"] == "yes", keeps=keeps)
+def _stream(now: Callable[[], Flight], options: Options, *, keeps: bool) -> EventStream:
+    return EventStream(now, raw=options["raw"] == "yes", keeps=keeps)
 
 
 def _frames(events: Iterable[Event], number: int | None) -> bytes:

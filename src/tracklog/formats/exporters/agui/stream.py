@@ -7,8 +7,8 @@ import orjson
 
 from tracklog.formats.exporters import (
     MAPPING,
+    ExportRecord,
     Flight,
-    Heard,
     carried,
     nanoseconds,
     plain,
@@ -38,7 +38,7 @@ EXACT = 2**53 - 1
 """The greatest integer that JavaScript represents exactly."""
 
 
-class Stream:
+class EventStream:
     """The open parts of a run, so that nothing is closed twice or left open at the end."""
 
     def __init__(self, now: Callable[[], Flight], *, raw: bool, keeps: bool) -> None:
@@ -59,7 +59,7 @@ class Stream:
         """The model's message in the current record, which its calls are part of."""
         self.stamp = 0
 
-    def hear(self, heard: Heard) -> Iterator[Event]:
+    def hear(self, heard: ExportRecord) -> Iterator[Event]:
         self.stamp, self.speaking = nanoseconds(heard.at) // 10**6, None
         if self.raw and heard.record.line:
             yield from self._begin()
@@ -119,7 +119,7 @@ class Stream:
         self.open, self.closed = False, event
         return event
 
-    def _tell(self, heard: Heard, fact: Fact, name: str) -> Iterator[Event]:
+    def _tell(self, heard: ExportRecord, fact: Fact, name: str) -> Iterator[Event]:
         # A copy of another run's history neither begins nor ends this run.
         own = fact.copied is not True
         if isinstance(fact, Answered) and own and self._awaits(fact):
@@ -195,7 +195,7 @@ class Stream:
         yield self._event("REASONING_END", messageId=name)
         self.messages.said(name, "reasoning", thoughts)
 
-    def _call(self, heard: Heard, fact: Called, name: str) -> Iterator[Event]:
+    def _call(self, heard: ExportRecord, fact: Called, name: str) -> Iterator[Event]:
         call = self.calls.called(heard, fact)
         if call is None:
             yield from self._custom(fact)  # a copy: shown, not counted
@@ -213,7 +213,7 @@ class Stream:
         yield self._event("TOOL_CALL_END", toolCallId=call)
         self.messages.called(self.speaking, call, fact.tool, given)
 
-    def _return(self, heard: Heard, fact: Returned, name: str) -> Iterator[Event]:
+    def _return(self, heard: ExportRecord, fact: Returned, name: str) -> Iterator[Event]:
         call = self.calls.returned(heard, fact)
         if call is None:
             yield from self._custom(fact)  # a copy

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tracklog.formats.exporters import Heard, plain, text_of, words_of
+from tracklog.formats.exporters import ExportRecord, plain, text_of, words_of
 from tracklog.formats.exporters.html.inert import (
     LONG,
     class_of,
@@ -108,7 +108,7 @@ TOKENS = {
 }
 
 
-def spend(heard: Heard, place: int, fact: Spent) -> str:
+def spend(heard: ExportRecord, place: int, fact: Spent) -> str:
     usage = fact.usage if isinstance(fact.usage, Mapping) else {}
     words = [f"{text_of(v)} {TOKENS.get(k, k)}" for k, v in usage.items() if k in TOKENS]
     if fact.cost_usd is not None:

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterator
 
-from tracklog.formats.exporters import Heard, nanoseconds
+from tracklog.formats.exporters import ExportRecord, nanoseconds
 from tracklog.formats.exporters._turns import Calls
 from tracklog.formats.exporters.html.cards import (
     aside,
@@ -44,7 +44,7 @@ class Transcript:
 
     def __init__(self, title: str) -> None:
         self.title, self.called = title, Calls()
-        self.results: dict[str, tuple[Heard, Returned]] = {}
+        self.results: dict[str, tuple[ExportRecord, Returned]] = {}
         self.names: dict[tuple[int, int], str | None] = {}
         """The name of the call of a fact, by its record and position; None for a copy."""
         self.begun: dict[str, int] = {}
@@ -52,9 +52,9 @@ class Transcript:
         self.shown: set[str] = set()
         self.start: int | None = None
 
-    def ahead(self, heards: Iterator[Heard]) -> Iterator[Heard]:
+    def ahead(self, heards: Iterator[ExportRecord]) -> Iterator[ExportRecord]:
         """The records in order, each with those that follow it closely."""
-        waiting: deque[Heard] = deque()
+        waiting: deque[ExportRecord] = deque()
         for heard in heards:
             self._look(heard)
             waiting.append(heard)
@@ -62,7 +62,7 @@ class Transcript:
                 yield waiting.popleft()
         yield from waiting
 
-    def _look(self, heard: Heard) -> None:
+    def _look(self, heard: ExportRecord) -> None:
         for place, fact in enumerate(heard.facts):
             if isinstance(fact, Called):
                 self.names[heard.seq, place] = self.called.called(heard, fact)
@@ -72,7 +72,7 @@ class Transcript:
                 if name is not None:
                     self.results[name] = heard, fact
 
-    def article(self, heard: Heard, *, lines: bool) -> str:
+    def article(self, heard: ExportRecord, *, lines: bool) -> str:
         moment = nanoseconds(heard.at)
         self.start = moment if self.start is None else self.start
         since = (moment - self.start) / 1e9
@@ -98,14 +98,14 @@ class Transcript:
             )
         return "".join(parts) + "</div>\n</article>\n"
 
-    def _unread(self, heard: Heard) -> str:
+    def _unread(self, heard: ExportRecord) -> str:
         stone = heard.record.erased
         if stone is None:
             return '<p class="small bad">This record cannot be read any more.</p>'
         said = f"Erased by {text(stone.by)} on {text(stone.at)}: {text(stone.reason)}"
         return f'<p class="small bad">{said}</p>'
 
-    def _fact(self, heard: Heard, place: int, fact: Fact) -> str:
+    def _fact(self, heard: ExportRecord, place: int, fact: Fact) -> str:
         match fact:
             case Said():
                 return speech(fact)
@@ -131,7 +131,7 @@ class Transcript:
                 return noted(fact)
         return aside(fact, f"<b>{type(fact).__name__.lower()}</b>", listed(rest_of(fact)))
 
-    def _call(self, heard: Heard, place: int, fact: Called) -> str:
+    def _call(self, heard: ExportRecord, place: int, fact: Called) -> str:
         name = self.names.pop((heard.seq, place), None)
         if name is None:
             return aside(fact, f"the same call of <b>{text(fact.tool)}</b>, repeated", None)
@@ -149,7 +149,7 @@ class Transcript:
         head = f'<span class="name mono">{text(fact.tool)}</span>{who} {state}'
         return f'<div class="fact card tool"><div class="who">{head}</div>{given}{told}</div>'
 
-    def _return(self, heard: Heard, place: int, fact: Returned) -> str:
+    def _return(self, heard: ExportRecord, place: int, fact: Returned) -> str:
         name = self.names.pop((heard.seq, place), None)
         if name is None:
             return aside(fact, "the same result, repeated", None)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tracklog.formats.exporters import Exporter, Flight, Option, Options, every, some
 from tracklog.formats.exporters.otel.encoding import Encoding, Json, Protobuf
-from tracklog.formats.exporters.otel.spans import Span, Values, span_id, trace_id
+from tracklog.formats.exporters.otel.spans import ExportSpan, Values, span_id, trace_id
 from tracklog.formats.exporters.otel.tree import CONTENT, SpansOf
 from tracklog.formats.loss import Fate
 from tracklog.model.fact import FACTS, Began, Called, Ended, Returned, Said, Spent
@@ -42,7 +42,7 @@ def _written(
 ) -> Iterator[bytes]:
     run = SpansOf(flight, trace, above, options)
     yield from encoding.open(_resource(flight))
-    batch: list[Span] = []
+    batch: list[ExportSpan] = []
     for span in run.spans():
         batch.append(span)
         if len(batch) == BATCH:

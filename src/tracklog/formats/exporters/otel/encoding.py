@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tracklog.formats.exporters import MAPPING, dumps, nanoseconds
-from tracklog.formats.exporters.otel.spans import Span, Values
+from tracklog.formats.exporters.otel.spans import ExportSpan, Values
 
 
 class Encoding(ABC):
@@ -23,7 +23,7 @@ class Encoding(ABC):
         yield from ()
 
     @abstractmethod
-    def spans(self, spans: list[Span]) -> Iterator[bytes]: ...
+    def spans(self, spans: list[ExportSpan]) -> Iterator[bytes]: ...
 
     def close(self) -> Iterator[bytes]:
         yield from ()
@@ -52,7 +52,7 @@ class Json(Encoding):
         )  # fmt: skip  # one template and what fills it
         self.begun, self.between = True, b""
 
-    def spans(self, spans: list[Span]) -> Iterator[bytes]:
+    def spans(self, spans: list[ExportSpan]) -> Iterator[bytes]:
         for span in spans:
             yield self.between + dumps(_told(span))
             self.between = b","
@@ -64,7 +64,7 @@ class Json(Encoding):
         yield b"]}\n"
 
 
-def _told(span: Span) -> dict[str, Any]:
+def _told(span: ExportSpan) -> dict[str, Any]:
     told: dict[str, Any] = {"traceId": span.trace, "spanId": span.id}
     if span.parent and span.parent != span.id:
         told["parentSpanId"] = span.parent
@@ -110,7 +110,7 @@ def _value(value: Any) -> dict[str, Any]:
 class Protobuf(Encoding):
     """OTLP as protobuf: repeated fields may come in pieces, so each piece is complete."""
 
-    def spans(self, spans: list[Span]) -> Iterator[bytes]:
+    def spans(self, spans: list[ExportSpan]) -> Iterator[bytes]:
         if not spans:
             return
         resource = _field(1, _attributes(1, self.resource))
@@ -169,7 +169,7 @@ def _any(value: Any) -> bytes:
     return _string(1, str(value))
 
 
-def _encoded(span: Span) -> bytes:
+def _encoded(span: ExportSpan) -> bytes:
     parts = [_field(1, bytes.fromhex(span.trace)), _field(2, bytes.fromhex(span.id))]
     if span.parent and span.parent != span.id:
         parts.append(_field(4, bytes.fromhex(span.parent)))

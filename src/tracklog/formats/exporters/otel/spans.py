@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from tracklog.formats.exporters import Heard, span_of
+from tracklog.formats.exporters import ExportRecord, span_of
 
 INTERNAL, CLIENT = 1, 3
 OK, ERROR = 1, 2
@@ -13,7 +13,7 @@ Facts = list[dict[str, Any]]
 
 
 @dataclass(slots=True)
-class Span:
+class ExportSpan:
     """A span that is not written yet."""
 
     id: str
@@ -21,8 +21,8 @@ class Span:
     kind: int
     parent: str | None
     trace: str
-    first: Heard
-    last: Heard
+    first: ExportRecord
+    last: ExportRecord
     values: Values = field(default_factory=dict)
     facts: Facts = field(default_factory=list)
     """The facts it was made from, for the importer."""
@@ -48,7 +48,7 @@ def _id(size: int, *parts: str) -> str:
     return (digest if any(digest) else digest[:-1] + b"\1").hex()
 
 
-def parent_of(heard: Heard) -> str | None:
+def parent_of(heard: ExportRecord) -> str | None:
     """The span that the cause of a record names."""
     cause = heard.event.cause if heard.event else None
     found = span_of((cause,)) if cause else None

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from tracklog.formats.exporters import (
+    ExportRecord,
     Flight,
-    Heard,
     Options,
     call_name,
     carried,
@@ -20,8 +20,8 @@ from tracklog.formats.exporters.otel.spans import (
     ERROR,
     INTERNAL,
     OK,
+    ExportSpan,
     Facts,
-    Span,
     Values,
     parent_of,
     span_id,
@@ -56,28 +56,28 @@ class SpansOf:
         self.wanted = {child.call for child in flight.below if child.call}
         self.tools: dict[str, str] = {}
         """The spans of the calls that started a sub-run."""
-        self.root: Span | None = None
+        self.root: ExportSpan | None = None
         self.ended = False
-        self.steps: dict[tuple[str | None, str], Span] = {}
+        self.steps: dict[tuple[str | None, str], ExportSpan] = {}
         self.counts: dict[str, int] = {}
         self.calls = Calls()
-        self.open: dict[str, Span] = {}
+        self.open: dict[str, ExportSpan] = {}
         self.taken = {self.id}
         self.chats = Chats(flight, options, self.taken)
-        self.judged: dict[str, Span] = {}
+        self.judged: dict[str, ExportSpan] = {}
         """Spans that a decision is about, by the names it uses for them."""
-        self.held: list[Span] = []
+        self.held: list[ExportSpan] = []
         """Those spans, held back until the end, to get their verdicts."""
         self.verdicts: list[tuple[str, tuple[int, str, Values]]] = []
         """The verdicts and their subjects."""
-        self.done: list[Span] = []
+        self.done: list[ExportSpan] = []
 
     @property
     def made_up(self) -> set[str]:
         """Required values that no fact gives."""
         return self.chats.made_up
 
-    def spans(self) -> Iterator[Span]:
+    def spans(self) -> Iterator[ExportSpan]:
         for heard in self.flight.heard():
             if heard.superseded:
                 continue
@@ -97,7 +97,7 @@ class SpansOf:
             yield from map(self._sealed, self.held)
             yield self._sealed(self.root)
 
-    def _begin(self, heard: Heard) -> None:
+    def _begin(self, heard: ExportRecord) -> None:
         """The run's own span; where the run was imported from OTLP, its beginning has the id."""
         flight, agent = self.flight, self.flight.opening.get("agent")
         if agent is None and len(self.agents) == 1:
@@ -125,11 +125,11 @@ class SpansOf:
         title = f"{operation} {name}" if name else operation
         trace = flight.own[0] if flight.own else self.trace
         above = self.above or (flight.own[2] if flight.own else None)
-        self.root = Span(self.id, title, INTERNAL, above, trace, heard, heard, values)
+        self.root = ExportSpan(self.id, title, INTERNAL, above, trace, heard, heard, values)
         if self.above is not None and flight.parent is not None:
             self.root.links.append((self.trace, self.above))
 
-    def _tell(self, heard: Heard, place: int, fact: Fact) -> Bearer:
+    def _tell(self, heard: ExportRecord, place: int, fact: Fact) -> Bearer:
         """Add a fact; returns the span that holds it."""
         match fact:
             case Began() if self._is_whole(fact):
@@ -154,7 +154,7 @@ class SpansOf:
                 return self.chats.spent(heard, place, fact, self._above(fact))
         return self._note(heard, fact)
 
-    def _carried(self, heard: Heard, fact: Fact) -> dict[str, Any]:
+    def _carried(self, heard: ExportRecord, fact: Fact) -> dict[str, Any]:
         told = carried(heard, fact)
         if self.content:
             return told
@@ -162,7 +162,7 @@ class SpansOf:
         emptied = {key: empty for key, empty in EMPTIED.items() if key in told}
         return {key: value for key, value in told.items() if key not in CONTENT} | emptied
 
-    def _whole(self) -> Span:
+    def _whole(self) -> ExportSpan:
         assert self.root is not None
         return self.root
 
@@ -172,7 +172,7 @@ class SpansOf:
         """
         return fact.what == "run" or (fact.what == "agent" and len(self.agents) < 2)
 
-    def _own(self, heard: Heard) -> tuple[str, str] | None:
+    def _own(self, heard: ExportRecord) -> tuple[str, str] | None:
         """The ids that a record was imported with, unless another span has them already."""
         own = span_of(heard.names)
         if own is None or own[1] in self.taken:
@@ -184,7 +184,7 @@ class SpansOf:
         """The id of the innermost open span that a fact belongs to."""
         return self._enclosing(fact).id
 
-    def _enclosing(self, fact: Fact) -> Span:
+    def _enclosing(self, fact: Fact) -> ExportSpan:
         inner, step = None, fact.step
         while step and inner is None:  # a path names the steps around it
             inner = self.steps.get((None, step))
@@ -192,7 +192,7 @@ class SpansOf:
         outer = self.steps.get((fact.agent, "")) if fact.agent is not None else None
         return inner or outer or self._whole()
 
-    def _begin_step(self, heard: Heard, fact: Began) -> Span:
+    def _begin_step(self, heard: ExportRecord, fact: Began) -> ExportSpan:
         agent = fact.agent if fact.what == "agent" else None
         path = f"agent/{agent}" if agent is not None else fact.step or fact.agent or ""
         place = (agent, "") if agent is not None else (None, path)
@@ -203,17 +203,17 @@ class SpansOf:
         title = f"invoke_agent {agent}" if agent is not None else path or "step"
         above = self._above(fact) if agent is None else self.id
         if (own := self._own(heard)) is not None:
-            span = Span(own[1], title, INTERNAL, parent_of(heard), own[0], heard, heard)
+            span = ExportSpan(own[1], title, INTERNAL, parent_of(heard), own[0], heard, heard)
         else:
             made = span_id(self.flight.family, self.flight.run, "step", key)
-            span = Span(made, title, INTERNAL, above, self._whole().trace, heard, heard)
+            span = ExportSpan(made, title, INTERNAL, above, self._whole().trace, heard, heard)
         if agent is not None:
             span.values |= {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": agent}
         span.values |= _texts(self._values(fact, "what"))
         self.steps[place] = span
         return span
 
-    def _end_step(self, heard: Heard, fact: Ended) -> Span:
+    def _end_step(self, heard: ExportRecord, fact: Ended) -> ExportSpan:
         agent = fact.agent if fact.what == "agent" else None
         place = (agent, "") if agent is not None else (None, fact.step or fact.agent or "")
         span = self.steps.pop(place, None)
@@ -222,7 +222,7 @@ class SpansOf:
         self._close(self._judge(span, fact), heard)
         return span
 
-    def _judge(self, span: Span, fact: Ended | Returned) -> Span:
+    def _judge(self, span: ExportSpan, fact: Ended | Returned) -> ExportSpan:
         passed = fact.ok if isinstance(fact, Returned) else fact.passed
         outcome = None if isinstance(fact, Returned) else fact.outcome
         if passed is False and outcome not in UNSET_OUTCOMES:
@@ -241,7 +241,7 @@ class SpansOf:
         said = plain(fact).items()
         return {f"tracklog.{name}": value for name, value in said if name not in hidden}
 
-    def _call(self, heard: Heard, fact: Called) -> Span:
+    def _call(self, heard: ExportRecord, fact: Called) -> ExportSpan:
         name = self.calls.called(heard, fact)
         if name is None:
             return self._adopt_call(heard, fact)
@@ -251,7 +251,7 @@ class SpansOf:
         made = span_id(self.flight.family, self.flight.run, "tool", name)
         inside = any(isinstance(each, Said | Spent) for each in heard.facts)
         own = None if inside or self._in_a_turn(heard) else self._own(heard)
-        span = Span(
+        span = ExportSpan(
             own[1] if own else made,
             f"execute_tool {fact.tool}",
             INTERNAL,
@@ -273,12 +273,12 @@ class SpansOf:
             self.tools[fact.call_id] = span.id
         return span
 
-    def _in_a_turn(self, heard: Heard) -> bool:
+    def _in_a_turn(self, heard: ExportRecord) -> bool:
         """Whether a model's message contains the call, which then has a span of its own elsewhere."""
         own = span_of(heard.names)
         return own is not None and own[1] in self.taken
 
-    def _adopt_call(self, heard: Heard, fact: Called) -> Span:
+    def _adopt_call(self, heard: ExportRecord, fact: Called) -> ExportSpan:
         """A copy of a call; it may have the ids of its span."""
         span = self.open.get(call_name(heard, fact))
         if span is None:
@@ -291,7 +291,7 @@ class SpansOf:
                 self.tools[fact.call_id] = span.id
         return span
 
-    def _return(self, heard: Heard, fact: Returned) -> Span:
+    def _return(self, heard: ExportRecord, fact: Returned) -> ExportSpan:
         name = self.calls.returned(heard, fact)
         self.chats.returned(fact, name)
         span = None if name is None else self.open.pop(name, None)
@@ -303,7 +303,7 @@ class SpansOf:
         self._close(span, heard)
         return span
 
-    def _note(self, heard: Heard, fact: Fact) -> Span:
+    def _note(self, heard: ExportRecord, fact: Fact) -> ExportSpan:
         """An event on the span in which a fact happened, for a fact without a span of its own."""
         span = self._enclosing(fact)
         moment = nanoseconds(heard.at)
@@ -327,11 +327,11 @@ class SpansOf:
             self.verdicts.append((fact.about, verdict))
         return span
 
-    def _close(self, span: Span, heard: Heard) -> None:
+    def _close(self, span: ExportSpan, heard: ExportRecord) -> None:
         span.last = heard
         self.done.append(span)
 
-    def _taken(self) -> Iterator[Span]:
+    def _taken(self) -> Iterator[ExportSpan]:
         """The spans that have ended, except those that wait for a verdict."""
         done, self.done = self.done, []
         for span in done:
@@ -343,7 +343,7 @@ class SpansOf:
             else:
                 yield self._sealed(span)
 
-    def _sealed(self, span: Span) -> Span:
+    def _sealed(self, span: ExportSpan) -> ExportSpan:
         """The span with the attributes that every span has."""
         first, last = span.first, span.last
         span.values |= {
@@ -386,7 +386,7 @@ def _texts(values: Values) -> Values:
     }
 
 
-def _fidelity(heard: Heard) -> str:
+def _fidelity(heard: ExportRecord) -> str:
     return next((str(fact.fidelity) for fact in heard.facts), "observed")
 
 

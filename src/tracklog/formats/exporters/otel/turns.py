@@ -5,15 +5,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tracklog.formats.exporters import (
+    ExportRecord,
     Flight,
-    Heard,
     Options,
     blob_path,
     span_of,
     text_of,
 )
-from tracklog.formats.exporters._turns import Turn, Turns
-from tracklog.formats.exporters.otel.spans import CLIENT, Facts, Span, Values, parent_of, span_id
+from tracklog.formats.exporters._turns import ModelTurns, Turn
+from tracklog.formats.exporters.otel.spans import (
+    CLIENT,
+    ExportSpan,
+    Facts,
+    Values,
+    parent_of,
+    span_id,
+)
 from tracklog.model.fact import Block, Called, Fact, Returned, Said, Spent, blob_of
 
 TOKENS = {
@@ -48,7 +55,7 @@ class Chats:
         self.newer = options["generation"] == "1.42"
         self.taken = taken
         """The ids of spans that were imported with their ids."""
-        self.turns = Turns()
+        self.turns = ModelTurns()
         self.open: dict[int, Open] = {}
         self.heard: list[Message] = []
         """The messages to a model since its last turn."""
@@ -67,20 +74,20 @@ class Chats:
             answer = {"type": "tool_call_response", "id": name, "response": fact.output}
             self._hear("tool", [answer])
 
-    def said(self, heard: Heard, fact: Said, above: str) -> Open:
+    def said(self, heard: ExportRecord, fact: Said, above: str) -> Open:
         return self._now(self.turns.said(heard, fact), above)
 
-    def spent(self, heard: Heard, place: int, fact: Spent, above: str) -> Open:
+    def spent(self, heard: ExportRecord, place: int, fact: Spent, above: str) -> Open:
         return self._now(self.turns.spent(heard, fact, heard.spends[place]), above)
 
-    def called(self, heard: Heard, fact: Called, name: str, above: str) -> None:
+    def called(self, heard: ExportRecord, fact: Called, name: str, above: str) -> None:
         now = self._now(self.turns.called(heard, fact, name), above)
         if self.content:
             part: Message = {"type": "tool_call", "id": name, "name": str(fact.tool)}
             given = {} if fact.input is None else {"arguments": fact.input}
             now.calls.append(part | given)
 
-    def over(self, trace: str, *, all: bool = False) -> Iterator[Span]:
+    def over(self, trace: str, *, all: bool = False) -> Iterator[ExportSpan]:
         """The turns to which nothing can be added any more."""
         for turn in self.turns.finished(all=all):
             now = self.open.pop(id(turn))
@@ -119,7 +126,7 @@ class Chats:
             self.taken.add(own[1])
         return now
 
-    def _span(self, turn: Turn, now: Open, trace: str) -> Span:
+    def _span(self, turn: Turn, now: Open, trace: str) -> ExportSpan:
         models = [said.model for said in turn.said] + [spend.model for spend in turn.spends]
         model = next(filter(None, models), None)
         asked = model or self.flight.opening.get("model")
@@ -147,7 +154,7 @@ class Chats:
         values |= self._usage(turn)
         if self.content:
             values |= self.given(now.inputs) | self._answer(turn, now, reasons)
-        return Span(
+        return ExportSpan(
             own[1] if own else made,
             f"chat {asked}" if asked else "chat",
             CLIENT,
@@ -184,7 +191,7 @@ class Chats:
         return {"gen_ai.output.messages": text_of([message])}
 
 
-def is_priced(heard: Heard, place: int, fact: Fact) -> bool:
+def is_priced(heard: ExportRecord, place: int, fact: Fact) -> bool:
     """Whether a spend counts, and is a model's: a run's total alone is not."""
     if not isinstance(fact, Spent) or place not in heard.spends:
         return False

@@ -4,7 +4,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tracklog.formats.importers import Form, Importer, Reader, Source, Teller, inside, opening, word
+from tracklog.formats.importers import (
+    Form,
+    Importer,
+    LineWriter,
+    Reader,
+    SourceFile,
+    inside,
+    opening,
+    word,
+)
 from tracklog.formats.importers.claude import aside
 from tracklog.formats.importers.claude.files import NAME
 from tracklog.formats.importers.claude.reader import ClaudeReader
@@ -52,14 +61,14 @@ def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
     return "document" if aside.is_list(path) else "lines"
 
 
-def reader(source: Source, tell: Teller, state: dict[str, Any]) -> Reader:
+def reader(source: SourceFile, tell: LineWriter, state: dict[str, Any]) -> Reader:
     """The reader for a file, by its path."""
     if aside.is_output(source.path):
         return aside.OutputReader(source, tell, state)
     if aside.is_list(source.path):
         return aside.ListReader(source, tell, state)
     if source.path.name == aside.HISTORY:
-        return aside.HistoryReader(source, tell, state)
+        return aside.ClaudeHistoryReader(source, tell, state)
     return ClaudeReader(source, tell, state)
 
 

@@ -63,7 +63,7 @@ class ListReader(Reader):
             self.tell.tell(Noted(label=TODOS, kind=TODOS, data=value))
 
 
-class HistoryReader(Reader):
+class ClaudeHistoryReader(Reader):
     """Reads the typed prompts: a note for each, on the run of its conversation."""
 
     def identify(self, raw: Raw) -> str | None:  # noqa: ARG002  # each says whose it is

@@ -23,7 +23,7 @@ QUIET = {"isMeta": False, "isApiErrorMessage": False, "error": None, "isSnapshot
 """Keys that carry no information with these values."""
 
 
-class Line:
+class ClaudeRecord:
     """One record while it is mapped."""
 
     __slots__ = ("at", "cause", "extra", "key", "kind", "reader", "said", "state", "teller")

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from tracklog.formats.importers import count, remember, run_id, seconds, word
-from tracklog.formats.importers._spelled import called, returned, said, spent
+from tracklog.formats.importers._fact_bodies import called, returned, said, spent
 from tracklog.formats.importers.claude.files import NAME, digest
-from tracklog.formats.importers.claude.line import Line
+from tracklog.formats.importers.claude.line import ClaudeRecord
 from tracklog.formats.importers.claude.rewinds import leave_branch, take_back_shorter
-from tracklog.formats.providers.claude import Result, Use, part_of, tokens
+from tracklog.formats.providers.claude import ToolResult, ToolUse, part_of, tokens
 from tracklog.model.event import Body
 from tracklog.model.fact import Linked, Noted
 
@@ -21,7 +21,7 @@ OPENED = re.compile(r"\s*<([\w-]+)\b[^>]*>")
 IDE = re.compile(r"\s*(?:<(ide_opened_file|ide_selection)\b[^>]*>.*?</\1>\s*)+", re.DOTALL)
 
 
-def user(line: Line) -> bool | None:
+def user(line: ClaudeRecord) -> bool | None:
     said = line.said
     message = said.get("message")
     content = message.get("content") if isinstance(message, dict) else message
@@ -30,9 +30,9 @@ def user(line: Line) -> bool | None:
     result = said.get("toolUseResult")
     told = False
     for n, part in enumerate(parts(content)):
-        if isinstance(part, Result):
+        if isinstance(part, ToolResult):
             _returned(line, part, n, result)
-        elif isinstance(part, Use):
+        elif isinstance(part, ToolUse):
             _called(line, part, n)
         else:
             _prompted(line, part)
@@ -42,7 +42,7 @@ def user(line: Line) -> bool | None:
     return None
 
 
-def _prompted(line: Line, blocks: list[Body]) -> None:
+def _prompted(line: ClaudeRecord, blocks: list[Body]) -> None:
     typed: list[dict[str, Any]] = []
     for block, injected in _judged(line, blocks):
         if injected:
@@ -54,7 +54,9 @@ def _prompted(line: Line, blocks: list[Body]) -> None:
     _say(line, typed)
 
 
-def _judged(line: Line, blocks: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], bool]]:
+def _judged(
+    line: ClaudeRecord, blocks: list[dict[str, Any]]
+) -> Iterator[tuple[dict[str, Any], bool]]:
     """Each block, and whether no person typed it."""
     said = line.said
     origin = said.get("origin")
@@ -76,14 +78,14 @@ def _judged(line: Line, blocks: list[dict[str, Any]]) -> Iterator[tuple[dict[str
             yield block, is_injected(text)
 
 
-def _say(line: Line, blocks: list[dict[str, Any]], injected: bool = False) -> None:
+def _say(line: ClaudeRecord, blocks: list[dict[str, Any]], injected: bool = False) -> None:
     if blocks:
         if not injected:
             leave_branch(line)
         line.tell_fact(said("user", blocks, injected=injected))
 
 
-def _returned(line: Line, part: Result, n: int, whole: Any) -> None:
+def _returned(line: ClaudeRecord, part: ToolResult, n: int, whole: Any) -> None:
     state, tell = line.state, line.teller
     open_calls: dict[str, str] = state.setdefault("calls", {})
     id = part.id
@@ -111,7 +113,7 @@ def _returned(line: Line, part: Result, n: int, whole: Any) -> None:
         tell.tell(Linked(kind="sub-run", child=child, call_id=id), at=line.at)
 
 
-def _called(line: Line, part: Use, n: int) -> None:
+def _called(line: ClaudeRecord, part: ToolUse, n: int) -> None:
     id = part.id or _synthetic(line, n)
     tool, server = part.tool or "unknown", part.server
     if server is None and tool.startswith("mcp__"):
@@ -131,11 +133,11 @@ def _called(line: Line, part: Use, n: int) -> None:
         remember(line.state.setdefault("tasks", {}), id, digest(given["prompt"]))
 
 
-def _synthetic(line: Line, n: int) -> str:
+def _synthetic(line: ClaudeRecord, n: int) -> str:
     return f"syn-{line.key or line.at or 'record'}-{n}"
 
 
-def assistant(line: Line) -> bool | None:
+def assistant(line: ClaudeRecord) -> bool | None:
     message = line.said.get("message")
     if isinstance(message, str):
         message = {"content": message}
@@ -157,7 +159,7 @@ def assistant(line: Line) -> bool | None:
                     stop = word(message.get("stop_reason"))
                     line.tell_fact(said("assistant", fresh, id, word(message.get("model")), stop))
                     _count_opaque(line, fresh)
-            elif isinstance(part, Result):
+            elif isinstance(part, ToolResult):
                 _returned(line, part, n, None)
             elif part.id is None or _is_new(told, list(part)):
                 _called(line, part, n)
@@ -165,7 +167,7 @@ def assistant(line: Line) -> bool | None:
     return None
 
 
-def _count_opaque(line: Line, blocks: list[dict[str, Any]]) -> None:
+def _count_opaque(line: ClaudeRecord, blocks: list[dict[str, Any]]) -> None:
     for block in blocks:
         if "opaque" in block or block.get("signature"):
             line.teller.report.opaque[
@@ -173,7 +175,7 @@ def _count_opaque(line: Line, blocks: list[dict[str, Any]]) -> None:
             ] += 1
 
 
-def _group(line: Line, id: str | None) -> dict[str, Any]:
+def _group(line: ClaudeRecord, id: str | None) -> dict[str, Any]:
     """The facts of this response so far: one response has several lines."""
     group: dict[str, Any] | None = line.state.get("group")
     if id is None:
@@ -183,13 +185,13 @@ def _group(line: Line, id: str | None) -> dict[str, Any]:
     return group
 
 
-def _failed(line: Line, message: Body) -> None:
+def _failed(line: ClaudeRecord, message: Body) -> None:
     words = [part for part in parts(message["content"]) if isinstance(part, list)]
     text = "\n".join(str(block.get("text", "")) for blocks in words for block in blocks)
     line.tell_fact(Noted(label="error", kind="api_error", text=text or None, data=message))
 
 
-def _spent(line: Line, message: Body, id: str | None) -> None:
+def _spent(line: ClaudeRecord, message: Body, id: str | None) -> None:
     said = message.get("usage")
     if not isinstance(said, dict) or message.get("model") == "<synthetic>":
         return
@@ -214,7 +216,7 @@ def _spent(line: Line, message: Body, id: str | None) -> None:
     line.teller.tell(fact, line.at, line.cause)
 
 
-def attachment(line: Line) -> bool | None:
+def attachment(line: ClaudeRecord) -> bool | None:
     held = line.said.get("attachment")
     if not isinstance(held, dict):
         return False
@@ -231,32 +233,32 @@ def attachment(line: Line) -> bool | None:
     return None
 
 
-def legacy_call(line: Line) -> None:
+def legacy_call(line: ClaudeRecord) -> None:
     name = word(line.said.get("name")) or word(line.said.get("tool_name")) or "unknown"
     id = word(line.said.get("id")) or word(line.said.get("tool_use_id"))
     given = line.said.get("input", line.said.get("tool_input"))
     for key in ("name", "tool_name", "id", "tool_use_id", "input", "tool_input"):
         (line.extra or {}).pop(key, None)
-    _called(line, Use(id, name, given), 0)
+    _called(line, ToolUse(id, name, given), 0)
 
 
-def legacy_result(line: Line) -> None:
+def legacy_result(line: ClaudeRecord) -> None:
     part = parts([line.said])[0]
-    assert isinstance(part, Result)
+    assert isinstance(part, ToolResult)
     for key in ("tool_use_id", "content", "is_error", "id"):
         (line.extra or {}).pop(key, None)
     _returned(line, part, 0, line.said.get("toolUseResult"))
 
 
-def parts(content: Any) -> list[Use | Result | list[Body]]:
+def parts(content: Any) -> list[ToolUse | ToolResult | list[Body]]:
     """The content of a message, in order; adjacent blocks are one part."""
     elements = content if type(content) is list else [content]
     if len(elements) == 1:  # the common case
         part = part_of(elements[0])
         return [] if part is None else [[part]] if type(part) is dict else [part]  # type: ignore[list-item]  # no block
-    found: list[Use | Result | list[Body]] = []
+    found: list[ToolUse | ToolResult | list[Body]] = []
     for part in map(part_of, elements):
-        if isinstance(part, Use | Result):
+        if isinstance(part, ToolUse | ToolResult):
             found.append(part)
         elif part is not None:
             if not found or not isinstance(found[-1], list):

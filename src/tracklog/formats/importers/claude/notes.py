@@ -3,7 +3,7 @@
 from typing import Any
 
 from tracklog.formats.importers import seconds, word
-from tracklog.formats.importers.claude.line import Line
+from tracklog.formats.importers.claude.line import ClaudeRecord
 from tracklog.model.fact import Ended, Noted
 
 SYSTEM = {
@@ -28,7 +28,7 @@ LABELS = {
 }
 
 
-def system(line: Line) -> bool | None:
+def system(line: ClaudeRecord) -> bool | None:
     said = line.said
     subtype = word(said.get("subtype")) or "system"
     rest, line.extra = line.extra or {}, None
@@ -54,20 +54,20 @@ def system(line: Line) -> bool | None:
     return None
 
 
-def summary(line: Line) -> None:
+def summary(line: ClaudeRecord) -> None:
     line.extra = None
     leaf = word(line.said.get("leafUuid"))
     text = word(line.said.get("summary"))
     line.tell_fact(Noted(label="title", kind="summary", text=text), cause=leaf)
 
 
-def title(line: Line) -> None:
+def title(line: ClaudeRecord) -> None:
     text = word(line.said.get(TITLES[line.kind])) or word(line.said.get("title"))
     rest, line.extra = line.extra, None
     line.tell_fact(Noted(label="title", kind=line.kind, text=text, data=None if text else rest))
 
 
-def mode(line: Line) -> None:
+def mode(line: ClaudeRecord) -> None:
     to = line.said.get(MODES[line.kind])
     modes = line.state.setdefault("modes", {})
     before = modes.get(line.kind)
@@ -77,18 +77,18 @@ def mode(line: Line) -> None:
     line.tell_fact(Noted(label="mode-change", kind=line.kind, data=change))
 
 
-def pull_request(line: Line) -> None:
+def pull_request(line: ClaudeRecord) -> None:
     rest, line.extra = line.extra, None
     text = word(line.said.get("prUrl")) or word(line.said.get("url"))
     line.tell_fact(Noted(label="result", kind=line.kind, text=text, data=rest))
 
 
-def small(line: Line) -> None:
+def small(line: ClaudeRecord) -> None:
     rest, line.extra = line.extra, None
     line.tell_fact(Noted(label=line.kind, kind=line.kind, data=rest or None))
 
 
-def result(line: Line) -> None:
+def result(line: ClaudeRecord) -> None:
     """The end of a printed stream, or a small record of the same name."""
     said = line.said
     if "is_error" not in said and "subtype" not in said:
@@ -108,7 +108,7 @@ def result(line: Line) -> None:
         line.tell_fact(Noted(label="result", kind="result", text=text))
 
 
-def stream_event(line: Line) -> None:
+def stream_event(line: ClaudeRecord) -> None:
     """A piece of a complete line that is in the file as well."""
     line.teller.report.ignored["stream_event (partial)"] += 1
     line.teller.report.mapped["stream_event"] -= 1

@@ -6,7 +6,7 @@ from typing import Any
 
 from tracklog.formats.importers import Raw, Reader, moment, remember, run_id, word
 from tracklog.formats.importers.claude.files import NAME, digest, prompt_of, sub_agent, uuids_in
-from tracklog.formats.importers.claude.line import Line
+from tracklog.formats.importers.claude.line import ClaudeRecord
 from tracklog.formats.importers.claude.record import tell as tell_record
 from tracklog.model.event import Body
 from tracklog.model.fact import Began, Linked
@@ -56,10 +56,10 @@ class ClaudeReader(Reader):
         if said.get("isSidechain") is True and not state.get("agent"):
             home = tell.run
             tell.run = self._side_run(said, key, at)
-            tell_record(Line(self, said, key, at))
+            tell_record(ClaudeRecord(self, said, key, at))
             tell.run = home
         else:
-            tell_record(Line(self, said, key, at))
+            tell_record(ClaudeRecord(self, said, key, at))
 
     def _is_copy(self, key: str) -> bool:
         """Whether a record is a copy from another conversation that was read before: a fork."""

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from tracklog.formats.importers.claude import messages, notes
-from tracklog.formats.importers.claude.line import Line
+from tracklog.formats.importers.claude.line import ClaudeRecord
 from tracklog.formats.importers.claude.rewinds import hang
 
-KINDS: dict[str, Callable[[Line], bool | None]] = {
+KINDS: dict[str, Callable[[ClaudeRecord], bool | None]] = {
     "user": messages.user,
     "assistant": messages.assistant,
     "attachment": messages.attachment,
@@ -23,7 +23,7 @@ KINDS: dict[str, Callable[[Line], bool | None]] = {
 }
 
 
-def tell(line: Line) -> None:
+def tell(line: ClaudeRecord) -> None:
     """Map one record."""
     line.begin()
     known = KINDS.get(line.kind)

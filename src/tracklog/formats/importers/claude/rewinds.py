@@ -3,11 +3,11 @@
 from typing import Any
 
 from tracklog.formats.importers import remember, word
-from tracklog.formats.importers.claude.line import Line
+from tracklog.formats.importers.claude.line import ClaudeRecord
 from tracklog.model.fact import Noted
 
 
-def hang(line: Line) -> None:
+def hang(line: ClaudeRecord) -> None:
     """Remember the parent of this record, and the last message."""
     if line.key and line.said.get("isSidechain") is not True:
         remember(line.state.setdefault("chain", {}), line.key, word(line.said.get("parentUuid")))
@@ -15,7 +15,7 @@ def hang(line: Line) -> None:
             line.state["tip"] = line.key
 
 
-def leave_branch(line: Line) -> None:
+def leave_branch(line: ClaudeRecord) -> None:
     """A rewind: withdraw the messages after the record that a prompt continues from."""
     parent, chain = word(line.said.get("parentUuid")), line.state.get("chain", {})
     here = line.state.get("tip")
@@ -29,7 +29,7 @@ def leave_branch(line: Line) -> None:
         here = chain.get(here)
 
 
-def take_back_shorter(line: Line, group: dict[str, Any], block: dict[str, Any]) -> None:
+def take_back_shorter(line: ClaudeRecord, group: dict[str, Any], block: dict[str, Any]) -> None:
     """Withdraw the last line of this response when a longer copy replaces it."""
     last, key = group["told"][-2], group.get("key")
     kind = block.get("type", "")

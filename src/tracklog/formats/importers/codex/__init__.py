@@ -4,11 +4,19 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tracklog.formats.importers import Importer, Reader, Source, Teller, inside, opening, word
+from tracklog.formats.importers import (
+    Importer,
+    LineWriter,
+    Reader,
+    SourceFile,
+    inside,
+    opening,
+    word,
+)
 from tracklog.formats.importers.codex import history
 from tracklog.formats.importers.codex.items import ITEMS
 from tracklog.formats.importers.codex.reader import RECORDS, CodexReader, is_bare_meta, thread_of
-from tracklog.formats.importers.codex.telling import NAME
+from tracklog.formats.importers.codex.record import NAME
 from tracklog.model.event import Body
 
 
@@ -52,8 +60,8 @@ def recognise(path: Path, head: bytes) -> float:
     return 0.4 if thread_of(path) else 0
 
 
-def reader(source: Source, tell: Teller, state: dict[str, Any]) -> Reader:
-    reads = history.HistoryReader if source.path.name == history.FILE else CodexReader
+def reader(source: SourceFile, tell: LineWriter, state: dict[str, Any]) -> Reader:
+    reads = history.CodexHistoryReader if source.path.name == history.FILE else CodexReader
     return reads(source, tell, state)
 
 

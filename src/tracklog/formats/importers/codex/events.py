@@ -4,22 +4,22 @@ from collections.abc import Callable
 from typing import Any
 
 from tracklog.formats.importers import count, remember, run_id, seconds, word
-from tracklog.formats.importers._spelled import spent
+from tracklog.formats.importers._fact_bodies import spent
 from tracklog.formats.importers.codex.items import COPIES, ITEMS, digest, duration, went
+from tracklog.formats.importers.codex.record import NAME, CodexRecord, text_of
 from tracklog.formats.importers.codex.stream import completed_item
-from tracklog.formats.importers.codex.telling import NAME, Line, text_of
 from tracklog.formats.providers.codex import kind_of, snake
 from tracklog.model.event import Body
 from tracklog.model.fact import Began, Ended
 
 
-def copy(line: Line, event: Body) -> bool | None:
+def copy(line: CodexRecord, event: Body) -> bool | None:
     """A copy of a response item, which is mapped instead."""
     line.ignore(f"event_msg/{event.get('type')} (copy of a response item)")
     return None
 
 
-def token_count(line: Line, event: Body) -> bool | None:
+def token_count(line: CodexRecord, event: Body) -> bool | None:
     info = event.get("info")
     total = info.get("total_token_usage") if isinstance(info, dict) else None
     if isinstance(info, dict) and isinstance(total, dict):
@@ -43,7 +43,7 @@ KEYS = {
 }
 
 
-def _spent(line: Line, total: Body, last: Any) -> None:
+def _spent(line: CodexRecord, total: Body, last: Any) -> None:
     """The increase of the total since the last time; nothing when it is repeated unchanged."""
     state = line.state
     now = _counts(total)
@@ -95,7 +95,7 @@ def _counts(said: Body) -> dict[str, int]:
     return found
 
 
-def begin_turn(line: Line, turn: str) -> None:
+def begin_turn(line: CodexRecord, turn: str) -> None:
     """Begin a turn: the facts from here on belong to it, and may be withdrawn with it."""
     state = line.state
     state["turn"] = turn
@@ -104,7 +104,7 @@ def begin_turn(line: Line, turn: str) -> None:
         state["turns"] = [*turns, turn][-64:]
 
 
-def task_started(line: Line, event: Body) -> bool | None:
+def task_started(line: CodexRecord, event: Body) -> bool | None:
     state = line.state
     number = state["turns_begun"] = state.get("turns_begun", 0) + 1
     turn = word(event.get("turn_id")) or f"turn-{number}"
@@ -114,7 +114,7 @@ def task_started(line: Line, event: Body) -> bool | None:
     return None
 
 
-def task_complete(line: Line, event: Body) -> bool | None:
+def task_complete(line: CodexRecord, event: Body) -> bool | None:
     error = event.get("error")
     rest = {"time_to_first_token_ms": event.get("time_to_first_token_ms")}
     ended = Ended(
@@ -128,7 +128,7 @@ def task_complete(line: Line, event: Body) -> bool | None:
     return None
 
 
-def turn_aborted(line: Line, event: Body) -> bool | None:
+def turn_aborted(line: CodexRecord, event: Body) -> bool | None:
     turn = word(event.get("turn_id")) or line.state.get("turn")
     reason = word(event.get("reason"))
     took = seconds(event.get("duration_ms"), 1000)
@@ -136,7 +136,7 @@ def turn_aborted(line: Line, event: Body) -> bool | None:
     return None
 
 
-def item_completed(line: Line, event: Body) -> bool | None:
+def item_completed(line: CodexRecord, event: Body) -> bool | None:
     """A completed item, mapped like a response item; one that was mapped already is a copy."""
     item = event.get("item")
     if not isinstance(item, dict):
@@ -151,7 +151,7 @@ def item_completed(line: Line, event: Body) -> bool | None:
     return completed_item(line, {**snake(item), "type": kind})
 
 
-def _message_item(line: Line, item: Body, kind: str) -> bool | None:
+def _message_item(line: CodexRecord, item: Body, kind: str) -> bool | None:
     if kind == "reasoning":
         text = text_of(item.get("summary_text") or item.get("summary") or item.get("text"))
         key = digest("reasoning", text or "")
@@ -172,7 +172,7 @@ def _message_item(line: Line, item: Body, kind: str) -> bool | None:
     return None
 
 
-def command_end(line: Line, event: Body) -> bool | None:
+def command_end(line: CodexRecord, event: Body) -> bool | None:
     more = went(event.get("exit_code"), event.get("duration"))
     output = event.get("aggregated_output") or event.get("stdout") or event.get("formatted_output")
     status = word(event.get("status"))
@@ -180,7 +180,7 @@ def command_end(line: Line, event: Body) -> bool | None:
     return None
 
 
-def patch_end(line: Line, event: Body) -> bool | None:
+def patch_end(line: CodexRecord, event: Body) -> bool | None:
     ok = event.get("success")
     more = went(None, event.get("duration"))
     output = {key: event[key] for key in ("stdout", "stderr", "changes") if event.get(key)}
@@ -190,7 +190,7 @@ def patch_end(line: Line, event: Body) -> bool | None:
     return None
 
 
-def mcp_end(line: Line, event: Body) -> bool | None:
+def mcp_end(line: CodexRecord, event: Body) -> bool | None:
     result = event.get("result")
     error = result.get("Err") if isinstance(result, dict) else None
     good = result.get("Ok", result) if isinstance(result, dict) else result
@@ -205,7 +205,7 @@ def mcp_end(line: Line, event: Body) -> bool | None:
     return None
 
 
-def other_end(line: Line, event: Body) -> bool | None:
+def other_end(line: CodexRecord, event: Body) -> bool | None:
     """A call returned; everything beside its id is its output."""
     kind = str(event.get("type"))
     rest = {k: v for k, v in event.items() if k not in ("type", "call_id", "duration", "status")}
@@ -225,7 +225,7 @@ def other_end(line: Line, event: Body) -> bool | None:
     return None
 
 
-def spawn_end(line: Line, event: Body) -> bool | None:
+def spawn_end(line: CodexRecord, event: Body) -> bool | None:
     child = word(event.get("new_thread_id"))
     held = {key: value for key, value in event.items() if key != "type" and value is not None}
     if child is None:
@@ -237,7 +237,7 @@ def spawn_end(line: Line, event: Body) -> bool | None:
     return None
 
 
-def withdrawn(line: Line, event: Body) -> bool | None:
+def withdrawn(line: CodexRecord, event: Body) -> bool | None:
     turns = line.state.get("turns", [])
     back = count(event.get("num_turns")) or 1
     start = turns[-back] if 0 < back <= len(turns) else None
@@ -247,8 +247,8 @@ def withdrawn(line: Line, event: Body) -> bool | None:
     return None
 
 
-def labelled(label: str | None) -> Callable[[Line, Body], bool | None]:
-    def tell(line: Line, event: Body) -> bool | None:
+def labelled(label: str | None) -> Callable[[CodexRecord, Body], bool | None]:
+    def tell(line: CodexRecord, event: Body) -> bool | None:
         kind = str(event.get("type"))
         held = {key: value for key, value in event.items() if key != "type" and value is not None}
         text = next(
@@ -260,7 +260,7 @@ def labelled(label: str | None) -> Callable[[Line, Body], bool | None]:
     return tell
 
 
-EVENTS: dict[str, Callable[[Line, Body], bool | None]] = {
+EVENTS: dict[str, Callable[[CodexRecord, Body], bool | None]] = {
     "user_message": copy,
     "agent_message": copy,
     "agent_reasoning": copy,

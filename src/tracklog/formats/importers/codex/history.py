@@ -1,14 +1,14 @@
 """The prompts that were typed into Codex, which stores them separately."""
 
 from tracklog.formats.importers import Raw, Reader, moment, run_id, word
-from tracklog.formats.importers.codex.telling import NAME
+from tracklog.formats.importers.codex.record import NAME
 from tracklog.model.fact import Noted
 
 FILE = "history.jsonl"
 KEYS = {"session_id", "ts", "text"}
 
 
-class HistoryReader(Reader):
+class CodexHistoryReader(Reader):
     """Reads one prompt per record: a note on the run of its thread; the rollout has the message."""
 
     def identify(self, raw: Raw) -> str | None:  # noqa: ARG002  # each says whose it is

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from tracklog.formats.importers import count, remember, seconds, word
-from tracklog.formats.importers.codex.telling import Line, text_of
+from tracklog.formats.importers.codex.record import CodexRecord, text_of
 from tracklog.formats.providers import foreign, input_of, is_text
 from tracklog.model.event import Body
 
@@ -35,7 +35,7 @@ def digest(role: str, text: str) -> str:
     return sha256(f"{role}\n{text.strip()}".encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def message(line: Line, item: Body) -> bool | None:
+def message(line: CodexRecord, item: Body) -> bool | None:
     role = word(item.get("role")) or "assistant"
     content = item.get("content", item.get("message", item.get("text")))
     if content is None:
@@ -103,11 +103,11 @@ def _apart(blocks: list[Body]) -> list[Body]:
     return [*context, *blocks[len(context) :]]
 
 
-def _told_before(line: Line, kind: str, key: str) -> bool:
+def _told_before(line: CodexRecord, kind: str, key: str) -> bool:
     return bool(line.state.get(kind, {}).pop(key, None))
 
 
-def reasoning(line: Line, item: Body) -> bool | None:
+def reasoning(line: CodexRecord, item: Body) -> bool | None:
     told = [item[key] for key in ("summary", "content", "text") if item.get(key)]
     words = "\n\n".join(text for each in told if (text := text_of(each)))
     block: dict[str, Any] = {"type": "thinking", "thinking": words}
@@ -124,7 +124,7 @@ def _is_blob(value: Any) -> bool:
     return isinstance(value, dict) and "$blob" in value
 
 
-def function_call(line: Line, item: Body) -> bool | None:
+def function_call(line: CodexRecord, item: Body) -> bool | None:
     function = item.get("function")
     held = function if isinstance(function, dict) else item
     tool = word(held.get("name")) or word(item.get("name")) or "unknown"
@@ -139,7 +139,7 @@ def function_call(line: Line, item: Body) -> bool | None:
     return None
 
 
-def custom_tool_call(line: Line, item: Body) -> bool | None:
+def custom_tool_call(line: CodexRecord, item: Body) -> bool | None:
     tool = word(item.get("name")) or "unknown"
     line.call(
         tool, word(item.get("call_id")), item.get("input"), tool_server=word(item.get("namespace"))
@@ -147,7 +147,7 @@ def custom_tool_call(line: Line, item: Body) -> bool | None:
     return None
 
 
-def call_output(line: Line, item: Body) -> bool | None:
+def call_output(line: CodexRecord, item: Body) -> bool | None:
     output, more = shell_output(item.get("output", item.get("result")))
     id = word(item.get("call_id"))
     tool = word(item.get("name"))
@@ -195,26 +195,26 @@ def duration(said: Any) -> float | None:
     return seconds(said)
 
 
-def local_shell_call(line: Line, item: Body) -> bool | None:
+def local_shell_call(line: CodexRecord, item: Body) -> bool | None:
     id = word(item.get("call_id")) or word(item.get("id"))
     line.call("local_shell", id, item.get("action"))
     return None
 
 
-def tool_search_call(line: Line, item: Body) -> bool | None:
+def tool_search_call(line: CodexRecord, item: Body) -> bool | None:
     id = word(item.get("call_id")) or word(item.get("id"))
     line.call("tool_search", id, input_of(item.get("arguments")))
     return None
 
 
-def tool_search_output(line: Line, item: Body) -> bool | None:
+def tool_search_output(line: CodexRecord, item: Body) -> bool | None:
     id = word(item.get("call_id"))
     status = word(item.get("status"))
     line.give_back(id, item.get("tools"), tool="tool_search", status=status, ok=passed(status))
     return None
 
 
-def web_search_call(line: Line, item: Body) -> bool | None:
+def web_search_call(line: CodexRecord, item: Body) -> bool | None:
     id = word(item.get("id")) or word(item.get("call_id"))
     status = word(item.get("status"))
     line.call("web_search", id, item.get("action"), by_provider=True)
@@ -223,7 +223,7 @@ def web_search_call(line: Line, item: Body) -> bool | None:
     return None
 
 
-def image_generation_call(line: Line, item: Body) -> bool | None:
+def image_generation_call(line: CodexRecord, item: Body) -> bool | None:
     id = word(item.get("id")) or word(item.get("call_id"))
     status = word(item.get("status"))
     asked = {"prompt": item["revised_prompt"]} if item.get("revised_prompt") else None
@@ -239,7 +239,7 @@ def passed(status: str | None) -> bool | None:
     return {"completed": True, "success": True, "failed": False, "error": False}.get(status or "")
 
 
-def agent_message(line: Line, item: Body) -> bool | None:
+def agent_message(line: CodexRecord, item: Body) -> bool | None:
     if "author" not in item and "recipient" not in item:
         return message(line, {**item, "role": "assistant"})
     blocks = [each for each in map(_block, _elements(item.get("content"))) if each]
@@ -248,20 +248,20 @@ def agent_message(line: Line, item: Body) -> bool | None:
     return None
 
 
-def compaction(line: Line, item: Body) -> bool | None:
+def compaction(line: CodexRecord, item: Body) -> bool | None:
     if item.get("encrypted_content"):
         line.reader.tell.report.opaque["encrypted_content"] += 1
     line.note("compaction", str(item.get("type")), {k: v for k, v in item.items() if k != "type"})
     return None
 
 
-def noted(line: Line, item: Body) -> bool | None:
+def noted(line: CodexRecord, item: Body) -> bool | None:
     kind = str(item.get("type"))
     line.note(kind, kind, {key: value for key, value in item.items() if key != "type"} or None)
     return None
 
 
-ITEMS: dict[str, Callable[[Line, Body], bool | None]] = {
+ITEMS: dict[str, Callable[[CodexRecord, Body], bool | None]] = {
     "message": message,
     "reasoning": reasoning,
     "function_call": function_call,

@@ -11,8 +11,8 @@ import orjson
 from tracklog.formats.importers import Raw, Reader, count, moment, opened, run_id, word
 from tracklog.formats.importers.codex.events import EVENTS, begin_turn, counted_before
 from tracklog.formats.importers.codex.items import ITEMS, UNSAID
+from tracklog.formats.importers.codex.record import NAME, CodexRecord, link
 from tracklog.formats.importers.codex.stream import STREAM
-from tracklog.formats.importers.codex.telling import NAME, Line, link
 from tracklog.model.event import Body
 from tracklog.model.fact import Began, Noted, Said
 
@@ -80,7 +80,7 @@ class CodexReader(Reader):
         if "copy" in state and self._is_copy(value, own):
             return
         said: Body = tell.about(raw, key=key, bare=key is None and at is None)
-        Line(self, said, at).tell(_teller_of(said))
+        CodexRecord(self, said, at).tell(_teller_of(said))
 
     def _is_copy(self, value: Body, own: Body) -> bool:
         """Whether a record at the beginning of this file is a copy from the parent."""
@@ -139,7 +139,7 @@ def _turn_begun(value: Body, own: Body) -> str | None:
 
 
 TURNS = ("task_started", "turn_started")
-Telling = Callable[[Line, Body], bool | None]
+Telling = Callable[[CodexRecord, Body], bool | None]
 
 
 def _teller_of(said: Body) -> tuple[str, Telling | None, Body]:
@@ -169,7 +169,7 @@ def _enveloped(kind: str, inner: str) -> tuple[str, Telling | None]:
     return kind or "no type", RECORDS.get(kind)
 
 
-def session_meta(line: Line, meta: Body) -> bool | None:
+def session_meta(line: CodexRecord, meta: Body) -> bool | None:
     """The thread of the file; a second one is the parent's, or that of a resumption."""
     state = line.state
     id = word(meta.get("id"))
@@ -220,7 +220,7 @@ def _git(said: Any) -> dict[str, Any] | None:
     return found or None
 
 
-def _parents(line: Line, meta: Body) -> None:
+def _parents(line: CodexRecord, meta: Body) -> None:
     """The threads that this one was forked from or spawned by, whose history it may repeat."""
     fork = word(meta.get("forked_from_id"))
     spawned = meta.get("source")
@@ -243,7 +243,7 @@ def _parents(line: Line, meta: Body) -> None:
         }
 
 
-def turn_context(line: Line, turn: Body) -> bool | None:
+def turn_context(line: CodexRecord, turn: Body) -> bool | None:
     """The model and the settings of the turn: written when they change."""
     state = line.state
     if id := word(turn.get("turn_id")):
@@ -260,7 +260,7 @@ def turn_context(line: Line, turn: Body) -> bool | None:
     return None
 
 
-def compacted(line: Line, held: Body) -> bool | None:
+def compacted(line: CodexRecord, held: Body) -> bool | None:
     """The history was replaced by a shorter one, which has nothing new."""
     kept = {key: value for key, value in held.items() if key not in UNSAID}
     replaced = held.get("replacement_history")
@@ -271,7 +271,7 @@ def compacted(line: Line, held: Body) -> bool | None:
     return None
 
 
-def communication(line: Line, held: Body) -> bool | None:
+def communication(line: CodexRecord, held: Body) -> bool | None:
     """A message from one agent to another."""
     giver = word(held.get("author")) or word(held.get("from")) or word(held.get("sender"))
     taker = word(held.get("recipient")) or word(held.get("to")) or word(held.get("receiver"))
@@ -282,7 +282,7 @@ def communication(line: Line, held: Body) -> bool | None:
     return None
 
 
-def noted(line: Line, held: Body) -> bool | None:
+def noted(line: CodexRecord, held: Body) -> bool | None:
     kind = word(line.said.get("type")) or "record"
     line.tell_fact(Noted(label=kind, kind=kind, data=held))
     return None

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tracklog.formats.importers import remember, run_id, word
-from tracklog.formats.importers.codex.telling import NAME, Line
+from tracklog.formats.importers.codex.record import NAME, CodexRecord
 from tracklog.formats.providers import input_of, is_text
 from tracklog.formats.providers.codex import (
     TEXTS,
@@ -19,7 +19,7 @@ from tracklog.model.event import Body
 from tracklog.model.fact import Began, Ended, Spent
 
 
-def thread_started(line: Line, said: Body) -> bool | None:
+def thread_started(line: CodexRecord, said: Body) -> bool | None:
     thread = word(said.get("thread_id")) or line.state["thread"]
     if line.state.get("began"):
         line.ignore("thread.started repeated")
@@ -34,19 +34,19 @@ def thread_started(line: Line, said: Body) -> bool | None:
     return None
 
 
-def turn_started(line: Line, _: Body) -> bool | None:
+def turn_started(line: CodexRecord, _: Body) -> bool | None:
     line.state["turn"] = f"turn-{_turns(line, 1)}"
     line.tell_fact(Began(what="step", step=line.state["turn"]))
     return None
 
 
-def _turns(line: Line, more: int = 0) -> int:
+def _turns(line: CodexRecord, more: int = 0) -> int:
     number: int = line.state.get("turns_begun", 0) + more
     line.state["turns_begun"] = number
     return number
 
 
-def turn_completed(line: Line, said: Body) -> bool | None:
+def turn_completed(line: CodexRecord, said: Body) -> bool | None:
     turn = line.state.get("turn") or f"turn-{_turns(line, 1)}"
     if usage := tokens(said.get("usage")):
         thread = line.state["thread"]
@@ -56,21 +56,21 @@ def turn_completed(line: Line, said: Body) -> bool | None:
     return None
 
 
-def turn_failed(line: Line, said: Body) -> bool | None:
+def turn_failed(line: CodexRecord, said: Body) -> bool | None:
     turn = line.state.get("turn") or f"turn-{_turns(line, 1)}"
     line.tell_fact(Ended(what="step", step=turn, passed=False, error=said.get("error")))
     line.state.pop("turn", None)
     return None
 
 
-def failed(line: Line, said: Body) -> bool | None:
+def failed(line: CodexRecord, said: Body) -> bool | None:
     line.note(
         "error", "error", {k: v for k, v in said.items() if k != "type"}, word(said.get("message"))
     )
     return None
 
 
-def item_started(line: Line, said: Body) -> bool | None:
+def item_started(line: CodexRecord, said: Body) -> bool | None:
     item = _item(said)
     if item is None:
         return False
@@ -81,14 +81,14 @@ def item_started(line: Line, said: Body) -> bool | None:
     return None
 
 
-def item_updated(line: Line, said: Body) -> bool | None:
+def item_updated(line: CodexRecord, said: Body) -> bool | None:
     if _item(said) is None:
         return False
     line.ignore("item.updated (mapped when completed)")
     return None
 
 
-def item_completed(line: Line, said: Body) -> bool | None:
+def item_completed(line: CodexRecord, said: Body) -> bool | None:
     item = _item(said)
     return False if item is None else completed_item(line, item)
 
@@ -98,7 +98,7 @@ def _item(said: Body) -> Body | None:
     return {**snake(item), "type": kind_of(item)} if isinstance(item, dict) else None
 
 
-def completed_item(line: Line, item: Body) -> bool | None:
+def completed_item(line: CodexRecord, item: Body) -> bool | None:
     """The facts of a completed item."""
     kind = item["type"]
     if kind in TEXTS:
@@ -123,13 +123,13 @@ def completed_item(line: Line, item: Body) -> bool | None:
     return False
 
 
-def _id(line: Line, item: Body) -> str | None:
+def _id(line: CodexRecord, item: Body) -> str | None:
     # An item's id is unique only within its process.
     id = word(item.get("id"))
     return f"{line.state['thread']}:{id}" if id else None
 
 
-def _call(line: Line, item: Body) -> str:
+def _call(line: CodexRecord, item: Body) -> str:
     call = call_of(item["type"], item)
     more: dict[str, Any] = {"tool_server": call.server, "by_provider": call.by_provider}
     id = line.call(call.tool, _id(line, item), call.input, **more)
@@ -137,7 +137,7 @@ def _call(line: Line, item: Body) -> str:
     return id
 
 
-def _completed_call(line: Line, item: Body) -> None:
+def _completed_call(line: CodexRecord, item: Body) -> None:
     id = _id(line, item)
     if id is None or not line.state.get("started", {}).pop(id, None):
         called = _call(line, item)
@@ -160,7 +160,7 @@ def _completed_call(line: Line, item: Body) -> None:
 
 SPAWNS = ("collab_tool_call", "collab_agent_tool_call")
 
-STREAM: dict[str, Callable[[Line, Body], bool | None]] = {
+STREAM: dict[str, Callable[[CodexRecord, Body], bool | None]] = {
     "thread.started": thread_started,
     "turn.started": turn_started,
     "turn.completed": turn_completed,

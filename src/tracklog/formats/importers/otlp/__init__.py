@@ -11,14 +11,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tracklog.formats.importers import Form, Importer, Raw, Reader, Source, Teller, run_id
+from tracklog.formats.importers import Form, Importer, LineWriter, Raw, Reader, SourceFile, run_id
 from tracklog.formats.importers.otlp import genai, wire
 from tracklog.formats.importers.otlp.account import Account
 from tracklog.formats.importers.otlp.logs import record_of, tell_log
 from tracklog.formats.importers.otlp.memory import Memory
 from tracklog.formats.importers.otlp.ours import facts_in
 from tracklog.formats.importers.otlp.spans import agent_of, place_span, tell_span
-from tracklog.formats.importers.otlp.view import CONVERSATIONS, Log, Span, views_of
+from tracklog.formats.importers.otlp.view import CONVERSATIONS, LogView, SpanView, views_of
 from tracklog.model.fact import Noted
 
 WRITER = "otlp"
@@ -27,7 +27,7 @@ MAPPING = "2"
 
 def tell_items(
     items: Iterable[wire.Item],
-    teller: Teller,
+    teller: LineWriter,
     memory: Memory,
     place: dict[str, Any] | None = None,
 ) -> Iterator[tuple[wire.Item, str, int]]:
@@ -38,33 +38,33 @@ def tell_items(
     views = views_of(items)
     for each in sorted((each for each in views if each.trace and each.keys), key=_start):
         memory.bind(each.trace, _keyed(each))
-    spans = [each for each in views if isinstance(each, Span)]
+    spans = [each for each in views if isinstance(each, SpanView)]
     memory.nest((each.record, each.cause, agent_of(each)) for each in spans)
     for each in views:
         before = len(teller.lines)
         run = _run(each, memory)
         account = Account(teller, memory.past(run), each, run)
-        if isinstance(each, Span):
+        if isinstance(each, SpanView):
             _span(account, each, memory, place or {})
         else:
             _log(account, each, place or {})
         yield each.item, run, len(teller.lines) - before
 
 
-def _start(each: Span | Log) -> tuple[bool, int]:
+def _start(each: SpanView | LogView) -> tuple[bool, int]:
     """The earliest span first: its attributes name the run of its trace."""
-    return isinstance(each, Log), each.start if isinstance(each, Span) else 0
+    return isinstance(each, LogView), each.start if isinstance(each, SpanView) else 0
 
 
 _run_id = lru_cache(10_000)(run_id)
 
 
-def _keyed(each: Span | Log) -> str:
+def _keyed(each: SpanView | LogView) -> str:
     key, value = each.keys[0]
     return value if key == "tracklog.run.id" else _run_id(each.tool, value)
 
 
-def _run(each: Span | Log, memory: Memory) -> str:
+def _run(each: SpanView | LogView, memory: Memory) -> str:
     """The run of an item: by its own key, else its trace's, else its service's."""
     if each.keys:
         return _keyed(each)
@@ -73,7 +73,7 @@ def _run(each: Span | Log, memory: Memory) -> str:
     return _run_id(each.tool, each.host or each.service or "unknown_service")
 
 
-def _span(account: Account, span: Span, memory: Memory, place: dict[str, Any]) -> None:
+def _span(account: Account, span: SpanView, memory: Memory, place: dict[str, Any]) -> None:
     own = f"{span.trace}/{span.item.body['spanId']}"
     copy = span.record != own
     if account.is_known(span.record) or (copy and account.is_known(f"{own} late")):
@@ -95,7 +95,7 @@ def _span(account: Account, span: Span, memory: Memory, place: dict[str, Any]) -
     place_span(account, span, memory, call)
 
 
-def _log(account: Account, log: Log, place: dict[str, Any]) -> None:
+def _log(account: Account, log: LogView, place: dict[str, Any]) -> None:
     record = record_of(log)
     if account.is_known(record):
         return
@@ -106,7 +106,7 @@ def _log(account: Account, log: Log, place: dict[str, Any]) -> None:
     _name(account, log, log.at)
 
 
-def _name(account: Account, each: Span | Log, at: str | None) -> None:
+def _name(account: Account, each: SpanView | LogView, at: str | None) -> None:
     """Write every name of the run."""
     found = dict(each.keys)
     if each.trace:
@@ -121,7 +121,7 @@ def _name(account: Account, each: Span | Log, at: str | None) -> None:
 class _Reader(Reader):
     """A file of OTLP JSON: one request per line, or one in the complete file."""
 
-    def __init__(self, source: Source, tell: Teller, state: dict[str, Any]) -> None:
+    def __init__(self, source: SourceFile, tell: LineWriter, state: dict[str, Any]) -> None:
         super().__init__(source, tell, state)
         self.memory = Memory(state)
 
@@ -143,16 +143,16 @@ class _Reader(Reader):
             self.tell.about(raw)
             self.tell.unknown("record", raw.value)
 
-    def _refuse(self, raw: Raw, refused: wire.Refused) -> None:
+    def _refuse(self, raw: Raw, refused: wire.RefusedItem) -> None:
         self.tell.about(raw)
         found = {"name": "refused", "pointer": refused.pointer, "hint": refused.hint}
         self.tell.tell(Noted(label="finding", kind="refused", text=refused.message, data=found))
 
 
-def _read(document: Any) -> tuple[list[wire.Item], list[wire.Refused]]:
+def _read(document: Any) -> tuple[list[wire.Item], list[wire.RefusedItem]]:
     """The items of a request, of whichever signal, and the items that are refused."""
     items: list[wire.Item] = []
-    refused: list[wire.Refused] = []
+    refused: list[wire.RefusedItem] = []
     for signal, (outer, *_) in wire.KEYS.items():
         if not isinstance(document, dict) or outer not in document:
             continue
@@ -163,7 +163,7 @@ def _read(document: Any) -> tuple[list[wire.Item], list[wire.Refused]]:
                 else:
                     refused.append(each)
         except wire.Undecodable as error:
-            refused.append(wire.Refused("", str(error), "write it as OTLP JSON"))
+            refused.append(wire.RefusedItem("", str(error), "write it as OTLP JSON"))
     return items, refused
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from tracklog.dialects import tracklog as native
-from tracklog.formats.importers import Teller
+from tracklog.formats.importers import LineWriter
 from tracklog.formats.importers.otlp.genai import parse
 from tracklog.formats.importers.otlp.joins import (
     LOG,
@@ -27,11 +27,11 @@ from tracklog.formats.importers.otlp.memory import (
     CALLED,
     HISTORY,
     RETURNED,
-    Past,
+    KnownFacts,
     digest,
 )
-from tracklog.formats.importers.otlp.messages import ROLES, Message
-from tracklog.formats.importers.otlp.view import Attrs, Log, Span, text
+from tracklog.formats.importers.otlp.messages import ROLES, ModelMessage
+from tracklog.formats.importers.otlp.view import Attrs, LogView, SpanView, text
 from tracklog.model.event import Body
 from tracklog.model.fact import Called, Fact, Fidelity, Linked, Noted, Returned, Said
 
@@ -63,7 +63,9 @@ class CallIds(NamedTuple):
 class Account:
     """The facts of one item; a fact that is skipped keeps its number."""
 
-    def __init__(self, tell: Teller, past: Past, view: Span | Log, run: str) -> None:
+    def __init__(
+        self, tell: LineWriter, past: KnownFacts, view: SpanView | LogView, run: str
+    ) -> None:
         self.teller, self.past, self.view, self.run = tell, past, view, run
         self.record: str | None = None
         """The item's own key."""
@@ -186,7 +188,7 @@ class Account:
         fact = Noted(label="finding", kind=name, text=words, data={"name": name, **more})
         self.say(fact, at=at)
 
-    def within(self, run: str, past: Past) -> "Account":
+    def within(self, run: str, past: KnownFacts) -> "Account":
         """The facts of the same item for another run."""
         other = copy(self)
         other.run, other.past, other.who = run, past, {}
@@ -228,7 +230,7 @@ class Account:
             found["user.id"] = attrs["user.id"]  # in that case it is a name chosen by a program
         return found
 
-    def input(self, messages: list[Message], at: str | None) -> str | None:
+    def input(self, messages: list[ModelMessage], at: str | None) -> str | None:
         """Write what is new in the history that a model was given; returns the digest of its last
         fact.
         """
@@ -250,7 +252,7 @@ class Account:
 
     def output(
         self,
-        messages: list[Message],
+        messages: list[ModelMessage],
         key: str,
         at: str | None,
         last: str | None = None,
@@ -281,7 +283,7 @@ class Account:
 
     def answer(self, place: int = 0) -> str:
         """The key of an output, whether the span or an event in it has it."""
-        of = self.record if isinstance(self.view, Span) else self.view.cause
+        of = self.record if isinstance(self.view, SpanView) else self.view.cause
         return f"{of or self.raw[:32]}/{place}" if place else of or self.raw[:32]
 
     def is_answered(self, key: str) -> bool:
@@ -300,7 +302,7 @@ class Account:
         if id is not None:
             kind = MCP if id.startswith(MCP_CALL) else NAMED
             return CallIds(id, joins.other(kind, id, tool, given))
-        is_span = isinstance(self.view, Span)
+        is_span = isinstance(self.view, SpanView)
         key = (self.record or "") if is_span else self.kept[:16]
         if key in joins.items:
             return CallIds(joins.items[key], None, synthetic=True)
@@ -318,7 +320,11 @@ class Account:
         return replace(fact, provider_call_id=other) if other else fact
 
     def again(
-        self, messages: list[Message], at: str | None, default: str, clock: str | None = "request"
+        self,
+        messages: list[ModelMessage],
+        at: str | None,
+        default: str,
+        clock: str | None = "request",
     ) -> None:
         """Of repeated messages, write only the new ones."""
         told = [(message, fact) for message in messages for fact in self.facts(message, default)]
@@ -338,7 +344,7 @@ class Account:
         mask = CALLED if isinstance(fact, Called) else RETURNED
         return not self.past.calls.get(fact.call_id, 0) & mask
 
-    def facts(self, message: Message, default: str = "user") -> Iterator[Fact]:
+    def facts(self, message: ModelMessage, default: str = "user") -> Iterator[Fact]:
         """The facts of a message: first its text, then its calls and results."""
         blocks: list[dict[str, Any]] = []
         others: list[Fact] = []

@@ -24,7 +24,7 @@ GEMINI = "telemetry"
 """The group of spends that both its spans and its log events report."""
 
 
-class Heard:
+class AgentEvent:
     """One event of an agent."""
 
     def __init__(
@@ -90,7 +90,7 @@ def tell_event(
     # A log and a trace copy of one event both arrive, with the same key.
     if key is None or key not in account.past.records:
         with account.under(key) if key else nullcontext():
-            (told or _noted_as(None))(Heard(account, name, attrs, at, clock, cause))
+            (told or _noted_as(None))(AgentEvent(account, name, attrs, at, clock, cause))
     return True
 
 
@@ -110,7 +110,7 @@ def _has_counts(attrs: Attrs) -> bool:
     return any(key.endswith("_token_count") for key in attrs)
 
 
-def _began(heard: Heard) -> None:
+def _began(heard: AgentEvent) -> None:
     view = heard.account.view
     software = view.software or {"name": "codex"}
     version = heard.text("app.version")
@@ -123,15 +123,15 @@ def _began(heard: Heard) -> None:
     heard.say(fact, "model", "app.version")
 
 
-def _prompted(heard: Heard) -> None:
+def _prompted(heard: AgentEvent) -> None:
     _said(heard, "user", heard.text("prompt", "message", "text"), "prompt")
 
 
-def _responded(heard: Heard) -> None:
+def _responded(heard: AgentEvent) -> None:
     _said(heard, "assistant", heard.text("response", "text", "message", "content"), "response")
 
 
-def _said(heard: Heard, role: Any, words: str | None, used: str) -> None:
+def _said(heard: AgentEvent, role: Any, words: str | None, used: str) -> None:
     withheld = words is None or (words.startswith("<") and "REDACTED" in words)
     withheld = withheld or words == "[REDACTED]"
     blocks = () if withheld else ({"type": "text", "text": heard.account.lifted(words)},)
@@ -144,7 +144,7 @@ def _said(heard: Heard, role: Any, words: str | None, used: str) -> None:
     heard.say(fact, used, "model")
 
 
-def _claude_spent(heard: Heard) -> None:
+def _claude_spent(heard: AgentEvent) -> None:
     given, cached, written = (
         heard.count(key) for key in ("input_tokens", "cache_read_tokens", "cache_creation_tokens")
     )
@@ -158,7 +158,7 @@ def _claude_spent(heard: Heard) -> None:
     _spent(heard, tokens, cost, "anthropic", heard.text("request_id", "message_id", "response_id"))
 
 
-def _codex_streamed(heard: Heard) -> None:
+def _codex_streamed(heard: AgentEvent) -> None:
     if heard.text("event.kind") != "response.completed" or not _has_counts(heard.attrs):
         heard.say(_noted(heard))
         return
@@ -174,7 +174,7 @@ def _codex_streamed(heard: Heard) -> None:
     _spent(heard, tokens, None, None, heard.text("response_id", "request_id"))
 
 
-def _gemini_spent(heard: Heard) -> None:
+def _gemini_spent(heard: AgentEvent) -> None:
     thoughts, output = heard.count("thoughts_token_count"), heard.count("output_token_count")
     tools, given = heard.count("tool_token_count"), heard.count("input_token_count")
     tokens = _tokens(
@@ -199,7 +199,7 @@ def _tokens(**counts: int | None) -> dict[str, int]:
 
 
 def _spent(
-    heard: Heard,
+    heard: AgentEvent,
     tokens: dict[str, int],
     cost: float | None,
     provider: str | None,
@@ -229,7 +229,7 @@ _COUNTS = (
 )  # fmt: skip  # one row
 
 
-def _returned(heard: Heard) -> None:
+def _returned(heard: AgentEvent) -> None:
     """A tool call and its return: one record has both, at its own time."""
     tool = heard.text("tool_name", "function_name", "name") or "unknown"
     id = heard.text("tool_use_id", "call_id", "tool_call_id")
@@ -271,7 +271,7 @@ _EXITED = re.compile(r"^Process exited with code ([0-9]{1,9})$", re.MULTILINE)
 _GIVEN = ("tool_input", "arguments", "function_args", "tool_parameters", "args")
 
 
-def _decided(heard: Heard) -> None:
+def _decided(heard: AgentEvent) -> None:
     """A person, or a setting, allowed a tool call or not."""
     verdict = heard.text("decision") or "unknown"
     fact = Decided(
@@ -284,14 +284,14 @@ def _decided(heard: Heard) -> None:
     heard.say(fact, "decision", "source", "tool_name")
 
 
-def _noted_as(label: str | None) -> Callable[[Heard], None]:
-    def note(heard: Heard) -> None:
+def _noted_as(label: str | None) -> Callable[[AgentEvent], None]:
+    def note(heard: AgentEvent) -> None:
         heard.say(_noted(heard, label))
 
     return note
 
 
-def _noted(heard: Heard, label: str | None = None) -> Noted:
+def _noted(heard: AgentEvent, label: str | None = None) -> Noted:
     data = heard.rest(*_ENDS)
     ends: dict[str, Any] = {}
     if label == "compaction":
@@ -309,7 +309,7 @@ def _noted(heard: Heard, label: str | None = None) -> Noted:
 
 _ENDS = ("tokens_before", "tokens_after", "from_mode", "to_mode")
 
-EVENTS: Mapping[str, Callable[[Heard], None]] = {
+EVENTS: Mapping[str, Callable[[AgentEvent], None]] = {
     "codex conversation_starts": _began,
     "user_prompt": _prompted,
     "assistant_response": _responded,

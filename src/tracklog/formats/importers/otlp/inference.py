@@ -6,7 +6,7 @@ from typing import Any
 from tracklog.formats.importers.otlp import genai, messages
 from tracklog.formats.importers.otlp.account import Account, Used
 from tracklog.formats.importers.otlp.agents import GEMINI, gemini_key
-from tracklog.formats.importers.otlp.view import RUN_KEYS, Attrs, Span, text
+from tracklog.formats.importers.otlp.view import RUN_KEYS, Attrs, SpanView, text
 from tracklog.model.fact import Noted, Said, Spent
 
 KEYS = Used(frozenset(RUN_KEYS))
@@ -32,7 +32,7 @@ DETAILS = "gen_ai.client.inference.operation.details"
 """The event that has all details of a model call."""
 
 
-def tell_inference(account: Account, span: Span) -> None:
+def tell_inference(account: Account, span: SpanView) -> None:
     """Map a model call: its input, its output, its usage."""
     if span.pending:
         return
@@ -65,13 +65,13 @@ def tell_inference(account: Account, span: Span) -> None:
     cut_short(account, talk.cut, end)
 
 
-def _whole(span: Span) -> Attrs:
+def _whole(span: SpanView) -> Attrs:
     """The attributes of a call; an event in it with the same attributes fills gaps."""
     found = [each.attrs for each in span.happenings if each.name == DETAILS]
     return Attrs({**found[-1], **span.attrs}) if found else span.attrs
 
 
-def heard_in(span: Span, attrs: Attrs) -> messages.Talk:
+def heard_in(span: SpanView, attrs: Attrs) -> messages.Conversation:
     """The messages in a span, from its attributes or from events of generation A."""
     talk = messages.talk(attrs)
     for each in span.happenings:
@@ -111,14 +111,14 @@ def tell_details(account: Account, attrs: Attrs, at: str | None, clock: str | No
     cut_short(account, talk.cut, at)
 
 
-def spent_in(account: Account, span: Span) -> None:
+def spent_in(account: Account, span: SpanView) -> None:
     """The usage of a span."""
     took, rest = genai.usage(span.attrs), account.rest(CALL)
     _spent(account, span, span.attrs, took, rest)
 
 
 def _spent(
-    account: Account, span: Span, attrs: Attrs, took: genai.Usage, rest: dict[str, Any]
+    account: Account, span: SpanView, attrs: Attrs, took: genai.Usage, rest: dict[str, Any]
 ) -> None:
     # The log events of this agent have the same spends, and more exactly: where they arrive, they
     # replace the spends of its spans.
@@ -165,7 +165,7 @@ def cut_short(account: Account, names: Iterable[str], at: str | None) -> None:
         account.find("cut-attribute", words, at, attribute=name)
 
 
-def error_of(span: Span) -> dict[str, Any]:
+def error_of(span: SpanView) -> dict[str, Any]:
     """The error: its type, and the last exception."""
     raised: Mapping[str, Any] = {}
     for each in span.happenings:

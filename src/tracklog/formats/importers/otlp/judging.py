@@ -7,13 +7,13 @@ from tracklog.formats.importers import seconds
 from tracklog.formats.importers.otlp import genai, messages
 from tracklog.formats.importers.otlp.account import Account, Used
 from tracklog.formats.importers.otlp.inference import USED
-from tracklog.formats.importers.otlp.view import Span, text
+from tracklog.formats.importers.otlp.view import SpanView, text
 from tracklog.model.fact import Decided, Noted
 
 VERDICT = USED | Used(frozenset({"output.value"}))
 
 
-def judged(account: Account, span: Span, at: str | None) -> None:
+def judged(account: Account, span: SpanView, at: str | None) -> None:
     """The verdict of a guardrail or an evaluator."""
     verdict = account.lifted(genai.parse(span.attrs.get("output.value")))
     extra = account.rest(VERDICT)
@@ -54,7 +54,7 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def evaluated(account: Account, span: Span, at: str | None) -> None:
+def evaluated(account: Account, span: SpanView, at: str | None) -> None:
     """Annotations and evaluations of OpenInference, on a span, its trace or its conversation."""
     if ".annotation." not in span.attrs.names and ".evaluation." not in span.attrs.names:
         return

@@ -8,7 +8,7 @@ from tracklog.formats.importers.otlp.agents import copied_key, tell_event
 from tracklog.formats.importers.otlp.inference import DETAILS, KEYS, cut_short, tell_details
 from tracklog.formats.importers.otlp.judging import decided
 from tracklog.formats.importers.otlp.spans import tell_dropped
-from tracklog.formats.importers.otlp.view import Attrs, Log, text
+from tracklog.formats.importers.otlp.view import Attrs, LogView, text
 from tracklog.formats.importers.otlp.wire import not_numbers
 from tracklog.model.fact import Noted
 
@@ -17,7 +17,7 @@ ERROR = 17
 RAISED = ("exception.type", "exception.message", "exception.stacktrace")
 
 
-def record_of(log: Log) -> str | None:
+def record_of(log: LogView) -> str | None:
     """The record's own key at its source, where it has one."""
     if log.tool == "codex":
         return copied_key(log.name, log.attrs)
@@ -28,7 +28,7 @@ def record_of(log: Log) -> str | None:
     return None
 
 
-def tell_log(account: Account, log: Log) -> None:
+def tell_log(account: Account, log: LogView) -> None:
     """Map a log record."""
     attrs = log.attrs
     agent = genai.pick(attrs, "agent") or log.service
@@ -52,7 +52,7 @@ def tell_log(account: Account, log: Log) -> None:
         account.find("not-a-number", "a number that JSON has none for is kept as its name", log.at)
 
 
-def _noted(account: Account, log: Log, label: str) -> Noted:
+def _noted(account: Account, log: LogView, label: str) -> Noted:
     """A note under its own name, with all its attributes."""
     attributes = account.rest(KEYS)
     data: dict[str, Any] = {key: attributes.pop(key) for key in RAISED if key in attributes}
@@ -67,7 +67,7 @@ def _noted(account: Account, log: Log, label: str) -> Noted:
     return Noted(label=label, kind=kind, text=words[:10_000] if words else None, data=data)
 
 
-def _old(account: Account, log: Log) -> None:
+def _old(account: Account, log: LogView) -> None:
     """One message of generation A; the complete history is repeated with every call."""
     cut: list[str] = []
     message = messages.old_message(log.name, log.attrs, log.body, cut)

@@ -151,7 +151,7 @@ def _same_model(one: str | None, other: str | None) -> bool:
     return one == other or one.startswith(f"{other}-") or other.startswith(f"{one}-")
 
 
-class Past:
+class KnownFacts:
     """The known facts of one run."""
 
     def __init__(self, kept: dict[str, Any]) -> None:
@@ -321,12 +321,12 @@ class Memory:
         """The record of the span above each span, and the agent that the span itself names."""
         self._runs: dict[str, dict[str, Any]] = kept.setdefault("runs", {})
         self._recall = recall
-        self._pasts: dict[str, Past] = {}
+        self._pasts: dict[str, KnownFacts] = {}
 
-    def past(self, run: str) -> Past:
+    def past(self, run: str) -> KnownFacts:
         """The known facts of a run; read from its lines when they are not in memory."""
         if run not in self._pasts:
-            past = Past(self._runs.setdefault(run, {}))
+            past = KnownFacts(self._runs.setdefault(run, {}))
             if self._recall is not None:
                 for body in self._recall(run):
                     above, at = body.get("cause"), body.get("at")

@@ -31,7 +31,7 @@ ROLES: dict[str, Role] = {
 
 
 @dataclass(slots=True)
-class Message:
+class ModelMessage:
     """One message: its role, and its parts in the form of generations B and C."""
 
     role: str
@@ -47,12 +47,12 @@ class Message:
 
 
 @dataclass(slots=True)
-class Talk:
+class Conversation:
     """The input and output messages of a model."""
 
-    system: list[Message] = field(default_factory=list)
-    input: list[Message] = field(default_factory=list)
-    output: list[Message] = field(default_factory=list)
+    system: list[ModelMessage] = field(default_factory=list)
+    input: list[ModelMessage] = field(default_factory=list)
+    output: list[ModelMessage] = field(default_factory=list)
     cut: list[str] = field(default_factory=list)
     """Attributes whose JSON was cut by a limit: stored as text."""
 
@@ -60,14 +60,14 @@ class Talk:
         return bool(self.system or self.input or self.output)
 
 
-def talk(attrs: Attrs) -> Talk:
+def talk(attrs: Attrs) -> Conversation:
     """The messages of a span or an event, in any vocabulary."""
-    found = Talk()
+    found = Conversation()
     system = attrs.get("gen_ai.system_instructions")
     if system is not None:
         parts = _json(system, "gen_ai.system_instructions", found)
         parts = parts if isinstance(parts, list) else [parts]
-        found.system = [Message("system", [_part(each) for each in parts if each is not None])]
+        found.system = [ModelMessage("system", [_part(each) for each in parts if each is not None])]
     found.input = _messages(attrs, "gen_ai.input.messages", "user", found)
     found.output = _messages(attrs, "gen_ai.output.messages", "assistant", found)
     if not found.input:
@@ -81,7 +81,7 @@ def talk(attrs: Attrs) -> Talk:
     return found
 
 
-def payload(attrs: Attrs, names: Iterable[str], role: str) -> list[Message]:
+def payload(attrs: Attrs, names: Iterable[str], role: str) -> list[ModelMessage]:
     """The input or output of a call that is given as one text: messages in JSON, or plain text."""
     given = next((attrs[name] for name in names if attrs.get(name) is not None), None)
     if given is None:
@@ -97,7 +97,7 @@ def payload(attrs: Attrs, names: Iterable[str], role: str) -> list[Message]:
     return [message for message in found if message is not None]
 
 
-def _json(value: Any, name: str, found: Talk) -> Any:
+def _json(value: Any, name: str, found: Conversation) -> Any:
     """A string of JSON on spans, the value on events; JSON that does not parse was cut by a limit."""
     if not isinstance(value, str):
         return value
@@ -109,7 +109,7 @@ def _json(value: Any, name: str, found: Talk) -> Any:
         return value
 
 
-def _messages(attrs: Attrs, name: str, role: str, found: Talk) -> list[Message]:
+def _messages(attrs: Attrs, name: str, role: str, found: Conversation) -> list[ModelMessage]:
     given = attrs.get(name)
     if given is None:
         return []
@@ -119,12 +119,12 @@ def _messages(attrs: Attrs, name: str, role: str, found: Talk) -> list[Message]:
     return [message for each in value if (message := message_of(each, role)) is not None]
 
 
-def message_of(given: Any, role: str) -> Message | None:
+def message_of(given: Any, role: str) -> ModelMessage | None:
     """One message in any form: parts, content with tool calls, or plain text."""
     if isinstance(given, str):
-        return Message(role, [{"type": "text", "content": given}]) if given else None
+        return ModelMessage(role, [{"type": "text", "content": given}]) if given else None
     if not isinstance(given, dict):
-        return None if given is None else Message(role, [{"type": "value", "value": given}])
+        return None if given is None else ModelMessage(role, [{"type": "value", "value": given}])
     role = text(given.get("role")) or role
     reason = text(given.get("finish_reason"))
     name = text(given.get("name"))
@@ -132,7 +132,7 @@ def message_of(given: Any, role: str) -> Message | None:
         parts = [_part(each) for each in given["parts"]]
     else:
         parts = _content(given, role)
-    return Message(role, parts, finish(reason) if reason else None, name)
+    return ModelMessage(role, parts, finish(reason) if reason else None, name)
 
 
 def _content(given: Mapping[str, Any], role: str) -> list[Any]:
@@ -210,7 +210,7 @@ def _call(given: Any) -> Any:
     }
 
 
-def _flat(attrs: Attrs, prefix: str, role: str) -> list[Message]:
+def _flat(attrs: Attrs, prefix: str, role: str) -> list[ModelMessage]:
     """`gen_ai.prompt.0.role` and the like, or all of it as JSON under the bare name."""
     found = nested(attrs, prefix)
     if found is None:
@@ -225,7 +225,7 @@ def _flat(attrs: Attrs, prefix: str, role: str) -> list[Message]:
     return [message for each in listed if (message := message_of(each, role)) is not None]
 
 
-def _openinference(attrs: Attrs, prefix: str) -> list[Message]:
+def _openinference(attrs: Attrs, prefix: str) -> list[ModelMessage]:
     found = nested(attrs, prefix)
     messages = []
     for each in found if isinstance(found, list) else []:
@@ -286,7 +286,9 @@ def _listed(tree: dict[str, Any]) -> Any:
     return grown
 
 
-def old_message(name: str, attrs: Mapping[str, Any], body: Any, cut: list[str]) -> Message | None:
+def old_message(
+    name: str, attrs: Mapping[str, Any], body: Any, cut: list[str]
+) -> ModelMessage | None:
     """The message of an event of generation A: in the body, or in attributes of the event.
 
     Incomplete JSON is added to `cut`.

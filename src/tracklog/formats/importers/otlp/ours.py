@@ -5,18 +5,18 @@ from typing import Any
 from tracklog.formats.importers._carried import carried
 from tracklog.formats.importers.otlp import genai
 from tracklog.formats.importers.otlp.account import Account
-from tracklog.formats.importers.otlp.view import Span
+from tracklog.formats.importers.otlp.view import SpanView
 
 FACTS = "tracklog.facts"
 
 
-def facts_in(span: Span) -> list[Any] | None:
+def facts_in(span: SpanView) -> list[Any] | None:
     """The facts that a span carries, each as JSON; None for the spans of others."""
     found = span.attrs.get(FACTS)
     return found if isinstance(found, list) else None
 
 
-def tell_ours(account: Account, span: Span, facts: list[Any]) -> str | None:
+def tell_ours(account: Account, span: SpanView, facts: list[Any]) -> str | None:
     """Write the facts again; returns the tool call of the span, if it is one."""
     for place, each in enumerate(facts):
         found = carried(account.lifted(genai.parse(each)))

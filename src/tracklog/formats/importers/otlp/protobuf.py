@@ -14,7 +14,7 @@ from tracklog.formats.importers.otlp.shape import (
     BadItem,
     Item,
     Message,
-    Refused,
+    RefusedItem,
     Signal,
     Undecodable,
     checked,
@@ -23,7 +23,7 @@ from tracklog.formats.importers.otlp.shape import (
 )
 
 
-def from_protobuf(signal: Signal, body: bytes) -> Iterator[Item | Refused]:
+def from_protobuf(signal: Signal, body: bytes) -> Iterator[Item | RefusedItem]:
     """The items of a request; raises `Undecodable` where the envelope around them is damaged."""
     outer, inner, last = KEYS[signal]
     shape = _SHAPES[ITEMS[signal]]
@@ -37,7 +37,7 @@ def from_protobuf(signal: Signal, body: bytes) -> Iterator[Item | Refused]:
                     found = _read(shape, piece, 0, len(piece), {})
                     yield Item(signal, pointer, resource, scope, checked(signal, found))
                 except BadItem as bad:
-                    yield Refused(pointer + bad.pointer, bad.message, bad.hint)
+                    yield RefusedItem(pointer + bad.pointer, bad.message, bad.hint)
 
 
 def metrics_of(body: bytes) -> Message:

@@ -30,7 +30,7 @@ class BadItem(Exception):
         self.pointer, self.message, self.hint = pointer, message, hint
 
 
-class Refused(NamedTuple):
+class RefusedItem(NamedTuple):
     """A refused item, with the reason."""
 
     pointer: str

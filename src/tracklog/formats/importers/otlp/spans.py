@@ -22,7 +22,7 @@ from tracklog.formats.importers.otlp.joins import MCP_CALL, keywords
 from tracklog.formats.importers.otlp.judging import decided, evaluated, judged
 from tracklog.formats.importers.otlp.memory import Memory
 from tracklog.formats.importers.otlp.ours import facts_in, tell_ours
-from tracklog.formats.importers.otlp.view import Happening, Span, text
+from tracklog.formats.importers.otlp.view import SpanEvent, SpanView, text
 from tracklog.formats.importers.otlp.wire import attributes, not_numbers
 from tracklog.model.fact import Began, Called, Ended, Linked, LinkKind, Noted, Returned, What
 
@@ -32,7 +32,7 @@ CALLS = frozenset(("execute_tool", "judge", "create_agent", *genai.INFERENCE, *g
 LINKS: tuple[LinkKind, ...] = ("sub-run", "fork", "resume", "branch", "related")
 
 
-def agent_of(span: Span) -> str | None:
+def agent_of(span: SpanView) -> str | None:
     """The agent that a span names."""
     attrs = span.attrs
     if found := genai.pick(attrs, "agent") or genai.metadata(attrs, "lc_agent_name"):
@@ -42,7 +42,7 @@ def agent_of(span: Span) -> str | None:
     return _named(span, "invoke_agent")
 
 
-def tell_span(account: Account, span: Span, agent: str | None, *, nested: bool) -> str | None:
+def tell_span(account: Account, span: SpanView, agent: str | None, *, nested: bool) -> str | None:
     """Map a span; returns its tool call, if it is one.
 
     `agent` is the one it names, or that of the nearest span above. `nested`: it is below other
@@ -93,7 +93,7 @@ def tell_span(account: Account, span: Span, agent: str | None, *, nested: bool) 
     return call
 
 
-def _what(span: Span, does: str | None, *, nested: bool) -> What | None:
+def _what(span: SpanView, does: str | None, *, nested: bool) -> What | None:
     """The thing that begins and ends with the span; None for a call within something else."""
     if does == "invoke_agent":
         return "agent" if nested else "run"
@@ -105,13 +105,13 @@ def _what(span: Span, does: str | None, *, nested: bool) -> What | None:
     return None if does in CALLS else "step"
 
 
-def _named(span: Span, prefix: str) -> str | None:
+def _named(span: SpanView, prefix: str) -> str | None:
     """The part of a span's name after its operation."""
     head, _, rest = span.name.partition(" ")
     return rest or None if head == prefix else None
 
 
-def _handed_to(span: Span) -> str | None:
+def _handed_to(span: SpanView) -> str | None:
     """The agent that takes over: openai-agents reports a handoff as a tool without a name."""
     if genai.pick(span.attrs, "tool") or not span.name.startswith("handoff to "):
         return None
@@ -120,7 +120,7 @@ def _handed_to(span: Span) -> str | None:
 
 def _began(
     account: Account,
-    span: Span,
+    span: SpanView,
     does: str | None,
     what: What,
     at: str | None,
@@ -145,7 +145,7 @@ def _began(
         account.say(title, at=at, known=known, told=told)
 
 
-def _task(span: Span) -> str | None:
+def _task(span: SpanView) -> str | None:
     """The task of an agent: the last message of its user."""
     asked = messages.talk(span.attrs).input or messages.payload(span.attrs, genai.INPUT, "user")
     for message in reversed(asked):
@@ -157,7 +157,7 @@ def _task(span: Span) -> str | None:
     return None
 
 
-def _ended(account: Account, span: Span, what: What, at: str | None) -> None:
+def _ended(account: Account, span: SpanView, what: What, at: str | None) -> None:
     fact = Ended(
         what=what,
         passed=False if what == "run" and account.past.ends.agent_failed else _passed(span),
@@ -170,11 +170,11 @@ def _ended(account: Account, span: Span, what: What, at: str | None) -> None:
         account.aside(Ended(what="run", passed=False), at=over)
 
 
-def _passed(span: Span) -> bool | None:
+def _passed(span: SpanView) -> bool | None:
     return False if span.failed else True if span.succeeded else None
 
 
-def _totals(account: Account, span: Span, at: str | None) -> None:
+def _totals(account: Account, span: SpanView, at: str | None) -> None:
     """The totals of an agent or a workflow with all below it: compared, and never added."""
     tokens = genai.usage(span.attrs).tokens
     account.say(
@@ -193,7 +193,7 @@ def _totals(account: Account, span: Span, at: str | None) -> None:
 
 
 def _executed(
-    account: Account, span: Span, start: str | None, end: str | None, tool: str | None
+    account: Account, span: SpanView, start: str | None, end: str | None, tool: str | None
 ) -> str:
     """A tool call at the span's start, and its return at the span's end."""
     attrs = span.attrs
@@ -246,7 +246,7 @@ def _mcp_call(attrs: Mapping[str, Any]) -> str | None:
     return f"{MCP_CALL}{session}/{request}" if session and request not in (None, "") else None
 
 
-def _repeated(account: Account, span: Span, start: str | None, end: str | None) -> None:
+def _repeated(account: Account, span: SpanView, start: str | None, end: str | None) -> None:
     """The messages of model calls that an agent or a workflow repeats, and their sum."""
     if span.pending:
         return
@@ -257,7 +257,7 @@ def _repeated(account: Account, span: Span, start: str | None, end: str | None) 
     cut_short(account, talk.cut, end)
 
 
-def _happened(account: Account, span: Span, does: str | None, what: What | None) -> None:
+def _happened(account: Account, span: SpanView, does: str | None, what: What | None) -> None:
     """The events while the span was open."""
     for each in span.happenings:
         if each.name == "exception" or each.name == "gen_ai.client.operation.exception":
@@ -285,12 +285,12 @@ def _happened(account: Account, span: Span, does: str | None, what: What | None)
             account.say(fact, at=each.at, cause=span.record)
 
 
-def _event(each: Happening) -> str:
+def _event(each: SpanEvent) -> str:
     """The name of an event: some producers give it the name of the place in the program."""
     return text(each.attrs.get("event.name")) or each.name
 
 
-def _linked(account: Account, span: Span, at: str | None) -> None:
+def _linked(account: Account, span: SpanView, at: str | None) -> None:
     for link in span.item.body.get("links", ()):
         attrs = attributes(link.get("attributes"))
         said = {text(attrs.get(key)) for key in ("tracklog.link.kind", "link.kind", "kind", "type")}
@@ -303,7 +303,7 @@ def _linked(account: Account, span: Span, at: str | None) -> None:
         account.say(fact, at=at)
 
 
-def _found(account: Account, span: Span, at: str | None) -> None:
+def _found(account: Account, span: SpanView, at: str | None) -> None:
     """The findings about the span itself."""
     tell_dropped(account, at)
     if 0 < span.end < span.start:
@@ -332,7 +332,7 @@ def _dropped(*parts: Mapping[str, Any]) -> int:
     return sum(part.get(key, 0) for part in parts for key in keys)
 
 
-def place_span(account: Account, span: Span, memory: Memory, call: str | None) -> None:
+def place_span(account: Account, span: SpanView, memory: Memory, call: str | None) -> None:
     """Link the runs of a parent and a child, whichever of them comes first."""
     at = span.began
     run = account.run

@@ -43,7 +43,7 @@ class Attrs(dict[str, Any]):
 
 
 @dataclass(slots=True)
-class Happening:
+class SpanEvent:
     """An event of a span."""
 
     name: str
@@ -97,7 +97,7 @@ class View:
 
 
 @dataclass(slots=True)
-class Span(View):
+class SpanView(View):
     """A span; a pending one announces the real one at its start."""
 
     name: str = ""
@@ -114,7 +114,7 @@ class Span(View):
     succeeded: bool = False
     """Whether the span itself is marked as successful."""
     status_message: str = ""
-    happenings: list[Happening] = field(default_factory=list)
+    happenings: list[SpanEvent] = field(default_factory=list)
     record: str = field(init=False)
     """The key of the span."""
     cause: str | None = field(init=False)
@@ -136,7 +136,7 @@ class Span(View):
 
 
 @dataclass(slots=True)
-class Log(View):
+class LogView(View):
     """A log record."""
 
     name: str = ""
@@ -153,9 +153,9 @@ class Log(View):
         return f"{self.trace}/{self.span}" if self.trace and self.span else None
 
 
-def views_of(items: Iterable[Item]) -> list[Span | Log]:
+def views_of(items: Iterable[Item]) -> list[SpanView | LogView]:
     """A view of each item; a resource that many items share is read once."""
-    found: list[Span | Log] = []
+    found: list[SpanView | LogView] = []
     last: Mapping[str, Any] | None = None
     resource: Mapping[str, Any] = {}
     tool = "otlp"
@@ -183,14 +183,14 @@ def _tool(resource: Mapping[str, Any]) -> str:
     )
 
 
-def span(item: Item, resource: Mapping[str, Any]) -> Span:
+def span(item: Item, resource: Mapping[str, Any]) -> SpanView:
     body = item.body
     attrs = Attrs(attributes(body.get("attributes")))
     status = body.get("status", {})
     start, end = int(body.get("startTimeUnixNano", 0)), int(body.get("endTimeUnixNano", 0))
     # Our own exporter gives open spans an end, because others need one, and marks it.
     is_open = attrs.get("tracklog.unfinished") is True or attrs.get("tracklog.dangling") is True
-    return Span(
+    return SpanView(
         item,
         attrs,
         resource,
@@ -210,20 +210,20 @@ def span(item: Item, resource: Mapping[str, Any]) -> Span:
     )
 
 
-def _happening(given: Mapping[str, Any]) -> Happening:
-    return Happening(
+def _happening(given: Mapping[str, Any]) -> SpanEvent:
+    return SpanEvent(
         given.get("name", ""),
         spelled(int(given.get("timeUnixNano", 0))),
         Attrs(attributes(given.get("attributes"))),
     )
 
 
-def log(item: Item, resource: Mapping[str, Any]) -> Log:
+def log(item: Item, resource: Mapping[str, Any]) -> LogView:
     body = item.body
     attrs = Attrs(attributes(body.get("attributes")))
     time, observed = (int(body.get(key, 0)) for key in ("timeUnixNano", "observedTimeUnixNano"))
     said = plain(body.get("body"))
-    return Log(
+    return LogView(
         item,
         attrs,
         resource,

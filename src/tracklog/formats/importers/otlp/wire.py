@@ -18,7 +18,7 @@ from tracklog.formats.importers.otlp.shape import (
     BadItem,
     Item,
     Message,
-    Refused,
+    RefusedItem,
     Signal,
     Undecodable,
     attributes,
@@ -30,13 +30,13 @@ from tracklog.formats.importers.otlp.shape import (
 )
 
 __all__ = [
-    "DEEPEST", "KEYS", "Item", "Refused", "Signal", "Undecodable", "advice", "attributes",
+    "DEEPEST", "KEYS", "Item", "RefusedItem", "Signal", "Undecodable", "advice", "attributes",
     "from_document", "from_json", "from_protobuf", "not_numbers", "parsed", "partial_success",
     "plain", "points", "status",
 ]  # fmt: skip  # what the others read by
 
 
-def from_json(signal: Signal, body: bytes) -> Iterator[Item | Refused]:
+def from_json(signal: Signal, body: bytes) -> Iterator[Item | RefusedItem]:
     """The items of a request; raises `Undecodable` where the envelope around them is damaged."""
     yield from from_document(signal, parsed(body))
 
@@ -63,7 +63,7 @@ def _mended(value: Any) -> Any:
     return value
 
 
-def from_document(signal: Signal, document: Any) -> Iterator[Item | Refused]:
+def from_document(signal: Signal, document: Any) -> Iterator[Item | RefusedItem]:
     """The items of a parsed request."""
     if not isinstance(document, dict):
         raise Undecodable("the body is no JSON object")
@@ -80,7 +80,7 @@ def from_document(signal: Signal, document: Any) -> Iterator[Item | Refused]:
                     found = _normal(ITEMS[signal], body, "", 0)
                     yield Item(signal, pointer, resource, scope, checked(signal, found))
                 except BadItem as bad:
-                    yield Refused(pointer + bad.pointer, bad.message, bad.hint)
+                    yield RefusedItem(pointer + bad.pointer, bad.message, bad.hint)
 
 
 def points(body: bytes, as_json: bool) -> int:

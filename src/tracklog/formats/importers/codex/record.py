@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tracklog.formats.importers import remember, word
-from tracklog.formats.importers._spelled import called, returned, said
+from tracklog.formats.importers._fact_bodies import called, returned, said
 from tracklog.model.event import Body
 from tracklog.model.fact import Fact, Linked, Noted
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 NAME = "codex"
 
 
-class Line:
+class CodexRecord:
     """One record; the state of the thread is the reader's."""
 
     __slots__ = ("_counted", "at", "reader", "said", "state")
@@ -24,7 +24,9 @@ class Line:
         self.state = reader.state
         self._counted = False
 
-    def tell(self, found: tuple[str, Callable[["Line", Body], bool | None] | None, Body]) -> None:
+    def tell(
+        self, found: tuple[str, Callable[["CodexRecord", Body], bool | None] | None, Body]
+    ) -> None:
         name, teller, held = found
         if teller is None or teller(self, held) is False:
             self.reader.tell.unknown(name, self.said, at=self.at)

@@ -13,7 +13,7 @@ from tracklog.dialects import tracklog as native
 from tracklog.formats.importers._lifting import MEDIA, Lift, Put, Redact, hashed
 from tracklog.formats.importers._memory import remember
 from tracklog.formats.importers._records import DAMAGED, Raw
-from tracklog.formats.importers._report import Report
+from tracklog.formats.importers._report import ImportReport
 from tracklog.model.event import Body
 from tracklog.model.fact import Fact, Fidelity, Noted
 
@@ -27,7 +27,7 @@ _BIG = ("data", "output", "input", "extra", "error", "context", "evidence", "ans
 """Fields with any JSON, which may be moved to a blob completely."""
 
 
-class Teller:
+class LineWriter:
     """Writes the facts of one source; the lines wait in `lines` until they are taken."""
 
     def __init__(
@@ -38,13 +38,13 @@ class Teller:
         *,
         put: Put = hashed,
         redact: Redact | None = None,
-        report: Report | None = None,
+        report: ImportReport | None = None,
         kept: dict[str, Any] | None = None,
     ) -> None:
         self.writer = writer
         self.mapping = mapping
         self.path = path
-        self.report = report if report is not None else Report()
+        self.report = report if report is not None else ImportReport()
         self.lift = Lift(put, self._count_lifted, redact)
         self.lines: list[bytes] = []
         self.bodies: list[Body | None] = []

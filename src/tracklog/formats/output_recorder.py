@@ -1,9 +1,9 @@
 """Record the output of an agent while it runs: calls, results and messages, one by one.
 
-    scribe = Scribe(recorder, ["claude", "-p", "review this"])
-    scribe.begin()
-    scribe.hear(chunk)
-    scribe.finish("ok", exit_code=0)
+    output = OutputRecorder(recorder, ["claude", "-p", "review this"])
+    output.begin()
+    output.hear(chunk)
+    output.finish("ok", exit_code=0)
 
 The mapping is that of the provider, which is recognised by the command, else by the first line.
 """
@@ -37,7 +37,7 @@ ENDINGS = {"ok": "ok", "timeout": "timeout", "killed": "cancelled"}
 """The status of the step for each end of the agent; anything else is a failure."""
 
 
-class Scribe:
+class OutputRecorder:
     """The recording of one agent process."""
 
     def __init__(
