@@ -195,6 +195,8 @@ def _shares_spends(look: Look, key: str) -> bool:
 
 
 ALL = tuple(SUMMARY)
+AT_REST = tuple(name for name in ALL if name != "status")
+"""What a file keeps in which the lines are unchanged: a run that is read from it does not go on."""
 COUNTS = ("calls", "failures", "tokens", "cost", "title")
 """What a format keeps in which every event has a time, and of which a file is at rest."""
 
@@ -264,7 +266,7 @@ EXPORTS: Mapping[str, View] = {
     "jsonl": jsonl,
     "atif": atif,
     "html": html,
-    "cloudevents": reimported("cloudevents", *ALL, whole="yes"),
+    "cloudevents": reimported("cloudevents", *AT_REST, whole="yes"),
     "otel": reimported("otel", *COUNTS[:-1], content="yes"),
     "agui": reimported("agui", *COUNTS),
 }
