@@ -18,8 +18,8 @@ from zlib import crc32
 from tracklog.journal.disk import Disk
 from tracklog.journal.frame import Run
 
-SLOTS = 1 << 14
-_MANY = 64
+SLOTS = 1 << 11
+_MANY = 8
 """Runs from which on it is quicker to read and write the whole table."""
 
 

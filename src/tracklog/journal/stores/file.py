@@ -6,7 +6,7 @@ What is found torn on opening goes to `<home>/quarantine/` and is told in `findi
 """
 
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
 from tracklog.journal import retention, segments
@@ -52,8 +52,14 @@ class FileStore:
         self.reader = Reader(self.home / folder)
         self.writer: Writer | None = None
         self.findings: list[Finding] = []
-        self._met: tuple[int, set[int]] | None = None
-        """Hashes of the runs that had records up to a number, and of those appended here since."""
+        self._before: tuple[int, set[int]] | None = None
+        """Hashes of the runs that had records up to a number, once somebody asked."""
+        self._own: dict[int, int] = {}
+        """The last record that was appended here to each run, by the run's hash."""
+        self._through = 0
+        """The last record that was appended here."""
+        self._foreign = 0
+        """A record behind which no other writer appended."""
         self._timer: threading.Timer | None = None
         self._failed: Exception | None = None
         if readonly:
@@ -88,20 +94,31 @@ class FileStore:
                 writer.roll()
                 if self._segments:
                     retention.trim(writer, self._segments)
+            if writer.through != self._through:
+                self._foreign = writer.through
             first = writer.through + 1
             group = make(first)
-            if moved := writer.moved(group.expected):
+            if moved := self._moved(writer, group.expected):
                 raise overtaken(moved)
             if group.frames:
                 kept, lasts = self.durability, group.lasts(first)
-                if self._met is not None:
-                    self._met[1].update(map(hash, lasts))
                 sync = kept == "sync" or (lifecycle and kept == "lifecycle")
                 writer.append(group.frames, lasts, sync)
+                self._own.update((hash(run), last) for run, last in lasts.items())
+            self._through = writer.through
         if self.durability == "interval":
             self._sync_soon()
         self.reader.wake()
         return first
+
+    def _moved(self, writer: Writer, expected: Mapping[Run, int]) -> dict[Run, int]:
+        """The runs with records behind what is expected; the table of other writers' records is
+        read only where another writer appended since.
+        """
+        own = {run: self._own.get(hash(run), 0) for run in expected}
+        moved = {run: last for run, last in own.items() if last > expected[run]}
+        foreign = {run: last for run, last in expected.items() if last < self._foreign}
+        return moved | writer.moved(foreign)
 
     def read(self, after: int, limit: int, run: Run | None = None) -> list[bytes]:
         return self.reader.read(max(0, after), limit, run)
@@ -116,11 +133,11 @@ class FileStore:
         return links(self.reader.folder, after)
 
     def last_of(self, runs: Collection[Run]) -> dict[Run, int]:
-        if self._met is None:
-            self._met = self.last, set(map(hash, self.runs()))
-        (through, met), last = self._met, self.last
+        if self._before is None:
+            self._before = self.last, set(map(hash, self.runs()))
+        (through, before), last = self._before, self.last
         noted = self.writer.lasts(runs) if self.writer else dict.fromkeys(runs, last)
-        return {run: last for run in runs if hash(run) in met or noted[run] > through}
+        return {run: last for run in runs if hash(run) in before or noted[run] > through}
 
     def runs(self) -> set[Run]:
         return {run for first in firsts(self.reader.folder) for run in self.reader.runs(first)}
