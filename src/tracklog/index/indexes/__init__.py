@@ -1,9 +1,9 @@
-"""Indexes: where the states of the folds are stored, one kind of database per file.
+"""Indexes: where the states of the folds are stored, one kind of database per file or folder.
 
-To write another: copy `sqlite.py`, keep its words and their promises, end the file with
-`index = open_it`, a function from what follows the colon of the URL to an `Index`, and pass
-`tracklog.testing.IndexSuite`.
-The file's name is the URL's scheme: `indexes/sqlite.py` is `sqlite:`.
+To write another: copy the folder `sqlite`, keep its methods and their promises, end its
+`__init__.py` with `index = open_it`, a function from what follows the colon of the URL to an
+`Index`, and pass `tracklog.testing.IndexSuite`.
+The name of the folder (or of one file) is the URL's scheme: `indexes/sqlite/` is `sqlite:`.
 An outside package offers its function under the entry point group `tracklog.indexes`.
 
 An index knows no fold and no dialect: what it keeps is made by `tracklog.index`.

@@ -5,8 +5,6 @@ Beside the file are SQLite's own `-wal` and `-shm`, and `.lock`, held by the one
 """
 
 import contextlib
-import errno
-import fcntl
 import json
 import os
 import sqlite3
@@ -18,46 +16,26 @@ from typing import Any
 from urllib.parse import quote
 
 from tracklog.index.indexes import Answer, Change, Found, Words
-from tracklog.model.errors import BadQuery, IndexDamaged, IndexUnusable, IndexUnwritable
+from tracklog.index.indexes.sqlite.connections import (
+    BUSY,
+    DAMAGED,
+    HELD,
+    code_of,
+    connect,
+    damaged_path,
+    filled,
+    lock_path,
+    process_lock,
+    translated,
+)
+from tracklog.index.indexes.sqlite.restricted import free, restrict
+from tracklog.index.indexes.sqlite.schema import TABLES, literal, match_term, quoted, view
+from tracklog.model.errors import BadQuery, IndexDamaged
 from tracklog.model.event import Finding
 
-_STATES = """
-CREATE TABLE states(fold TEXT, key TEXT, seq INTEGER, state TEXT, PRIMARY KEY(fold, key))
-WITHOUT ROWID"""
-_FINDINGS = """
-CREATE TABLE findings(seq INTEGER, family TEXT, run TEXT, name TEXT, level TEXT, message TEXT)"""
-_TABLES = (
-    "CREATE TABLE meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID",
-    _STATES,
-    _FINDINGS,
-    "CREATE INDEX findings_by_run ON findings(family, run, seq)",
-    "CREATE INDEX findings_by_seq ON findings(seq)",
-    "CREATE TABLE silent(seq INTEGER PRIMARY KEY)",
-    "CREATE TABLE names(name INTEGER, seq INTEGER, PRIMARY KEY(name, seq)) WITHOUT ROWID",
-    # Contentless: the words' places are kept, the words themselves are in the journal.
-    "CREATE VIRTUAL TABLE words USING fts5(text, content='', columnsize=0)",
-    "INSERT INTO meta VALUES('cursor', 0)",
-)
 _FORMAT = 4  # in user_version: 0 is an empty file
-_BUSY = 30.0  # seconds; what others hold, they hold for milliseconds
-_HELD = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _AT_ONCE = 250  # keys that are asked for in one statement
 _IDLE = 4  # connections for readers that are kept open
-_DAMAGED = (11, 26)  # SQLITE_CORRUPT, SQLITE_NOTADB
-_NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
-_ROOM = (
-    "free some space on its disk, for example with `tracklog prune --older-than 30d`, and ask "
-    "again; nothing of the journal is lost"
-)
-_LOOK = "look at the disk's space and the file's mode with `tracklog doctor`; nothing of the journal is lost"
-_ALLOWED = {
-    sqlite3.SQLITE_SELECT,
-    sqlite3.SQLITE_READ,
-    sqlite3.SQLITE_FUNCTION,
-    sqlite3.SQLITE_RECURSIVE,
-}
-_FORBIDDEN = {"load_extension", "fts3_tokenizer", "fts5"}
-_LONGEST = 64 << 20  # bytes of one value in an answer
 
 
 class SqliteIndex:
@@ -71,7 +49,7 @@ class SqliteIndex:
         self._closed = False
         self._inode = 0
         self._replaced = False
-        with _told(self.path):
+        with translated(self.path):
             self._writer = self._open()
 
     @property
@@ -96,7 +74,7 @@ class SqliteIndex:
             yield False
             return
         try:
-            with _lock(self.path, until) as locked:
+            with process_lock(self.path, until) as locked:
                 if locked:
                     with contextlib.suppress(IndexDamaged):  # shows again when it is asked
                         self._prepare()
@@ -115,39 +93,39 @@ class SqliteIndex:
                 "SELECT type, name FROM sqlite_schema WHERE type = 'view' OR name IN"
                 " ('meta', 'states', 'findings', 'names', 'silent', 'words')"
             ).fetchall():
-                writer.execute(f"DROP {_str(kind)} {_quoted(_str(name))}")
-            for table in _TABLES:
+                writer.execute(f"DROP {_str(kind)} {quoted(_str(name))}")
+            for table in TABLES:
                 writer.execute(table)
             for fold, names in fields.items():
-                writer.execute(_view(fold, names))
+                writer.execute(view(fold, names))
             for fold in listed:
-                name = _quoted(f"newest {fold}")
+                name = quoted(f"newest {fold}")
                 # The fold stands in it once more, or the primary key would be taken instead.
-                of = f"states(fold, seq, key) WHERE fold = {_literal(fold)}"
+                of = f"states(fold, seq, key) WHERE fold = {literal(fold)}"
                 writer.execute(f"CREATE INDEX {name} ON {of}")
             writer.executemany("INSERT INTO meta VALUES(?, ?)", notes.items())
             writer.execute(f"PRAGMA user_version = {_FORMAT}")
-        with self._mutex, _told(self.path):
+        with self._mutex, translated(self.path):
             # What was forgotten, perhaps because it had to be, is not left in free pages.
             self._writer.execute("VACUUM")
             if self.path is not None:
                 self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 if not self._replaced:
-                    _aside(self.path).unlink(missing_ok=True)
+                    damaged_path(self.path).unlink(missing_ok=True)
             self._replaced = False
 
     def replace(self) -> str:
-        with self._mutex, _told(self.path):
+        with self._mutex, translated(self.path):
             self._let_go()
             if self.path is not None:
                 with contextlib.suppress(FileNotFoundError):
-                    self.path.rename(_aside(self.path))
+                    self.path.rename(damaged_path(self.path))
                     self._replaced = True
                 for beside in ("-wal", "-shm"):
                     Path(f"{self.path}{beside}").unlink(missing_ok=True)
             self._writer = self._open()
             self._prepare()
-        return str(_aside(self.path)) if self.path else ""
+        return str(damaged_path(self.path)) if self.path else ""
 
     def load(self, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
         with self._reading() as ready:
@@ -227,7 +205,7 @@ class SqliteIndex:
         return self._pairs(f"{ask} ORDER BY key LIMIT ?", bounds)
 
     def newest(self, fold: str, limit: int = 50) -> list[tuple[str, bytes]]:
-        ask = f"SELECT key, state FROM states WHERE fold = {_literal(fold)}"  # noqa: S608  # so that its index is taken
+        ask = f"SELECT key, state FROM states WHERE fold = {literal(fold)}"  # noqa: S608  # so that its index is taken
         return self._pairs(f"{ask} ORDER BY seq DESC, key DESC LIMIT ?", (limit,))
 
     def findings(self, run: tuple[str, str] | None = None, limit: int = 1000) -> list[Found]:
@@ -245,7 +223,7 @@ class SqliteIndex:
             ]
 
     def search(self, terms: Sequence[str], limit: int = 50) -> list[int]:
-        asked = " AND ".join(filter(None, map(_term, terms)))
+        asked = " AND ".join(filter(None, map(match_term, terms)))
         with self._reading() as ready:
             if ready is None or not asked:
                 return []
@@ -272,7 +250,7 @@ class SqliteIndex:
                 answer = rows.fetchmany(limit + 1)
                 columns = [column[0] for column in rows.description]
         except (sqlite3.Error, sqlite3.Warning) as error:
-            if _code(error) == sqlite3.SQLITE_INTERRUPT and time.monotonic() < until:
+            if code_of(error) == sqlite3.SQLITE_INTERRUPT and time.monotonic() < until:
                 raise KeyboardInterrupt from None  # its time was not over: a person's was
             raise self._refusal(error, seconds) from error
         return Answer(columns, answer[:limit], len(answer) > limit)
@@ -289,10 +267,10 @@ class SqliteIndex:
 
     def _open(self) -> sqlite3.Connection:
         if self.path is None:
-            return _connect(":memory:")
-        for each in (self.path, _beside(self.path)):
+            return connect(":memory:")
+        for each in (self.path, lock_path(self.path)):
             os.close(os.open(each, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        opened = _connect(f"file:{quote(str(self.path))}?mode=rw")
+        opened = connect(f"file:{quote(str(self.path))}?mode=rw")
         try:
             self._inode = self.path.stat().st_ino
         except OSError:
@@ -304,26 +282,26 @@ class SqliteIndex:
         """Makes sure that it is the file that others see, and that they can read meanwhile."""
         if self.path is None:
             return
-        with self._mutex, _told(self.path):
+        with self._mutex, translated(self.path):
             if not self.path.exists() or self.path.stat().st_ino != self._inode:
                 self._let_go()
                 self._writer = self._open()
             self._writer.execute("PRAGMA synchronous = NORMAL")
             self._writer.execute("PRAGMA wal_autocheckpoint = 4000")
             self._writer.execute("PRAGMA journal_size_limit = 67108864")
-            until = time.monotonic() + _BUSY
+            until = time.monotonic() + BUSY
             while self._writer.execute("PRAGMA journal_mode").fetchone()[0] != b"wal":
                 # A reader that is just looking makes this fail at once, whatever the timeout.
                 try:
                     self._writer.execute("PRAGMA journal_mode = WAL")
                 except sqlite3.OperationalError as error:
-                    if _code(error) not in _HELD or time.monotonic() > until:
+                    if code_of(error) not in HELD or time.monotonic() > until:
                         raise
                     time.sleep(0.01)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._mutex, _told(self.path):
+        with self._mutex, translated(self.path):
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 yield self._writer
@@ -337,17 +315,17 @@ class SqliteIndex:
     def _reading(self) -> Iterator[sqlite3.Connection | None]:
         """A connection for one reader; None while there is nothing to be read."""
         if self.path is None:
-            with self._mutex, _told(None):
-                yield _ready(self._writer)
+            with self._mutex, translated(None):
+                yield filled(self._writer)
             return
-        with _told(self.path):
+        with translated(self.path):
             try:
                 connection = self._idle.pop()
             except IndexError:
-                connection = _connect(f"file:{quote(str(self.path))}?mode=rw")
+                connection = connect(f"file:{quote(str(self.path))}?mode=rw")
             try:
                 connection.execute("BEGIN")
-                yield _ready(connection)
+                yield filled(connection)
                 connection.execute("COMMIT")
             except BaseException:
                 connection.close()
@@ -371,26 +349,22 @@ class SqliteIndex:
             if self.path is None:
                 stack.enter_context(self._mutex)
                 connection = self._writer
-                stack.callback(_free, connection)
+                stack.callback(free, connection)
             else:
-                with _told(self.path):
-                    connection = _connect(f"file:{quote(str(self.path))}?mode=ro")
+                with translated(self.path):
+                    connection = connect(f"file:{quote(str(self.path))}?mode=ro")
                 stack.callback(connection.close)
-            with _told(self.path):
+            with translated(self.path):
                 # A virtual table declares itself when first asked, which nobody may do later on.
                 connection.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')")
-                if _ready(connection):
+                if filled(connection):
                     connection.execute("SELECT rowid FROM words LIMIT 0")
-            connection.execute("PRAGMA query_only = 1")
-            connection.text_factory = str
-            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
-            connection.set_authorizer(_authorize)
-            connection.set_progress_handler(lambda: time.monotonic() > until, 10_000)
+            restrict(connection, until)
             yield connection
 
     def _refusal(self, error: Exception, seconds: float) -> Exception:
-        code, said = _code(error), str(error)
-        if code in _DAMAGED:
+        code, said = code_of(error), str(error)
+        if code in DAMAGED:
             return IndexDamaged(f"the index is damaged: {said}", "`tracklog rebuild` makes it anew")
         if code == sqlite3.SQLITE_INTERRUPT:
             return BadQuery(f"no answer within {seconds:g} seconds", "ask for less, or by key")
@@ -421,141 +395,8 @@ class SqliteIndex:
             return [_str(name) for (name,) in rows]
 
 
-def _connect(url: str) -> sqlite3.Connection:
-    opened = sqlite3.connect(
-        url, uri=True, timeout=_BUSY, isolation_level=None, check_same_thread=False
-    )
-    opened.text_factory = bytes  # states are handed on as they are
-    return opened
-
-
-def _ready(connection: sqlite3.Connection) -> sqlite3.Connection | None:
-    return connection if connection.execute("PRAGMA user_version").fetchone()[0] else None
-
-
-def _code(error: Exception) -> int:
-    """SQLite's own word for what went wrong; 0 where it has none."""
-    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
-
-
-def _free(connection: sqlite3.Connection) -> None:
-    """Undoes what `_asking` did to the only connection there is."""
-    connection.set_authorizer(None)
-    connection.set_progress_handler(None, 0)
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1_000_000_000)
-    connection.execute("PRAGMA query_only = 0")
-    connection.text_factory = bytes
-
-
-def _authorize(action: int, first: str | None, second: str | None, *_: str | None) -> int:
-    named = first if action == sqlite3.SQLITE_PRAGMA else second
-    fine = action in _ALLOWED and not (action == sqlite3.SQLITE_FUNCTION and named in _FORBIDDEN)
-    if action == sqlite3.SQLITE_PRAGMA:
-        fine = named == "data_version" and second is None  # the word search asks it by itself
-    return sqlite3.SQLITE_OK if fine else sqlite3.SQLITE_DENY
-
-
 def _str(text: Any) -> str:
     return text.decode() if isinstance(text, bytes) else str(text)
-
-
-def _quoted(name: str) -> str:
-    return '"{}"'.format(name.replace('"', '""'))
-
-
-def _view(fold: str, fields: Mapping[str, Any]) -> str:
-    """A table of a fold's states, as a person would ask for it."""
-    parts = [name for name in ("key", "seq") if name not in fields]
-    parts += [f"{_column(name, usual)} AS {_quoted(name)}" for name, usual in fields.items()]
-    name, of = _quoted(fold.replace("-", "_")), _literal(fold)
-    return f"CREATE VIEW {name} AS SELECT {', '.join(parts)} FROM states WHERE fold = {of}"  # noqa: S608  # names of ours, quoted
-
-
-_RUN = "substr(key, 1, instr(key || char(31), char(31)) - 1)"
-_BY_KEY = {
-    "family": f"substr({_RUN}, 1, instr(key, ':') - 1)",
-    "run": f"substr({_RUN}, instr(key, ':') + 1)",
-}
-"""What of a state its key says."""
-
-
-def _column(name: str, usual: Any) -> str:
-    kept = f"json_extract(state, {_literal('$.' + _quoted(name))})"
-    return f"ifnull({kept}, {_BY_KEY.get(name, _literal(usual))})"
-
-
-def _literal(value: Any) -> str:
-    """A value as `json_extract` would give it."""
-    if isinstance(value, str | list | dict):
-        text = value if isinstance(value, str) else json.dumps(value)
-        return "'{}'".format(text.replace("'", "''"))
-    return "NULL" if value is None else repr(value + 0)
-
-
-def _term(term: str) -> str:
-    """A term in the words of the word search; empty when there is no word in it."""
-    if not any(letter.isalnum() for letter in term):
-        return ""
-    beginning = "*" if term.endswith("*") else ""
-    return _quoted(term.rstrip("*").replace("\0", " ")) + beginning
-
-
-def _beside(path: Path) -> Path:
-    """What the one who fills the index holds."""
-    return path.with_name(f"{path.name}.lock")
-
-
-def _aside(path: Path) -> Path:
-    return path.with_name(f"{path.name}.damaged")
-
-
-@contextlib.contextmanager
-def _told(path: Path | None) -> Iterator[None]:
-    """SQLite's and the system's errors in the words of this house."""
-    where = f"the index {path}" if path else "the index in memory"
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        if error.__class__ is sqlite3.ProgrammingError:
-            raise IndexUnusable(f"{where} is closed", "open it again") from error
-        if _code(error) in _DAMAGED:
-            hint = "`tracklog rebuild` makes it anew from the journal"
-            raise IndexDamaged(f"{where} is damaged: {error}", hint) from error
-        hint = _ROOM if _code(error) in _NO_ROOM else _LOOK
-        raise IndexUnusable(f"{where} cannot be used: {error}", hint) from error
-    except OSError as error:
-        hint = _ROOM if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else _LOOK
-        readonly = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
-        raise (IndexUnwritable if readonly else IndexUnusable)(
-            f"{where} cannot be used: {error.strerror}", hint
-        ) from error
-
-
-@contextlib.contextmanager
-def _lock(path: Path | None, until: float) -> Iterator[bool]:
-    """Whether no other process fills the index, as soon as that is so or when time is up."""
-    if path is None:
-        yield True
-        return
-    with _told(path):
-        # A file of its own: closing any descriptor of the database would drop SQLite's locks.
-        fd = os.open(_beside(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        yield _locked(fd, until)
-    finally:
-        os.close(fd)
-
-
-def _locked(fd: int, until: float) -> bool:
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= until:
-                return False
-            time.sleep(0.01)
-        else:
-            return True
 
 
 index = SqliteIndex

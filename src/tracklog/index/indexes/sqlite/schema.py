@@ -1,0 +1,62 @@
+"""The SQL of the index: its tables, a view per fold, and the terms of the word search."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+_STATES = """
+CREATE TABLE states(fold TEXT, key TEXT, seq INTEGER, state TEXT, PRIMARY KEY(fold, key))
+WITHOUT ROWID"""
+_FINDINGS = """
+CREATE TABLE findings(seq INTEGER, family TEXT, run TEXT, name TEXT, level TEXT, message TEXT)"""
+TABLES = (
+    "CREATE TABLE meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID",
+    _STATES,
+    _FINDINGS,
+    "CREATE INDEX findings_by_run ON findings(family, run, seq)",
+    "CREATE INDEX findings_by_seq ON findings(seq)",
+    "CREATE TABLE silent(seq INTEGER PRIMARY KEY)",
+    "CREATE TABLE names(name INTEGER, seq INTEGER, PRIMARY KEY(name, seq)) WITHOUT ROWID",
+    # Contentless: the words' places are kept, the words themselves are in the journal.
+    "CREATE VIRTUAL TABLE words USING fts5(text, content='', columnsize=0)",
+    "INSERT INTO meta VALUES('cursor', 0)",
+)
+_RUN = "substr(key, 1, instr(key || char(31), char(31)) - 1)"
+_BY_KEY = {
+    "family": f"substr({_RUN}, 1, instr(key, ':') - 1)",
+    "run": f"substr({_RUN}, instr(key, ':') + 1)",
+}
+"""What of a state its key says."""
+
+
+def view(fold: str, fields: Mapping[str, Any]) -> str:
+    """A table of a fold's states, as a person would ask for it."""
+    parts = [name for name in ("key", "seq") if name not in fields]
+    parts += [f"{_column(name, usual)} AS {quoted(name)}" for name, usual in fields.items()]
+    name, of = quoted(fold.replace("-", "_")), literal(fold)
+    return f"CREATE VIEW {name} AS SELECT {', '.join(parts)} FROM states WHERE fold = {of}"  # noqa: S608  # names of ours, quoted
+
+
+def _column(name: str, usual: Any) -> str:
+    kept = f"json_extract(state, {literal('$.' + quoted(name))})"
+    return f"ifnull({kept}, {_BY_KEY.get(name, literal(usual))})"
+
+
+def literal(value: Any) -> str:
+    """A value as `json_extract` would give it."""
+    if isinstance(value, str | list | dict):
+        text = value if isinstance(value, str) else json.dumps(value)
+        return "'{}'".format(text.replace("'", "''"))
+    return "NULL" if value is None else repr(value + 0)
+
+
+def quoted(name: str) -> str:
+    return '"{}"'.format(name.replace('"', '""'))
+
+
+def match_term(term: str) -> str:
+    """A term in the words of the word search; empty when there is no word in it."""
+    if not any(letter.isalnum() for letter in term):
+        return ""
+    beginning = "*" if term.endswith("*") else ""
+    return quoted(term.rstrip("*").replace("\0", " ")) + beginning
