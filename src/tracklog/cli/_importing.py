@@ -15,7 +15,8 @@ from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
     from tracklog.formats.importers import ImportReport
-    from tracklog.formats.importing import Importing, ImportSummary
+    from tracklog.formats.importing import Importing
+    from tracklog.formats.importing_summary import ImportSummary
 
 
 def meant(importing: "Importing", paths: tuple[Path, ...]) -> list[Path]:
@@ -51,7 +52,8 @@ def follow(
     home: Path, *, redact: bool, once: bool, every: float, as_json: bool, follow_symlinks: bool
 ) -> NoReturn:
     """Import the logs of agents as they are written, until interrupted."""
-    from tracklog.formats.importing import Importing, ImportSummary
+    from tracklog.formats.importing import Importing
+    from tracklog.formats.importing_summary import ImportSummary
 
     def tell(path: Path, heard: ImportSummary) -> None:
         if as_json:

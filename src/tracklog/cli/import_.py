@@ -48,7 +48,8 @@ def command(
     graph beside them as a note of its run.
     """
     from tracklog.formats import registry
-    from tracklog.formats.importing import Importing, ImportSummary
+    from tracklog.formats.importing import Importing
+    from tracklog.formats.importing_summary import ImportSummary
 
     if only:
         registry.importer(only)

@@ -45,7 +45,8 @@ def command(
     Without PATHS these are the sources that were imported before and still exist.
     """
     from tracklog.formats import registry
-    from tracklog.formats.importing import Importing, ImportSummary
+    from tracklog.formats.importing import Importing
+    from tracklog.formats.importing_summary import ImportSummary
 
     if only:
         registry.importer(only)

@@ -8,40 +8,38 @@ import gc
 import os
 import stat
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from errno import EDQUOT, ENOSPC
-from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import orjson
+from typing import Any
 
 from tracklog.dialects import tracklog as native
 from tracklog.formats import registry
 from tracklog.formats.importers import (
     Importer,
-    ImportReport,
     SourcePosition,
     SourceReading,
     hashed,
     head_of,
     plain,
 )
+from tracklog.formats.importing_known import (
+    KnownSource,
+    KnownSources,
+    OtherSources,
+    name_of,
+)
 from tracklog.formats.importing_lines import LINES, Native, holds_lines, note_imported, runs_of
+from tracklog.formats.importing_summary import FEW, ImportSummary
 from tracklog.home.home import Home
 from tracklog.intake.intake import Verdict
-from tracklog.journal.disk import write_private
 from tracklog.journal.frame import stamp
 from tracklog.model.errors import TracklogError
-from tracklog.model.event import Body, Problem
+from tracklog.model.event import Body
 from tracklog.model.fact import Noted
 
-FEW = 20
-"""How many refusals are listed one by one."""
 SAVED = 32 << 20
 """The offset is saved after this many bytes of a source."""
 GROWING = 600
@@ -52,90 +50,26 @@ Progress = Callable[[int, int], None]
 """Called with the number of bytes done and the total."""
 
 
-class KnownSource(NamedTuple):
-    """A source that was read before."""
-
-    path: Path
-    place: SourcePosition
-    final: bool
-    """Whether the source was read to its end."""
-    seq: int
-    """The last record of the journal at that time."""
-    gone: str | None = None
-    """The time since which the file is missing."""
-
-
-@dataclass(slots=True)
-class ImportSummary:
-    """The result of an import."""
-
-    files: int = 0
-    """Sources that were read."""
-    unchanged: int = 0
-    """Sources that had nothing new."""
-    bytes: int = 0
-    lines: Counter[str] = field(default_factory=Counter)
-    """Lines by verdict: accepted, duplicate, refused; `told` in a dry run."""
-    runs: set[str] = field(default_factory=set)
-    by_importer: dict[str, ImportReport] = field(default_factory=dict)
-    again: Counter[str] = field(default_factory=Counter)
-    """Sources that were read from their start again, by reason."""
-    gone: list[str] = field(default_factory=list)
-    """Sources that no longer exist; their records stay."""
-    unread: list[tuple[str, str]] = field(default_factory=list)
-    """Files that could not be read, with the reason."""
-    unrecognised: list[str] = field(default_factory=list)
-    """Files that no importer recognises."""
-    refused: list[tuple[str, tuple[Problem, ...]]] = field(default_factory=list)
-    """The first lines that were refused."""
-    hints: list[str] = field(default_factory=list)
-    """Hints about lines whose dialect is not certain."""
-
-    def report(self) -> ImportReport:
-        """The reports of all importers together."""
-        whole = ImportReport()
-        for each in self.by_importer.values():
-            whole.add(each)
-        return whole
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "files": self.files,
-            "unchanged": self.unchanged,
-            "bytes": self.bytes,
-            "runs": len(self.runs),
-            "lines": dict(self.lines),
-            "read_again": dict(self.again),
-            "importers": {name: each.as_json() for name, each in self.by_importer.items()},
-            "gone": self.gone,
-            "unread": [{"path": path, "why": why} for path, why in self.unread],
-            "unrecognised": self.unrecognised,
-            "hints": self.hints,
-        }
-
-
 class Importing:
     """The sources of one home; each call imports what is new."""
 
     def __init__(self, home: Home, importers: Iterable[Importer] | None = None) -> None:
         self._home = home
         self.importers = {each.name: each for each in importers or registry.importers()}
-        self._folder = home.path / "sources"
-        self._known: dict[str, KnownSource] = {}
-        self._keys: dict[str, dict[str, tuple[Path, str]]] = {}
+        self._sources = KnownSources(home)
+        self._known = self._sources.by_name
         self._chosen: dict[str, Importer] = {}
         self._lifted: dict[str, bytes] = {}
         self._lifted_size = 0
         self._growing: dict[str, float] = {}
         """The last note that a source without times is being written, by run."""
-        self._load()
 
     def find(self, user: Path, environment: Mapping[str, str]) -> list[Path]:
         """Every source in the usual places of a user."""
         found: list[Path] = []
         for importer in self.importers.values():
             for path in importer.find(user, environment):
-                self._chosen[_name(path)] = importer
+                self._chosen[name_of(path)] = importer
                 found.append(path)
         return found
 
@@ -156,7 +90,7 @@ class Importing:
 
     def importer_of(self, path: Path, only: str | None = None) -> Importer | None:
         """The importer for a file, by where it was found, by its name and its beginning."""
-        name = _name(path)
+        name = name_of(path)
         if only:
             return self.importers[only]
         if name in self._chosen:
@@ -216,7 +150,9 @@ class Importing:
         work = self._work(paths, only, final, again, whole)
         total = sum(size for _, _, size in work)
         others = {
-            name: _Others(self, name, [path for path, importer, _ in work if importer.name == name])
+            name: OtherSources(
+                self._sources, name, [path for path, importer, _ in work if importer.name == name]
+            )
             for name in self.importers
         }
         done = 0
@@ -239,7 +175,10 @@ class Importing:
                     raise
                 one.unread.append((str(path), error.strerror or str(error)))
             finally:
-                _add(whole, one, importer, reading)  # also for a file that was not read to its end
+                # also for a file that was not read to its end
+                one.files = int(not one.unread)
+                one.by_importer[importer.name] = reading.report
+                whole.add(one)
             done += size
             progress(done, total)
             if told and (one.lines or one.unread):
@@ -248,7 +187,7 @@ class Importing:
     def _is_unknown(self, path: Path) -> bool:
         """Whether no importer recognises a file."""
         try:
-            known = _name(path) in self._known or not path.is_file()
+            known = name_of(path) in self._known or not path.is_file()
             return not known and self.importer_of(path) is None
         except OSError:
             return False  # reported when it is read
@@ -290,7 +229,7 @@ class Importing:
             if each.place.run not in alive:
                 found.append(str(each.path))
             if not dry:
-                self._save(name, each._replace(gone=now))
+                self._sources.save(name, each._replace(gone=now))
         return found
 
     def _work(
@@ -308,7 +247,7 @@ class Importing:
                 state = path.stat()
                 if not stat.S_ISREG(state.st_mode):
                     raise OSError(0, "it is no regular file")  # noqa: TRY301  # told as one
-                known = self._known.get(_name(path))
+                known = self._known.get(name_of(path))
                 if known and not again and self._is_unchanged(known, state, final, only):
                     whole.unchanged += 1
                     continue
@@ -341,7 +280,7 @@ class Importing:
     def _read(
         self, reading: SourceReading, one: ImportSummary, *, final: bool, again: bool, dry: bool
     ) -> Iterator[int]:
-        name = _name(reading.path)
+        name = name_of(reading.path)
         known = None if again else self._known.get(name) or self._moved(reading)
         place = known.place if known else None
         start = saved = place.offset if place else 0
@@ -357,13 +296,15 @@ class Importing:
             one.runs |= reading.runs.keys()
             if not dry and batch.through >= saved + SAVED:
                 saved = batch.through
-                self._save(
+                self._sources.save(
                     name, KnownSource(reading.path, place.copy(), False, self._home.journal.last)
                 )
             yield batch.through
         if not dry and place is not None:
             self._note(reading, place, one, final=final)
-            self._save(name, KnownSource(reading.path, place, final, self._home.journal.last))
+            self._sources.save(
+                name, KnownSource(reading.path, place, final, self._home.journal.last)
+            )
         if reading.again:
             one.again[reading.again] += 1
             one.bytes += start
@@ -449,67 +390,6 @@ class Importing:
         ]
         self._home.intake.admit(lines, native.dialect.name)
 
-    def _remember(self, name: str, known: KnownSource) -> None:
-        self._known[name] = known
-        keys = self._keys.setdefault(known.place.importer, {})
-        for key, run in known.place.kept.get("keys", {}).items():
-            keys.setdefault(key, (known.path, run))
-
-    def _save(self, name: str, known: KnownSource) -> None:
-        self._remember(name, known)
-        said = {
-            "path": os.fsencode(known.path).hex(),  # a path may be any bytes
-            "place": known.place.as_json(),
-            "final": known.final,
-            "seq": known.seq,
-            "gone": known.gone,
-        }
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        path = self._folder / f"{_short(name)}.json"
-        new = path.with_suffix(f".{os.getpid()}.new")
-        content = orjson.dumps(said, default=str)
-        if self._home.redact is not None:  # an unfinished report is the state that was reported
-            content, _ = self._home.redact(content)
-        write_private(new, content)
-        new.replace(path)
-
-    def _load(self) -> None:
-        if not self._folder.is_dir():
-            return
-        last = self._home.journal.last
-        for file in sorted(self._folder.glob("*.json")):
-            try:
-                said = orjson.loads(file.read_bytes())
-                place = SourcePosition(**said["place"])
-                path = Path(os.fsdecode(bytes.fromhex(said["path"])))
-                known = KnownSource(path, place, said["final"], said["seq"], said["gone"])
-            except (OSError, ValueError, KeyError, TypeError):
-                continue  # a cache: its source is read again
-            if known.seq <= last:  # if not, the cache belongs to another journal
-                self._remember(_name(known.path), known)
-
-    def keyed(self, importer: str, key: str) -> tuple[Path, str] | None:
-        return self._keys.get(importer, {}).get(key)
-
-    def paths_of(self, importer: str) -> Iterator[Path]:
-        return (each.path for each in self._known.values() if each.place.importer == importer)
-
-
-class _Others:
-    """The sources of one importer: those of this import and those that were read before."""
-
-    def __init__(self, importing: Importing, importer: str, paths: list[Path]) -> None:
-        self._importing, self._importer, self._paths = importing, importer, paths
-
-    def named(self, part: str) -> Path | None:
-        for path in (*self._paths, *self._importing.paths_of(self._importer)):
-            if part in path.name and path.exists():
-                return path
-        return None
-
-    def keyed(self, key: str) -> tuple[Path, str] | None:
-        return self._importing.keyed(self._importer, key)
-
 
 def sources(
     importing: Importing, paths: Sequence[Path], user: Path, environment: Mapping[str, str]
@@ -534,19 +414,6 @@ def _seldom_collected() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _add(
-    whole: ImportSummary, one: ImportSummary, importer: Importer, reading: SourceReading
-) -> None:
-    whole.files += not one.unread
-    whole.bytes += one.bytes
-    whole.lines.update(one.lines)
-    whole.again.update(one.again)
-    whole.runs |= one.runs
-    whole.unread += one.unread
-    whole.refused += one.refused[: FEW - len(whole.refused)]
-    whole.by_importer.setdefault(importer.name, ImportReport()).add(reading.report)
-
-
 def _age(found: tuple[int, str, Path, Importer, int]) -> tuple[int, str]:
     return found[0], found[1]
 
@@ -557,11 +424,3 @@ SUFFIXES = {".jsonl", ".json", ".zst", ".gz", ".sse", ".ndjson", ".txt"}
 def _may_be_source(path: Path) -> bool:
     name = path.name
     return path.suffix in SUFFIXES and not name.endswith(".meta.json") and path.is_file()
-
-
-def _name(path: Path) -> str:
-    return os.fsencode(path.absolute()).decode("utf-8", "surrogateescape")
-
-
-def _short(name: str) -> str:
-    return sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:32]

@@ -7,7 +7,6 @@ offset of a file is stored in the journal, with the records that it gave.
 import os
 from collections.abc import Callable, Iterable, Sequence, Set
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import orjson
 
@@ -18,6 +17,7 @@ from tracklog.dialects.recognition import Hints
 from tracklog.folds import IMPORTED
 from tracklog.formats.follow import Follower, SkippedLink, UnreadableFile
 from tracklog.formats.importers import HEAD, ImportReport
+from tracklog.formats.importing_summary import FEW, ImportSummary
 from tracklog.home.home import Home
 from tracklog.intake.intake import Verdict
 from tracklog.journal.frame import Run
@@ -25,14 +25,9 @@ from tracklog.model.event import Event
 from tracklog.model.fact import Noted
 from tracklog.model.lines import BOM, split
 
-if TYPE_CHECKING:
-    from tracklog.formats.importing import ImportSummary
-
 LINES = {".jsonl", ".ndjson"}
 FIRST = 20
 """At least one of this many lines at the beginning of a file must be valid."""
-FEW = 20
-"""How many refusals are listed one by one."""
 
 
 def holds_lines(home: Home, path: Path) -> bool:
@@ -56,14 +51,14 @@ class Native:
 
     def bring(
         self,
-        whole: "ImportSummary",
+        whole: ImportSummary,
         *,
         dry: bool,
-        told: "Callable[[Path, ImportSummary], None] | None" = None,
+        told: Callable[[Path, ImportSummary], None] | None = None,
     ) -> None:
         """Admit what is new in the files of lines."""
         for path in self._paths:
-            one = type(whole)()
+            one = ImportSummary()
             try:
                 self._look_ahead(path)
                 if dry:
@@ -74,20 +69,20 @@ class Native:
                 one.unread.append((str(path), error.strerror or str(error)))
             if told and (one.lines or one.unread):
                 told(path, one)
-            _add(whole, one)
+            whole.add(one)
 
     def _look_ahead(self, path: Path) -> None:
         intake = self._home.intake
         with path.open("rb") as file:
             intake.recogniser.look_ahead(line.data for line in split(file, intake.cap))
 
-    def _count(self, path: Path, one: "ImportSummary") -> None:
+    def _count(self, path: Path, one: ImportSummary) -> None:
         one.files = 1
         one.bytes = path.stat().st_size
         with path.open("rb") as file:
             one.lines["told"] += sum(1 for _ in split(file, self._home.intake.cap))
 
-    def _admit(self, path: Path, one: "ImportSummary") -> None:
+    def _admit(self, path: Path, one: ImportSummary) -> None:
         first = self._first_in(path)
         noted = set() if first is None else {(first.family, first.run)}
         note_imported(self._home, path, noted)
@@ -126,7 +121,7 @@ class Native:
         """Whether a file lies where documents of these lines lie: beside them, or one folder above."""
         return path.suffix == ".json" and path.parent.resolve() in self._folders | self._above
 
-    def take(self, path: Path, whole: "ImportSummary", *, dry: bool) -> None:
+    def take(self, path: Path, whole: ImportSummary, *, dry: bool) -> None:
         """Store a document that belongs to the lines beside it; any other file is only counted."""
         try:
             data = path.read_bytes()
@@ -139,7 +134,7 @@ class Native:
             whole.by_importer.setdefault("beside", ImportReport()).add(beside)
 
     def _keep(
-        self, path: Path, data: bytes, beside: ImportReport, whole: "ImportSummary", *, dry: bool
+        self, path: Path, data: bytes, beside: ImportReport, whole: ImportSummary, *, dry: bool
     ) -> None:
         folder = path.parent.resolve()
         document = document_of(path.name, data, self._home.dialects.values())
@@ -222,16 +217,3 @@ def _is_torn(path: Path) -> bool:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1))
         return size > 0 and file.read(1) != b"\n"
-
-
-def _add(whole: "ImportSummary", one: "ImportSummary") -> None:
-    whole.files += one.files
-    whole.unchanged += one.unchanged
-    whole.bytes += one.bytes
-    whole.lines.update(one.lines)
-    whole.runs |= one.runs
-    whole.unread += one.unread
-    whole.hints += one.hints
-    whole.refused += one.refused[: FEW - len(whole.refused)]
-    for name, report in one.by_importer.items():
-        whole.by_importer.setdefault(name, ImportReport()).add(report)

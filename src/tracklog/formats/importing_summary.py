@@ -1,0 +1,74 @@
+"""The result of an import: what was read, recorded, refused and left alone."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracklog.formats.importers import ImportReport
+from tracklog.model.event import Problem
+
+FEW = 20
+"""How many refusals are listed one by one."""
+
+
+@dataclass(slots=True)
+class ImportSummary:
+    """The result of an import."""
+
+    files: int = 0
+    """Sources that were read."""
+    unchanged: int = 0
+    """Sources that had nothing new."""
+    bytes: int = 0
+    lines: Counter[str] = field(default_factory=Counter)
+    """Lines by verdict: accepted, duplicate, refused; `told` in a dry run."""
+    runs: set[str] = field(default_factory=set)
+    by_importer: dict[str, ImportReport] = field(default_factory=dict)
+    again: Counter[str] = field(default_factory=Counter)
+    """Sources that were read from their start again, by reason."""
+    gone: list[str] = field(default_factory=list)
+    """Sources that no longer exist; their records stay."""
+    unread: list[tuple[str, str]] = field(default_factory=list)
+    """Files that could not be read, with the reason."""
+    unrecognised: list[str] = field(default_factory=list)
+    """Files that no importer recognises."""
+    refused: list[tuple[str, tuple[Problem, ...]]] = field(default_factory=list)
+    """The first lines that were refused."""
+    hints: list[str] = field(default_factory=list)
+    """Hints about lines whose dialect is not certain."""
+
+    def add(self, one: "ImportSummary") -> None:
+        """Add the result of one source."""
+        self.files += one.files
+        self.unchanged += one.unchanged
+        self.bytes += one.bytes
+        self.lines.update(one.lines)
+        self.runs |= one.runs
+        self.again.update(one.again)
+        self.unread += one.unread
+        self.hints += one.hints
+        self.refused += one.refused[: FEW - len(self.refused)]
+        for name, report in one.by_importer.items():
+            self.by_importer.setdefault(name, ImportReport()).add(report)
+
+    def report(self) -> ImportReport:
+        """The reports of all importers together."""
+        whole = ImportReport()
+        for each in self.by_importer.values():
+            whole.add(each)
+        return whole
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "files": self.files,
+            "unchanged": self.unchanged,
+            "bytes": self.bytes,
+            "runs": len(self.runs),
+            "lines": dict(self.lines),
+            "read_again": dict(self.again),
+            "importers": {name: each.as_json() for name, each in self.by_importer.items()},
+            "gone": self.gone,
+            "unread": [{"path": path, "why": why} for path, why in self.unread],
+            "unrecognised": self.unrecognised,
+            "hints": self.hints,
+        }
