@@ -1,8 +1,7 @@
 """Copilot CLI: the events of its sessions."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from tracklog.formats.importers import (
@@ -11,14 +10,13 @@ from tracklog.formats.importers import (
     Raw,
     Reader,
     count,
-    inside,
     moment,
     remember,
     run_id,
     seconds,
-    unquoted,
     word,
 )
+from tracklog.formats.importers.copilot.files import find, recognise, session_of
 from tracklog.formats.providers import input_of
 from tracklog.formats.providers.copilot import return_of, thought_of, tokens
 from tracklog.model.fact import (
@@ -69,7 +67,7 @@ class CopilotReader(Reader):
     """Reads the events of one session, which may have been resumed."""
 
     def identify(self, raw: Raw) -> str | None:
-        if native := _folder(self.source.path):
+        if native := session_of(self.source.path):
             return run_id(NAME, native)
         told = _data(raw.value)
         if isinstance(raw.value, dict) and raw.value.get("type") == "session.start":
@@ -149,7 +147,7 @@ class CopilotReader(Reader):
         if rest := {key: each for key, each in place.items() if key not in GIT}:
             extra["context"] = rest
         self._tell(began, extra)
-        for alias in {native, _folder(self.source.path)} - {None, self.state.get("alias")}:
+        for alias in {native, session_of(self.source.path)} - {None, self.state.get("alias")}:
             self.state["alias"] = alias
             self._tell(Linked(kind="alias", system=NAME, alias=alias))
 
@@ -460,16 +458,6 @@ def _data(value: Any) -> dict[str, Any]:
     return told if isinstance(told, dict) else {}
 
 
-def _folder(path: Path) -> str | None:
-    """The session of a file by its path; its events need not name it."""
-    if path.name == "events.jsonl":
-        return path.parent.name or None
-    return path.stem if path.parent.name in FOLDERS else None
-
-
-FOLDERS = ("session-state", "history-session-state")
-
-
 def _text(value: Any) -> bool:
     return bool(value) and (
         isinstance(value, str) or (isinstance(value, dict) and "$blob" in value)
@@ -492,26 +480,6 @@ def _between(began: str | None, ended: str | None) -> float | None:
     except ValueError:
         return None
     return max(0.0, spent.total_seconds())
-
-
-def recognise(path: Path, head: bytes) -> float:
-    head = unquoted(head)
-    begins = b'"session.start"' in head[:4096] and b'"data"' in head[:4096]
-    named = path.name == "events.jsonl" or path.parent.name in FOLDERS
-    spoken = b'"assistant.' in head or b'"tool.execution_' in head or b'"user.message"' in head
-    if begins and (b"copilot" in head[:4096] or named):
-        return 0.95
-    return 0.7 if spoken and b'"data"' in head else 0.2 if named else 0.0
-
-
-def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
-    base = Path(environment.get("COPILOT_HOME") or home / ".copilot")
-    for folder in FOLDERS:
-        for path in inside(base / folder, "*/events.jsonl", "*.jsonl"):
-            # If both layouts exist, the folder is used.
-            doubled = path.name != "events.jsonl" and (path.with_suffix("") / "events.jsonl")
-            if not (doubled and doubled.is_file()):
-                yield path
 
 
 importer = Importer(
