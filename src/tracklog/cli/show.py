@@ -23,10 +23,11 @@ def _show(row: "ShowAnswer", _asked: _question.QuestionCall) -> None:
     status = click.style(row.status, fg=_table.COLOURS.get(row.status), bold=True)
     click.echo(f"{click.style(terminal.plain(row.key), bold=True)}  {status}")
     for name, value in _lines(row):
+        label = f"{name:<10}  "
         text = terminal.plain(_table.cell(value))
         if width is not None:
-            text = terminal.fitted(text, max(8, width - 12)).rstrip()
-        click.echo(f"{name:<10}  {text}")
+            text = terminal.fitted(text, max(8, width - len(label))).rstrip()
+        click.echo(f"{label}{text}")
 
 
 def _lines(row: "ShowAnswer") -> Iterator[tuple[str, Any]]:
