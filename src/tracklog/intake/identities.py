@@ -147,6 +147,8 @@ class Identities:
 
     def stretches(self, events: Sequence[Passed]) -> list[Stretch]:
         """The runs of these events, in order, with how many follow each other in each."""
+        if len(events) == 1:
+            return [(events[0][:3], 1)]
         return [(key, len(list(group))) for key, group in groupby(map(_KEY, events))]
 
     def decide(
@@ -214,18 +216,15 @@ class Identities:
             if seqs:
                 known.through = seqs[-1]  # nobody else appended to it up to there: it was expected
         with self._mutex:
-            self._count += sum(len(ids) for _, ids, _ in fresh)
-            self._shorten([known for known, _, _ in fresh])
+            for known, ids, _ in fresh:
+                self._count += len(ids)
+                if len(known) > LONG:
+                    self._count -= known.put_away()
         if len(seqs) < len(decided) and Known(PENDING) in settled:
             for n, outcome in enumerate(settled):
                 if outcome == Known(PENDING):
                     settled[n] = Known(self.first(events[n], events, settled))
         return settled
-
-    def _shorten(self, runs: Iterable[Heard]) -> None:
-        for known in runs:
-            if len(known) > LONG:
-                self._count -= known.put_away()
 
     def give_up(self, fresh: Fresh) -> None:
         """The events were not appended after all."""
@@ -238,7 +237,9 @@ class Identities:
         """The record up to which each run of these events is known."""
         found: dict[Run, int] = {}
         for known, _, _ in fresh:
-            found[known.run] = min(known.through, found.get(known.run, known.through))
+            run, through = known.run, known.through
+            if found.setdefault(run, through) > through:
+                found[run] = through
         return found
 
     def catch_up(self, stretches: Iterable[Stretch], runs: Mapping[Run, int]) -> None:

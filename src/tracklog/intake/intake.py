@@ -5,7 +5,7 @@ Whatever arrives, by pipe, by HTTP, from a file or from a host, is admitted here
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from hashlib import sha256
 from itertools import count, repeat
 from operator import itemgetter
@@ -199,14 +199,19 @@ class Intake:
             place += 1
         return taken
 
-    def _alone(self, stretches: list[Stretch], source: str | None) -> ExitStack:
+    def _alone(
+        self, stretches: list[Stretch], source: str | None
+    ) -> AbstractContextManager[object]:
         """Nobody else admits to the same runs, or from the same source, meanwhile."""
         named = self._identities.named
         names = {key[1:] for key, _ in stretches if key[0] in named}
         if source:
             names.add(("source", source))
+        numbers = {hash(name) % STRIPES for name in names}
+        if len(numbers) == 1:
+            return self._stripes[numbers.pop()]
         stack = ExitStack()
-        for number in sorted({hash(name) % STRIPES for name in names}):
+        for number in sorted(numbers):
             stack.enter_context(self._stripes[number])
         return stack
 
@@ -412,8 +417,8 @@ _REFUSED_BEFORE = Problem(
 
 
 def _verdicts(results: Sequence[Passed | Refusal], kept: list[Outcome]) -> Verdicts:
-    """What is told of each line; the case that all are new is the common one, and is quick."""
-    if len(kept) == len(results) and set(map(type, kept)) <= {int}:
+    """The verdict of each line; many lines that are all new, the common case, take no loop."""
+    if 1 < len(kept) == len(results) and set(map(type, kept)) <= {int}:
         what = (map(part, results) for part in (_DIALECT, _KIND, _RUN))
         told = zip(repeat("accepted"), kept, repeat(()), *what)
         return Verdicts(map(tuple.__new__, repeat(Verdict), told))

@@ -202,15 +202,23 @@ class Journal:
         mark: Mark | None,
     ) -> "_Batch":
         lines = list(map(_LINE, entries))
-        stretches = [(names, len(list(alike))) for names, alike in groupby(map(_NAMES, entries))]
-        heads = [(self._heads.get(names) or self._head(names), count) for names, count in stretches]
-        runs = [(names[1:], count) for names, count in stretches]
+        heads: list[tuple[bytes, int]] = []
+        runs: list[tuple[Run, int]] = []
+        for names, alike in groupby(map(_NAMES, entries)):
+            count = len(list(alike))
+            heads.append((self._heads.get(names) or self._head(names), count))
+            runs.append((names[1:], count))
         if 10 in b"".join(lines):  # LF as a number is found ten times as fast
             raise BadLine("a line holds a line end", "cut the source at its line ends first")
-        if redacted or mark:
+        if mark and not redacted:
+            (head, count), *rest = heads
+            entry = entries[0]
+            first = frame.head(entry.dialect, entry.family, entry.run, mark=mark)
+            heads = [(first, 1), (head, count - 1), *rest]
+        elif redacted:
             each = [head for head, count in heads for _ in range(count)]
-            for place in {*(redacted or ()), 0}:
-                entry, names = entries[place], (redacted or {}).get(place, ())
+            for place in {*redacted, 0}:
+                entry, names = entries[place], redacted.get(place, ())
                 sent = mark if place == 0 else None
                 each[place] = frame.head(entry.dialect, entry.family, entry.run, names, sent)
             heads = [(head, 1) for head in each]
@@ -333,8 +341,10 @@ class Journal:
     def _wake(own: "_Batch") -> None:
         """Wakes those whom a leader owes an answer or the lead, however often it is interrupted."""
         while own.group:
-            with contextlib.suppress(RuntimeError):  # woken before the interruption
+            try:
                 own.group[-1].turn.release()
+            except RuntimeError:  # woken before the interruption
+                pass
             own.group.pop()
         if own.after is not None:
             with contextlib.suppress(RuntimeError):
@@ -360,11 +370,16 @@ class Journal:
                 continue
             expected |= batch.expected
             runs += batch.runs
-            met.update(run for run, _ in batch.runs)
+            if len(batches) > 1:
+                met.update(run for run, _ in batch.runs)
             if batch.mark is not None:
                 marks[len(frames)] = batch.mark
             lines = iter(batch.lines)
             for head, count in batch.heads:
+                if count == 1:
+                    frames.append(b'{"seq":%d%b%b%b}' % (seq, received, head, next(lines)))
+                    seq += 1
+                    continue
                 numbers = [b'{"seq":%d' % each for each in range(seq, seq + count)]
                 parts = zip(numbers, repeat(received + head), lines, repeat(b"}"))
                 frames += map(b"".join, parts)

@@ -139,9 +139,9 @@ def group(
     after = chain_after(before, through, top)
     words = array("I", b"".join(leaves))
     short = words[:: 32 // words.itemsize].tobytes()
-    line = b'{"through":%d,"leaves":"%b","root":"%b"%b,"chain":"%b"}\n'
-    flag = b"" if synced else b',"synced":false'
-    return line % (through, _hex(short), _hex(top), flag, _hex(after)), after
+    flag = "" if synced else ',"synced":false'
+    line = f'{{"through":{through},"leaves":"{short.hex()}","root":"{top.hex()}"{flag}'
+    return f'{line},"chain":"{after.hex()}"}}\n'.encode(), after
 
 
 def is_link(link: Link, before: bytes | None, leaves: Sequence[bytes]) -> bool:

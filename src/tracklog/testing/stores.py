@@ -212,6 +212,24 @@ class StoreSuite(ABC):
         one.close()
         other.close()
 
+    def test_what_another_opening_appended_is_known_after_more_groups(self, tmp_path: Path) -> None:
+        if not self.keeps:
+            return
+        one, other = self.open(tmp_path), self.open(tmp_path)
+        run = ("spoken", "r1")
+        one.append(frames_of([b"{}"], "r1", expected={run: 0}))
+        other.append(frames_of([b"{}"], "r1", expected={run: 1}))
+        for _ in range(3):
+            one.append(frames_of([b"{}"], "r2"))
+        with pytest.raises(Overtaken) as error:
+            one.append(frames_of([b"{}"], "r1", expected={run: 1}))
+        assert 2 <= error.value.runs[run] <= 5
+        assert one.append(frames_of([b"{}"], "r1", expected={run: 5})) == 6
+        with pytest.raises(Overtaken):
+            one.append(frames_of([b"{}"], "r1", expected={run: 5}))
+        one.close()
+        other.close()
+
     def test_two_intakes_record_an_event_once(self, tmp_path: Path) -> None:
         one = self.open(tmp_path)
         other = self.open(tmp_path) if self.keeps else one

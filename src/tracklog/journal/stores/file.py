@@ -104,7 +104,8 @@ class FileStore:
                 kept, lasts = self.durability, group.lasts(first)
                 sync = kept == "sync" or (lifecycle and kept == "lifecycle")
                 writer.append(group.frames, lasts, sync)
-                self._own.update((hash(run), last) for run, last in lasts.items())
+                for run, last in lasts.items():
+                    self._own[hash(run)] = last
             self._through = writer.through
         if self.durability == "interval":
             self._sync_soon()
@@ -115,10 +116,14 @@ class FileStore:
         """The runs with records behind what is expected; the table of other writers' records is
         read only where another writer appended since.
         """
-        own = {run: self._own.get(hash(run), 0) for run in expected}
-        moved = {run: last for run, last in own.items() if last > expected[run]}
-        foreign = {run: last for run, last in expected.items() if last < self._foreign}
-        return moved | writer.moved(foreign)
+        moved: dict[Run, int] = {}
+        foreign: dict[Run, int] = {}
+        for run, known in expected.items():
+            if (last := self._own.get(hash(run), 0)) > known:
+                moved[run] = last
+            if known < self._foreign:
+                foreign[run] = known
+        return moved | writer.moved(foreign) if foreign else moved
 
     def read(self, after: int, limit: int, run: Run | None = None) -> list[bytes]:
         return self.reader.read(max(0, after), limit, run)
@@ -135,9 +140,10 @@ class FileStore:
     def last_of(self, runs: Collection[Run]) -> dict[Run, int]:
         if self._before is None:
             self._before = self.last, set(map(hash, self.runs()))
-        (through, before), last = self._before, self.last
-        noted = self.writer.lasts(runs) if self.writer else dict.fromkeys(runs, last)
-        return {run: last for run in runs if hash(run) in before or noted[run] > through}
+        through, before = self._before
+        noted = self.writer.lasts(runs) if self.writer else dict.fromkeys(runs, self.last)
+        found = [run for run in runs if hash(run) in before or noted[run] > through]
+        return dict.fromkeys(found, self.last) if found else {}
 
     def runs(self) -> set[Run]:
         return {run for first in firsts(self.reader.folder) for run in self.reader.runs(first)}

@@ -27,7 +27,7 @@ def input_key(tool: str, given: Any) -> str:
 
 def bare(given: Any) -> Any:
     """The input without its wrapper: the keyword arguments, or the value of an only argument."""
-    if isinstance(given, Mapping):
+    if isinstance(given, dict):
         given = keywords(given)
         if len(given) == 1 and isinstance(value := next(iter(given.values())), str):
             return value
@@ -36,7 +36,7 @@ def bare(given: Any) -> Any:
 
 def keywords(given: Any) -> Any:
     """The keyword arguments of a Python call, where nothing else was passed to it."""
-    if not isinstance(given, Mapping) or not isinstance(inner := given.get("kwargs"), Mapping):
+    if not isinstance(given, dict) or not isinstance(inner := given.get("kwargs"), dict):
         return given
     if given.get("args") or given.keys() - {"args", "kwargs", "sanitize_inputs_outputs"}:
         return given
