@@ -481,7 +481,7 @@ RACE = """
 import sys
 from io import BytesIO
 from pathlib import Path
-from tracklog.formats.follow import Follower, Heard
+from tracklog.formats.follow import Follower, LinesRead
 from tracklog.home.home import Home
 from tracklog.intake.resuming import admit_stream
 way, root, rounds = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
@@ -495,7 +495,7 @@ with Home(root / "home", durability="os") as home:
                 accepted += sum(each.verdict == "accepted" for each in verdicts)
         elif way == "follow":
             for heard in follower.poll():
-                assert isinstance(heard, Heard), heard
+                assert isinstance(heard, LinesRead), heard
                 accepted += sum(each.verdict == "accepted" for each in heard.verdicts)
         else:
             lines = path.read_bytes().splitlines()
