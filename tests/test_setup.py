@@ -6,9 +6,11 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 APPLICATIONS = Path("/Applications")
@@ -158,6 +160,22 @@ def test_every_python_package_is_pinned_by_its_hash(path):
     pinned = re.split(r"\n(?=\w)", re.sub(r"(?m)^ *#.*\n?", "", (ROOT / path).read_text()).strip())
     assert pinned
     assert [each for each in pinned if "==" not in each or "--hash=sha256:" not in each] == []
+
+
+def test_a_package_that_is_needed_with_extras_is_pinned_with_them():
+    """pip looks at the newest version of `coverage[toml]` first where only `coverage` is pinned, and
+    stops there because that one has no hash: each release of such a package would end every set-up.
+    """
+    pinned = (ROOT / "requirements-dev.lock").read_text()
+    needed = {
+        f"{each.name}[{','.join(sorted(each.extras))}]=="
+        for package in metadata.distributions()
+        for each in map(Requirement, package.requires or ())
+        if each.extras and (each.marker is None or each.marker.evaluate({"extra": ""}))
+        if f"\n{package.name}==" in pinned
+    }
+    assert needed
+    assert [each for each in needed if f"\n{each}" not in pinned] == []
 
 
 ADDRESS = re.compile(
