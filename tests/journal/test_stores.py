@@ -13,6 +13,7 @@ from tracklog.home import registry
 from tracklog.journal import frame
 from tracklog.journal.segments import chain_path, firsts, runs_path, segment_path
 from tracklog.journal.segments.places import Runs, load_runs
+from tracklog.journal.stores import file
 from tracklog.journal.stores.file import FileStore
 from tracklog.journal.stores.memory import MemoryStore
 from tracklog.journal.verify import verify
@@ -28,6 +29,17 @@ class TestMemory(StoreSuite):
 
 
 class TestFile(StoreSuite):
+    def open(self, where):
+        return FileStore(where)
+
+
+class TestFileWithoutMemoryOfItsRuns(StoreSuite):
+    """A store that appended to too many runs asks the table that all writers share."""
+
+    @pytest.fixture(autouse=True)
+    def _no_memory(self, monkeypatch):
+        monkeypatch.setattr(file, "OWN_RUNS", 0)
+
     def open(self, where):
         return FileStore(where)
 
@@ -372,6 +384,7 @@ def test_a_frame_with_a_known_head_and_damaged_ends_is_none(tmp_path, damage):
 
 NO_STREAMS = """
 import os, sys
+from tracklog.journal.stores import file
 from tracklog.journal.stores.file import FileStore
 from tracklog.testing import frames_of
 for number in range(3):

@@ -26,6 +26,10 @@ SEGMENT_SIZE = 64 << 20
 """Bytes at which a segment is sealed and the next one begins."""
 
 
+OWN_RUNS = 100_000
+"""Runs whose last record a store remembers, at most."""
+
+
 class FileStore:
     """Many threads and processes may append to one home; readers take no lock.
 
@@ -106,6 +110,8 @@ class FileStore:
                 writer.append(group.frames, lasts, sync)
                 for run, last in lasts.items():
                     self._own[hash(run)] = last
+                if len(self._own) > OWN_RUNS:  # from here on the table tells of them
+                    self._own, self._foreign = {}, writer.through
             self._through = writer.through
         if self.durability == "interval":
             self._sync_soon()
