@@ -1,4 +1,4 @@
-"""Who may ask: checks the Host header, the Origin, the content type and the token, in this order.
+"""Who may ask: checks the Host header, the Origin, the token and the content type, in this order.
 
 A page elsewhere on the web can make a browser send requests to this machine; it can choose
 neither the Host header, nor hide its Origin, nor send JSON without asking first.
