@@ -71,7 +71,11 @@ export function App() {
     "?": () => help.current?.showModal(),
     "/": () => box.current?.focus(),
     g: () => (location.hash = "#/"),
-    i: () => (location.hash = "#/inbox"),
+    i: () => {
+      location.hash = "#/inbox";
+      // A page that is already there is not opened again, so its first box does not get the focus by itself.
+      if (page === "inbox") document.querySelector<HTMLElement>("#main textarea")?.focus();
+    },
     t: turn,
     Escape: () => page && page !== "run" && history.back(),
   });
