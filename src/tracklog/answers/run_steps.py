@@ -52,7 +52,7 @@ class RunStep(NamedTuple):
 
 
 def steps(records: Records, dialects: Dialects, *, exact: bool = False) -> list[RunStep]:
-    """What a run did, in order; a call or a message that is told twice is one step."""
+    """The steps of a run, in order; a call or message that two records report is one step."""
     return accumulate(records, dialects, lambda: _Steps(exact=exact), _Steps.add).found
 
 
