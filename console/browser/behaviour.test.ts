@@ -62,6 +62,19 @@ test("everything is in the keyboard's reach, and what has the focus is pressed b
   expect(await page.evaluate(() => document.activeElement?.tagName)).not.toBe("BODY");
 });
 
+test("Enter opens the marked run also while a dialog that was just closed still has the focus", async ({
+  page,
+  collector,
+}) => {
+  await collector.post("kahn-agent", [start("one")]);
+  await open(page, collector);
+  await expect(page.getByRole("link", { name: /one/ })).toBeVisible();
+  await page.keyboard.press("j");
+  // A busy browser moves the focus out of a closed dialog late; the event is sent as it comes then.
+  await page.locator("dialog button").dispatchEvent("keydown", { key: "Enter", bubbles: true });
+  await expect(page).toHaveURL(/#\/run\/kahn\/one/);
+});
+
 test("a question is answered by keyboard alone; what was typed is lost neither by Escape nor by a collector that is gone", async ({
   page,
   collector,

@@ -150,7 +150,9 @@ export function useKeys(keys: Keys): void {
         if (event.key === "Escape") target.blur(); // what was typed stays
         return;
       }
-      if (event.key === "Enter" && target.closest("a, button, summary")) return; // it is pressed itself
+      // A dialog that was closed a moment ago may still have the focus; a button of it cannot be pressed.
+      const pressed = target.closest("a, button, summary");
+      if (event.key === "Enter" && pressed && !pressed.closest("dialog:not([open])")) return; // it is pressed itself
       const act = held.current[event.key];
       if (!act) return;
       event.preventDefault();
