@@ -1,3 +1,5 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { asks, expect, firstArticle, move, open, said, start, test } from "./collector";
 
 test("the first thing on the page is the agent that waits for a person", async ({ page, collector }) => {
@@ -201,4 +203,58 @@ test("the panel of ralph's runs, and a run of ralph, have addresses that stay", 
   await expect(page.getByRole("heading", { name: /rocky-7/ }).first()).toBeVisible();
   await page.goto(`${collector.url}/#/dash/nothing`);
   await expect(page.getByText("There is no such panel.")).toBeVisible();
+});
+
+/** A Claude session of 29 days ago; its first model has no list price, so its cost is a lower bound. */
+const session = () => {
+  const at = (n: number) => new Date(Date.now() - 29 * 86_400_000 + n * 1000).toISOString();
+  const line = (n: number, type: "user" | "assistant", message: object) => ({
+    type,
+    timestamp: at(n),
+    sessionId: "old-session",
+    uuid: `u-${n}`,
+    parentUuid: n ? `u-${n - 1}` : null,
+    cwd: "/home/me/rockets",
+    gitBranch: "fins",
+    version: "2.0.0",
+    message: { role: type, ...message },
+  });
+  const reply = (n: number, model: string) =>
+    line(n, "assistant", {
+      id: `m-${n}`,
+      model,
+      content: [{ type: "text", text: "Done." }],
+      usage: { input_tokens: 1_000_000, output_tokens: 1000 },
+    });
+  const lines = [
+    line(0, "user", { content: "Mend the fins" }),
+    reply(1, "model-of-nobody"),
+    reply(2, "claude-sonnet-4-5-20250929"),
+  ];
+  return lines.map((each) => `${JSON.stringify(each)}\n`).join("");
+};
+
+test("an imported session shows its cost, its age, its model, folder and branch, as the command line does", async ({
+  page,
+  collector,
+}) => {
+  const file = join(collector.folder, "old-session.jsonl");
+  writeFileSync(file, session());
+  collector.cli("import", file);
+  const printed = /≥~\$\d+\.\d\d/.exec(collector.cli("runs"))?.[0] ?? "";
+  expect(printed).not.toBe("");
+  const shown = printed.replace("≥~", "≥ ~");
+  const runs = page.getByRole("region", { name: "Runs", exact: true });
+  await open(page, collector);
+  for (const text of [shown, "29 days ago", "claude-sonnet-4-5", "rockets", "fins"])
+    await expect(runs.getByRole("link")).toContainText(text);
+  await open(page, collector, "#/?within=24h");
+  await expect(runs).toContainText("0 of 1 runs");
+  await open(page, collector);
+  await runs.getByRole("link").click();
+  const header = page.getByRole("region", { name: "Summary" });
+  for (const text of [shown, "29 days ago", "claude-sonnet-4-5", "rockets", "fins"])
+    await expect(header).toContainText(text);
+  await page.goto(`${page.url()}?view=tree`);
+  await expect(page.locator(".tree")).toContainText(shown);
 });

@@ -7,7 +7,7 @@ import { type Book, lowerBound, useBook } from "../lib/book";
 import { keyOf, useLooked } from "../lib/inbox";
 import { runHref, setQuery, useRoute } from "../lib/route";
 import { inert } from "../lib/text";
-import { clock, count, exact, money } from "../lib/time";
+import { clock, cost, count, exact } from "../lib/time";
 import { useAnswer, useKeys, useLast } from "../lib/use";
 import { outcomeOf, Sorry, StatusMark, Text } from "../parts/bits";
 import { Detail } from "../parts/detail";
@@ -284,7 +284,7 @@ function Tree({ family, run }: { family: string; run: string }) {
                   .join(" · ")}
               </Text>
             </span>
-            <span className="soft small num">{node.run && money(node.run.cost_usd)}</span>
+            <span className="soft small num">{node.run && cost(node.run)}</span>
           </li>
         );
       })}

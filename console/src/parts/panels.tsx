@@ -5,7 +5,7 @@ import type { HourRow } from "../lib/answers";
 import { address } from "../lib/api";
 import { runHref } from "../lib/route";
 import { inert } from "../lib/text";
-import { clock, count, duration, money, percent, short } from "../lib/time";
+import { clock, cost, count, duration, money, percent, short } from "../lib/time";
 import { useAnswer, useNow } from "../lib/use";
 import { aggregateRuns24h } from "../lib/workspace/ralph-runs";
 import { AgentsNow, AgentsOverall } from "./agents";
@@ -156,16 +156,13 @@ function All() {
               </tr>
             </thead>
             <tbody>
-              {costs.data.slice(0, 8).map((cost) => (
-                <tr key={cost.of ?? "?"}>
-                  <td className="cut" title={inert(cost.of ?? "")}>
-                    <Text>{cost.of ?? "no model named"}</Text>
+              {costs.data.slice(0, 8).map((row) => (
+                <tr key={row.of ?? "?"}>
+                  <td className="cut" title={inert(row.of ?? "")}>
+                    <Text>{row.of ?? "no model named"}</Text>
                   </td>
-                  <td className="num">{short(cost.total_tokens)}</td>
-                  <td className="num">
-                    {cost.lower_bound && "≥ "}
-                    {money(cost.cost_usd ?? cost.computed_usd)}
-                  </td>
+                  <td className="num">{short(row.total_tokens)}</td>
+                  <td className="num">{cost(row)}</td>
                 </tr>
               ))}
             </tbody>

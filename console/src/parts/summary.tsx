@@ -5,7 +5,7 @@ import type { ShowAnswer } from "../lib/answers";
 import { address, filled } from "../lib/api";
 import { href, runHref } from "../lib/route";
 import { inert } from "../lib/text";
-import { count, duration, exact, money, short } from "../lib/time";
+import { cost, count, duration, exact, short } from "../lib/time";
 import { useAnswer, useNow } from "../lib/use";
 import { outcomeOf, placeOf, StatusMark, Text, When } from "./bits";
 import { Controls } from "./hosts";
@@ -14,11 +14,11 @@ const AGENTS = 12; // that are named
 
 export function Summary({ run, at, records }: { run: ShowAnswer; at: number; records: number | null }) {
   const now = useNow();
-  const cost = run.cost_with_sub_runs;
+  const spent = run.cost_with_sub_runs ?? run;
+  const counted = run.cost_with_sub_runs?.runs ?? 1;
   const began = run.first_at ?? run.first_received;
   const over = run.ended || run.status === "lost" || run.status === "done";
   const sofar = at || over ? null : (now - Date.parse(began)) / 1000;
-  const paid = cost?.cost_usd ?? cost?.computed_usd ?? run.cost_usd;
   const told: [string, string | null, string?][] = [
     ["outcome", outcomeOf(run)],
     ["score", run.score === null ? null : String(Number(run.score.toFixed(3))), String(run.score)],
@@ -28,8 +28,8 @@ export function Summary({ run, at, records }: { run: ShowAnswer; at: number; rec
     ["tool calls", `${count(run.tool_calls)}${run.tool_failures ? `, ${run.tool_failures} failed` : ""}`],
     ["tokens", run.tokens === null ? null : short(run.tokens), count(run.tokens)],
     [
-      cost && cost.runs > 1 ? `cost of ${cost.runs} runs` : "cost",
-      paid === null ? null : `${cost?.lower_bound ? "≥ " : ""}${money(paid)}`,
+      counted > 1 ? `cost of ${counted} runs` : "cost",
+      spent.cost_usd === null && spent.computed_usd === null ? null : cost(spent),
     ],
   ];
   const facts = told.filter((each) => each[1] !== null);
