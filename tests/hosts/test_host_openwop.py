@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from support.hosting import TOKEN, Client, Host, flow, pairs, put, validator
+from tracklog.hosts.openwop.recorded_answers import recorded_in
 from tracklog.hosts.openwop.runlog import RunLog
 from tracklog.hosts.openwop.settings import Key, Settings, Tool, digest
-from tracklog.hosts.openwop.taping import recorded_in
 from tracklog.hosts.openwop.tools import Hooks
 
 FIXTURES = [

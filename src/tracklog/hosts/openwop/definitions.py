@@ -16,22 +16,6 @@ SUPERVISOR, DISPATCH, MOCK, PROMPT, TOOL = (
     "core.ai.callPrompt",
     "core.tool.call",
 )
-TYPES = frozenset(
-    {
-        "core.noop",
-        "core.identity",
-        "core.delay",
-        "core.fail",
-        "core.approvalGate",
-        "core.clarificationGate",
-        "core.subWorkflow",
-        PROMPT,
-        TOOL,
-        SUPERVISOR,
-        DISPATCH,
-        MOCK,
-    }
-)
 
 
 class Refused(Exception):

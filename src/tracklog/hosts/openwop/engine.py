@@ -12,19 +12,19 @@ from tracklog import Log, Overtaken, Tape, TracklogError
 from tracklog.hosts._notes import note
 from tracklog.hosts.openwop.agents import Agents
 from tracklog.hosts.openwop.definitions import Definition
-from tracklog.hosts.openwop.ends import BadAnswer
+from tracklog.hosts.openwop.exceptions import BadAnswer
 from tracklog.hosts.openwop.execution import Answer, Execution
 from tracklog.hosts.openwop.forks import beginning, forked, node_start, started
-from tracklog.hosts.openwop.hearing import JournalReader
 from tracklog.hosts.openwop.instance import instance_of
+from tracklog.hosts.openwop.journal_reader import JournalReader
+from tracklog.hosts.openwop.kinds import supervisor
 from tracklog.hosts.openwop.models import model_of
-from tracklog.hosts.openwop.nodes import supervising
+from tracklog.hosts.openwop.recorded_answers import tape_for
 from tracklog.hosts.openwop.redaction import Redactor
 from tracklog.hosts.openwop.requests import Request, Requests
+from tracklog.hosts.openwop.run_cache import Runs
 from tracklog.hosts.openwop.runlog import CANCEL, FAMILY, RunLog, line_of, new_event
-from tracklog.hosts.openwop.runs import Runs
 from tracklog.hosts.openwop.settings import ENGINE, Settings
-from tracklog.hosts.openwop.taping import tape_for
 from tracklog.hosts.openwop.tools import Hooks
 from tracklog.hosts.openwop.workflows import Workflows
 from tracklog.web import logs
@@ -63,7 +63,7 @@ class Engine:
         self.instance = instance_of(journal.folder())
         self.stopping = False
         self.requests = Requests(self)
-        self.hearing = JournalReader(journal, self.instance, self.requests)
+        self.reader = JournalReader(journal, self.instance, self.requests)
         self.tapes: dict[str, Tape] = {}
         """Of the runs that are played from one."""
         self._runs = Runs(journal, lambda name: name in self._running)
@@ -81,10 +81,10 @@ class Engine:
         """
         loop = asyncio.get_running_loop()
         if alone:
-            self.hearing.skip()
+            self.reader.skip()
         else:
-            self.hearing.load()
-            await asyncio.to_thread(self.hearing.catch_up)
+            self.reader.load()
+            await asyncio.to_thread(self.reader.catch_up)
             self._sweep()
             self._sweeper = asyncio.create_task(self._sweep_on())
 
@@ -92,7 +92,7 @@ class Engine:
             with contextlib.suppress(RuntimeError):  # the loop is gone
                 loop.call_soon_threadsafe(self.pass_on, runs)
 
-        self.hearing.listen(tell)
+        self.reader.listen(tell)
 
     async def stop(self) -> None:
         """Stop working on every run where it is; the next host continues it there."""
@@ -103,18 +103,18 @@ class Engine:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.to_thread(self.hearing.stop)
+        await asyncio.to_thread(self.reader.stop)
         await self.model.close()
         self._writers.shutdown()
-        self.hearing.save()
+        self.reader.save()
         self.leases.close()
 
     def pass_on(self, runs: Iterable[str]) -> None:
         """Pass new events of these runs to those who follow them."""
-        self._quiet &= self.hearing.open
+        self._quiet &= self.reader.open
         for name in runs:
             log = self._runs.get(name)
-            if log is None and name in self.hearing.open:
+            if log is None and name in self.reader.open:
                 log = self.log(name)
             if log is not None:
                 log.refresh(self.journal)
@@ -130,7 +130,7 @@ class Engine:
         if log.cancel is not None and running is not None:
             if running[0] is not None:
                 running[0].stop.set()
-        elif running is None and log.name in self.hearing.open and (log.cancel or log.answers):
+        elif running is None and log.name in self.reader.open and (log.cancel or log.answers):
             self._quiet.discard(log.name)
             self._take_up(log.name)
 
@@ -144,7 +144,7 @@ class Engine:
             self.requests.forget(self.clock() - DAY)
 
     def _sweep(self) -> None:
-        for name in sorted(self.hearing.open - self._quiet - self._running.keys()):
+        for name in sorted(self.reader.open - self._quiet - self._running.keys()):
             try:
                 self._take_up(name)
             except Newer:
@@ -160,7 +160,7 @@ class Engine:
             return False
         log.refresh(self.journal)
         if not log.events or log.ended:
-            self.hearing.open.discard(name)
+            self.reader.open.discard(name)
             self.leases.release(log.run)
             return False
         if answer is None and log.answers and log.snapshot.interrupt is not None:
@@ -214,7 +214,7 @@ class Engine:
         log.refresh(self.journal)
         if log.events:  # it was begun before, and not ended
             self.leases.release(log.run)
-            self.hearing.open.add(name)
+            self.reader.open.add(name)
             self._take_up(name)
             return self.log(name)
         self._runs.add(log)
@@ -240,16 +240,16 @@ class Engine:
             self._runs.drop(name)
             self.leases.release(log.run)
             raise
-        self.hearing.open.add(name)
+        self.reader.open.add(name)
         self._go(log, live=live)
         return log
 
     def _about(self, definition: Definition, host: Mapping[str, Any]) -> dict[str, Any]:
         """The host's own data on the first event, with which the run can be continued from its log alone."""
         data = {"instance": self.instance, "engine": ENGINE, "definition": definition.fingerprint}
-        supervisor = definition.supervisor
-        if supervisor is not None:
-            data["orchestrator"] = supervising(definition.id, supervisor)
+        node = definition.supervisor
+        if node is not None:
+            data["orchestrator"] = supervisor.agent(definition.id, node)
         return {**data, **host}
 
     def _go(
@@ -320,7 +320,7 @@ class Engine:
             if answer.manual and isinstance(failure, BadAnswer):
                 await self._ask_again(log, str(failure))
         if log.ended:
-            self.hearing.open.discard(log.name)
+            self.reader.open.discard(log.name)
             self.tapes.pop(log.name, None)
         elif failure is None or isinstance(failure, BadAnswer):
             self._quiet.add(log.name)
@@ -357,7 +357,7 @@ class Engine:
             definition = self.workflows.known[workflow]
             return await self.create(definition, inputs, {}, parent, name=name)
         if not log.ended:
-            self.hearing.open.add(name)
+            self.reader.open.add(name)
         return log
 
     async def end_of(self, log: RunLog) -> None:
@@ -379,7 +379,7 @@ class Engine:
         self._act(log)
         until = self.monotonic() + 2
         while not log.ended and self.monotonic() < until and not self.stopping:
-            if name in self.hearing.open and name not in self._running:
+            if name in self.reader.open and name not in self._running:
                 self._take_up(name)
             await log.wait(0.1)
         return log
@@ -456,7 +456,7 @@ class Engine:
         if log.ended:
             self.leases.release(log.run)
         else:
-            self.hearing.open.add(name)
+            self.reader.open.add(name)
             self._go(log)
         return log, start
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tracklog import TAPE_LABEL, Body, Tape, tape_report
 from tracklog.hosts.openwop.definitions import Definition, Node
-from tracklog.hosts.openwop.ends import (
+from tracklog.hosts.openwop.event_writer import DIVERGED, EventWriter
+from tracklog.hosts.openwop.exceptions import (
     Again,
     Cancelled,
     Drifted,
@@ -16,24 +17,23 @@ from tracklog.hosts.openwop.ends import (
     RunFailed,
     Suspended,
 )
+from tracklog.hosts.openwop.kinds import KINDS
 from tracklog.hosts.openwop.runlog import TERMINAL, RunLog, line_of
-from tracklog.hosts.openwop.telling import DIVERGED, EventWriter
+from tracklog.hosts.openwop.step import Step
 
 if TYPE_CHECKING:
     from tracklog.hosts.openwop.engine import Engine
-    from tracklog.hosts.openwop.step import Step
 
 T = TypeVar("T")
 TIMEOUT = "run_timeout"
 ENDS = ("node.completed", "node.failed", "node.cancelled")
 PAUSE, LONGEST_PAUSE = 100, 10_000
 """Milliseconds before a node that failed is tried again: the first time, and at most; it doubles."""
-PURE = frozenset({"core.noop", "core.identity", "core.delay", "core.fail"})
 
 
 def is_pure(node: Node) -> bool:
     """Whether a replay executes the node again: its result depends on no person and no clock."""
-    return node.type in PURE and not node.config.get("emitDuplicateMessageId")
+    return KINDS[node.type].is_pure and not node.config.get("emitDuplicateMessageId")
 
 
 class Answer:
@@ -256,11 +256,8 @@ class Execution(EventWriter):
         self.variables.update(outputs)
         return outputs
 
-    def _start(self, node: Node) -> "Step":
-        from tracklog.hosts.openwop.nodes import delegate  # noqa: PLC0415  # a circle
-        from tracklog.hosts.openwop.step import Step  # noqa: PLC0415
-
-        ref = delegate(self, node)
+    def _start(self, node: Node) -> Step:
+        ref = KINDS[node.type].agent(self.definition.id, node)  # WOP-94
         count = self.starts.get(node.id, 0)
         data: dict[str, Any] = {"nodeId": node.id, "typeId": node.type, "attempt": self.attempt}
         data |= {"agent": ref} if ref else {}
@@ -270,15 +267,13 @@ class Execution(EventWriter):
         self.current = node
         return Step(self, node, ref, count, started)
 
-    async def _attempt(self, step: "Step") -> dict[str, Any]:
-        from tracklog.hosts.openwop.nodes import BODIES  # noqa: PLC0415  # a circle
-
+    async def _attempt(self, step: Step) -> dict[str, Any]:
         node = step.node
         recorded = self._recorded_end(node)
         if recorded is not None:
             return self._retell_all(step, recorded)
         self.faithful = self.tape is not None and not is_pure(node)
-        outputs = await BODIES[node.type](step)
+        outputs = await KINDS[node.type].run(step)
         self.faithful = False
         done: dict[str, Any] = {"nodeId": node.id, "outputs": self._masked(outputs, node)}
         done |= {"agent": step.ref} if step.ref else {}
@@ -291,7 +286,7 @@ class Execution(EventWriter):
             return True
         return failures >= int(self.definition.source["settings"].get("maxRetries", 0))
 
-    def _try_again(self, step: "Step", failed: NodeFailed, failures: int) -> Body:
+    def _try_again(self, step: Step, failed: NodeFailed, failures: int) -> Body:
         """Record that the node is tried once more, and why."""
         data: dict[str, Any] = {"nodeId": step.node.id, "attempt": self.attempt + 1}
         data["delayMs"] = min(PAUSE << min(failures, 16), LONGEST_PAUSE)
@@ -301,7 +296,7 @@ class Execution(EventWriter):
         assert retried is not None
         return retried
 
-    def _fail(self, step: "Step", failed: NodeFailed) -> dict[str, Any]:
+    def _fail(self, step: Step, failed: NodeFailed) -> dict[str, Any]:
         """End the run, unless an edge handles the failure of this node."""
         name = step.node.id
         data = {"nodeId": name, "error": failed.error, "attempts": self.attempt + 1}
@@ -341,7 +336,7 @@ class Execution(EventWriter):
                 return None if is_pure(node) and not _was_cut_off(self.tape[at]) else -1
         return None
 
-    def _retell_all(self, step: "Step", end: int) -> dict[str, Any]:
+    def _retell_all(self, step: Step, end: int) -> dict[str, Any]:
         """Repeat a recorded attempt to its end; nobody is asked, and nothing is called."""
         node = step.node
         while True:
@@ -364,7 +359,7 @@ class Execution(EventWriter):
                 raise Again(event)
             if kind == "node.completed":
                 outputs: dict[str, Any] = payload.get("outputs", {})
-                step.remember(outputs)
+                KINDS[node.type].repeated(step, outputs)
                 self.outcomes[node.id] = "success"
                 return outputs
             if kind == "node.failed":

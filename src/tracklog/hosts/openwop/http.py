@@ -16,20 +16,20 @@ from starlette.types import Receive, Scope, Send
 from tracklog import NotAppended, TracklogError, UnknownName
 from tracklog.hosts import NotBegun, Program, Wanted
 from tracklog.hosts.openwop.definitions import Refused
-from tracklog.hosts.openwop.ends import BadAnswer
 from tracklog.hosts.openwop.engine import (
     AlreadyResolved,
     Engine,
     Newer,
     Unknown,
 )
+from tracklog.hosts.openwop.exceptions import BadAnswer
 from tracklog.hosts.openwop.forks import forked, started
 from tracklog.hosts.openwop.requests import Request
+from tracklog.hosts.openwop.routes import ROUTES, openapi
 from tracklog.hosts.openwop.runlog import RunLog
 from tracklog.hosts.openwop.seams import toolhooks
 from tracklog.hosts.openwop.settings import VERBOSITIES, Key, digest, discovery, etag
 from tracklog.hosts.openwop.streams import MODES, Stream
-from tracklog.hosts.openwop.surface import ROUTES, openapi
 from tracklog.web import bodies, logs
 from tracklog.web.guard import Guard
 from tracklog.web.limits import Limits
@@ -245,7 +245,7 @@ class App:
         body = _sha(call.body)
         requests = self.engine.requests
         async with requests.alone(key):
-            self.engine.pass_on(await asyncio.to_thread(self.engine.hearing.catch_up))
+            self.engine.pass_on(await asyncio.to_thread(self.engine.reader.catch_up))
             known = requests.find(key)
             if known is not None:
                 if known["body"] != body:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tracklog.hosts.openwop.agents import Ref, group_of
-from tracklog.hosts.openwop.ends import NodeFailed
+from tracklog.hosts.openwop.exceptions import NodeFailed
 from tracklog.hosts.openwop.step import Step
 
 
@@ -16,8 +16,8 @@ def message_channel(step: Step) -> str:
     raise NodeFailed("validation_error", "the workflow declares no such message channel")
 
 
-def say(step: Step, channel: str, message_id: str, ref: Ref | None, content: Any) -> None:
-    """A message, written to a channel (WOP-29 to WOP-33)."""
+def write_message(step: Step, channel: str, message_id: str, ref: Ref | None, content: Any) -> None:
+    """Write a message to a channel (WOP-29 to WOP-33)."""
     seconds = step.x.engine.clock()
     message = {"messageId": message_id, "from": ref["agentId"] if ref else "user"}
     if ref is not None and (group := group_of(ref)):

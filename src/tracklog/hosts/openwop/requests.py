@@ -38,7 +38,7 @@ class Requests:
     def find(self, key: str) -> dict[str, Any] | None:
         return self._known.get(key)
 
-    def hear(self, fact: Fact) -> None:
+    def add(self, fact: Fact) -> None:
         """Remember a request that was answered before, here or by another process."""
         if isinstance(fact, Noted) and fact.label == REQUEST and isinstance(fact.data, Mapping):
             answered = dict(fact.data)

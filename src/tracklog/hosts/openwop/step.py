@@ -2,17 +2,16 @@
 
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracklog import Body, RecordedAnswer, TapeMiss
 from tracklog.hosts.openwop.agents import Ref, context_key
-from tracklog.hosts.openwop.checking import faults_of
-from tracklog.hosts.openwop.definitions import PROMPT, Node
-from tracklog.hosts.openwop.ends import BadAnswer, Cancelled, NodeFailed, Suspended
-from tracklog.hosts.openwop.execution import Execution
+from tracklog.hosts.openwop.definitions import Node
+from tracklog.hosts.openwop.exceptions import BadAnswer, Cancelled, NodeFailed, Suspended
+from tracklog.hosts.openwop.reasoning import Reasoning
+from tracklog.hosts.openwop.recorded_answers import CHILD, PERSON
+from tracklog.hosts.openwop.schemas import faults_of
 from tracklog.hosts.openwop.settings import SYSTEM
-from tracklog.hosts.openwop.taping import CHILD, PERSON
-from tracklog.hosts.openwop.thinking import Thought
 from tracklog.hosts.openwop.tools import (
     Outcome,
     args_hash,
@@ -21,6 +20,9 @@ from tracklog.hosts.openwop.tools import (
     invoke,
     unknown_end,
 )
+
+if TYPE_CHECKING:
+    from tracklog.hosts.openwop.execution import Execution
 
 DEEPEST = 16
 """Runs inside runs."""
@@ -41,7 +43,7 @@ class Step:
     """One execution of one node."""
 
     def __init__(
-        self, x: Execution, node: Node, ref: Ref | None, count: int, started: Body
+        self, x: "Execution", node: Node, ref: Ref | None, count: int, started: Body
     ) -> None:
         self.x, self.node, self.ref, self.count, self.started = x, node, ref, count, started
         self.config = node.config
@@ -69,13 +71,6 @@ class Step:
                 raise NodeFailed("validation_error", f"there is no value for the input {port!r}")
         return found
 
-    def remember(self, outputs: Mapping[str, Any]) -> None:
-        """Remember an earlier reply of an agent that is not asked again."""
-        if self.node.type == PROMPT and self.ref is not None:
-            context = self.context()
-            context.append({"role": "user", "content": self.prompt()})
-            context.append({"role": "assistant", "content": str(outputs.get("text", ""))})
-
     def prompt(self) -> str:
         """The configured text, with `{{name}}` replaced by the inputs of that name."""
         text = str(self.config["prompt"])
@@ -92,10 +87,10 @@ class Step:
 
     def reason(self, agent: str, text: str, chunks: list[str] | None = None) -> None:
         """Record a complete piece of reasoning, in the pieces that are to be sent."""
-        thought = Thought(self, agent)
+        reasoning = Reasoning(self, agent)
         for piece in self.x.redactor.pieces(chunks or ()):
-            thought.tell(piece)
-        thought.close("".join(chunks) if chunks else text)
+            reasoning.send(piece)
+        reasoning.close("".join(chunks) if chunks else text)
 
     def forbid(self, agent: str, tool: str) -> None:
         """Record that the agent may not use a tool, before it begins (WOP-56)."""

@@ -9,8 +9,10 @@ import orjson
 import yaml
 
 from tracklog.hosts.openwop.agents import Agents, ref_of
-from tracklog.hosts.openwop.checking import HERE, check_edge, check_node, check_shape, invalid
+from tracklog.hosts.openwop.checking import check_edge, check_node, check_shape
 from tracklog.hosts.openwop.definitions import DISPATCH, SUPERVISOR, Definition, Node, Refused
+from tracklog.hosts.openwop.kinds import Site, invalid
+from tracklog.hosts.openwop.schemas import PUBLISHED
 from tracklog.hosts.openwop.settings import Settings
 
 
@@ -30,7 +32,7 @@ class Workflows:
         for path in _documents(self._settings.manifests):
             self._manifest(path)
         if self._settings.conformance:
-            for path in sorted((HERE / "workflows").glob("*.json")):
+            for path in sorted((PUBLISHED / "workflows").glob("*.json")):
                 source = orjson.loads(path.read_bytes())
                 if self._add(source, path.name) and self._runs_fully(source["id"]):
                     self.fixtures.append(source["id"])
@@ -98,10 +100,10 @@ def define(source: Any, settings: Settings) -> Definition:
         raise invalid("a workflow is a JSON object")
     _refuse(check_shape(source))
     nodes = {node["id"]: _node(node) for node in source["nodes"]}
-    edges = source["edges"]
+    edges, site = source["edges"], Site(source["id"], settings)
     _refuse(
         chain(
-            *(check_node(source["id"], each, nodes, settings) for each in nodes.values()),
+            *(check_node(each, nodes, site) for each in nodes.values()),
             *(check_edge(edge, nodes) for edge in edges),
         )
     )

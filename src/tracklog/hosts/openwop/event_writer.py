@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from tracklog import Body
-from tracklog.hosts.openwop.ends import Drifted, NodeFailed
+from tracklog.hosts.openwop.exceptions import Drifted, NodeFailed
 from tracklog.hosts.openwop.redaction import Redactor
 from tracklog.hosts.openwop.runlog import RunLog, new_event
 from tracklog.hosts.openwop.settings import Settings

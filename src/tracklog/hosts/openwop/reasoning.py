@@ -13,7 +13,7 @@ PIECE = 32
 """Characters of a delta, at least: a model server sends words, and a record of each is too much."""
 
 
-class Thought:
+class Reasoning:
     """One block of reasoning: any number of deltas, and then the one event that closes it."""
 
     def __init__(self, step: "Step", agent: str) -> None:
@@ -25,25 +25,25 @@ class Thought:
             self._most = -1
         self._left = self._most
         self._held = ""
-        self.told: list[str] = []
+        self.sent: list[str] = []
         """The deltas so far."""
         self.more = asyncio.Event()
         """Set when there is something that is not written yet."""
 
-    def hear(self, piece: str) -> None:
+    def add(self, piece: str) -> None:
         """Add some text; what may be the beginning of a secret is held back."""
         self._held += piece
         end = self._redactor.settled(self._held)
         if end >= PIECE:
-            self.tell(self._redactor.text(self._held[:end]))
+            self.send(self._redactor.text(self._held[:end]))
             self._held = self._held[end:]
 
     def end(self) -> None:
         """The text is complete: send what was held back."""
-        self.tell(self._redactor.text(self._held))
+        self.send(self._redactor.text(self._held))
         self._held = ""
 
-    def tell(self, piece: str) -> None:
+    def send(self, piece: str) -> None:
         """Send a delta, as far as there is room in the block (WOP-44)."""
         if self._verbosity == "off" or self._left == 0 or not piece:
             return
@@ -53,9 +53,9 @@ class Thought:
             if not piece:
                 self._left = 0
                 return
-        data = {"agentId": self.agent, "delta": piece, "sequence": len(self.told)}
+        data = {"agentId": self.agent, "delta": piece, "sequence": len(self.sent)}
         if self._step.emit(DELTA, {**data, "verbosity": self._verbosity}) is not None:
-            self.told.append(piece)
+            self.sent.append(piece)
             self.more.set()
 
     def close(self, text: str) -> None:
@@ -65,12 +65,12 @@ class Thought:
         text = _cut(self._redactor.text(text), self._most)  # WOP-43, WOP-44
         data = {"agentId": self.agent, "reasoning": text, "verbosity": self._verbosity}
         self._step.emit(REASONED, data)
-        self.told = []
+        self.sent = []
 
     def break_off(self) -> None:
         """End an incomplete reasoning with what was sent of it."""
-        if self.told:
-            self.close("".join(self.told))
+        if self.sent:
+            self.close("".join(self.sent))
 
 
 def _cut(text: str, most: int) -> str:

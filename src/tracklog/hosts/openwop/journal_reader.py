@@ -34,10 +34,10 @@ class JournalReader:
         self._own_only = True
         self._cursor = self._journal.last
 
-    def listen(self, tell: Callable[[set[str]], None]) -> None:
-        """Call `tell` with the runs that have new records, from a thread of its own."""
+    def listen(self, notify: Callable[[set[str]], None]) -> None:
+        """Call `notify` with the runs that have new records, from a thread of its own."""
         self._listener = threading.Thread(
-            target=self._listen, args=(tell,), name="openwop", daemon=True
+            target=self._listen, args=(notify,), name="openwop", daemon=True
         )
         self._listener.start()
 
@@ -87,9 +87,9 @@ class JournalReader:
                 self.open.discard(record.run)
         elif REQUEST.encode() in line:
             for fact in self._journal.facts_in(record):
-                self._requests.hear(fact)
+                self._requests.add(fact)
 
-    def _listen(self, tell: Callable[[set[str]], None]) -> None:
+    def _listen(self, notify: Callable[[set[str]], None]) -> None:
         while not self._stopping:
             try:
                 if not self._journal.wait(self._cursor, LISTEN):
@@ -101,4 +101,4 @@ class JournalReader:
                     time.sleep(1)
                 continue
             if runs and not self._stopping:
-                tell(runs)
+                notify(runs)

@@ -1,0 +1,57 @@
+"""`core.clarificationGate`: a person answers questions."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tracklog import Body
+from tracklog.hosts.openwop.definitions import Node, Refused
+from tracklog.hosts.openwop.exceptions import BadAnswer
+from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, invalid
+from tracklog.hosts.openwop.schemas import fault_of_schema, faults_against
+from tracklog.hosts.openwop.step import Step, answers_in
+
+
+async def run(step: Step) -> Outputs:
+    return await clarify(step, step.config["questions"], step.started)
+
+
+async def clarify(step: Step, questions: list[dict[str, Any]], cause: Body | None) -> Outputs:
+    """Ask a person some questions, and wait for all answers."""
+
+    def settle(value: Any) -> tuple[dict[str, Any], Mapping[str, Any]]:
+        if isinstance(value, str) and len(questions) == 1:
+            value = {"answers": {questions[0]["id"]: value}}
+        answers = answers_in(value) if isinstance(value, dict) else None
+        if answers is None:
+            raise BadAnswer("answer with an object `answers`, one member for each question")
+        for question in questions:
+            name = question["id"]
+            if name not in answers:
+                raise BadAnswer(f"the question {name!r} is not answered")
+            if "schema" in question:
+                for fault in faults_against(question["schema"], answers[name]):
+                    raise BadAnswer(f"{name}: {fault}")
+        return {"answers": answers}, {"answers": answers}
+
+    asked = {"questions": questions}
+    answer, _ = await step.ask("clarification", asked, None, cause, {}, settle)
+    return answer
+
+
+def check(node: Node, site: Site) -> Iterator[Refused]:  # noqa: ARG001  # the signature of a kind
+    asked = node.config.get("questions")
+    ok = isinstance(asked, list) and asked and all(isinstance(each, dict) for each in asked)
+    if not ok or not all(
+        each.get("id") and each.get("question") and set(each) <= {"id", "question", "schema"}
+        for each in asked or ()
+    ):
+        yield invalid(f"{node.id}: questions need an id and a question")
+        return
+    for each in asked or ():
+        if "schema" in each and (fault := fault_of_schema(each["schema"])):
+            yield invalid(f"{node.id}: the schema of {each['id']!r} is none: {fault}")
+
+
+kind = NodeKind(
+    type="core.clarificationGate", run=run, config=frozenset({"questions"}), check=check
+)

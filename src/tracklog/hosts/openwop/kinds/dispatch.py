@@ -1,0 +1,62 @@
+"""`core.dispatch`: carries out what a supervisor decided."""
+
+from collections.abc import Iterator
+
+from tracklog.hosts.openwop.definitions import DISPATCH, Node, Refused
+from tracklog.hosts.openwop.exceptions import NodeFailed
+from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, invalid, lacks
+from tracklog.hosts.openwop.kinds.clarification_gate import clarify
+from tracklog.hosts.openwop.schemas import faults_of
+from tracklog.hosts.openwop.step import Step
+
+MAPPINGS = ("inputMapping", "outputMapping", "perWorkerInputMappings", "perWorkerOutputMappings")
+
+
+async def run(step: Step) -> Outputs:
+    x = step.x
+    head = x.definition.loops.get(step.node.id)
+    decisions = [each for name, each in x.decisions.items() if head in (None, name) and each]
+    if not decisions:
+        raise NodeFailed("no_pending_decision", "no supervisor has decided anything")
+    decided = decisions[-1][-1]
+    decision = decided["payload"]["decision"]
+    step.cause = decided
+    if decision["kind"] == "terminate":
+        return {"decision": "terminate"} | (
+            {"reason": decision["reason"]} if "reason" in decision else {}
+        )
+    if decision["kind"] == "ask-user":
+        asked = [{"id": "answer", "question": decision["prompt"]}]
+        answer = await clarify(step, asked, decided)
+        return {"answer": answer["answers"]["answer"]}
+    workers = decision["nextWorkerIds"]
+    if len(workers) > 1 and step.config.get("fanOutPolicy") == "reject":
+        raise NodeFailed("fan_out_unsupported", f"there are {len(workers)} workers at once")
+    outputs: Outputs = {}
+    for worker in workers:
+        log = await step.child(worker, {}, decided)
+        status = log.snapshot.status
+        if status != "completed":
+            raise NodeFailed("child_failed", f"{log.name} is {status}", {"childRunId": log.name})
+        outputs = {"childRunId": log.name, "childStatus": status}
+    return outputs
+
+
+def check(node: Node, site: Site) -> Iterator[Refused]:
+    if not site.settings.orchestrates:
+        text = f"{node.id}: this host does not offer agents.dispatch"
+        yield lacks(node, "agents.dispatch", text)
+    if any(key in node.config for key in MAPPINGS):
+        text = f"{node.id}: this host maps nothing into or out of a child"
+        yield lacks(node, "agents.dispatchMapping", text)
+        return
+    for fault in faults_of("dispatch-config", dict(node.config)):
+        yield invalid(f"{node.id}: {fault}")
+
+
+kind = NodeKind(
+    type=DISPATCH,
+    run=run,
+    config=frozenset({"askUserRouting", "workerDispatchModel", "fanOutPolicy", "iterationCap"}),
+    check=check,
+)

@@ -1,0 +1,12 @@
+"""`core.fail`: fails."""
+
+from tracklog.hosts.openwop.exceptions import NodeFailed
+from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs
+from tracklog.hosts.openwop.step import Step
+
+
+async def run(step: Step) -> Outputs:  # noqa: ARG001  # the signature of a kind
+    raise NodeFailed("node_failed", "core.fail always fails")
+
+
+kind = NodeKind(type="core.fail", run=run, is_pure=True)

@@ -1,0 +1,30 @@
+"""`core.identity`: copies its inputs to its outputs."""
+
+from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs
+from tracklog.hosts.openwop.messages import message_channel, write_message
+from tracklog.hosts.openwop.step import Step
+
+
+async def run(step: Step) -> Outputs:
+    outputs = step.inputs()
+    if step.config.get("emitDuplicateMessageId"):
+        _write_twice(step)
+    return outputs
+
+
+def _write_twice(step: Step) -> None:
+    """Write one message, and record that its duplicate was ignored."""
+    channel = message_channel(step)
+    name = f"{step.node.id}:{step.count}:0"
+    write_message(step, channel, name, step.ref, "hello")
+    fields = {"channel": channel, "messageId": name, "duplicate": True}
+    data = {"level": "debug", "message": "duplicate messageId ignored", "nodeId": step.node.id}
+    step.emit("log.appended", {**data, "fields": fields})
+
+
+kind = NodeKind(
+    type="core.identity",
+    run=run,
+    config=frozenset({"emitDuplicateMessageId", "channel"}),
+    is_pure=True,
+)

@@ -1,0 +1,11 @@
+"""`core.noop`: does nothing."""
+
+from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs
+from tracklog.hosts.openwop.step import Step
+
+
+async def run(step: Step) -> Outputs:  # noqa: ARG001  # the signature of a kind
+    return {}
+
+
+kind = NodeKind(type="core.noop", run=run, is_pure=True)

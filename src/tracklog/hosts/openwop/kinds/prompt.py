@@ -1,0 +1,141 @@
+"""`core.ai.callPrompt`: a model answers a prompt, with tools if it may use some."""
+
+from collections.abc import Iterator, Mapping
+from itertools import takewhile
+from typing import Any
+
+import orjson
+
+from tracklog.hosts.openwop.agents import Ref
+from tracklog.hosts.openwop.definitions import PROMPT, Node, Refused
+from tracklog.hosts.openwop.exceptions import Again, NodeFailed
+from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, invalid
+from tracklog.hosts.openwop.messages import message_channel, write_message
+from tracklog.hosts.openwop.model_calls import ask_model
+from tracklog.hosts.openwop.models import Reply
+from tracklog.hosts.openwop.reasoning import DELTA, REASONED, Reasoning
+from tracklog.hosts.openwop.step import Step
+from tracklog.hosts.openwop.tools import full_id, unknown_end
+
+MOST_ROUNDS = 16
+
+
+async def run(step: Step) -> Outputs:
+    x, ref = step.x, step.ref
+    assert ref is not None
+    agent = ref["agentId"]
+    prompt, context = step.prompt(), step.context()
+    if (recorded := _recorded_decision(step)) is not None:
+        text, confidence, reasoning = recorded
+    else:
+        _begin_anew(step)
+        offered = [full_id(tool) for tool in step.config.get("tools", [])]
+        allowed = x.engine.agents.allowed(agent, offered)
+        for tool in offered:
+            if tool not in allowed:
+                step.forbid(agent, tool)
+        system = step.config.get("system") or x.engine.agents.prompt(agent)
+        messages = [{"role": "system", "content": system}] if system else []
+        messages += [*context, {"role": "user", "content": prompt}]
+        reply = await _converse(step, agent, messages, allowed)
+        text, confidence, reasoning = reply.text, reply.confidence, None
+    decision = await step.decide(agent, {"text": text}, confidence, reasoning)
+    if isinstance(decision, dict) and isinstance(decision.get("text"), str):
+        text = decision["text"]
+    if "channel" in step.config:
+        write_message(step, message_channel(step), f"{step.node.id}:{step.count}:0", ref, text)
+    context.append({"role": "user", "content": prompt})
+    context.append({"role": "assistant", "content": text})
+    return {"text": text}
+
+
+async def _converse(
+    step: Step, agent: str, messages: list[dict[str, Any]], allowed: list[str]
+) -> Reply:
+    for _ in range(MOST_ROUNDS):
+        reasoning = Reasoning(step, agent)
+        reply = await ask_model(step, messages, allowed, reasoning)
+        if reply.reasoning:
+            reasoning.close(reply.reasoning)  # before it acts (WOP-42)
+        if not reply.calls:
+            return reply
+        wanted = [
+            {"id": id, "type": "function"}
+            | {"function": {"name": tool, "arguments": orjson.dumps(given).decode()}}
+            for id, tool, given in reply.calls
+        ]
+        messages.append({"role": "assistant", "content": reply.text, "tool_calls": wanted})
+        for id, tool, given in reply.calls:
+            name = full_id(tool)
+            outcome = await step.call(agent, name, given, allowed=name in allowed)
+            result = outcome.result if outcome.error is None else outcome.error
+            content = result if isinstance(result, str) else orjson.dumps(result).decode()
+            messages.append({"role": "tool", "tool_call_id": id, "content": content})
+    raise NodeFailed("too_many_rounds", f"it called tools for {MOST_ROUNDS} rounds")
+
+
+def _recorded_decision(step: Step) -> tuple[str, float | None, str | None] | None:
+    """The decision of a model before the host was stopped: it is not asked again."""
+    x, ahead = step.x, 0
+    while (event := x.peek(ahead)) is not None:
+        if event["type"] == "agent.decided" and event.get("nodeId") == step.node.id:
+            for _ in range(ahead):
+                passed = x.peek()
+                assert passed is not None
+                x.emit(passed["type"], passed["payload"], passed.get("nodeId"))
+            payload = event["payload"]
+            text = str(payload["decision"].get("text", ""))
+            return text, payload.get("confidence"), payload.get("reasoning")
+        ahead += 1
+    return None
+
+
+def _begin_anew(step: Step) -> None:
+    """Begin a conversation again that broke off in the middle, and record that."""
+    x = step.x
+    while (event := x.peek()) is not None:
+        x.emit(event["type"], event["payload"], event.get("nodeId"))
+    events = x.history[step.started["sequence"] :]
+    if len(events) == 1:
+        return
+    returned = {e["payload"]["callId"] for e in events if e["type"] == "agent.toolReturned"}
+    for event in events:
+        payload = event["payload"]
+        if event["type"] == "agent.toolCalled" and payload["callId"] not in returned:
+            agent, tool = payload["agentId"], payload["toolId"]
+            step.returned(agent, tool, payload["callId"], unknown_end(tool), None, event)
+    deltas = list(takewhile(lambda e: e["type"] != REASONED, reversed(events)))
+    if rows := [e["payload"] for e in reversed(deltas) if e["type"] == DELTA]:
+        text = {"reasoning": "".join(each["delta"] for each in rows)}
+        step.emit(REASONED, {**{key: rows[0][key] for key in ("agentId", "verbosity")}, **text})
+    again = {"nodeId": step.node.id, "attempt": x.attempt + 1}
+    retried = step.emit("node.retried", again)
+    assert retried is not None
+    raise Again(retried)
+
+
+def repeated(step: Step, outputs: Mapping[str, Any]) -> None:
+    """Put a recorded reply into the memory of the agent, which is not asked again."""
+    context = step.context()
+    context.append({"role": "user", "content": step.prompt()})
+    context.append({"role": "assistant", "content": str(outputs.get("text", ""))})
+
+
+def check(node: Node, site: Site) -> Iterator[Refused]:  # noqa: ARG001  # the signature of a kind
+    prompt = node.config.get("prompt")
+    if not isinstance(prompt, str) or not prompt:
+        yield invalid(f"{node.id}: prompt is missing in its config")
+
+
+def agent(workflow: str, node: Node) -> Ref:
+    return node.ref or {"agentId": f"host:model:{workflow}:{node.id}"}
+
+
+kind = NodeKind(
+    type=PROMPT,
+    run=run,
+    config=frozenset({"prompt", "system", "tools", "channel"}),
+    check=check,
+    agent=agent,
+    repeated=repeated,
+)
