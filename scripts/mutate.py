@@ -43,12 +43,12 @@ ROOMS: dict[str, tuple[str, ...]] = {
 }
 
 TESTS: list[tuple[str, tuple[str, ...]]] = [
-    ("dialects/fishbowl.py", ("dialects fishbowl", "say round_trips host_fishbowl", "convert")),
+    ("dialects/fishbowl/*", ("dialects fishbowl", "say round_trips host_fishbowl", "convert")),
     ("dialects/awf/*", ("dialects awf", "say round_trips transcript", "convert parity")),
     ("dialects/openwop/*", ("dialects openwop", "say round_trips host_openwop", "convert parity")),
     ("dialects/kahn*", ("dialects kahn", "say round_trips check", "convert emitters")),
     ("dialects/ralph.py", ("dialects kahn", "say round_trips check", "convert emitters")),
-    ("dialects/tracklog.py", ("dialects check", "say round_trips importers", "convert parity")),
+    ("dialects/tracklog/*", ("dialects check", "say round_trips importers", "convert parity")),
     ("dialects/checking.py", ("check dialects", "intake kahn fishbowl cli", "parity collector")),
     ("dialects/*", ("dialects kahn awf fishbowl openwop", "say round_trips check", "convert")),
     ("model/lines.py", ("check intake", "cli_journal follow importing", "collector recorder")),

@@ -306,3 +306,25 @@ def test_nobody_reads_records_but_the_one_walk(name):
 def test_a_module_begins_with_what_lives_in_it():
     for name, path in MODULES.items():
         assert ast.get_docstring(ast.parse(path.read_text())), name
+
+
+LONGEST = 500
+"""Lines of a module that one can read at once."""
+
+
+def lines_of_code(tree: ast.AST) -> int:
+    """The lines of all functions and methods, as far as they are not inside one another."""
+    count = 0
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            count += (node.end_lineno or 0) - node.lineno + 1
+        else:
+            count += lines_of_code(node)
+    return count
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_a_module_is_short_unless_it_is_a_list_of_shapes(name):
+    text = MODULES[name].read_text()
+    length = len(text.splitlines())
+    assert length <= LONGEST or lines_of_code(ast.parse(text)) * 10 < length

@@ -630,7 +630,7 @@ def test_each_optional_key_is_known_in_its_place_and_others_are_found(place):
 def test_a_call_is_said_with_the_provider_and_the_server_that_it_has():
     def said_of(**more):
         scene = Scene(RUN, "2026-05-05T09:00:00.1Z", 1, "id", {})
-        return dialect.say(Called(tool="read", call_id="c", **more), scene)["payload"]
+        return dialect.write(Called(tool="read", call_id="c", **more), scene)["payload"]
 
     assert said_of(provider_call_id="p", tool_server="s").items() >= {
         "provider_call_id": "p", "tool_server": "s",
@@ -749,7 +749,7 @@ facts = (
 def spoken(facts, run="nightly/7"):
     memory, seq = {}, 1
     for fact in facts:
-        body = dialect.say(fact, Scene(run, "2026-05-05T09:00:00.1Z", seq, f"id-{seq}", memory))
+        body = dialect.write(fact, Scene(run, "2026-05-05T09:00:00.1Z", seq, f"id-{seq}", memory))
         if body is not None:
             seq += 1
             yield body

@@ -335,7 +335,7 @@ def made(**changes) -> Dialect:
             "read": lambda body: ("r", "k", *[None] * 5),
             "facts": lambda event: iter(()),
             "rules": lambda state, event: (state, []),
-            "say": lambda fact, scene: None,
+            "write": lambda fact, scene: None,
             "version_key": "v",
             "current": 2,
             "upcasts": {1: upcast_v1_v2},

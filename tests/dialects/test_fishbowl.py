@@ -464,7 +464,7 @@ def said(facts):
     memory = {}
     for number, fact in enumerate(facts, 1):
         scene = Scene("run 7", "2026-05-05T09:00:00.123Z", number, f"id-{number}", memory)
-        if (body := dialect.say(fact, scene)) is not None:
+        if (body := dialect.write(fact, scene)) is not None:
             event = check(orjson.dumps(body))
             assert isinstance(event, Event), event
             yield event

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from support import sampling as samples
 from tracklog.dialects import Scene
 from tracklog.dialects.checking import checker
-from tracklog.dialects.openwop import catalog
-from tracklog.dialects.openwop import findings as judged
+from tracklog.dialects.openwop import catalog, rules, state
+from tracklog.dialects.openwop.discovery import gate
 from tracklog.dialects.openwop.manifest import AgentManifest, check_manifest
 from tracklog.dialects.openwop.spelling import same
 from tracklog.dialects.rules import Lint
@@ -839,7 +839,7 @@ def test_two_actions_on_one_decision_are_one_too_many():
 def test_every_finding_of_the_rules_has_an_odd_sample():
     """not-advertised needs a discovery document, so no log alone can show it."""
     marks = {samples.mark_of(p) for p in samples.of("odd") if samples.dialect_of(p) == "openwop"}
-    assert set(judged.LEVELS) - {"not-advertised"} <= marks
+    assert set(state.LEVELS) - {"not-advertised"} <= marks
 
 
 @pytest.mark.parametrize("name", sorted(LOGS))
@@ -889,7 +889,7 @@ def test_what_is_left_over_can_be_asked_at_any_time(name, data):
 def test_a_manifests_threshold_goes_before_the_default_and_the_runs_before_both(
     configurable, confidence, found
 ):
-    given_rules = judged.rules_given([{**MANIFEST, "confidence": {"defaultThreshold": 0.9}}])
+    given_rules = rules.rules_given([{**MANIFEST, "confidence": {"defaultThreshold": 0.9}}])
     decided = ("agent.decided", {**DECIDED, "confidence": confidence})
     assert names(log(decided, configurable=configurable), given_rules) == found
     assert names(log(("agent.decided", {**DECIDED, "confidence": 0.7}))) == []
@@ -910,8 +910,8 @@ def advertised(**flags):
 @pytest.mark.parametrize("flag", FLAGS)
 def test_a_type_that_is_not_advertised_is_found(flag):
     event = heard(body(*FLAGS[flag]))
-    assert judged.gate(advertised())(event) == []
-    assert judged.gate({"agents": {"supported": True}})(event) == []
+    assert gate(advertised())(event) == []
+    assert gate({"agents": {"supported": True}})(event) == []
     for discovery in (
         advertised(**{flag: False}),
         advertised(**{flag: "yes"}),
@@ -919,24 +919,24 @@ def test_a_type_that_is_not_advertised_is_found(flag):
         {},
         {"capabilities": None, "agents": []},
     ):
-        (found,) = judged.gate(discovery)(event)
+        (found,) = gate(discovery)(event)
         assert (found.name, found.level) == ("not-advertised", "error")
     others = [body(*each) for name, each in FLAGS.items() if name != flag]
-    assert [f for e in others for f in judged.gate(advertised(**{flag: False}))(heard(e))] == []
+    assert [f for e in others for f in gate(advertised(**{flag: False}))(heard(e))] == []
 
 
 def test_deltas_need_streaming_and_memory_needs_a_backend():
     delta = heard(body("agent.reasoning.delta", {"agentId": AGENT, "delta": "", "sequence": 0}))
-    assert judged.gate(advertised(reasoning={"streaming": True}))(delta) == []
-    assert [f.name for f in judged.gate(advertised())(delta)] == ["not-advertised"]
+    assert gate(advertised(reasoning={"streaming": True}))(delta) == []
+    assert [f.name for f in gate(advertised())(delta)] == ["not-advertised"]
     pinned = heard(log(agent={**REF, "memoryRef": "m"})[1])
-    assert judged.gate(advertised(memoryBackends=["longTerm"]))(pinned) == []
-    assert [f.name for f in judged.gate(advertised())(pinned)] == ["not-advertised"]
+    assert gate(advertised(memoryBackends=["longTerm"]))(pinned) == []
+    assert [f.name for f in gate(advertised())(pinned)] == ["not-advertised"]
 
 
 @requirement("WOP-77")
 def test_a_host_that_advertises_nothing_is_fine_without_agents():
-    given_rules = judged.rules_given(discovery={"protocolVersion": "1.0"})
+    given_rules = rules.rules_given(discovery={"protocolVersion": "1.0"})
     assert names(log(agent=None), given_rules) == []
     assert "not-advertised" in names(log(("agent.decided", DECIDED)), given_rules)
 
@@ -944,9 +944,9 @@ def test_a_host_that_advertises_nothing_is_fine_without_agents():
 def test_the_advertised_token_limit_bounds_a_summary():
     said = log(("agent.reasoned", {**REASONED, "reasoning": "x" * 41}))
     limited = advertised(reasoning={"tokenLimit": 10})
-    assert names(said, judged.rules_given(discovery=limited)) == ["summary-too-long"]
+    assert names(said, rules.rules_given(discovery=limited)) == ["summary-too-long"]
     full = advertised(reasoning={"tokenLimit": 10, "verbosity": "full"})
-    assert names(said, judged.rules_given(discovery=full)) == []
+    assert names(said, rules.rules_given(discovery=full)) == []
     assert names(said) == []
 
 
@@ -1084,7 +1084,7 @@ def told(facts_, run="run-1"):
     memory, said = {}, []
     for fact in facts_:
         scene = Scene(run, "2026-05-11T09:00:00.123456Z", len(said) + 1, f"id-{len(said)}", memory)
-        sentence = dialect.say(fact, scene)
+        sentence = dialect.write(fact, scene)
         if sentence is not None:
             said.append(sentence)
     return said
@@ -1110,9 +1110,7 @@ def test_a_log_told_again_says_the_same(name):
     again = told(original)
     # The options of a run are no fact, so its own threshold is lost.
     options = LOGS[name][0]["payload"].get("configurable", {})
-    lost = (
-        {"escalation-missing"} if options.get("escalationThreshold", 1) < judged.THRESHOLD else {}
-    )
+    lost = {"escalation-missing"} if options.get("escalationThreshold", 1) < state.THRESHOLD else {}
     assert {each.name for each in findings(again) if each.level == "error"} <= {*lost}
     kept = (Called, Returned, Decided, Noted)
     repeated = [fact for each in again for fact in facts(each) if isinstance(fact, kept)]
@@ -1187,6 +1185,6 @@ def test_what_was_noted_of_this_dialect_is_said_as_it_was():
 )
 def test_a_message_is_dated_to_the_millisecond(at, ts):
     said = Said(agent="host:a", role="assistant", blocks=({"type": "text", "text": "hi"},))
-    sentence = dialect.say(said, Scene("r", at, 1, "e"))
+    sentence = dialect.write(said, Scene("r", at, 1, "e"))
     assert sentence["payload"]["value"]["ts"] == ts
     assert isinstance(check(orjson.dumps(sentence)), Event)

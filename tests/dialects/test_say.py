@@ -41,7 +41,7 @@ def said(target, facts, run="3f1c1f2e-9a5b-4c7d-8e21-0a1b2c3d4e5f"):
     for n, fact in enumerate(facts):
         at = f"2026-05-05T09:00:{n % 60:02}.123456Z"
         scene = Scene(run=run, at=at, seq=len(bodies) + 1, id=f"{n:032x}", memory=memory)
-        body = target.say(fact, scene)
+        body = target.write(fact, scene)
         if body is not None:
             bodies.append(body)
     return bodies

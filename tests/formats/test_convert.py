@@ -430,13 +430,13 @@ def test_what_the_source_did_not_say_is_called_synthesised():
 
 
 def test_what_the_door_does_not_take_is_left_out_and_else_nothing_is_said():
-    def say(fact, scene):
-        body = dict(fishbowl.say(fact, scene))
+    def write(fact, scene):
+        body = dict(fishbowl.write(fact, scene))
         body["nonsense"] = {"a": 1}
         return body | ({"turn": "no number"} if isinstance(fact, Ended) else {})
 
     fishbowl = DIALECTS["fishbowl"]
-    odd = replace(fishbowl, say=say)
+    odd = replace(fishbowl, write=write)
     recorded = told(Said(role="user", blocks=({"type": "text", "text": "hi"},)), Ended(what="run"))
     (line,) = convert(recorded, DIALECTS, odd, LossReport(), carry=False)
     assert "nonsense" not in json.loads(line)

@@ -1,12 +1,14 @@
 """The index: a cache that says the same however often it was interrupted, deleted or rebuilt."""
 
 import contextlib
+import importlib
 import re
 import signal
 import sqlite3
 import subprocess
+import sys
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -24,7 +26,7 @@ from tracklog.dialects.checking import checker
 from tracklog.folds import Fold, Position, conversation, row_key, run_key
 from tracklog.home import registry
 from tracklog.home.home import Home
-from tracklog.index.indexer import Indexer
+from tracklog.index.indexer import Indexer, fingerprint
 from tracklog.index.search_text import marked, spoken, terms
 from tracklog.intake.intake import Intake
 from tracklog.journal.journal import Entry, Journal
@@ -568,6 +570,49 @@ def test_a_changed_plug_or_version_means_a_rebuild_with_a_word_about_it(
     assert ("99.0" in news[0].message) == (change == "version")
     assert index.catch_up() == []
     index.close()
+
+
+@pytest.mark.parametrize("changed", ["__init__.py", "meaning.py", "rules.py", "values.py", None])
+def test_a_change_in_any_file_of_a_dialect_changes_the_fingerprint(tmp_path, monkeypatch, changed):
+    """A file that only another file of the package imports counts as well."""
+    package = tmp_path / "acme_dialect"
+    package.mkdir()
+    (package / "values.py").write_text("LABEL = 'a'\n")
+    (package / "meaning.py").write_text(
+        "from acme_dialect.values import LABEL\ndef facts(event): return iter(())\n"
+    )
+    (package / "rules.py").write_text("def rules(state, event): return state, []\n")
+    (package / "__init__.py").write_text(
+        "from acme_dialect.meaning import facts\nfrom acme_dialect.rules import rules\n"
+        "def read(body): return '', '', None, None, None, None, None\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    acme = importlib.import_module("acme_dialect")
+    parts = {"read": acme.read, "facts": acme.facts, "rules": acme.rules}
+    dialects = {"acme": replace(DIALECTS[0], name="acme", **parts)}
+    before = fingerprint(dialects, {}, True)
+    if changed is not None:
+        with (package / changed).open("a") as file:
+            file.write("# changed\n")
+    assert (fingerprint(dialects, {}, True) == before) == (changed is None)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "acme_dialect"]:
+        monkeypatch.delitem(sys.modules, name)
+
+
+def test_a_dialect_of_a_single_file_has_the_fingerprint_of_that_file(tmp_path, monkeypatch):
+    """Its folder may hold every other package that is installed."""
+    file = tmp_path / "acme_single.py"
+    file.write_text("def facts(event): return iter(())\nread = rules = facts\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    acme = importlib.import_module("acme_single")
+    parts = {"read": acme.read, "facts": acme.facts, "rules": acme.rules}
+    dialects = {"acme": replace(DIALECTS[0], name="acme", **parts)}
+    before = fingerprint(dialects, {}, True)
+    (tmp_path / "other.py").write_text("")
+    assert fingerprint(dialects, {}, True) == before
+    file.write_text(file.read_text() + "# changed\n")
+    assert fingerprint(dialects, {}, True) != before
+    monkeypatch.delitem(sys.modules, "acme_single")
 
 
 def test_a_dialect_that_is_not_here_is_found_and_stops_nothing():

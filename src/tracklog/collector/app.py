@@ -70,7 +70,7 @@ class Collector:
         self, home: "Home", *, limits: Limits | None = None, guard: Guard | None = None
     ) -> None:
         self.home = home
-        home.intake.recogniser.say = BY_ADDRESS
+        home.intake.recogniser.option = BY_ADDRESS
         self.limits = limits or Limits()
         self.guard = guard or Guard()
         self.held = Held(self.limits)

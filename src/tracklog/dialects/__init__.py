@@ -1,6 +1,6 @@
-"""One event language (dialect) per file.
+"""One event language (dialect) per file or folder.
 
-To add one: copy the file nearest to yours, change what differs, end it with `dialect =
+To add one: copy the dialect nearest to yours, change what differs, end it with `dialect =
 Dialect(...)`, and put samples under `tests/samples/dialects/<name>/`. The folder is the registry;
 nothing else has to change. An outside package offers its `Dialect` under the entry point group
 `tracklog.dialects`.
@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from tracklog.model.event import Body, Envelope, Event, Finding
-from tracklog.model.fact import Fact, Linked, Spent
+from tracklog.model.fact import Fact, Linked, Noted, Returned, Said, Spent
 
 
 class Shape(BaseModel):
@@ -164,8 +164,8 @@ class Dialect:
     rules: Callable[[Any, Event], tuple[Any, list[Finding]]]
     """From the state of a run (None at first) and the next event, the new state and the findings.
     """
-    say: Callable[[Fact, Scene], Body | None]
-    """The fact as a line of this dialect that passes its own check, or None."""
+    write: Callable[[Fact, Scene], Body | None]
+    """Writes a fact: as a line of this dialect that passes its own check, or None."""
     family: str = ""
     """The family of its runs; its own name unless it shares runs with other dialects."""
     tolerate: Callable[[Body], tuple[Body, list[Finding]]] = _no_tolerance
@@ -222,8 +222,8 @@ def share(body: Body, envelope: Iterable[str | tuple[str, ...]], known: bool) ->
     A tuple in the envelope is one key with several spellings.
     """
     keys = [(key,) if isinstance(key, str) else key for key in envelope]
-    found = sum(any(spelling in body for spelling in key) for key in keys)
-    return found / len(keys) + (1 if known and found * 2 >= len(keys) else 0)
+    present = sum(any(spelling in body for spelling in key) for key in keys)
+    return present / len(keys) + (1 if known and present * 2 >= len(keys) else 0)
 
 
 def text(value: Any) -> str | None:
@@ -251,6 +251,23 @@ def extras(body: Body, agent: str | None = None) -> Iterator[Fact]:
         yield Linked(agent=agent, kind="sub-run", parent=parent)
 
 
+def without_outputs(family: str) -> Callable[[Event, Iterable[Fact]], bool]:
+    """A `carries` that leaves out every line with the output of a tool (KAHN-52).
+
+    Lines of this family are carried: they hold only a summary of an output, or its end.
+    """
+
+    def carries(event: Event, facts: Iterable[Fact]) -> bool:
+        if event.family == family:
+            return True
+        blocks = (block for fact in facts if isinstance(fact, Said) for block in fact.blocks)
+        return not any(isinstance(fact, Returned | Noted) for fact in facts) and not any(
+            block.get("type") not in ("text", "thinking") for block in blocks
+        )
+
+    return carries
+
+
 def millis(at: str) -> str:
     """A UTC time cut or padded to milliseconds."""
     whole, _, fraction = at.removesuffix("Z").partition(".")
@@ -261,8 +278,8 @@ def slug(name: str, pattern: str, fallback: str) -> str:
     """A foreign name made to fit an id pattern: unchanged if it fits, else without what does not
     fit.
     """
-    kept = re.sub(r"[^a-zA-Z0-9]+", "-", name).strip("-")[:64]
-    for candidate in (name, kept, kept.lower()):
+    fitting = re.sub(r"[^a-zA-Z0-9]+", "-", name).strip("-")[:64]
+    for candidate in (name, fitting, fitting.lower()):
         if re.fullmatch(pattern, candidate):
             return candidate
     return fallback

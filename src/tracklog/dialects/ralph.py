@@ -38,7 +38,6 @@ KINDS: dict[str, type[Shape]] = {
     "node_transition": NodeTransition,
 }
 
-
 FRAMES = {
     "RunStart": "run_start",
     "NodeTransition": "node_transition",
@@ -207,13 +206,13 @@ def _worse(outcome: str, than: str) -> bool:
     return WORST_LAST.index(outcome) > WORST_LAST.index(than)
 
 
-def say(fact: Fact, scene: Scene) -> Body | None:
+def write(fact: Fact, scene: Scene) -> Body | None:
     if isinstance(fact, Moved) and fact.phase in ("done", "failed"):
         scene.memory["moved"] = fact  # written together with its outcome, which follows
         return None
     moved = scene.memory.pop("moved", None)
     same = isinstance(fact, Ended) and moved is not None and moved.step == fact.step
-    body = kahn.say(moved if same else fact, scene)
+    body = kahn.write(moved if same else fact, scene)
     if body is None:
         return None
     match body["event"]:
@@ -239,8 +238,8 @@ dialect = Dialect(
     facts=facts,
     rules=rules,
     rest=rest,
-    say=say,
-    carries=kahn.carries,
+    write=write,
+    carries=kahn.dialect.carries,
     tolerate=tolerate,
     guessed=False,  # a line is kahn-ci unless it shows ralph's keys, or the sender names ralph
     excused={kind: frozenset(keys) for kind, keys in EXCUSED.items()},

@@ -10,26 +10,27 @@ from tracklog.model.event import Body, Problem, Refusal
 REMEMBERED = 100_000
 """How many runs of profiles are remembered."""
 
-
 BY_OPTION = "--dialect {}"
 """How the sender names a dialect on the command line."""
 
 
-def recognise(body: Body, dialects: Iterable[Dialect], say: str = BY_OPTION) -> Dialect | Refusal:
+def recognise(
+    body: Body, dialects: Iterable[Dialect], option: str = BY_OPTION
+) -> Dialect | Refusal:
     """The one dialect of a body; when two fit equally well, both are named and none is guessed.
 
-    `say` is how the sender can name it.
+    `option` is how the sender can name it.
     """
     claims = sorted(((d.claim(body), d.name, d) for d in dialects), reverse=True)
     best = claims[0][0] if claims else 0
     fitting = [dialect for claim, _, dialect in claims if claim == best]
     if best < 0.5:
         message = "no dialect is recognised in this object"
-        hint = f"name it:  {say.format('NAME')}; `tracklog dialects` lists them"
+        hint = f"name it:  {option.format('NAME')}; `tracklog dialects` lists them"
     elif len(fitting) > 1:
         names = sorted(dialect.name for dialect in fitting)
         message = f"ambiguous: this could be {' or '.join(names)}"
-        hint = f"name one, for example {say.format(names[0])}"
+        hint = f"name one, for example {option.format(names[0])}"
     else:
         return fitting[0]
     return Refusal((Problem("", message, hint),))
@@ -48,7 +49,7 @@ class Recogniser:
         self._profiles = [dialect for dialect in dialects if dialect.profile_of]
         self._keys = [b'"%s"' % key.encode() for each in self._profiles for key in each.own_keys]
         self._runs: dict[tuple[str, str], Dialect] = {}
-        self.say = BY_OPTION
+        self.option = BY_OPTION
         """How the sender of a line can name its dialect."""
 
     def of(self, body: Body) -> Dialect | Refusal:
@@ -56,7 +57,7 @@ class Recogniser:
         shown = self.note(body)
         if shown is not None:
             return shown
-        dialect = recognise(body, self._known, self.say)
+        dialect = recognise(body, self._known, self.option)
         if isinstance(dialect, Refusal) or not self._runs:
             return dialect
         return self._runs.get((dialect.name, str(dialect.read(body)[0])), dialect)
@@ -87,12 +88,12 @@ class Recogniser:
 class Hints:
     """Hints, each given once, about lines whose dialect was recognised and is not certain."""
 
-    def __init__(self, dialects: Iterable[Dialect], say: str = BY_OPTION) -> None:
+    def __init__(self, dialects: Iterable[Dialect], option: str = BY_OPTION) -> None:
         self._profiles: Mapping[str, str] = {
             dialect.profile_of: dialect.name for dialect in dialects if dialect.profile_of
         }
         self._names = {*self._profiles, *self._profiles.values()}
-        self._say = say
+        self._option = option
         self._told: set[str] = set()
         self._runs: dict[str, str] = {}
 
@@ -105,7 +106,7 @@ class Hints:
             self._runs[run or ""] = dialect
         if before != dialect:
             profile = self._profiles.get(dialect, dialect)
-            flag = self._say.format(profile)
+            flag = self._option.format(profile)
             return self._once(
                 f"mixed {run}",
                 f"lines of the run {run} were read as {before} and now as {dialect}; "
@@ -114,7 +115,7 @@ class Hints:
         profile = self._profiles.get(dialect, "")
         if not profile:
             return None
-        flag = self._say.format(profile)
+        flag = self._option.format(profile)
         return self._once(
             dialect,
             f"read as {dialect}: no key tells these lines from {profile}; "

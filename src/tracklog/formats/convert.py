@@ -164,7 +164,7 @@ class _Converter:
 
     def _say(self, fact: Fact, scene: Scene) -> Event | None:
         """A line that passes the check; fields that it refuses are left out."""
-        body = self.to.say(fact, scene)
+        body = self.to.write(fact, scene)
         for _ in range(MENDS):
             if body is None:
                 return None

@@ -73,7 +73,7 @@ class Indexer:
         self.index = index
         self.dialects = {dialect.name: dialect for dialect in dialects}
         self.folds = {fold.name: fold for fold in folds}
-        self._print = _fingerprint(self.dialects, self.folds, words)
+        self._print = fingerprint(self.dialects, self.folds, words)
         self._same_history = False
         self._folding = Folding(journal, index, self.dialects, self.folds, words=words)
 
@@ -368,7 +368,7 @@ def _parts(records: list[Record]) -> Iterator[list[Record]]:
         yield part
 
 
-def _fingerprint(
+def fingerprint(
     dialects: Mapping[str, Dialect], folds: Mapping[str, Fold[Any]], words: bool
 ) -> str:
     """Another one when a fold, a dialect or this version may say something else of a record."""
@@ -379,19 +379,35 @@ def _fingerprint(
     ]
     modules = {Folding.__module__, thaw.__module__, spoken.__module__, Walker.__module__}
     modules |= {each.__name__ for each in (reading_record, revisions, rules)}
-    for dialect in dialects.values():
-        modules |= {each.__module__ for each in (dialect.read, dialect.facts, dialect.rules)}
     for fold in folds.values():
         modules |= {fold.key.__module__, fold.step.__module__}
-    sources = [[name, _source(name)] for name in sorted(modules)]
-    said = [__version__, words, sorted(shapes), sorted(dialects), sources]
-    return sha256(orjson.dumps(said)).hexdigest()
+    sources = {file for name in modules if (file := _file(name))}
+    for dialect in dialects.values():
+        for function in (dialect.read, dialect.facts, dialect.rules):
+            sources |= _package(function.__module__)
+    hashes = sorted([file.name, _hash(file)] for file in sources)
+    parts = [__version__, words, sorted(shapes), sorted(dialects), hashes]
+    return sha256(orjson.dumps(parts)).hexdigest()
 
 
-def _source(module: str) -> str:
-    """The hash of a module's source, where it has one."""
+def _package(module: str) -> set[Path]:
+    """The files of the package that a module belongs to; of a module without one, its own file.
+
+    A function of a dialect may call others of its package, and what it shares with other dialects.
+    """
+    file = _file(module)
+    is_inside = bool(getattr(sys.modules.get(module), "__package__", None))
+    return set() if file is None else {file, *(file.parent.rglob("*.py") if is_inside else ())}
+
+
+def _file(module: str) -> Path | None:
     path = getattr(sys.modules.get(module), "__file__", None)
+    return Path(path) if path else None
+
+
+def _hash(file: Path) -> str:
+    """The hash of a file, where it can be read."""
     try:
-        return sha256(Path(path).read_bytes()).hexdigest() if path else ""
+        return sha256(file.read_bytes()).hexdigest()
     except OSError:
         return ""

@@ -8,7 +8,7 @@ from tracklog.dialects.awf.meaning import facts
 from tracklog.dialects.awf.rules import rest, rules
 from tracklog.dialects.awf.shapes import BLOCK_TYPES, KINDS, Frame
 from tracklog.dialects.awf.tolerance import tolerate
-from tracklog.dialects.awf.writing import run_uuid, say
+from tracklog.dialects.awf.writing import run_uuid, write
 from tracklog.model.event import Body, Envelope
 
 __all__ = ["BLOCK_TYPES", "KINDS", "canonical", "dialect", "ordered", "run_uuid"]
@@ -55,7 +55,7 @@ dialect = Dialect(
     facts=facts,
     rules=rules,
     rest=rest,
-    say=say,
+    write=write,
     tolerate=tolerate,
     contract="awf",
 )

@@ -35,7 +35,7 @@ def run_uuid(*parts: str) -> str:
 STATUSES = ("ok", "failed", "cancelled", "timeout", "interrupted", "skipped")
 
 
-def say(fact: Fact, scene: Scene) -> Body | None:
+def write(fact: Fact, scene: Scene) -> Body | None:
     sentence = _sentence(fact, scene)
     if sentence is None:
         return None
@@ -80,25 +80,25 @@ def _sentence(fact: Fact, scene: Scene) -> tuple[str, Body, Body] | None:
             return "step.started", {"name": step, "kind": fact.what}, {}
         case Ended(what="run"):
             name = scene.memory.get("name", "run")
-            return "run.completed", {"name": name, "kind": "workflow", **_say_end(fact)}, {}
+            return "run.completed", {"name": name, "kind": "workflow", **_write_end(fact)}, {}
         case Ended() if step in calls:
-            ending = {"name": step or "sub-run", "kind": "call_workflow", **_say_end(fact)}
+            ending = {"name": step or "sub-run", "kind": "call_workflow", **_write_end(fact)}
             return "step.call_workflow.completed", ending, calls.pop(step)
         case Ended():
-            return "step.completed", {"name": step, "kind": fact.what, **_say_end(fact)}, {}
+            return "step.completed", {"name": step, "kind": fact.what, **_write_end(fact)}, {}
         case Said():
-            return _say_message(fact)
+            return _write_message(fact)
         case Called():
             scene.memory[f"call {fact.call_id}"] = (fact.tool, fact.input)
-            return "tool.call", _say_call(fact), {}
+            return "tool.call", _write_call(fact), {}
         case Returned():
-            return "tool.result", _say_result(fact, scene), {}
+            return "tool.result", _write_result(fact, scene), {}
         case Spent():
-            return "message.assistant", {"role": "assistant", "blocks": [], **_say_cost(fact)}, {}
+            return "message.assistant", {"role": "assistant", "blocks": [], **_write_cost(fact)}, {}
     return None
 
 
-def _say_end(fact: Ended) -> Body:
+def _write_end(fact: Ended) -> Body:
     status = {True: "ok", False: "failed", None: None}[fact.passed]
     status = fact.outcome if fact.outcome in STATUSES else status
     error = fact.error if isinstance(fact.error, str) else fact.reason
@@ -117,15 +117,15 @@ def _mark(fact: Fact) -> str:
     return "router" if fact.fidelity == "observed" else "agent_emitted"
 
 
-def _say_message(fact: Said) -> tuple[str, Body, Body]:
+def _write_message(fact: Said) -> tuple[str, Body, Body]:
     role = "user" if fact.role in ("user", "system", "world") else "assistant"
-    blocks = [_say_block(block, fact) for block in fact.blocks]
+    blocks = [_write_block(block, fact) for block in fact.blocks]
     said = {"model": fact.model, "stop_reason": fact.stop_reason}
     extra = {key: value for key, value in said.items() if value is not None}
     return f"message.{role}", {"role": role, "blocks": blocks, **extra}, {}
 
 
-def _say_block(block: Block, fact: Said) -> Body:
+def _write_block(block: Block, fact: Said) -> Body:
     """AWF-26: only the six types are written; any other block is put into a stream block."""
     name = text(block.get("type")) or ""
     mark = {"fidelity": _mark(fact)}
@@ -145,7 +145,7 @@ def _fits(key: str, block: Body) -> bool:
     return key in ("tool_input", "tool_content") or isinstance(block.get(key), str)
 
 
-def _say_call(fact: Called) -> Body:
+def _write_call(fact: Called) -> Body:
     use = {"tool_name": fact.tool, "tool_id": fact.call_id, "tool_input": fact.input}
     body: Body = {"name": fact.tool, "call_id": fact.call_id, "input": fact.input, "output": None}
     body |= {"fidelity": _mark(fact)}
@@ -154,7 +154,7 @@ def _say_call(fact: Called) -> Body:
     return body | {key: value for key, value in said.items() if value is not None}
 
 
-def _say_result(fact: Returned, scene: Scene) -> Body:
+def _write_result(fact: Returned, scene: Scene) -> Body:
     tool, given = scene.memory.get(f"call {fact.call_id}", ("unknown", None))
     error = fact.error if isinstance(fact.error, str) else None
     output = None if error else fact.output
@@ -167,7 +167,7 @@ def _say_result(fact: Returned, scene: Scene) -> Body:
     return body | ({} if fact.seconds is None else {"duration_ms": fact.seconds * 1000})
 
 
-def _say_cost(fact: Spent) -> Body:
+def _write_cost(fact: Spent) -> Body:
     said = {
         "provider": fact.provider,
         "model": fact.model,

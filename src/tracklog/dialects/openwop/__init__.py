@@ -8,8 +8,8 @@ from typing import Any
 
 from tracklog.dialects import Dialect, Policy, extras, number, share, text
 from tracklog.dialects.openwop.catalog import PUBLISHED_ONLY_CLASSES, TYPES
-from tracklog.dialects.openwop.findings import finding, rest, rules
 from tracklog.dialects.openwop.manifest import AgentManifest
+from tracklog.dialects.openwop.rules import rest, rules
 from tracklog.dialects.openwop.shapes import KINDS, Frame
 from tracklog.dialects.openwop.spelling import (
     TURNS,
@@ -23,7 +23,8 @@ from tracklog.dialects.openwop.spelling import (
     slots,
     turn_of,
 )
-from tracklog.dialects.openwop.writing import carries, say
+from tracklog.dialects.openwop.state import finding
+from tracklog.dialects.openwop.writing import carries, write
 from tracklog.model.event import Body, Envelope, Event, Finding
 from tracklog.model.fact import (
     Answered,
@@ -354,7 +355,7 @@ dialect = Dialect(
     rules=rules,
     rest=rest,
     tolerate=tolerate,
-    say=say,
+    write=write,
     carries=carries,
     contract="openwop",
     documents={"agent_manifest": AgentManifest},

@@ -6,8 +6,8 @@ from pydantic import MISSING, AfterValidator, ConfigDict, Field, model_validator
 
 from tracklog.dialects import Share
 from tracklog.dialects.openwop.catalog import MANIFEST_ID
-from tracklog.dialects.openwop.findings import finding
 from tracklog.dialects.openwop.shapes import Closed, Flag, ModelClass, Name, Object, distinct
+from tracklog.dialects.openwop.state import finding
 from tracklog.model.event import Body, Finding
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from tracklog.dialects import Scene, millis
 from tracklog.dialects.openwop.catalog import HOST_ID, MANIFEST_ID, SUPPRESSED, TYPES
-from tracklog.dialects.openwop.findings import SECRET, THRESHOLD
+from tracklog.dialects.openwop.checks import SECRET
 from tracklog.dialects.openwop.shapes import KINDS
+from tracklog.dialects.openwop.state import THRESHOLD
 from tracklog.model.event import Body, Event
 from tracklog.model.fact import (
     Answered,
@@ -32,7 +33,7 @@ NO_AGENT = "core.system"
 SPEAKERS = {"user": "user", "system": "host:system", "world": "host:world"}
 
 
-def say(fact: Fact, scene: Scene) -> Body | None:
+def write(fact: Fact, scene: Scene) -> Body | None:
     said = _say(fact, scene)
     if said is None:
         return None
@@ -104,32 +105,32 @@ def _say(fact: Fact, scene: Scene) -> Sentence | None:
     node = _cut(fact.step or fact.agent or "main")
     match fact:
         case Began():
-            return _say_began(fact, scene, node)
+            return _write_began(fact, scene, node)
         case Ended():
-            return _say_ended(fact, scene, node)
+            return _write_ended(fact, scene, node)
         case Moved():
-            return _say_moved(fact, scene, node)
+            return _write_moved(fact, scene, node)
         case Called():
-            return _say_called(fact, scene, node)
+            return _write_called(fact, scene, node)
         case Returned():
-            return _say_returned(fact, scene, node)
+            return _write_returned(fact, scene, node)
         case Said():
-            return _say_said(fact, scene, node)
+            return _write_said(fact, scene, node)
         case Decided():
-            return _say_decided(fact, scene, node)
+            return _write_decided(fact, scene, node)
         case Asked():
-            return _say_asked(fact, scene, node)
+            return _write_asked(fact, scene, node)
         case Answered():
             asked, cause = scene.memory.get(f"question {fact.question_id}", (node, None))
             interrupt = f"int:{_key(fact.question_id)}"
             answer = {"nodeId": asked, "interruptId": interrupt, "resumeValue": fact.answer}
             return "interrupt.resolved", asked, answer, cause
         case Linked():
-            return _say_linked(fact, scene, node)
+            return _write_linked(fact, scene, node)
         case Spent():
-            return _say_spent(fact, fact.step)
+            return _write_spent(fact, fact.step)
         case Noted():
-            return _say_noted(fact, scene, node)
+            return _write_noted(fact, scene, node)
     return None
 
 
@@ -150,7 +151,7 @@ def _agent(name: str | None, fallback: str = "host:agent") -> str:
     return _cut("host:" + re.sub(r"[\r\n]+", " ", name), 256)
 
 
-def _say_began(fact: Began, scene: Scene, node: str) -> Sentence | None:
+def _write_began(fact: Began, scene: Scene, node: str) -> Sentence | None:
     if fact.what != "step" and "run" not in scene.memory:
         # Where the agents make up the run, it begins with the first agent and ends with the last.
         scene.memory["run"] = {fact.agent} if fact.what == "agent" else None
@@ -168,7 +169,7 @@ def _say_began(fact: Began, scene: Scene, node: str) -> Sentence | None:
     return "node.started", node, started, None
 
 
-def _say_ended(fact: Ended, scene: Scene, node: str) -> Sentence | None:
+def _write_ended(fact: Ended, scene: Scene, node: str) -> Sentence | None:
     alive, whole = scene.memory.get("run"), fact.what == "run"
     if fact.what == "agent" and alive is not None:
         alive.discard(fact.agent)
@@ -199,7 +200,7 @@ def _error(error: Any, code: str, message: str | None) -> Body:
     return {"code": code, "message": str(error if error is not None else message or code) or code}
 
 
-def _say_moved(fact: Moved, scene: Scene, node: str) -> Sentence | None:
+def _write_moved(fact: Moved, scene: Scene, node: str) -> Sentence | None:
     open_ = f"waiting {node}"
     if fact.phase == "waiting" and open_ not in scene.memory:
         interrupt, cause = scene.memory.get(f"asked {node}", (f"int:{node}", None))
@@ -218,7 +219,7 @@ def _tool(name: str) -> str:
     return name if scope and rest else f"openwop:{name.strip(':') or 'unknown'}"
 
 
-def _say_called(fact: Called, scene: Scene, node: str) -> Sentence:
+def _write_called(fact: Called, scene: Scene, node: str) -> Sentence:
     tool, call = _tool(fact.tool), fact.call_id or "unknown"
     scene.memory[f"call {call}"] = _cut(scene.id), tool
     return (
@@ -235,7 +236,7 @@ def _say_called(fact: Called, scene: Scene, node: str) -> Sentence:
     )
 
 
-def _say_returned(fact: Returned, scene: Scene, node: str) -> Sentence:
+def _write_returned(fact: Returned, scene: Scene, node: str) -> Sentence:
     call = fact.call_id or "unknown"
     cause, called = scene.memory.pop(f"call {call}", (None, None))
     tool = _tool(fact.tool) if fact.tool else called or "openwop:unknown"
@@ -258,7 +259,7 @@ def _say_returned(fact: Returned, scene: Scene, node: str) -> Sentence:
     return "agent.toolReturned", node, payload, cause
 
 
-def _say_said(fact: Said, scene: Scene, node: str) -> Sentence:
+def _write_said(fact: Said, scene: Scene, node: str) -> Sentence:
     words = [str(block.get("text") or block.get("thinking") or "") for block in fact.blocks]
     if fact.role == "thought":
         payload = {"agentId": _agent(fact.agent), "reasoning": "\n".join(words)}
@@ -286,7 +287,7 @@ def _epoch(at: str) -> int:
     return int(minute.timestamp()) * 1000 + int(whole[17:19]) * 1000 + int(whole[20:23])
 
 
-def _say_decided(fact: Decided, scene: Scene, node: str) -> Sentence:
+def _write_decided(fact: Decided, scene: Scene, node: str) -> Sentence:
     agent = _agent(fact.by or fact.agent)
     if fact.name == "runOrchestrator" and isinstance(fact.verdict, dict):
         decided = {"agentId": agent, "decision": fact.verdict}
@@ -310,7 +311,7 @@ def _say_decided(fact: Decided, scene: Scene, node: str) -> Sentence:
     )
 
 
-def _say_asked(fact: Asked, scene: Scene, node: str) -> Sentence:
+def _write_asked(fact: Asked, scene: Scene, node: str) -> Sentence:
     key = _key(fact.question_id)
     scene.memory[f"question {fact.question_id}"] = node, _cut(scene.id)
     scene.memory[f"asked {node}"] = f"int:{key}", _cut(scene.id)
@@ -321,7 +322,7 @@ def _say_asked(fact: Asked, scene: Scene, node: str) -> Sentence:
     return "interrupt.requested", node, payload, scene.memory.pop(f"unsure {node}", None)
 
 
-def _say_noted(fact: Noted, scene: Scene, node: str) -> Sentence:
+def _write_noted(fact: Noted, scene: Scene, node: str) -> Sentence:
     if fact.kind in TYPES and isinstance(fact.data, dict) and _fits(fact.kind, fact.data):
         suppressed = fact.kind == "cap.breached" and fact.data["kind"] == SUPPRESSED
         cause = scene.memory.pop(f"unsure {node}", None) if suppressed else None
@@ -347,7 +348,7 @@ def _fits(kind: str, payload: Body) -> bool:
     return True
 
 
-def _say_linked(fact: Linked, scene: Scene, node: str) -> Sentence | None:
+def _write_linked(fact: Linked, scene: Scene, node: str) -> Sentence | None:
     if fact.kind == "handoff" and fact.from_ and fact.to:
         giver, taker = _agent(fact.from_), _agent(fact.to)
         payload: Body = {
@@ -376,7 +377,7 @@ def _say_linked(fact: Linked, scene: Scene, node: str) -> Sentence | None:
     return None
 
 
-def _say_spent(fact: Spent, node: str | None) -> Sentence | None:
+def _write_spent(fact: Spent, node: str | None) -> Sentence | None:
     usage = fact.usage or {}
     names = {
         "input_tokens": "inputTokens",
