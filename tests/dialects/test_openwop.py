@@ -12,9 +12,10 @@ from pydantic import ValidationError
 from support import sampling as samples
 from tracklog.dialects import Scene
 from tracklog.dialects.checking import checker
-from tracklog.dialects.openwop import catalog, rules, state
+from tracklog.dialects.openwop import catalog, state
 from tracklog.dialects.openwop.discovery import gate
 from tracklog.dialects.openwop.manifest import AgentManifest, check_manifest
+from tracklog.dialects.openwop.rules import rules_given
 from tracklog.dialects.openwop.spelling import same
 from tracklog.dialects.rules import Lint
 from tracklog.dialects.schemas import contract, schema_of
@@ -889,7 +890,7 @@ def test_what_is_left_over_can_be_asked_at_any_time(name, data):
 def test_a_manifests_threshold_goes_before_the_default_and_the_runs_before_both(
     configurable, confidence, found
 ):
-    given_rules = rules.rules_given([{**MANIFEST, "confidence": {"defaultThreshold": 0.9}}])
+    given_rules = rules_given([{**MANIFEST, "confidence": {"defaultThreshold": 0.9}}])
     decided = ("agent.decided", {**DECIDED, "confidence": confidence})
     assert names(log(decided, configurable=configurable), given_rules) == found
     assert names(log(("agent.decided", {**DECIDED, "confidence": 0.7}))) == []
@@ -936,7 +937,7 @@ def test_deltas_need_streaming_and_memory_needs_a_backend():
 
 @requirement("WOP-77")
 def test_a_host_that_advertises_nothing_is_fine_without_agents():
-    given_rules = rules.rules_given(discovery={"protocolVersion": "1.0"})
+    given_rules = rules_given(discovery={"protocolVersion": "1.0"})
     assert names(log(agent=None), given_rules) == []
     assert "not-advertised" in names(log(("agent.decided", DECIDED)), given_rules)
 
@@ -944,9 +945,9 @@ def test_a_host_that_advertises_nothing_is_fine_without_agents():
 def test_the_advertised_token_limit_bounds_a_summary():
     said = log(("agent.reasoned", {**REASONED, "reasoning": "x" * 41}))
     limited = advertised(reasoning={"tokenLimit": 10})
-    assert names(said, rules.rules_given(discovery=limited)) == ["summary-too-long"]
+    assert names(said, rules_given(discovery=limited)) == ["summary-too-long"]
     full = advertised(reasoning={"tokenLimit": 10, "verbosity": "full"})
-    assert names(said, rules.rules_given(discovery=full)) == []
+    assert names(said, rules_given(discovery=full)) == []
     assert names(said) == []
 
 
