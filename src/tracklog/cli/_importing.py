@@ -163,6 +163,8 @@ def _told(summary: "ImportSummary", *, dry: bool) -> list[str]:
         told.append(
             f"not recognised: {len(summary.unrecognised):,} ({some}); --from NAME names the format"
         )
+        for path, names in list(summary.ambiguous.items())[:3]:
+            told.append(f"  {terminal.plain(path)} may be of {' or '.join(names)}")
     elif not (summary.files or summary.unchanged or summary.unread or summary.gone):
         told.append("nothing to read was found; name the files or folders of an agent's log")
     return told

@@ -33,6 +33,7 @@ from tracklog.formats.importing_known import (
 )
 from tracklog.formats.importing_lines import LINES, Native, holds_lines, note_imported, runs_of
 from tracklog.formats.importing_summary import FEW, ImportSummary
+from tracklog.formats.recognition import Recognition, recognition
 from tracklog.home.home import Home
 from tracklog.intake.intake import Verdict
 from tracklog.journal.frame import stamp
@@ -59,6 +60,8 @@ class Importing:
         self._sources = KnownSources(home)
         self._known = self._sources.by_name
         self._chosen: dict[str, Importer] = {}
+        self._undecided: dict[str, Recognition] = {}
+        """The files that no importer reads, or none alone."""
         self._lifted: dict[str, bytes] = {}
         self._lifted_size = 0
         self._growing: dict[str, float] = {}
@@ -95,13 +98,12 @@ class Importing:
             return self.importers[only]
         if name in self._chosen:
             return self._chosen[name]
-        head = head_of(path)
-        sure = [(each.recognise(plain(path), head), each.name) for each in self.importers.values()]
-        best, importer = max(sure, default=(0.0, ""))
-        if best <= 0:
+        found = recognition(self.importers.values(), plain(path), head_of(path))
+        if found.importer is None or found.companion:
+            self._undecided[name] = found
             return None
-        self._chosen[name] = self.importers[importer]
-        return self._chosen[name]
+        self._chosen[name] = found.importer
+        return found.importer
 
     def bring(
         self,
@@ -188,7 +190,9 @@ class Importing:
         """Whether no importer recognises a file."""
         try:
             known = name_of(path) in self._known or not path.is_file()
-            return not known and self.importer_of(path) is None
+            if known or self.importer_of(path) is not None:
+                return False
+            return not self._undecided.get(name_of(path), Recognition()).companion
         except OSError:
             return False  # reported when it is read
 
@@ -257,10 +261,19 @@ class Importing:
                 continue
             if importer is None:
                 if state.st_size or not path.exists():
-                    whole.unrecognised.append(str(path))
+                    self._report_undecided(path, whole)
                 continue
             found.append((state.st_mtime_ns, str(path), path, importer, state.st_size))
         return [(path, importer, size) for _, _, path, importer, size in sorted(found, key=_age)]
+
+    def _report_undecided(self, path: Path, whole: ImportSummary) -> None:
+        found = self._undecided.get(name_of(path), Recognition())
+        if found.companion:
+            whole.companions += 1
+            return
+        whole.unrecognised.append(str(path))
+        if found.candidates:
+            whole.ambiguous[str(path)] = found.candidates
 
     def _is_unchanged(
         self, known: KnownSource, state: os.stat_result, final: bool, only: str | None
@@ -418,9 +431,12 @@ def _age(found: tuple[int, str, Path, Importer, int]) -> tuple[int, str]:
     return found[0], found[1]
 
 
-SUFFIXES = {".jsonl", ".json", ".zst", ".gz", ".sse", ".ndjson", ".txt"}
+SUFFIXES = {
+    ".jsonl", ".json", ".zst", ".gz", ".sse", ".ndjson", ".txt", ".db", ".sqlite", ".vscdb", ".eval",
+}  # fmt: skip
+AIDER = ".aider."
+"""The beginning of the names of Aider's files, whose suffixes are those of any text."""
 
 
 def _may_be_source(path: Path) -> bool:
-    name = path.name
-    return path.suffix in SUFFIXES and not name.endswith(".meta.json") and path.is_file()
+    return (path.suffix in SUFFIXES or path.name.startswith(AIDER)) and path.is_file()

@@ -32,6 +32,10 @@ class ImportSummary:
     """Files that could not be read, with the reason."""
     unrecognised: list[str] = field(default_factory=list)
     """Files that no importer recognises."""
+    ambiguous: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Those of them that several importers would read, with the names of these importers."""
+    companions: int = 0
+    """Files that belong to a conversation that is read from another file."""
     refused: list[tuple[str, tuple[Problem, ...]]] = field(default_factory=list)
     """The first lines that were refused."""
     hints: list[str] = field(default_factory=list)
@@ -70,5 +74,7 @@ class ImportSummary:
             "gone": self.gone,
             "unread": [{"path": path, "why": why} for path, why in self.unread],
             "unrecognised": self.unrecognised,
+            "ambiguous": {path: list(names) for path, names in self.ambiguous.items()},
+            "companions": self.companions,
             "hints": self.hints,
         }

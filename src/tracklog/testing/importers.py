@@ -1,6 +1,8 @@
 """What any importer must do."""
 
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -26,6 +28,18 @@ def told_by(
     return lines, place, reading.report
 
 
+def built(samples: Path, where: Path) -> Path:
+    """A copy of samples that can be damaged; a database that is given as SQL is created."""
+    shutil.copytree(samples, where)
+    for path in sorted(each for each in where.rglob("*") if each.is_file()):
+        path.chmod(0o600)  # a sample may be read-only where it came from
+        if path.suffix == ".sql":
+            with closing(sqlite3.connect(path.with_suffix(""))) as made:
+                made.executescript(path.read_text())
+            path.unlink()
+    return where
+
+
 class ImporterSuite:
     """What any importer must do with its samples, whole and damaged; subclass it and name them."""
 
@@ -37,11 +51,8 @@ class ImporterSuite:
 
     def files(self, where: Path) -> list[Path]:
         """The samples, copied to a place where they can be damaged."""
-        shutil.copytree(self.samples, where / "samples")
-        # A sample may be read-only where it came from.
-        found = [path for path in sorted((where / "samples").rglob("*")) if path.is_file()]
-        for path in found:
-            path.chmod(0o600)
+        root = built(self.samples, where / "samples")
+        found = [path for path in sorted(root.rglob("*")) if path.is_file()]
         return [path for path in found if self.recognised(path)]
 
     def recognised(self, path: Path) -> bool:

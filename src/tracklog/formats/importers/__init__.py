@@ -30,15 +30,25 @@ from tracklog.formats.importers._reading import (
     opened,
     plain,
 )
+from tracklog.formats.importers._recognition import (
+    ANY,
+    Beginning,
+    Signs,
+    beginning,
+    has_tables,
+    score,
+)
 from tracklog.formats.importers._records import DAMAGED, Raw, opening, unquoted
 from tracklog.formats.importers._report import ImportReport
 from tracklog.formats.providers import count, word
 from tracklog.model.event import Body
 
 __all__ = [
+    "ANY",
     "DAMAGED",
     "HEAD",
     "LONG",
+    "Beginning",
     "Form",
     "ImportReport",
     "Importer",
@@ -49,10 +59,13 @@ __all__ = [
     "Others",
     "Raw",
     "Reader",
+    "Signs",
     "SourceFile",
     "SourcePosition",
     "SourceReading",
+    "beginning",
     "count",
+    "has_tables",
     "hashed",
     "head_of",
     "inside",
@@ -62,6 +75,7 @@ __all__ = [
     "plain",
     "remember",
     "run_id",
+    "score",
     "seconds",
     "unquoted",
     "word",
@@ -163,6 +177,8 @@ class Importer:
     form: Callable[[Path, bytes], Form] = lambda _path, _head: "lines"
     fits: Callable[[Body], bool] = lambda body: "type" in body
     """Whether an object is a record; used after an incomplete record."""
+    companion: Callable[[Path, bytes], bool] = lambda _path, _head: False
+    """Whether a file only belongs to a conversation that is read from another file."""
     conversations: tuple[str, ...] = ()
     """The systems of aliases that name the conversation of a run, the strongest first."""
 

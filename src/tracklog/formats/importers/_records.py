@@ -244,7 +244,7 @@ def document(file: BinaryIO, *, final: bool, cap: int = DOCUMENT) -> Iterator[Ra
             yield Raw(0, text, value, (flaw,), exact=False, through=len(data))
         elif final:
             yield _torn(0, text)
-            value = _beginning_of(text)
+            value = beginning_of(text)
             if value is not DAMAGED:
                 yield Raw(0, text, value, exact=False)
 
@@ -260,7 +260,7 @@ def text(file: BinaryIO, *, cap: int = CAP) -> Iterator[Raw]:
         yield Raw(0, data, data.decode("utf-8", "replace"), exact=False, through=len(data))
 
 
-def _beginning_of(text: bytes) -> Any:
+def beginning_of(text: bytes) -> Any:
     """A document as far as it can be read: complete elements only, then everything open is closed."""
     said = text.replace(b"\0", rb"\u0000").decode("utf-8", "replace")
     try:

@@ -1,9 +1,10 @@
 """Anthropic: bodies and streams of the Messages API."""
 
+import re
 from pathlib import Path
 from typing import Any
 
-from tracklog.formats.importers import Importer, Raw, run_id, unquoted, word
+from tracklog.formats.importers import ANY, Importer, Raw, Signs, run_id, score, word
 from tracklog.formats.importers._block_facts import spoken
 from tracklog.formats.importers._exchanges import (
     Body,
@@ -98,13 +99,21 @@ def _print(message: Any) -> str:
     return fingerprint(told.get("role"), said)
 
 
-def recognise(path: Path, head: bytes) -> float:  # noqa: ARG001  # the shape
-    head = unquoted(head)
-    if b'"message_start"' in head and b'"content_block_' in head and b'"sessionId"' not in head:
-        return 0.9
-    if b'"type":"message"' in head.replace(b" ", b"") and b'"stop_reason"' in head:
-        return 0.0 if b'"sessionId"' in head else 0.8
-    return 0.5 if b'"anthropic' in head and b'"messages"' in head else 0.0
+SIGNS = (
+    Signs({"type": {"message_start"}, "message.role": {"assistant"}, "message.id": str}, ("uuid",)),
+    Signs({"type": {"content_block_start", "content_block_delta"}, "index": int}, ("uuid",)),
+    Signs(
+        {"type": {"message"}, "role": {"assistant"}, "content": list, "stop_reason": ANY},
+        ("sessionId", "uuid", "payload"),
+    ),
+    Signs({"response.type": {"message"}, "response.content": list, "request.messages": list}),
+    Signs({"anthropic_version": str, "messages": list}),
+    Signs({"model": re.compile("(anthropic[./])?claude"), "messages": list, "max_tokens": int}),
+)
+
+
+def recognise(path: Path, head: bytes) -> float:
+    return score(path, head, SIGNS)
 
 
 importer = Importer(

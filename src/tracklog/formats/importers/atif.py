@@ -1,5 +1,6 @@
 """ATIF: trajectories of agents, v1.x."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,10 +12,11 @@ from tracklog.formats.importers import (
     Importer,
     Raw,
     Reader,
+    Signs,
     count,
     moment,
     run_id,
-    unquoted,
+    score,
     word,
 )
 from tracklog.formats.importers._carried import Carried, carried
@@ -326,11 +328,15 @@ def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
     return "lines" if path.suffix in (".jsonl", ".ndjson") else "document"
 
 
-def recognise(path: Path, head: bytes) -> float:  # noqa: ARG001  # the shape
-    head = unquoted(head)
-    if b'"ATIF-v1' in head:
-        return 0.98
-    return 0.5 if b'"trajectory_id"' in head and b'"steps"' in head else 0.0
+SIGNS = (
+    Signs({"schema_version": re.compile("ATIF-v1"), "steps": list}, sure=0.98),
+    Signs({"schema_version": re.compile("ATIF-v1"), "agent": dict}, sure=0.98),
+    Signs({"trajectory_id": str, "steps": list, "agent": dict}),
+)
+
+
+def recognise(path: Path, head: bytes) -> float:
+    return score(path, head, SIGNS)
 
 
 importer = Importer(

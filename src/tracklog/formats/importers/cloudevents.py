@@ -13,10 +13,11 @@ from tracklog.formats.importers import (
     Importer,
     Raw,
     Reader,
+    Signs,
     moment,
     remember,
     run_id,
-    unquoted,
+    score,
     word,
 )
 from tracklog.model.fact import Linked, Noted
@@ -149,9 +150,14 @@ def form(path: Path, head: bytes) -> Form:
     return "lines" if whole and rest.strip() else "document"
 
 
-def recognise(path: Path, head: bytes) -> float:  # noqa: ARG001  # the shape
-    head = unquoted(head)
-    return 0.98 if b'"specversion"' in head and b'"source"' in head else 0.0
+SIGNS = (
+    Signs({"specversion": str, "source": str, "type": str, "id": str}, sure=0.98),
+    Signs({"specversion": str, "source": str, "type": str}),
+)
+
+
+def recognise(path: Path, head: bytes) -> float:
+    return score(path, head, SIGNS)
 
 
 importer = Importer(

@@ -9,16 +9,18 @@ from typing import Any, NamedTuple
 import orjson
 
 from tracklog.formats.importers import (
+    ANY,
     LONG,
     Form,
     Importer,
     Raw,
     Reader,
+    Signs,
     inside,
     moment,
     remember,
     run_id,
-    unquoted,
+    score,
     word,
 )
 from tracklog.formats.providers.gemini import block_of, message_tokens, thought_of
@@ -336,13 +338,18 @@ def form(path: Path, head: bytes) -> Form:
     return "lines" if whole else "document"
 
 
+SIGNS = (
+    Signs({"sessionId": str, "projectHash": str}, sure=0.95),
+    Signs({"type": {"gemini"}, "id": str, "timestamp": str}, ("uuid", "payload", "data")),
+    Signs(
+        {"type": {"user", "info", "error", "warning"}, "id": str, "timestamp": str, "content": ANY},
+        ("uuid", "payload", "data", "parentId", "role", "message", "sessionId"),
+    ),
+)
+
+
 def recognise(path: Path, head: bytes) -> float:
-    head = unquoted(head)
-    named = path.name.startswith("session-") and path.suffix in (".json", ".jsonl")
-    if b'"projectHash"' in head[:4096] and b'"sessionId"' in head[:4096]:
-        return 0.95
-    spoken = re.search(rb'"type"\s*:\s*"(gemini|user)"', head) and b'"toolCalls"' in head
-    return 0.6 if spoken else 0.3 if named and b'"id"' in head else 0.0
+    return score(path, head, SIGNS)
 
 
 def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:  # noqa: ARG001  # the shape

@@ -1,9 +1,10 @@
 """OpenAI: bodies and streams of chat completions and of responses."""
 
+import re
 from pathlib import Path
 from typing import Any
 
-from tracklog.formats.importers import Importer, Raw, run_id, unquoted, word
+from tracklog.formats.importers import ANY, Importer, Raw, Signs, beginning, run_id, score, word
 from tracklog.formats.importers._block_facts import spoken
 from tracklog.formats.importers._exchanges import (
     Body,
@@ -124,20 +125,35 @@ def _print(message: Any) -> str:
     return fingerprint(told.get("role"), kind, said, calls, key)
 
 
-def recognise(path: Path, head: bytes) -> float:  # noqa: ARG001  # the shape
-    head = unquoted(head)
-    marks = (
-        b'"chat.completion',
-        b'"resp_',
-        b'"response.created"',
-        b'"response.output',
-        b'"chatcmpl',
-    )
-    if any(mark in head for mark in marks):
-        return 0.9
-    if b'"object"' in head and b'"response"' in head and b'"output"' in head:
-        return 0.8
-    return 0.4 if b'"messages"' in head and b'"role"' in head and b'"tool_calls"' in head else 0.0
+COMPLETION = re.compile(r"chat\.completion")
+SIGNS = (
+    Signs({"object": COMPLETION, "choices": list}, sure=0.95),
+    Signs({"object": {"response"}, "output": list, "model": str}, sure=0.95),
+    Signs({"type": re.compile(r"response\.[a-z_.]+$"), "sequence_number": int}, sure=0.95),
+    Signs({"type": re.compile(r"response\.[a-z_.]+$"), "response.id": str}, ("payload",)),
+    Signs({"type": re.compile(r"response\.[a-z_.]+$"), "output_index": int}, ("payload",)),
+    Signs({"request": dict, "response.choices": list}),
+    Signs({"request": dict, "response.object": {"response"}}),
+    Signs({"request.model": str, "request.messages": list}, ("response.type",)),
+    Signs({"choices": list, "model": str, "usage": ANY}),
+)
+TALK = Signs(
+    {"model": str, "messages": list},
+    ("sessionId", "session_id", "id", "version", "eval", "trace_id", "max_tokens"),
+)
+
+
+def recognise(path: Path, head: bytes) -> float:
+    """A body of a request alone needs a message that only this API has."""
+    found = score(path, head, SIGNS)
+    bodies = (each for each in beginning(path, head).objects if not found and TALK.match(each))
+    own = any(_is_own(message) for body in bodies for message in body["messages"])
+    return found or (0.7 if own else 0.0)
+
+
+def _is_own(message: Any) -> bool:
+    told = obj(message)
+    return "tool_calls" in told or told.get("role") in ("developer", "tool")
 
 
 importer = Importer(

@@ -1,8 +1,9 @@
 """agui: the events of AG-UI runs, as SSE, as JSON lines, or as one array."""
 
+import re
 from pathlib import Path
 
-from tracklog.formats.importers import Form, Importer, unquoted
+from tracklog.formats.importers import ANY, Form, Importer, Signs, score
 from tracklog.formats.importers.agui.reader import NAME, THREAD, AguiReader
 
 
@@ -15,11 +16,18 @@ def form(path: Path, head: bytes) -> Form:
     return "document" if text.startswith(b"[") or b"\n" not in text.rstrip() else "lines"
 
 
-def recognise(path: Path, head: bytes) -> float:  # noqa: ARG001  # the shape
-    head = unquoted(head)
-    if b'"RUN_STARTED"' in head and b'"threadId"' in head:
-        return 0.95
-    return 0.6 if b'"TEXT_MESSAGE_' in head or b'"TOOL_CALL_START"' in head else 0.0
+SIGNS = (
+    Signs({"type": {"RUN_STARTED", "RUN_FINISHED"}, "threadId": str}, ("payload",), sure=0.95),
+    Signs({"type": re.compile("(TEXT|REASONING)_MESSAGE_"), "messageId": str}, ("payload",)),
+    Signs({"type": re.compile("TOOL_CALL_"), "toolCallId": str}, ("payload",)),
+    Signs({"type": {"RUN_ERROR"}, "message": str}, ("payload",)),
+    Signs({"type": {"MESSAGES_SNAPSHOT"}, "messages": list}, ("payload",)),
+    Signs({"type": {"STATE_SNAPSHOT"}, "snapshot": ANY}, ("payload",)),
+)
+
+
+def recognise(path: Path, head: bytes) -> float:
+    return score(path, head, SIGNS)
 
 
 importer = Importer(

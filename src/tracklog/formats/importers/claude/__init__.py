@@ -1,18 +1,21 @@
 """claude: the conversations that Claude Code stores under ~/.claude/projects."""
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from tracklog.formats.importers import (
+    ANY,
     Form,
     Importer,
     LineWriter,
     Reader,
+    Signs,
     SourceFile,
+    beginning,
     inside,
-    opening,
-    word,
+    score,
 )
 from tracklog.formats.importers.claude import aside
 from tracklog.formats.importers.claude.files import NAME
@@ -35,24 +38,42 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
         yield from (path for path in lists if aside.is_list(path) and path.stat().st_size > EMPTY)
 
 
+FOREIGN = ("message.parts", "systemPayload", "usageMetadata", "toolCallResult", "forkedFrom")
+"""Fields of Qwen Code, whose records are otherwise alike."""
+STREAM = ("data", "payload", "toolId", "finalText", "tools", "text")
+"""Fields of streams that other agents print."""
+SIGNS = (
+    Signs({"sessionId": str, "uuid": str, "type": str}, FOREIGN, sure=0.9),
+    Signs({"sessionId": str, "type": set(KINDS)}, (*FOREIGN, *STREAM), sure=0.9),
+    Signs({"type": {"summary"}, "leafUuid": str}, sure=0.9),
+    Signs({"type": {"assistant", "user"}, "session_id": str, "message.content": ANY}, sure=0.9),
+    Signs({"type": {"result"}, "session_id": str, "subtype": str}, ("finalText",), sure=0.9),
+    Signs({"type": {"system"}, "session_id": str, "permissionMode": str}, sure=0.9),
+    Signs({"type": {"system"}, "session_id": str, "uuid": str}, sure=0.9),
+    Signs({"type": {"file-history-snapshot"}, "snapshot": dict}, sure=0.9),
+    Signs({"type": {"queue-operation"}, "operation": str}, sure=0.9),
+    Signs({"parentUuid": ANY, "message.content": ANY, "type": {"user", "assistant"}}, FOREIGN),
+    Signs({"type": {"assistant"}, "message.id": re.compile("msg_"), "message.content": list}),
+    Signs({"type": {"user"}, "message.role": {"user"}, "message.content": ANY}, ("id", "parentId")),
+)
+PROMPTS = Signs({"display": str, "project": str})
+
+
 def recognise(path: Path, head: bytes) -> float:
     if aside.is_output(path) or aside.is_list(path):
         return 0.95
-    for value in opening(head):
-        if not isinstance(value, dict):
-            continue
-        kind = word(value.get("type"))
-        if path.name == aside.HISTORY and {"display", "project"} <= value.keys():
-            return 0.95
-        if "sessionId" in value and ("uuid" in value or kind in KINDS):
-            return 0.9
-        if kind == "summary" and "leafUuid" in value:
-            return 0.9
-        if "session_id" in value and kind in ("system", "assistant", "user", "result"):
-            return 0.8
-        if kind in ("file-history-snapshot", "queue-operation"):
-            return 0.8
-    return 0.5 if b'"parentUuid"' in head and path.suffix == ".jsonl" else 0
+    if path.name == aside.HISTORY and any(map(PROMPTS.match, beginning(path, head).objects)):
+        return 0.95
+    return score(path, head, SIGNS)
+
+
+AGENT = Signs({"agentType": str})
+
+
+def companion(path: Path, head: bytes) -> bool:
+    """The metadata beside the file of a sub-agent."""
+    named = path.name.startswith("agent-") and path.name.endswith(".meta.json")
+    return named and any(map(AGENT.match, beginning(path, head).objects))
 
 
 def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
@@ -84,5 +105,6 @@ importer = Importer(
     recognise=recognise,
     find=find,
     form=form,
+    companion=companion,
     fits=fits,
 )

@@ -5,12 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from tracklog.formats.importers import (
+    ANY,
     Importer,
     LineWriter,
     Reader,
+    Signs,
     SourceFile,
+    beginning,
     inside,
-    opening,
+    score,
     word,
 )
 from tracklog.formats.importers.codex import history
@@ -36,28 +39,38 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
                 yield path
 
 
+OTHERS = ("uuid", "data", "parentId", "sessionID", "messageID", "payload", "message")
+"""Fields that a bare item of Codex never has, and items of other agents have."""
+SIGNS = (
+    Signs({"type": set(RECORDS), "payload": dict}, sure=0.95),
+    Signs({"type": {"thread.started"}, "thread_id": str}, sure=0.95),
+    Signs({"type": {"item.started", "item.completed"}, "item": dict}, sure=0.9),
+)
+BARE = (
+    Signs({"type": {"message"}, "role": str, "content": list}, (*OTHERS, "stop_reason"), sure=0.8),
+    Signs({"type": {"reasoning"}, "summary": list}, OTHERS, sure=0.8),
+    Signs({"type": set(ITEMS), "call_id": str}, OTHERS, sure=0.8),
+    Signs({"type": {"function_call", "function_result"}, "name": str}, OTHERS, sure=0.8),
+    Signs({"created_at": ANY, "role": str, "content": ANY}, OTHERS, sure=0.7),
+    Signs({"created_at": ANY, "role": str, "message": str}, OTHERS[:-1], sure=0.7),
+)
+"""Items without an envelope, as the first generation wrote them."""
+ROLES = {"system", "user", "assistant", "tool_result"}
+"""Types of records of other agents; among bare items there is none."""
+PROMPTS = Signs(dict.fromkeys(history.KEYS, ANY))
+
+
 def recognise(path: Path, head: bytes) -> float:
-    if path.name.endswith(".jsonl.zst") and thread_of(path):
-        return 0.9
-    for value in opening(head):
-        if not isinstance(value, dict):
-            continue
-        if path.name == history.FILE and value.keys() >= history.KEYS:
-            return 0.95
-        kind = word(value.get("type"))
-        if kind in RECORDS and isinstance(value.get("payload"), dict):
-            return 0.9
-        if kind == "thread.started" and "thread_id" in value:
-            return 0.9
-        if kind in ("item.started", "item.completed") and isinstance(value.get("item"), dict):
-            return 0.8
-        if is_bare_meta(value):
-            return 0.7
-        if "payload" not in value and kind in ITEMS and not {"uuid", "data"} & value.keys():
-            return 0.6
-        if "created_at" in value and "role" in value and {"message", "content"} & value.keys():
-            return 0.5
-    return 0.4 if thread_of(path) else 0
+    objects = beginning(path, head).objects
+    if path.name == history.FILE and any(map(PROMPTS.match, objects)):
+        return 0.95
+    found = score(path, head, SIGNS)
+    if not found and all(word(each.get("type")) not in ROLES for each in objects):
+        found = score(path, head, BARE)
+    if not found and thread_of(path) and any(map(is_bare_meta, objects)):
+        return 0.7
+    # A rollout whose first line is longer than what is looked at, or compressed.
+    return found or (0.9 if thread_of(path) and path.name.startswith("rollout-") else 0)
 
 
 def reader(source: SourceFile, tell: LineWriter, state: dict[str, Any]) -> Reader:

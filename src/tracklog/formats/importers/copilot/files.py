@@ -1,9 +1,10 @@
 """The files of Copilot CLI: where they are, and how one is recognised."""
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from tracklog.formats.importers import inside, unquoted
+from tracklog.formats.importers import Signs, inside, score
 
 FOLDERS = ("session-state", "history-session-state")
 
@@ -15,14 +16,16 @@ def session_of(path: Path) -> str | None:
     return path.stem if path.parent.name in FOLDERS else None
 
 
+EVENT = r"(session|assistant|user|tool|subagent|permission|hook|skill|system)\.[a-z_]+$"
+SIGNS = (
+    Signs({"type": {"session.start"}, "data.sessionId": str, "data": dict}, sure=0.95),
+    Signs({"type": re.compile(EVENT), "data": dict, "id": str}, ("payload", "uuid", "specversion")),
+    Signs({"type": re.compile(EVENT), "data": dict, "timestamp": str}, ("payload", "uuid")),
+)
+
+
 def recognise(path: Path, head: bytes) -> float:
-    head = unquoted(head)
-    begins = b'"session.start"' in head[:4096] and b'"data"' in head[:4096]
-    named = path.name == "events.jsonl" or path.parent.name in FOLDERS
-    spoken = b'"assistant.' in head or b'"tool.execution_' in head or b'"user.message"' in head
-    if begins and (b"copilot" in head[:4096] or named):
-        return 0.95
-    return 0.7 if spoken and b'"data"' in head else 0.2 if named else 0.0
+    return score(path, head, SIGNS)
 
 
 def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:

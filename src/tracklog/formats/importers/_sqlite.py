@@ -1,0 +1,76 @@
+"""Read SQLite databases that another program writes: read-only, without a lock that it would notice.
+
+A database is opened with its write-ahead log, so the newest rows are seen. Only the named tables
+and columns are read.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+MAGIC = b"SQLite format 3\0"
+BUSY = 5.0
+"""Seconds to wait for a program that holds the database."""
+WAL = "-wal"
+"""The end of the name of the write-ahead log beside a database."""
+
+
+class Unreadable(OSError):
+    """A database that cannot be read now: it is damaged, or another program holds it."""
+
+
+@contextmanager
+def connected(path: Path) -> Iterator[sqlite3.Connection]:
+    """A database, opened read-only; every failure of SQLite is `Unreadable`.
+
+    There is no transaction around several queries: a program that writes the database never waits
+    longer than one query takes. What changes in between is found by the next import.
+    """
+    connection = None
+    try:
+        connection = _open(path)
+        yield connection
+    except sqlite3.Error as error:
+        raise Unreadable(0, f"SQLite says: {error}") from error
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    # A database in the mode of a log without the log is at rest. To open it the ordinary way would
+    # create files beside it.
+    options = "mode=ro&immutable=1" if _rests(path) else "mode=ro"
+    uri = f"file:{quote(str(path.absolute()))}?{options}"
+    connection = sqlite3.connect(uri, uri=True, timeout=BUSY, isolation_level=None)
+    connection.text_factory = lambda data: data.decode("utf-8", "replace")
+    connection.row_factory = sqlite3.Row
+    return connection
+
+
+def _rests(path: Path) -> bool:
+    with path.open("rb") as file:
+        header = file.read(20)
+    return header[18:20] == b"\x02\x02" and not path.with_name(path.name + WAL).exists()
+
+
+def columns(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
+    """The columns of each table."""
+    names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    found = {}
+    for (name,) in names:
+        quoted = name.replace('"', '""')
+        rows = connection.execute(f'PRAGMA table_info("{quoted}")').fetchall()
+        found[name] = frozenset(row[1] for row in rows)
+    return found
+
+
+def tables_of(path: Path) -> Mapping[str, frozenset[str]]:
+    """The columns of each table of a file; none where it cannot be read."""
+    try:
+        with connected(path) as connection:
+            return columns(connection)
+    except OSError:
+        return {}

@@ -1,0 +1,36 @@
+"""Decide which importer reads a file: exactly one, or none, with the candidates named."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from tracklog.formats.importers import Importer
+
+MARGIN = 0.02
+"""Two importers that are sure to within this are both candidates, and none of them is chosen."""
+
+
+class Recognition(NamedTuple):
+    """What a file is."""
+
+    importer: Importer | None = None
+    companion: bool = False
+    """Whether it only belongs to a conversation that the importer reads from another file."""
+    candidates: tuple[str, ...] = ()
+    """The importers that would all read it, if there are several."""
+
+
+def recognition(importers: Iterable[Importer], path: Path, head: bytes) -> Recognition:
+    """The importer of a file, by its name and its beginning."""
+    every = list(importers)
+    for each in every:
+        if each.companion(path, head):
+            return Recognition(each, companion=True)
+    sure = [(each.recognise(path, head), each) for each in every]
+    best = max((score for score, _ in sure), default=0.0)
+    if best <= 0:
+        return Recognition()
+    found = [each for score, each in sure if score >= best - MARGIN]
+    if len(found) > 1:
+        return Recognition(candidates=tuple(sorted(each.name for each in found)))
+    return Recognition(found[0])
